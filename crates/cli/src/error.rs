@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Usage,
     /// The named object does not exist.
     NotFound,
-    /// Nobody could be asked.
+    /// There was no terminal to ask on.
     NotConfirmed,
     /// The user has answered no.
     Declined,

@@ -6,9 +6,11 @@ use crate::{
     output::Output,
     plane::{Follow, Plane, Resource, Selection},
     prompt::{self, Answer, Question},
+    time::sleep,
 };
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest time that the check may cost: it must not become a new point of failure.
 const CHECK: Duration = Duration::from_secs(5);
@@ -27,13 +29,18 @@ pub(crate) async fn gate(plane: &Plane, output: &Output) -> Result<(), Error> {
     if state != State::NotRequested {
         return verdict(plane, &state);
     }
-    request(plane, output, "", false).await
+    request(plane, output, "", false).await.map(drop)
 }
 
-/// Asks the user, requests compute, and waits a little for the decision.
-pub(crate) async fn request(plane: &Plane, output: &Output, message: &str, yes: bool) -> Result<(), Error> {
+/// Asks the user, requests compute, and waits a little for the decision; returns the state in which compute can be used.
+pub(crate) async fn request(
+    plane: &Plane,
+    output: &Output,
+    message: &str,
+    yes: bool,
+) -> Result<State, Error> {
     if !yes && !prompt::is_terminal() {
-        return verdict(plane, &State::NotRequested);
+        return verdict(plane, &State::NotRequested).map(|()| State::NotRequested);
     }
     let question = Question {
         text: format!(
@@ -61,28 +68,85 @@ pub(crate) async fn request(plane: &Plane, output: &Output, message: &str, yes: 
             output.remark("Requested.");
         }
     }
-    let state = wait(plane, output, PATIENCE).await?;
-    verdict(plane, &state)
+    let requested = State::Requested {
+        since: Some(plane.clock.now()),
+    };
+    let state = match wait(plane, output, requested.clone(), PATIENCE).await {
+        // The request stands, also if nothing more is heard of it.
+        Ok(State::NotRequested) | Err(_) => requested,
+        Ok(state) => state,
+    };
+    verdict(plane, &state)?;
+    Ok(state)
 }
 
-/// Waits until the provider has decided, or the time is over; zero for no limit.
-pub(crate) async fn wait(plane: &Plane, output: &Output, timeout: Duration) -> Result<State, Error> {
-    let begun = Instant::now();
-    let mut follow = Follow::start(plane, &[(Resource::Entitlements, Selection::All)])?;
-    let mut state = State::NotRequested;
+/// Waits until the provider has decided, or the time is over; zero for no limit. The state is known so far.
+pub(crate) async fn wait(
+    plane: &Plane,
+    output: &Output,
+    known: State,
+    timeout: Duration,
+) -> Result<State, Error> {
+    let limit = Some(timeout).filter(|timeout| !timeout.is_zero());
+    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let mut follow = Follow::start(plane, &[(Resource::Entitlements, Selection::All)]);
+    let mut state = known;
     loop {
-        let left = timeout.saturating_sub(begun.elapsed());
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let news = tokio::select! {
             news = follow.next() => news?,
-            () = tokio::time::sleep(left), if !timeout.is_zero() => return Ok(state),
+            () = sleep(left) => return Ok(state),
         };
         if let Some(notice) = news.notice() {
             output.remark(&notice);
             continue;
         }
-        state = State::of(&follow.objects(Resource::Entitlements));
+        state = State::of(follow.objects(Resource::Entitlements));
         if matches!(state, State::Active { .. } | State::Rejected { .. }) {
             return Ok(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        interrupt::Writes,
+        output::{Format, style::ColorChoice},
+        plane::tests::in_process,
+    };
+    use fedgate_simulator::{Fault, Rule, Simulator, Verb, When};
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_request_silence_and_refusals_are_no_decision() {
+        for (verb, fault) in [
+            (Verb::List, Fault::Hang),
+            (Verb::List, Fault::Internal),
+            (Verb::List, Fault::Forbidden),
+            (Verb::Watch, Fault::Unauthorized),
+        ] {
+            let simulator = Simulator::new(1);
+            let server = simulator.add("p");
+            let (group, kind, plural) = ("services.miloapis.com", "ServiceEntitlement", "serviceentitlements");
+            server.define_plain(group, "v1alpha1", kind, plural, false, true);
+            let text = format!("{verb} {fault:?}");
+            let rule = Rule::new(When::Always, fault).kind(plural).verb(verb);
+            simulator.faults().add(rule);
+            let output = Output {
+                format: Format::Table,
+                headers: true,
+                quiet: true,
+                color: ColorChoice::Never,
+                line: String::new(),
+                writes: Writes::default(),
+            };
+            let plane = in_process(&simulator, "p");
+            let begun = Instant::now();
+            let error = request(&plane, &output, "", true).await.unwrap_err();
+            assert_eq!(error.kind, Kind::Activating, "{text}");
+            assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(1), "{text}");
+            assert_eq!(server.count(kind), 1, "{text}");
         }
     }
 }

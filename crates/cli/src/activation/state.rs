@@ -32,9 +32,9 @@ pub(crate) enum State {
 
 impl State {
     /// The state that these entitlements make; of several the best one counts.
-    pub(crate) fn of(entitlements: &[Object]) -> Self {
+    pub(crate) fn of<'a>(entitlements: impl IntoIterator<Item = &'a Object>) -> Self {
         let own = entitlements
-            .iter()
+            .into_iter()
             .filter(|entitlement| SERVICE.contains(&entitlement.text("/spec/serviceRef/name")));
         own.map(Self::one).max().unwrap_or(Self::NotRequested)
     }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn each_row_of_the_table_of_states() {
         let word = |status: Value| State::of(&[entitlement("compute", &status)]).word();
-        assert_eq!(State::of(&[]).word(), "NotRequested");
+        assert_eq!(State::of([]).word(), "NotRequested");
         assert_eq!(word(json!({})), "Requested", "also without a phase");
         assert_eq!(word(json!({"phase": "PendingApproval"})), "Requested");
         assert_eq!(word(json!({"phase": "Active"})), "Active");

@@ -17,18 +17,6 @@ pub(crate) async fn run(
     args: &ActivationArgs,
     yes: bool,
 ) -> Result<(), Error> {
-    if let Some(ActivationCommand::Request { message }) = &args.command {
-        return match read(plane).await? {
-            State::NotRequested => {
-                request(plane, output, message, yes).await?;
-                show(plane, output, &read(plane).await?)
-            }
-            state => {
-                show(plane, output, &state)?;
-                verdict(plane, &state)
-            }
-        };
-    }
     let state = match read(plane).await {
         Ok(state) => state,
         // A platform without entitlements lets every project use compute.
@@ -38,11 +26,19 @@ pub(crate) async fn run(
         }
         Err(error) => return Err(error),
     };
+    if let Some(ActivationCommand::Request { message }) = &args.command {
+        if state == State::NotRequested {
+            let state = request(plane, output, message, yes).await?;
+            return show(plane, output, &state);
+        }
+        show(plane, output, &state)?;
+        return verdict(plane, &state);
+    }
     if !args.wait || state == State::NotRequested {
         show(plane, output, &state)?;
         return if args.wait { verdict(plane, &state) } else { Ok(()) };
     }
-    let state = wait(plane, output, args.timeout).await?;
+    let state = wait(plane, output, state, args.timeout).await?;
     show(plane, output, &state)?;
     match state {
         State::Requested { .. } => {

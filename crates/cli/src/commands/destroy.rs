@@ -85,7 +85,7 @@ async fn gone(plane: &Plane, output: &Output, doomed: &mut Doomed, timeout: Dura
             (Resource::Deployments, Selection::All),
             (Resource::Instances, Selection::All),
         ],
-    )?;
+    );
     let mut told = String::new();
     loop {
         let left = timeout.saturating_sub(begun.elapsed());
@@ -139,12 +139,12 @@ impl Doomed {
 
     /// The objects that are left, and the finalizers that hold them; `None` if nothing is.
     fn left(&mut self, follow: &Follow) -> Option<String> {
-        let all = follow.objects(Resource::Deployments);
+        let all: Vec<Object> = follow.objects(Resource::Deployments).cloned().collect();
         self.see(&all);
-        let workloads = follow.objects(Resource::Workloads);
+        let workloads: Vec<Object> = follow.objects(Resource::Workloads).cloned().collect();
         let is_alone = workloads.iter().all(|workload| workload.uid() == self.uid);
         let index = Index::new(&[], &self.deployments);
-        let instances = follow.objects(Resource::Instances);
+        let instances: Vec<Object> = follow.objects(Resource::Instances).cloned().collect();
         let parts = [
             held(
                 "workload",

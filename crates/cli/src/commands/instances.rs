@@ -56,16 +56,20 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
 async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(), Error> {
     let workloads = plane.list(Resource::Workloads).await.unwrap_or_default();
     let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, Selection::All));
-    let mut follow = Follow::start(plane, &kinds)?;
+    let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
     loop {
         if let Some(notice) = follow.next().await?.notice() {
             output.remark(&notice);
             continue;
         }
-        let deployments = follow.objects(Resource::Deployments);
+        let deployments: Vec<Object> = follow.objects(Resource::Deployments).cloned().collect();
         let index = Index::new(&workloads, &deployments);
-        let rows = rows(follow.objects(Resource::Instances), &index, args);
+        let rows = rows(
+            follow.objects(Resource::Instances).cloned().collect(),
+            &index,
+            args,
+        );
         watched.print(&listing(rows, &plane.project, plane.clock.now()))?;
     }
 }

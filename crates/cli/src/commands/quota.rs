@@ -7,7 +7,7 @@ use crate::{
         Output,
         table::{Cell, Table},
     },
-    plane::{Plane, Resource},
+    plane::{Plane, Resource, Scope},
     quota::{Bucket, CityRow, buckets, cities},
     view::Object,
 };
@@ -18,7 +18,7 @@ const CITIES: &[&str] = &["CITY", "TYPE", "INSTANCES", "WAITING", "REASON"];
 
 /// Shows the quota.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &QuotaArgs) -> Result<(), Error> {
-    let objects = plane.list_in(Resource::Buckets, "", "").await;
+    let objects = plane.list_in(Resource::Buckets, Scope::All, "").await;
     let limits: Option<Vec<Object>> = match objects {
         Ok(objects) => Some(objects),
         Err(error) if matches!(error.kind, Kind::NotServed | Kind::Forbidden) => None,

@@ -64,7 +64,7 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
             (Resource::Deployments, Selection::All),
             (Resource::Instances, Selection::All),
         ],
-    )?;
+    );
     let mut history = Recorded::start(plane, name);
     let mut locations = Locations::default();
     let mut screen = Screen::stdout();
@@ -90,17 +90,21 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
         if !is_listed || !history.is_known() {
             continue;
         }
-        let Some(workload) = follow.objects(Resource::Workloads).pop() else {
+        let Some(workload) = follow.objects(Resource::Workloads).next().cloned() else {
             let what = format!("workload {name:?} was deleted");
             return Err(Error::new(Kind::NotFound, what));
         };
         let revision = history.active(&workload);
-        let Some(mut joined) = join(vec![workload], follow.objects(Resource::Deployments)).pop() else {
+        let Some(mut joined) = join(
+            vec![workload],
+            follow.objects(Resource::Deployments).cloned().collect(),
+        )
+        .pop() else {
             continue;
         };
         locations.look_up(plane, &mut joined).await;
         let now = plane.clock.now();
-        let instances = Instances::from(follow.objects(Resource::Instances));
+        let instances = Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>());
         let status = Status::of(&joined, &instances, revision, now);
         if last.as_ref() != Some(&status) {
             status.show(output, &mut screen, now)?;

@@ -71,7 +71,7 @@ async fn watch(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(
     if matches!(output.format, Format::Wide) {
         kinds.push((Resource::ConfigMaps, Selection::Labelled(HISTORIES)));
     }
-    let mut follow = Follow::start(plane, &kinds)?;
+    let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
     loop {
         if let Some(notice) = follow.next().await?.notice() {
@@ -79,10 +79,10 @@ async fn watch(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(
             continue;
         }
         let all = join(
-            follow.objects(Resource::Workloads),
-            follow.objects(Resource::Deployments),
+            follow.objects(Resource::Workloads).cloned().collect(),
+            follow.objects(Resource::Deployments).cloned().collect(),
         );
-        let revisions = numbers_of(&follow.objects(Resource::ConfigMaps));
+        let revisions = numbers_of(&follow.objects(Resource::ConfigMaps).cloned().collect::<Vec<_>>());
         let now = plane.clock.now();
         watched.print(&listing(all, args, &revisions, &plane.project, now))?;
     }

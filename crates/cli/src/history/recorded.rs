@@ -24,10 +24,9 @@ impl Recorded {
     /// Begins to follow the history of a Workload.
     pub(crate) fn start(plane: &Plane, workload: &str) -> Self {
         let map = (Resource::ConfigMaps, Selection::Named(name(workload)));
-        let follow = Follow::start(plane, &[map]).ok();
         Self {
-            is_known: follow.is_none(),
-            follow,
+            is_known: false,
+            follow: Some(Follow::start(plane, &[map])),
         }
     }
 
@@ -50,7 +49,12 @@ impl Recorded {
 
     /// The revision that a Workload has now.
     pub(crate) fn active(&self, workload: &Object) -> Option<Active> {
-        let map = self.follow.as_ref()?.objects(Resource::ConfigMaps).pop()?;
+        let map = self
+            .follow
+            .as_ref()?
+            .objects(Resource::ConfigMaps)
+            .next()?
+            .clone();
         let map: ConfigMap = serde_json::from_value(map.0).ok()?;
         belongs(&map, workload).then(|| active_of(&History::read(&map), workload))?
     }

@@ -67,7 +67,7 @@ pub(crate) async fn record(plane: &Plane, entry: &Entry<'_>) -> Result<(Option<u
 }
 
 async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<(Option<u64>, u64), Error> {
-    let maps = maps(plane);
+    let (maps, map_name) = (maps(plane), name(entry.after.name()));
     let mut found = read(plane, entry.after.name()).await?;
     if let Some(former) = found.take_if(|map| !belongs(map, entry.after)) {
         let preconditions = Preconditions {
@@ -75,7 +75,7 @@ async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<
             resource_version: None,
         };
         let params = DeleteParams::default().preconditions(preconditions);
-        match maps.delete(&name(entry.after.name()), &params).await {
+        match plane.request(|| maps.delete(&map_name, &params)).await {
             Err(error) if !is(&error, &[404, 409]) => return Err(failed(&error)),
             Ok(_) | Err(_) => {}
         }
@@ -88,9 +88,9 @@ async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<
         field_manager: Some(FIELD_MANAGER.to_owned()),
     };
     let written = if exists {
-        maps.replace(&name(entry.after.name()), &params, &map).await
+        plane.request(|| maps.replace(&map_name, &params, &map)).await
     } else {
-        maps.create(&params, &map).await
+        plane.request(|| maps.create(&params, &map)).await
     };
     written.map_err(|error| {
         // Another user was faster, or has deleted the map.
@@ -116,7 +116,8 @@ pub(crate) async fn forget(plane: &Plane, workload: &Object) {
     };
     let params = DeleteParams::default().preconditions(preconditions);
     // A history that stays behind is begun anew by the next Workload of its name.
-    let _ = maps(plane).delete(&name(workload.name()), &params).await;
+    let (maps, map_name) = (maps(plane), name(workload.name()));
+    let _ = plane.request(|| maps.delete(&map_name, &params)).await;
 }
 
 /// Adds the entry to the map; returns its number.
@@ -254,7 +255,8 @@ fn maps(plane: &Plane) -> Api<ConfigMap> {
 }
 
 async fn read(plane: &Plane, workload: &str) -> Result<Option<ConfigMap>, Error> {
-    let found = maps(plane).get_opt(&name(workload)).await;
+    let (maps, map_name) = (maps(plane), name(workload));
+    let found = plane.request(|| maps.get_opt(&map_name)).await;
     found.map_err(|error| failed(&error))
 }
 

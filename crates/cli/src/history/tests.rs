@@ -67,7 +67,7 @@ fn a_change_by_others_is_recorded_as_observed_before_the_next_one() {
 #[test]
 fn the_hash_alone_says_whether_the_live_spec_is_recorded_first() {
     let specs = [1, 2].map(|a| json!({"a": a}));
-    // Nobody has recorded anything.
+    // Nothing is recorded yet.
     let mut map = ConfigMap::default();
     let (one, two) = (workload(4, &specs[0]), workload(5, &specs[1]));
     let empty = History::read(&map);

@@ -34,7 +34,7 @@ impl Plane {
             .parse()
             .map_err(|_| Error::usage(format!("cluster {cluster:?} has no usable name")))?;
         Ok(Self {
-            client: client(config.clone(), &self.clock, &self.contact)?,
+            client: client(&config, &self.clock, &self.context)?,
             config,
             ..self.clone()
         })

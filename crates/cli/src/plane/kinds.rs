@@ -1,7 +1,10 @@
 //! The kinds that commands read, on every plane.
 
 use fedgate_api::{GROUP, VERSION};
-use kube::api::ApiResource;
+use kube::{
+    Resource as _,
+    api::{ApiResource, DynamicObject},
+};
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +46,15 @@ pub(crate) enum Selection {
     Named(String),
     /// Those with these labels.
     Labelled(&'static str),
+}
+
+/// The objects of a kind that a request is about. Kinds of the whole cluster are in no namespace, whatever it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope<'a> {
+    /// Those of all namespaces.
+    All,
+    /// Those of a namespace.
+    Namespace(&'a str),
 }
 
 impl Resource {
@@ -90,6 +102,35 @@ impl Resource {
         }
     }
 
+    /// The noun for people.
+    pub(super) const fn noun(self) -> &'static str {
+        match self {
+            Self::Workloads => "workload",
+            Self::Deployments => "deployment",
+            Self::Instances => "instance",
+            Self::Namespaces => "namespace",
+            Self::ConfigMaps => "configmap",
+            Self::Events => "event",
+            Self::Locations => "location",
+            Self::Buckets => "quota bucket",
+            Self::Entitlements => "request for compute",
+            Self::Bindings => "binding",
+            Self::Policies | Self::ClusterPolicies => "policy",
+            Self::Clusters => "cluster",
+        }
+    }
+
+    /// The plural, as in paths.
+    pub(super) const fn plural(self) -> &'static str {
+        self.names()[3]
+    }
+
+    /// True if a server means this kind, by its plural or its kind; servers that name none mean it too.
+    pub(super) fn is_called(self, name: &str) -> bool {
+        let [_, _, kind, plural] = self.names();
+        name.is_empty() || name == plural || name == kind
+    }
+
     /// False for a kind of the whole cluster.
     pub(super) const fn is_namespaced(self) -> bool {
         match self {
@@ -104,6 +145,15 @@ impl Resource {
             | Self::Policies => true,
             Self::Namespaces | Self::Entitlements | Self::ClusterPolicies | Self::Clusters => false,
         }
+    }
+
+    /// The path of the kind's requests.
+    pub(super) fn path(self, scope: Scope<'_>) -> String {
+        let namespace = match scope {
+            Scope::Namespace(name) if self.is_namespaced() => Some(name),
+            Scope::Namespace(_) | Scope::All => None,
+        };
+        DynamicObject::url_path(&self.api(), namespace)
     }
 
     /// The kind as requests need it.

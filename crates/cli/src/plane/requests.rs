@@ -1,62 +1,103 @@
 //! Requests to the project's control plane.
 
-use super::{FIELD_MANAGER, PAGE, Plane, Resource, nearest};
+use super::{
+    FIELD_MANAGER, Plane, Resource, Scope, nearest,
+    pages::{List, Pager, Part, decode},
+    refusals::{RequestInfo, is_absent},
+};
 use crate::{
     error::{Error, Kind},
+    time::prose,
     view::Object,
 };
+use backon::{ExponentialBuilder, Retryable};
 use fedgate_api::keys;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions, Request},
     core::DynamicObject,
 };
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use serde_json::{Value, json, value::RawValue};
+use std::{collections::BTreeSet, future::Future, time::Duration};
+
+/// The first delay before a request to a busy server is sent again.
+const BUSY_DELAY: Duration = Duration::from_millis(100);
+
+/// How often it is sent again.
+const BUSY_RETRIES: usize = 5;
 
 impl Plane {
-    /// Lists the objects of a kind in the namespace, or all if the kind has no namespaces, page by page.
-    pub(crate) async fn list(&self, kind: Resource) -> Result<Vec<Object>, Error> {
-        self.list_in(kind, &self.namespace, "").await
+    /// Sends a request, again if the server is busy. All of it has the time for one request.
+    pub(crate) async fn request<T, F>(&self, send: impl FnMut() -> F) -> kube::Result<T>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let delays = ExponentialBuilder::default()
+            .with_min_delay(BUSY_DELAY)
+            .with_max_times(BUSY_RETRIES)
+            .with_jitter();
+        self.bounded(Box::pin(send.retry(delays).when(is_busy))).await
     }
 
-    /// Lists the objects of a kind in a namespace, or in all if that is empty, with these labels, page by page.
+    /// Bounds a request by the time for one request.
+    pub(super) async fn bounded<T>(
+        &self,
+        request: impl IntoFuture<Output = kube::Result<T>>,
+    ) -> kube::Result<T> {
+        let Some(limit) = self.request_timeout else {
+            return request.await;
+        };
+        let answer = tokio::time::timeout(limit, request).await;
+        answer.unwrap_or_else(|_| Err(no_answer(limit)))
+    }
+
+    /// Lists the objects of a kind in the namespace, or all if the kind has no namespaces.
+    pub(crate) async fn list(&self, kind: Resource) -> Result<Vec<Object>, Error> {
+        self.list_in(kind, Scope::Namespace(&self.namespace), "").await
+    }
+
+    /// Lists the objects of a kind in this scope with these labels.
     pub(crate) async fn list_in(
         &self,
         kind: Resource,
-        namespace: &str,
+        scope: Scope<'_>,
         labels: &str,
     ) -> Result<Vec<Object>, Error> {
-        let api = self.api(kind, namespace);
-        let mut params = ListParams::default().limit(PAGE).labels(labels);
-        let mut objects = Vec::new();
-        loop {
-            let page = api
-                .list(&params)
-                .await
-                .map_err(|error| self.error(&error, "list", kind))?;
-            objects.extend(page.items.into_iter().map(|object| typed(&object, kind)));
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params.continue_token = Some(token),
-                _ => return Ok(objects),
-            }
-        }
+        self.list_part(kind, scope, Part::Whole, labels).await
     }
 
-    /// Lists the metadata of the objects in the namespace with these labels, page by page.
+    /// Lists the metadata of the objects in the namespace with these labels.
     pub(crate) async fn list_metadata(&self, kind: Resource, labels: &str) -> Result<Vec<Object>, Error> {
-        let api = self.api(kind, &self.namespace);
-        let mut params = ListParams::default().limit(PAGE).labels(labels);
-        let mut objects = Vec::new();
+        let scope = Scope::Namespace(&self.namespace);
+        self.list_part(kind, scope, Part::Metadata, labels).await
+    }
+
+    async fn list_part(
+        &self,
+        kind: Resource,
+        scope: Scope<'_>,
+        part: Part,
+        labels: &str,
+    ) -> Result<Vec<Object>, Error> {
+        let asked = RequestInfo {
+            verb: "list",
+            kind,
+            scope,
+            name: "",
+        };
+        let mut pager = Pager::new(kind, scope, part, ListParams::default().labels(labels));
         loop {
-            let page = api.list_metadata(&params).await;
-            let page = page.map_err(|error| self.error(&error, "list", kind))?;
-            let values = page.items.iter().map(serde_json::to_value);
-            objects.extend(values.filter_map(Result::ok).map(Object));
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params.continue_token = Some(token),
-                _ => return Ok(objects),
+            let page = self.request(|| pager.fetch(&self.client)).await;
+            let list = pager.take(page).map_err(|error| self.error(&error, &asked))?;
+            if let Some(List {
+                objects, unreadable, ..
+            }) = list
+            {
+                for one in &unreadable {
+                    self.leave_out(kind, one);
+                }
+                return Ok(objects);
             }
         }
     }
@@ -73,9 +114,29 @@ impl Plane {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Object>, Error> {
-        let found = self.api(kind, namespace).get_opt(name).await;
-        let found = found.map_err(|error| self.error(&error, "get", kind))?;
-        Ok(found.map(|object| typed(&object, kind)))
+        let scope = Scope::Namespace(namespace);
+        let asked = RequestInfo {
+            verb: "get",
+            kind,
+            scope,
+            name,
+        };
+        let read = || async {
+            let request = Request::new(kind.path(scope)).get(name, &GetParams::default());
+            let text = self
+                .client
+                .request_text(request.map_err(kube::Error::BuildRequest)?)
+                .await?;
+            RawValue::from_string(text).map_err(kube::Error::SerdeError)
+        };
+        match self.request(read).await {
+            Ok(raw) => match decode(&raw, kind) {
+                Ok(object) => Ok(Some(object)),
+                Err(unreadable) => Err(Self::undecodable(kind, &unreadable)),
+            },
+            Err(error) if is_absent(&error, kind) => Ok(None),
+            Err(error) => Err(self.error(&error, &asked)),
+        }
     }
 
     /// Reads a Workload; if it does not exist, the error names the nearest one.
@@ -83,7 +144,8 @@ impl Plane {
         if let Some(workload) = self.find(Resource::Workloads, name).await? {
             return Ok(workload);
         }
-        let all = self.list(Resource::Workloads).await?;
+        // A user who may not list the Workloads is still told that this one does not exist.
+        let all = self.list(Resource::Workloads).await.unwrap_or_default();
         let near = nearest(name, all.iter().map(Object::name));
         Err(self.not_found("workload", name, near, "kubectl compute workloads"))
     }
@@ -92,23 +154,17 @@ impl Plane {
     /// would store. A write that somebody else was faster with is an error of kind `Conflict`.
     pub(crate) async fn store(&self, workload: &Value, exists: bool, dry_run: bool) -> Result<Object, Error> {
         let kind = Resource::Workloads;
-        let params = PostParams {
-            dry_run,
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-        };
-        let (api, verb) = (
-            self.api(kind, &self.namespace),
-            if exists { "update" } else { "create" },
-        );
         let object: DynamicObject = serde_json::from_value(workload.clone())
             .map_err(|error| Error::usage("the Workload is no object").because(error.to_string()))?;
         let name = object.metadata.name.clone().unwrap_or_default();
+        let asked = self.asked(if exists { "update" } else { "create" }, kind, &name);
+        let (api, params) = (self.api(kind), written(dry_run));
         let stored = if exists {
-            api.replace(&name, &params, &object).await
+            self.request(|| api.replace(&name, &params, &object)).await
         } else {
-            api.create(&params, &object).await
+            self.request(|| api.create(&params, &object)).await
         };
-        let stored = stored.map_err(|error| self.error(&error, verb, kind))?;
+        let stored = stored.map_err(|error| self.error(&error, &asked))?;
         Ok(typed(&stored, kind))
     }
 
@@ -119,12 +175,10 @@ impl Plane {
         object["kind"] = json!(resource.kind);
         let object: DynamicObject = serde_json::from_value(object)
             .map_err(|error| Error::usage("the object cannot be sent").because(error.to_string()))?;
-        let params = PostParams {
-            dry_run: false,
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-        };
-        let created = self.api(kind, &self.namespace).create(&params, &object).await;
-        let created = created.map_err(|error| self.error(&error, "create", kind))?;
+        let (api, params) = (self.api(kind), written(false));
+        let created = self.request(|| api.create(&params, &object)).await;
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let created = created.map_err(|error| self.error(&error, &self.asked("create", kind, name)))?;
         Ok(typed(&created, kind))
     }
 
@@ -140,25 +194,19 @@ impl Plane {
             uid: Some(workload.uid().to_owned()),
             resource_version: None,
         });
-        match self
-            .api(kind, &self.namespace)
-            .delete(workload.name(), &params)
-            .await
-        {
+        let api = self.api(kind);
+        match self.request(|| api.delete(workload.name(), &params)).await {
             Ok(_) => Ok(()),
-            Err(error) => match self.error(&error, "delete", kind) {
-                error if error.kind == Kind::NotFound => Ok(()),
-                error => Err(error),
-            },
+            Err(error) if is_absent(&error, kind) => Ok(()),
+            Err(error) => Err(self.error(&error, &self.asked("delete", kind, workload.name()))),
         }
     }
 
     /// Name of the user, as the server knows it; `unknown` if it does not tell.
     pub(crate) async fn user(&self) -> crate::history::Actor {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client());
-        let review = reviews
-            .create(&PostParams::default(), &SelfSubjectReview::default())
-            .await;
+        let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+        let review = self.request(|| reviews.create(&params, &review)).await;
         let name = review.ok().and_then(|review| review.status?.user_info?.username);
         crate::history::Actor {
             name: name.unwrap_or_else(|| "unknown".to_owned()),
@@ -168,7 +216,7 @@ impl Plane {
 
     /// The cities that have a Location; empty if Locations cannot be listed.
     pub(crate) async fn cities(&self) -> BTreeSet<String> {
-        let listed = self.list_in(Resource::Locations, "", "").await;
+        let listed = self.list_in(Resource::Locations, Scope::All, "").await;
         let codes = listed.into_iter().flatten().filter_map(|location| {
             let code = &location.0["spec"]["topology"][keys::CITY_CODE];
             code.as_str().map(str::to_owned)
@@ -178,18 +226,37 @@ impl Plane {
 
     /// The server's version.
     pub(crate) async fn version(&self) -> Result<String, Error> {
-        let version = self.client.apiserver_version().await;
-        let version = version.map_err(|error| self.unreachable(&error))?;
+        let version = self.request(|| self.client.apiserver_version()).await;
+        let version = version.map_err(|error| match &error {
+            kube::Error::Api(status) if status.code == 401 => self.refused_credentials(),
+            kube::Error::Api(_) => {
+                Error::new(Kind::Failed, "cannot read the server's version").because(super::cause(&error))
+            }
+            // The next step of others is this command.
+            _ => self
+                .failure(&error, "the server's version")
+                .next("kubectl config get-contexts"),
+        })?;
         Ok(version.git_version)
     }
 
-    /// The requests of a kind in a namespace, or in all if that is empty.
-    pub(super) fn api(&self, kind: Resource, namespace: &str) -> Api<DynamicObject> {
+    /// The writes of a kind in the namespace.
+    fn api(&self, kind: Resource) -> Api<DynamicObject> {
         let client = self.client.clone();
-        if namespace.is_empty() || !kind.is_namespaced() {
-            Api::all_with(client, &kind.api())
+        if kind.is_namespaced() {
+            Api::namespaced_with(client, &self.namespace, &kind.api())
         } else {
-            Api::namespaced_with(client, namespace, &kind.api())
+            Api::all_with(client, &kind.api())
+        }
+    }
+
+    fn asked<'a>(&'a self, verb: &'a str, kind: Resource, name: &'a str) -> RequestInfo<'a> {
+        let scope = Scope::Namespace(&self.namespace);
+        RequestInfo {
+            verb,
+            kind,
+            scope,
+            name,
         }
     }
 
@@ -204,8 +271,24 @@ impl Plane {
     }
 }
 
-/// The object with its types, which items of a list lack.
-pub(super) fn typed(object: &DynamicObject, kind: Resource) -> Object {
+fn written(dry_run: bool) -> PostParams {
+    PostParams {
+        dry_run,
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+    }
+}
+
+/// True if a server has no time for a request now.
+fn is_busy(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 429 | 503 | 504))
+}
+
+fn no_answer(limit: Duration) -> kube::Error {
+    kube::Error::Service(format!("no answer within {}", prose(limit)).into())
+}
+
+/// The object as the server stored it, with its types.
+fn typed(object: &DynamicObject, kind: Resource) -> Object {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     let resource = kind.api();
     value["apiVersion"] = json!(resource.api_version);

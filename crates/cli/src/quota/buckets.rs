@@ -16,7 +16,8 @@ pub(crate) struct Bucket {
     resource: Resource,
     limit: Option<i64>,
     used: i64,
-    available: i64,
+    /// `None` if neither the platform nor a limit tells.
+    available: Option<i64>,
 }
 
 /// A resource type, in the order of rows.
@@ -78,27 +79,34 @@ pub(crate) fn buckets(objects: &[Object]) -> Vec<Bucket> {
         };
         let number = |field: &str| object.0["status"][field].as_i64();
         let (limit, used) = (number("limit"), number("allocated").unwrap_or_default());
-        let available = number("available").unwrap_or_else(|| limit.unwrap_or_default() - used);
+        // The rest of a limit is never negative.
+        let left = limit.map(|limit| limit.saturating_sub(used).max(0));
+        let available = number("available").or(left);
         let bucket = of.entry(resource.clone()).or_insert(Bucket {
             resource,
             limit: None,
             used: 0,
-            available: 0,
+            available: None,
         });
-        bucket.limit = match (bucket.limit, limit) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (limit, None) | (None, limit) => limit,
-        };
+        bucket.limit = sum(bucket.limit, limit);
         bucket.used = bucket.used.saturating_add(used);
-        bucket.available = bucket.available.saturating_add(available);
+        bucket.available = sum(bucket.available, available);
     }
     of.into_values().collect()
 }
 
+/// The sum of two numbers, as far as they are known.
+fn sum(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (known, None) | (None, known) => known,
+    }
+}
+
 impl Bucket {
-    /// True if nothing is left.
+    /// True if it is known that nothing is left.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.available <= 0
+        self.available.is_some_and(|available| available <= 0)
     }
 
     /// The cells of a row: resource, unit, limit, used, available, usage.
@@ -109,12 +117,13 @@ impl Bucket {
             used,
             available,
         } = self;
+        let amount = |known: Option<i64>| known.map(|amount| resource.amount(amount)).unwrap_or_default();
         [
             resource.name().to_owned(),
             resource.unit().to_owned(),
-            limit.map(|limit| resource.amount(limit)).unwrap_or_default(),
+            amount(*limit),
             resource.amount(*used),
-            resource.amount(*available),
+            amount(*available),
             bar(*used, limit.unwrap_or_default()),
         ]
     }
@@ -204,7 +213,34 @@ mod tests {
             "compute.datumapis.com/workloads",
             &json!({"allocated": 3}),
         )]);
-        assert_eq!(all[0].cells()[2..], ["", "3", "-3", ""]);
+        assert_eq!(all[0].cells()[2..], ["", "3", "", ""]);
+        assert!(!all[0].is_used_up());
+        assert_eq!(all[0].object()["available"], Value::Null);
+    }
+
+    #[test]
+    fn what_is_left_of_a_limit_is_computed_without_overflow() {
+        let of = |status: Value| {
+            let all = buckets(&[bucket("compute.datumapis.com/workloads", &status)]);
+            (all[0].cells()[2..5].join(" "), all[0].is_used_up())
+        };
+        assert_eq!(
+            of(json!({"limit": 5, "allocated": 3})),
+            ("5 3 2".to_owned(), false)
+        );
+        assert_eq!(
+            of(json!({"limit": 5, "allocated": 7})),
+            ("5 7 0".to_owned(), true)
+        );
+        let (min, max) = (i64::MIN, i64::MAX);
+        assert_eq!(
+            of(json!({"limit": max, "allocated": min})),
+            (format!("{max} {min} {max}"), false)
+        );
+        assert_eq!(
+            of(json!({"limit": min, "allocated": max})),
+            (format!("{min} {max} 0"), true)
+        );
     }
 
     #[test]

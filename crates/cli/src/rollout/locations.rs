@@ -2,7 +2,7 @@
 
 use super::row::workload_refusal;
 use crate::{
-    plane::{Plane, Resource},
+    plane::{Plane, Resource, Scope},
     view::{Joined, Object},
 };
 use fedgate_api::{conditions::types::READY, keys};
@@ -33,7 +33,7 @@ impl Locations {
         let of = (workload.generation(), lacking.clone());
         if self.of != of {
             self.of = of;
-            let listed = plane.list_in(Resource::Locations, "", "").await;
+            let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
             self.served = listed.ok().and_then(|locations| served(&locations));
         }
         if let Some(served) = &self.served {

@@ -9,10 +9,8 @@ use crate::{
     time::{ServerClock, prose},
     view::City,
 };
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
+use tokio::time::Instant;
 
 /// Time between two drawings of the clock.
 const TICK: Duration = Duration::from_secs(1);

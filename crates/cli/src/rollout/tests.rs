@@ -2,7 +2,14 @@ use super::{
     progress::{End, Progress},
     *,
 };
-use crate::view::{Counts, Instances, Joined, Object, join};
+use crate::{
+    interrupt::Writes,
+    output::{Format, Output, style::ColorChoice},
+    plane::{Plane, tests::in_process},
+    view::{Counts, Instances, Joined, Object, join},
+};
+use fedgate_api::API_VERSION;
+use fedgate_simulator::{Down, Simulator};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -269,4 +276,117 @@ fn the_header_has_the_revisions_as_far_as_they_are_known() {
     );
     assert_eq!(text(None, Some(1)), "Rolling out workload \"web\"  rev #1");
     assert_eq!(text(None, None), "Rolling out workload \"web\"");
+}
+
+/// A Workload on a simulator whose only deployment its cell refuses.
+struct Scene {
+    server: fedgate_simulator::Plane,
+    plane: Plane,
+    target: Target,
+}
+
+const KIND: &str = "WorkloadDeployment";
+const NAME: &str = "web-us-dfw";
+
+impl Scene {
+    fn start() -> Self {
+        let simulator = Simulator::new(1);
+        let server = simulator.add("shop");
+        for definition in fedgate_api::crd::all().unwrap() {
+            server.define(&definition);
+        }
+        let runtime = json!({"resources": {"instanceType": "datumcloud/d1-standard-2"},
+            "sandbox": {"containers": [{"name": "app", "image": "nginx"}]}});
+        let template =
+            json!({"spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": "default"}}]}});
+        let metadata = |name: &str| json!({"name": name, "namespace": "default"});
+        let workload = server
+            .create(
+                json!({"apiVersion": API_VERSION, "kind": "Workload", "metadata": metadata("web"), "spec": {
+                "template": template, "placements": [
+                    {"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2}}]}}),
+            )
+            .unwrap();
+        let spec = &workload["spec"];
+        let spec = json!({"workloadRef": {"name": "web", "uid": workload["metadata"]["uid"]}, "placementName": "us",
+            "cityCode": "DFW", "template": spec["template"], "scaleSettings": spec["placements"][0]["scaleSettings"]});
+        server
+            .create(
+                json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata(NAME), "spec": spec}),
+            )
+            .unwrap();
+        let scene = Self {
+            plane: in_process(&simulator, "shop"),
+            target: Target {
+                name: "web".to_owned(),
+                uid: workload["metadata"]["uid"].as_str().unwrap().to_owned(),
+                generation: None,
+            },
+            server,
+        };
+        scene.report(1, "False");
+        scene
+    }
+
+    fn report(&self, ready: i64, available: &str) {
+        let live = self.server.get(KIND, "default", NAME).unwrap();
+        let condition = json!({"type": "Available", "status": available, "reason": "Crashing", "message": "",
+            "observedGeneration": live["metadata"]["generation"], "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let status = json!({"replicas": 2, "currentReplicas": ready, "updatedReplicas": ready, "readyReplicas": ready,
+            "desiredReplicas": 2, "conditions": [condition]});
+        let status = json!({"status": status});
+        self.server.merge_status(KIND, "default", NAME, status).unwrap();
+    }
+
+    async fn wait(&self) -> (Result<(), Error>, Duration) {
+        let output = Output {
+            format: Format::Table,
+            headers: true,
+            quiet: true,
+            color: ColorChoice::Never,
+            line: String::new(),
+            writes: Writes::default(),
+        };
+        let flags = WaitFlags {
+            timeout: Duration::ZERO,
+            stall_timeout: TWO_MINUTES,
+        };
+        let begun = tokio::time::Instant::now();
+        let end = wait(&self.plane, &output, &self.target, flags).await;
+        (end, begun.elapsed())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_in_which_nothing_changes_stalls_by_the_clock_alone() {
+    let scene = Scene::start();
+    let (end, took) = scene.wait().await;
+    let error = end.unwrap_err();
+    assert_eq!(
+        (error.kind, &*error.what),
+        (
+            Kind::Blocked,
+            "rollout not finished after 2m 30s: us/DFW Blocked: Crashing"
+        )
+    );
+    assert_eq!(took.as_secs(), 150);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_no_stall() {
+    let scene = Scene::start();
+    let outage = async {
+        for _ in 0..2 {
+            // Blips add up.
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            scene.server.set_down(Some(Down::Refused));
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            scene.server.set_down(None);
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        scene.report(2, "True");
+    };
+    let ((end, took), ()) = tokio::join!(scene.wait(), outage);
+    assert_eq!(end, Ok(()));
+    assert_eq!(took.as_secs(), 700);
 }

@@ -14,7 +14,8 @@ use crate::{
     time::sleep,
     view::{Instances, Joined, Object, join},
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The bounds of a wait.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ pub(crate) async fn wait(
 ) -> Result<(), Error> {
     let begun = Instant::now();
     let report = Report::progress(output, &plane.clock, begun);
-    Wait::start(plane, target, flags, begun)?.run(report).await
+    Wait::start(plane, target, flags, begun).run(report).await
 }
 
 /// Waits for the end of a rollout whose state is the command's result.
@@ -61,7 +62,7 @@ pub(crate) async fn follow(
     } else {
         Report::objects(output, &plane.clock, begun, &target.name)
     };
-    Wait::start(plane, target, flags, begun)?.run(report).await
+    Wait::start(plane, target, flags, begun).run(report).await
 }
 
 struct Wait<'a> {
@@ -75,21 +76,21 @@ struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    fn start(plane: &'a Plane, target: &'a Target, flags: WaitFlags, begun: Instant) -> Result<Self, Error> {
+    fn start(plane: &'a Plane, target: &'a Target, flags: WaitFlags, begun: Instant) -> Self {
         let kinds = [
             (Resource::Workloads, Selection::Named(target.name.clone())),
             (Resource::Deployments, Selection::All),
             (Resource::Instances, Selection::All),
         ];
-        Ok(Self {
+        Self {
             plane,
             target,
             flags,
             begun,
-            follow: Follow::start(plane, &kinds)?,
+            follow: Follow::start(plane, &kinds),
             progress: Progress::new(flags.stall_timeout),
             locations: Locations::default(),
-        })
+        }
     }
 
     async fn run(mut self, mut report: Report<'_>) -> Result<(), Error> {
@@ -142,7 +143,12 @@ impl<'a> Wait<'a> {
     async fn observe(&mut self) -> Result<Vec<super::Row>, Error> {
         let mut joined = self.current().await?;
         self.locations.look_up(self.plane, &mut joined).await;
-        let instances = Instances::from(self.follow.objects(Resource::Instances));
+        let instances = Instances::from(
+            self.follow
+                .objects(Resource::Instances)
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
         Ok(self
             .progress
             .observe(rows(&joined, &instances), self.follow.clock()))
@@ -159,13 +165,13 @@ impl<'a> Wait<'a> {
             let what = format!("workload {name:?} was deleted during the wait");
             Error::new(Kind::NotFound, what)
         };
-        let workload = self.follow.objects(Resource::Workloads).pop();
+        let workload = self.follow.objects(Resource::Workloads).next().cloned();
         let workload = workload.filter(|workload| workload.uid() == uid && !workload.is_deleting());
         let workload = workload.ok_or_else(gone)?;
         if generation.is_some_and(|wanted| workload.generation() > wanted) {
             return Err(changed_meanwhile(self.plane, &workload).await);
         }
-        let deployments = self.follow.objects(Resource::Deployments);
+        let deployments = self.follow.objects(Resource::Deployments).cloned().collect();
         join(vec![workload], deployments).pop().ok_or_else(gone)
     }
 

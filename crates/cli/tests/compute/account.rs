@@ -100,6 +100,16 @@ async fn a_request_is_made_once_and_later_commands_say_that_it_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_stands_also_if_its_decision_cannot_be_watched() {
+    let shop = platform().await;
+    let refused = Rule::new(When::Always, Fault::Forbidden).verb(Verb::Watch);
+    shop.faults.add(refused.kind("serviceentitlements"));
+    let seen = shop.run(&["activation", "request", "--yes"]).await;
+    assert_eq!(seen.code, 11, "{}", seen.stderr);
+    assert!(shop.plane.get(ENTITLEMENT, "", "compute").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_another_user_was_faster_with_is_no_error() {
     let shop = platform().await;
     // The list shows nothing yet, and the other user's entitlement is active.
@@ -144,7 +154,10 @@ async fn a_refusal_says_the_providers_words_and_a_wait_ends_with_it() {
 async fn a_platform_that_does_not_tell_lets_everybody() {
     let shop = Project::start("shop").await;
     shop.run(&["workloads"]).await.ok();
-    shop.run(&["activation"]).await.ok();
+    for words in [&["activation"][..], &["activation", "request", "--yes"]] {
+        let seen = shop.run(words).await.ok();
+        assert_eq!(seen.stderr, "This control plane knows no activation: compute can be used.\n");
+    }
     let shop = platform().await;
     for fault in [Fault::Forbidden, Fault::Internal, Fault::Unavailable] {
         shop.faults

@@ -12,6 +12,7 @@ mod describe;
 mod files;
 mod links;
 mod many;
+mod plane;
 mod project;
 mod revisions;
 mod streams;

@@ -213,6 +213,15 @@ impl Project {
         entries.iter().map(|entry| entry.plane.to_string()).collect()
     }
 
+    /// Number of requests of this kind.
+    pub(crate) fn requests(&self, verb: Verb, resource: &str) -> usize {
+        let entries = self.simulator.log().entries();
+        let fits = entries
+            .iter()
+            .filter(|entry| entry.verb == verb && &*entry.resource == resource);
+        fits.count()
+    }
+
     /// Waits until a request of this kind has come.
     pub(crate) async fn until_requested(&self, verb: Verb, resource: &str) {
         let log = self.simulator.log();

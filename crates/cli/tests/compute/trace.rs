@@ -225,7 +225,7 @@ async fn a_refusal_ends_a_wait_after_one_attempt() {
     assert_eq!(seen.code, 6, "{}", seen.stderr);
     assert!(
         seen.stderr
-            .contains("you may not watch workloaddeployments in namespace default"),
+            .contains("you may not list workloaddeployments in namespace default"),
         "{}",
         seen.stderr
     );

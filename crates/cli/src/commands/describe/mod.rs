@@ -31,7 +31,8 @@ pub(crate) async fn workload(plane: &Plane, output: &Output, name: &str) -> Resu
 /// Describes an Instance.
 pub(crate) async fn instance(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
     let Some(instance) = plane.find(Resource::Instances, name).await? else {
-        let all = plane.list(Resource::Instances).await?;
+        // A user who may not list the Instances is still told that this one does not exist.
+        let all = plane.list(Resource::Instances).await.unwrap_or_default();
         let near = nearest(name, all.iter().map(Object::name));
         return Err(plane.not_found("instance", name, near, "kubectl compute instances"));
     };

@@ -13,7 +13,7 @@ use futures::{
 use std::collections::BTreeMap;
 
 /// A city of a Workload, with its deployment.
-pub(super) type Asked<'a> = &'a (City, Option<Object>);
+pub(super) type RequestInfo<'a> = &'a (City, Option<Object>);
 
 /// The planes beside the project, as far as they are named and known.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl<'a> Sides<'a> {
     }
 
     /// Reads the planes of these cities that were not read yet, and drops cells that no city has any more.
-    pub(super) async fn update(&mut self, project: &Plane, joined: &Joined, cities: &[Asked<'_>]) {
+    pub(super) async fn update(&mut self, project: &Plane, joined: &Joined, cities: &[RequestInfo<'_>]) {
         if self.planes.is_project_alone() {
             return;
         }
@@ -94,7 +94,7 @@ impl<'a> Sides<'a> {
     }
 
     /// The cell of a city as it is now.
-    pub(super) fn cell(&self, (city, deployment): Asked<'_>) -> Option<&Beside<CellView>> {
+    pub(super) fn cell(&self, (city, deployment): RequestInfo<'_>) -> Option<&Beside<CellView>> {
         let key = self.planes.cell_key(self.hub(), city, deployment.as_ref())?;
         self.cells.get(&key).map(|cell| &cell.view)
     }
@@ -133,18 +133,18 @@ impl View for HubView {
     }
 
     fn of(follow: &Follow, _: &str) -> Self {
-        let namespace = follow.objects(Resource::Namespaces).pop();
+        let namespace = follow.objects(Resource::Namespaces).next().cloned();
         let set = namespace.as_ref().and_then(city_set);
-        let mut policies = follow.objects(Resource::ClusterPolicies).into_iter();
-        let city_set = set.and_then(|set| policies.find(|policy| policy.name() == set));
+        let mut policies = follow.objects(Resource::ClusterPolicies);
+        let city_set = set.and_then(|set| policies.find(|policy| policy.name() == set).cloned());
         Self {
             namespace,
             city_set,
-            copies: follow.objects(Resource::Deployments),
-            bindings: follow.objects(Resource::Bindings),
-            policies: follow.objects(Resource::Policies),
-            instances: Instances::from(follow.objects(Resource::Instances)),
-            clusters: follow.objects(Resource::Clusters),
+            copies: follow.objects(Resource::Deployments).cloned().collect(),
+            bindings: follow.objects(Resource::Bindings).cloned().collect(),
+            policies: follow.objects(Resource::Policies).cloned().collect(),
+            instances: Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>()),
+            clusters: follow.objects(Resource::Clusters).cloned().collect(),
         }
     }
 }
@@ -159,8 +159,8 @@ impl View for CellView {
     fn of(follow: &Follow, name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            deployments: follow.objects(Resource::Deployments),
-            instances: Instances::from(follow.objects(Resource::Instances)),
+            deployments: follow.objects(Resource::Deployments).cloned().collect(),
+            instances: Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>()),
         }
     }
 }
@@ -169,13 +169,10 @@ impl<T: View> Side<T> {
     /// A plane that was read already: it would take long to find out by following that a plane cannot be read.
     fn start(plane: &Plane, name: &str, namespace: &str, view: Beside<T>, is_followed: bool) -> Self {
         let follow = is_followed.then(|| Follow::start(&plane.within(namespace), &T::kinds(namespace)));
-        match follow.transpose() {
-            Ok(follow) => Self {
-                name: name.to_owned(),
-                follow,
-                view,
-            },
-            Err(error) => Self::unreadable(name, unreadable(name, &error)),
+        Self {
+            name: name.to_owned(),
+            follow,
+            view,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     trace::{Beside, Chain, Evidence, Verdict, chain, unprojected},
     view::{City, Instances, Joined, Object, join},
 };
-use follow::{Asked, Sides};
+use follow::{RequestInfo, Sides};
 use jiff::{SignedDuration, Timestamp};
 use planes::Planes;
 pub(super) use planes::check;
@@ -84,7 +84,7 @@ impl Tracer<'_> {
                 (Resource::Deployments, Selection::All),
                 (Resource::Instances, Selection::All),
             ],
-        )?;
+        );
         let mut screen = Screen::stdout();
         let mut is_listed = false;
         let mut last: Vec<Chain> = Vec::new();
@@ -107,14 +107,19 @@ impl Tracer<'_> {
             if !is_listed {
                 continue;
             }
-            let workload = follow.objects(Resource::Workloads).pop();
-            let joined = workload
-                .and_then(|workload| join(vec![workload], follow.objects(Resource::Deployments)).pop());
+            let workload = follow.objects(Resource::Workloads).next().cloned();
+            let joined = workload.and_then(|workload| {
+                join(
+                    vec![workload],
+                    follow.objects(Resource::Deployments).cloned().collect(),
+                )
+                .pop()
+            });
             let Some(joined) = joined else {
                 let what = format!("workload {:?} was deleted", self.args.name);
                 return Err(Error::new(Kind::NotFound, what));
             };
-            let instances = Instances::from(follow.objects(Resource::Instances));
+            let instances = Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>());
             let (chains, verdict, now) = self.trace(&joined, &instances).await?;
             if chains == last {
                 continue;
@@ -146,7 +151,7 @@ impl Tracer<'_> {
         instances: &Instances,
     ) -> Result<(Vec<Chain>, Verdict, Timestamp), Error> {
         let cities = joined.cities.iter();
-        let asked: Vec<Asked<'_>> = cities.filter(|(city, _)| self.is_asked(city)).collect();
+        let asked: Vec<RequestInfo<'_>> = cities.filter(|(city, _)| self.is_asked(city)).collect();
         if asked.is_empty() {
             return Err(self.no_city(&joined.cities));
         }
@@ -163,7 +168,7 @@ impl Tracer<'_> {
     fn chains(
         &self,
         joined: &Joined,
-        asked: &[Asked<'_>],
+        asked: &[RequestInfo<'_>],
         instances: &Instances,
         now: Timestamp,
     ) -> Vec<Chain> {

@@ -1,10 +1,10 @@
 //! Reads hub and cells for `trace`, as far as the command line names them. Nothing is written there.
 
-use super::follow::Asked;
+use super::follow::RequestInfo;
 use crate::{
     args::TraceArgs,
     error::Error,
-    plane::{Choice, Plane, Resource},
+    plane::{Choice, Plane, Resource, Scope},
     trace::{Beside, CellView, HubView},
     view::{City, Instances, Object},
 };
@@ -121,7 +121,7 @@ impl Planes {
     }
 
     /// The cells of these cities, each once.
-    pub(super) fn cell_keys(&self, hub: &Beside<HubView>, cities: &[Asked<'_>]) -> BTreeSet<CellKey> {
+    pub(super) fn cell_keys(&self, hub: &Beside<HubView>, cities: &[RequestInfo<'_>]) -> BTreeSet<CellKey> {
         let keys = cities.iter();
         keys.filter_map(|(city, deployment)| self.cell_key(hub, city, deployment.as_ref()))
             .collect()
@@ -156,10 +156,10 @@ pub(super) async fn read_hub(plane: &Plane, namespace: &str) -> Beside<HubView> 
     let read = async {
         let (found, copies, bindings, policies, instances, clusters) = tokio::try_join!(
             plane.find(Resource::Namespaces, namespace),
-            plane.list_in(Resource::Deployments, namespace, ""),
-            plane.list_in(Resource::Bindings, namespace, ""),
-            plane.list_in(Resource::Policies, namespace, ""),
-            plane.list_in(Resource::Instances, namespace, ""),
+            plane.list_in(Resource::Deployments, Scope::Namespace(namespace), ""),
+            plane.list_in(Resource::Bindings, Scope::Namespace(namespace), ""),
+            plane.list_in(Resource::Policies, Scope::Namespace(namespace), ""),
+            plane.list_in(Resource::Instances, Scope::Namespace(namespace), ""),
             plane.list(Resource::Clusters),
         )?;
         let city_set = match found.as_ref().and_then(city_set) {
@@ -193,8 +193,8 @@ pub(super) fn city_set(namespace: &Object) -> Option<String> {
 /// Reads the project's namespace in a cell.
 pub(super) async fn read_cell(plane: &Plane, name: &str, namespace: &str) -> Beside<CellView> {
     let read = tokio::try_join!(
-        plane.list_in(Resource::Deployments, namespace, ""),
-        plane.list_in(Resource::Instances, namespace, "")
+        plane.list_in(Resource::Deployments, Scope::Namespace(namespace), ""),
+        plane.list_in(Resource::Instances, Scope::Namespace(namespace), "")
     );
     match read {
         Ok((deployments, instances)) => Beside::Read(CellView {

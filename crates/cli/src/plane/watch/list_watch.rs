@@ -1,0 +1,301 @@
+//! The events of one kind: list, then watch, resumed after each interruption.
+//!
+//! kube-runtime's watcher does not tell when a watch has begun, asks again from a version that is gone, and loses objects that
+//! it cannot decode; a user needs to know all of that.
+
+use crate::{
+    error::{Error, Kind},
+    plane::{
+        Plane, Resource, Scope,
+        kinds::Selection,
+        pages::{GONE, Identity, List, Pager, Part, Unreadable, decode},
+        refusals::RequestInfo,
+    },
+    view::Object,
+};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures::{
+    AsyncBufReadExt, Stream, StreamExt,
+    stream::{self, BoxStream},
+};
+use kube::{
+    api::{ListParams, Request, WatchParams},
+    core::Status,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{io, time::Duration};
+use tokio::time::Instant;
+
+/// Time after which the server ends a watch, in seconds.
+const WATCH_TIME: u32 = 290;
+
+/// Time without a line after which a watch is taken for broken: the server should have ended it five seconds before.
+const IDLE: Duration = Duration::from_secs(295);
+
+/// A watch that has lasted for this long was no failure.
+const RESET_AFTER: Duration = Duration::from_secs(30);
+
+/// Bounds of the delay before a failed request is sent again; jitter doubles it at most.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// An event of a kind.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The server has answered.
+    Contact,
+    /// All objects were listed.
+    Listed(List),
+    /// A watch has begun.
+    Opened,
+    /// An object is new or has changed.
+    Applied(Object),
+    /// An object of this name is gone.
+    Deleted(String),
+    /// An object has changed and cannot be decoded.
+    Unreadable(Unreadable),
+    /// The watch has ended, and begins again.
+    Closed,
+    /// A request has failed, and is sent again.
+    Failed(Error),
+    /// No further request makes sense. This event is the last.
+    Ended(Error),
+}
+
+/// The events of the objects of a kind.
+pub(super) fn list_watch(
+    plane: Plane,
+    kind: Resource,
+    selection: &Selection,
+) -> impl Stream<Item = Event> + Send + use<> {
+    let mut params = ListParams::default();
+    match selection {
+        Selection::All => {}
+        Selection::Named(name) => params = params.fields(&format!("metadata.name={name}")),
+        Selection::Labelled(labels) => params = params.labels(labels),
+    }
+    let watch = ListWatch {
+        request: Request::new(kind.path(Scope::Namespace(&plane.namespace))),
+        plane,
+        kind,
+        params,
+        state: State::Empty,
+        delays: delays(),
+        delay: None,
+    };
+    stream::unfold(watch, |mut watch| async move {
+        let event = watch.step().await?;
+        Some((event, watch))
+    })
+}
+
+fn delays() -> ExponentialBackoff {
+    let delays = ExponentialBuilder::default()
+        .with_min_delay(DELAYS.0)
+        .with_max_delay(DELAYS.1);
+    delays.without_max_times().with_jitter().build()
+}
+
+struct ListWatch {
+    plane: Plane,
+    kind: Resource,
+    request: Request,
+    params: ListParams,
+    state: State,
+    delays: ExponentialBackoff,
+    /// Time to wait before the next request.
+    delay: Option<Duration>,
+}
+
+enum State {
+    /// Nothing is known.
+    Empty,
+    /// A list is being read.
+    Listing(Box<Pager>),
+    /// Everything up to this version is known.
+    Listed(String),
+    /// A watch is open.
+    Watching(Watch),
+    /// No further request makes sense.
+    Ended,
+}
+
+struct Watch {
+    lines: BoxStream<'static, io::Result<String>>,
+    /// Everything up to this version is known.
+    version: String,
+    opened: Instant,
+}
+
+/// A line of a watch. A server that fails amid a watch sends a `Status` instead.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", default)]
+    type_: String,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+}
+
+impl ListWatch {
+    /// The next event; `None` after the last.
+    async fn step(&mut self) -> Option<Event> {
+        if let Some(delay) = self.delay.take() {
+            tokio::time::sleep(delay).await;
+        }
+        match std::mem::replace(&mut self.state, State::Empty) {
+            State::Empty => {
+                let scope = Scope::Namespace(&self.plane.namespace);
+                let pager = Pager::new(self.kind, scope, Part::Whole, self.params.clone());
+                Some(self.read_page(Box::new(pager)).await)
+            }
+            State::Listing(pager) => Some(self.read_page(pager).await),
+            State::Listed(version) => Some(self.open(version).await),
+            State::Watching(watch) => Some(self.read_line(watch).await),
+            State::Ended => None,
+        }
+    }
+
+    async fn read_page(&mut self, mut pager: Box<Pager>) -> Event {
+        let page = self.plane.bounded(pager.fetch(&self.plane.client)).await;
+        match pager.take(page) {
+            Ok(Some(list)) => {
+                self.state = State::Listed(list.version.clone());
+                Event::Listed(list)
+            }
+            Ok(None) => {
+                self.state = State::Listing(pager);
+                Event::Contact
+            }
+            Err(error) => self.failed(&error, "list"),
+        }
+    }
+
+    async fn open(&mut self, version: String) -> Event {
+        let params = WatchParams {
+            label_selector: self.params.label_selector.clone(),
+            field_selector: self.params.field_selector.clone(),
+            timeout: Some(WATCH_TIME),
+            bookmarks: true,
+            send_initial_events: false,
+        };
+        let request = async {
+            let request = self
+                .request
+                .watch(&params, &version)
+                .map_err(kube::Error::BuildRequest)?;
+            self.plane.client.request_stream(request).await
+        };
+        match self.plane.bounded(request).await {
+            Ok(body) => {
+                self.state = State::Watching(Watch {
+                    lines: Box::pin(body).lines().boxed(),
+                    version,
+                    opened: Instant::now(),
+                });
+                Event::Opened
+            }
+            Err(kube::Error::Api(status)) if status.code == GONE => self.begin_again(),
+            Err(error) => {
+                self.state = State::Listed(version);
+                self.failed(&error, "watch")
+            }
+        }
+    }
+
+    async fn read_line(&mut self, mut watch: Watch) -> Event {
+        match tokio::time::timeout(IDLE, watch.lines.next()).await {
+            Ok(Some(Ok(line))) => self.take_line(&line, watch),
+            Ok(Some(Err(error))) => {
+                self.rest(&watch);
+                self.state = State::Listed(watch.version);
+                self.failed(&kube::Error::ReadEvents(error), "watch")
+            }
+            Ok(None) | Err(_) => {
+                if !self.rest(&watch) {
+                    self.delay = self.delays.next();
+                }
+                self.state = State::Listed(watch.version);
+                Event::Closed
+            }
+        }
+    }
+
+    /// Notes that a watch was no failure, if it has lasted for a while.
+    fn rest(&mut self, watch: &Watch) -> bool {
+        let is_calm = watch.opened.elapsed() >= RESET_AFTER;
+        if is_calm {
+            self.delays = delays();
+        }
+        is_calm
+    }
+
+    fn take_line(&mut self, line: &str, mut watch: Watch) -> Event {
+        let read: Result<Line<'_>, _> = serde_json::from_str(line);
+        let (type_, object) = match read {
+            Ok(Line {
+                type_,
+                object: Some(object),
+            }) => (type_, object),
+            Ok(_) => return self.status(line),
+            // The rest of the line was cut off with the connection.
+            Err(error) if error.is_eof() => {
+                self.state = State::Watching(watch);
+                return Event::Contact;
+            }
+            Err(error) => return self.failed(&kube::Error::SerdeError(error), "watch"),
+        };
+        if type_ == "ERROR" {
+            return self.status(object.get());
+        }
+        self.delays = delays();
+        let Identity { name, version } = Identity::of(object);
+        if !version.is_empty() {
+            watch.version = version;
+        }
+        self.state = State::Watching(watch);
+        match type_.as_str() {
+            "ADDED" | "MODIFIED" => match decode(object, self.kind) {
+                Ok(object) => Event::Applied(object),
+                Err(unreadable) => Event::Unreadable(unreadable),
+            },
+            "DELETED" => Event::Deleted(name),
+            // A bookmark has a version alone.
+            _ => Event::Contact,
+        }
+    }
+
+    /// The server has ended the watch with a status.
+    fn status(&mut self, text: &str) -> Event {
+        match serde_json::from_str::<Status>(text) {
+            Ok(status) if status.code == GONE => self.begin_again(),
+            Ok(status) => self.failed(&kube::Error::Api(Box::new(status)), "watch"),
+            Err(error) => self.failed(&kube::Error::SerdeError(error), "watch"),
+        }
+    }
+
+    /// The version is gone: everything is listed again.
+    fn begin_again(&mut self) -> Event {
+        self.state = State::Empty;
+        self.delay = self.delays.next();
+        Event::Closed
+    }
+
+    /// Sends a failed request again after a while, unless that makes no sense.
+    fn failed(&mut self, error: &kube::Error, verb: &str) -> Event {
+        // An answer that was cut off may be whole the next time.
+        let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
+        let asked = RequestInfo {
+            verb,
+            kind: self.kind,
+            scope: Scope::Namespace(&self.plane.namespace),
+            name: "",
+        };
+        let error = self.plane.error(error, &asked);
+        if is_undecodable || matches!(error.kind, Kind::Forbidden | Kind::NotServed | Kind::NotFound) {
+            self.state = State::Ended;
+            return Event::Ended(error);
+        }
+        self.delay = self.delays.next();
+        Event::Failed(error)
+    }
+}

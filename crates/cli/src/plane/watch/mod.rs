@@ -1,0 +1,293 @@
+//! Objects of several kinds as they change: listed, then watched.
+
+mod list_watch;
+
+use super::{
+    Plane, Resource,
+    kinds::Selection,
+    pages::{List, Unreadable},
+};
+use crate::{
+    error::{Error, Kind},
+    view::Object,
+};
+use futures::{
+    FutureExt, StreamExt,
+    stream::{BoxStream, SelectAll},
+};
+use list_watch::{Event, list_watch};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
+
+/// Time without an answer of the server after which people are told.
+pub(crate) const NO_ANSWER: Duration = Duration::from_secs(30);
+
+/// The most events that are taken over before a caller is told of them.
+const BURST: usize = 10_000;
+
+/// Objects of several kinds, followed.
+pub(crate) struct Follow {
+    plane: Plane,
+    events: SelectAll<BoxStream<'static, (Resource, Event)>>,
+    kinds: BTreeMap<Resource, Followed>,
+    /// True if something has changed of which the caller was not told.
+    has_changed: bool,
+    /// True if the caller was told of the present silence.
+    told: bool,
+    /// Since when there is no contact with the server.
+    lost: Option<Instant>,
+    /// Time without contact before that.
+    silent: Duration,
+}
+
+/// A kind that is followed.
+struct Followed {
+    objects: BTreeMap<String, Object>,
+    /// True if a command needs the one object that is selected.
+    is_named: bool,
+    is_listed: bool,
+    /// True while a watch is open: however quiet it is, there is contact.
+    is_open: bool,
+    /// The last contact with the server.
+    contact: Instant,
+    /// The failure of the last request.
+    failure: Option<Error>,
+}
+
+/// A change that was followed.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Something has changed, or there is contact again.
+    Changed,
+    /// The server does not answer; the watch goes on.
+    NoAnswer(Error),
+}
+
+impl News {
+    /// The notice for people that the server does not answer.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let Self::NoAnswer(error) = self else {
+            return None;
+        };
+        let cause = error.cause.as_ref().map(|cause| format!(": {cause}"));
+        let cause = cause.unwrap_or_default();
+        Some(format!("no answer for 30s: {}{cause}; still trying", error.what))
+    }
+}
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow").finish_non_exhaustive()
+    }
+}
+
+impl Followed {
+    fn new(selection: &Selection) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            is_named: matches!(selection, Selection::Named(_)),
+            is_listed: false,
+            is_open: false,
+            contact: Instant::now(),
+            failure: None,
+        }
+    }
+
+    fn contact(&mut self) {
+        self.contact = Instant::now();
+        self.failure = None;
+    }
+
+    fn close(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.contact = Instant::now();
+        }
+    }
+
+    /// The end of the time in which silence is nothing to tell of; `None` while a watch is open.
+    fn deadline(&self) -> Option<Instant> {
+        (!self.is_open).then(|| self.contact + NO_ANSWER)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    fn is_lost(&self) -> bool {
+        self.failure.is_some() || self.is_silent()
+    }
+}
+
+impl Follow {
+    /// Begins to follow these kinds.
+    pub(crate) fn start(plane: &Plane, kinds: &[(Resource, Selection)]) -> Self {
+        let streams = kinds.iter().map(|(kind, selection)| {
+            let kind = *kind;
+            let events = list_watch(plane.clone(), kind, selection);
+            events.map(move |event| (kind, event)).boxed()
+        });
+        let followed = kinds
+            .iter()
+            .map(|(kind, selection)| (*kind, Followed::new(selection)));
+        Self {
+            plane: plane.clone(),
+            events: streams.collect(),
+            kinds: followed.collect(),
+            has_changed: false,
+            told: false,
+            lost: None,
+            silent: Duration::ZERO,
+        }
+    }
+
+    /// Waits for a change, and takes over all that have come. Before the first one is told, every kind was listed. An answer
+    /// after which no watch can go on ends it.
+    pub(crate) async fn next(&mut self) -> Result<News, Error> {
+        loop {
+            let silence = self.kinds.values().filter_map(Followed::deadline).min();
+            let silence = silence.filter(|_| !self.told);
+            tokio::select! {
+                biased;
+                event = self.events.next() => self.take(event)?,
+                () = sleep_until(silence) => return Ok(News::NoAnswer(self.no_answer())),
+            }
+            self.take_ready().await?;
+            if self.has_changed && self.kinds.values().all(|kind| kind.is_listed) {
+                self.has_changed = false;
+                return Ok(News::Changed);
+            }
+        }
+    }
+
+    /// True if there is no contact with the server: objects may have changed meanwhile.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// A clock that stands still while there is no contact with the server: objects may have changed meanwhile.
+    pub(crate) fn clock(&self) -> std::time::Instant {
+        let now = self.lost.unwrap_or_else(Instant::now);
+        now.checked_sub(self.silent).unwrap_or(now).into_std()
+    }
+
+    /// The objects of a kind, in the order of their names.
+    pub(crate) fn objects(&self, kind: Resource) -> impl Iterator<Item = &Object> {
+        self.kinds
+            .get(&kind)
+            .into_iter()
+            .flat_map(|kind| kind.objects.values())
+    }
+
+    /// Takes over the events that have come meanwhile.
+    async fn take_ready(&mut self) -> Result<(), Error> {
+        let mut is_idle = false;
+        for _ in 0..BURST {
+            match self.events.next().now_or_never() {
+                Some(event) => {
+                    self.take(event)?;
+                    is_idle = false;
+                }
+                None if is_idle => break,
+                None => {
+                    // The connection hands over its events one by one, in a task of its own.
+                    tokio::task::yield_now().await;
+                    is_idle = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Option<(Resource, Event)>) -> Result<(), Error> {
+        let Some((kind, event)) = event else {
+            return Err(Error::new(Kind::Failed, "the watch has ended"));
+        };
+        let Some(followed) = self.kinds.get_mut(&kind) else {
+            return Ok(());
+        };
+        match event {
+            Event::Contact => followed.contact(),
+            Event::Opened => {
+                followed.contact();
+                followed.is_open = true;
+            }
+            Event::Closed => followed.close(),
+            Event::Failed(error) => {
+                followed.close();
+                followed.failure = Some(error);
+            }
+            Event::Ended(error) => return Err(error),
+            Event::Listed(list) => {
+                followed.contact();
+                self.has_changed = true;
+                self.take_list(kind, list)?;
+            }
+            Event::Applied(object) => {
+                self.has_changed = true;
+                followed.objects.insert(object.name().to_owned(), object);
+            }
+            Event::Deleted(name) => {
+                self.has_changed = true;
+                followed.objects.remove(&name);
+            }
+            Event::Unreadable(unreadable) => {
+                self.has_changed = true;
+                followed.objects.remove(&unreadable.name);
+                self.leave_out(kind, &unreadable)?;
+            }
+        }
+        self.note_contact();
+        Ok(())
+    }
+
+    fn note_contact(&mut self) {
+        self.told &= self.kinds.values().any(Followed::is_silent);
+        if self.kinds.values().any(Followed::is_lost) {
+            self.lost.get_or_insert_with(Instant::now);
+        } else if let Some(since) = self.lost.take() {
+            self.silent = self.silent.saturating_add(since.elapsed());
+            // A caller that was waiting for contact goes on, also if nothing has changed meanwhile.
+            self.has_changed = true;
+        }
+    }
+
+    fn take_list(&mut self, kind: Resource, list: List) -> Result<(), Error> {
+        list.unreadable
+            .iter()
+            .try_for_each(|unreadable| self.leave_out(kind, unreadable))?;
+        if let Some(followed) = self.kinds.get_mut(&kind) {
+            let objects = list.objects.into_iter();
+            followed.objects = objects.map(|object| (object.name().to_owned(), object)).collect();
+            followed.is_listed = true;
+        }
+        Ok(())
+    }
+
+    /// Goes on without an object that cannot be decoded, unless it is the one that is followed.
+    fn leave_out(&self, kind: Resource, unreadable: &Unreadable) -> Result<(), Error> {
+        if self.kinds.get(&kind).is_some_and(|kind| kind.is_named) {
+            return Err(Plane::undecodable(kind, unreadable));
+        }
+        self.plane.leave_out(kind, unreadable);
+        Ok(())
+    }
+
+    fn no_answer(&mut self) -> Error {
+        self.told = true;
+        self.note_contact();
+        let mut silent = self.kinds.values().filter(|kind| kind.is_silent());
+        let failure = silent.find_map(|kind| kind.failure.clone());
+        failure.unwrap_or_else(|| self.plane.unreachable())
+    }
+}
+
+/// Sleeps until then; for ever if there is no end.
+async fn sleep_until(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,505 @@
+//! Requests and watches: choice of the plane, pages, faults of the server, and the errors that name them.
+
+use crate::project::{NAMESPACE, Project, Seen, instance};
+use fedgate_simulator::{Fault, Rule, Verb, When};
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+/// Code and body of an answer.
+type Answer = (u16, String);
+
+/// A server that answers by script.
+struct Server {
+    address: SocketAddr,
+    /// Method, path and query of each request.
+    requests: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    /// Answers each request, of which the script gets method, path and query.
+    async fn start(script: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (seen, script) = (requests.clone(), Arc::new(script));
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (seen, script) = (seen.clone(), script.clone());
+                tokio::spawn(answer_all(stream, move |line| {
+                    seen.lock().unwrap().push(line.to_owned());
+                    script(line)
+                }));
+            }
+        });
+        Self {
+            address,
+            requests,
+            task,
+        }
+    }
+
+    /// Runs a command at this server, whose URL has this path.
+    async fn run(&self, shop: &Project, path: &str, words: &[&str]) -> Seen {
+        let server = format!("http://{}{path}", self.address);
+        let user = json!({"token": "ann"});
+        let file = kubeconfig(shop, "scripted", &server, &user);
+        shop.run(&[words, &["--kubeconfig", &file]].concat()).await
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// Answers the requests of a connection until the client closes it.
+async fn answer_all(mut stream: TcpStream, script: impl Fn(&str) -> Answer) {
+    let mut buffer = Vec::new();
+    loop {
+        let end = loop {
+            if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break end + 4;
+            }
+            match stream.read_buf(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        };
+        let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+        while buffer.len() < end + length {
+            match stream.read_buf(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+        let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+        let line = head.lines().next().unwrap().trim_end_matches(" HTTP/1.1");
+        let (code, body) = script(line);
+        let answer = format!(
+            "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        buffer.drain(..end + length);
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A kubeconfig with one context of this name; returns its path.
+fn kubeconfig(shop: &Project, name: &str, server: &str, user: &Value) -> String {
+    let document = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "ann"}}],
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "users": [{"name": "ann", "user": user}],
+    });
+    shop.file(&format!("{name}.yaml"), &document.to_string())
+}
+
+fn not_found() -> Answer {
+    (404, "404 page not found\n".to_owned())
+}
+
+/// A `Status`.
+fn status(code: u16, reason: &str, message: &str, details: &Value) -> Answer {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "message": message, "code": code, "details": details});
+    (code, status.to_string())
+}
+
+fn list(kind: &str, items: &[Value], token: &str) -> Answer {
+    let list = json!({"kind": format!("{kind}List"), "apiVersion": "compute.datumapis.com/v1alpha",
+        "metadata": {"resourceVersion": "7", "continue": token}, "items": items});
+    (200, list.to_string())
+}
+
+fn workload(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "resourceVersion": "5"},
+        "spec": {"placements": []}})
+}
+
+/// A value that is nested more deeply than decoders allow.
+fn deep() -> Value {
+    (0..200).fold(Value::Null, |inner, _| json!([inner]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_whose_version_is_gone_lists_again() {
+    for in_stream in [false, true] {
+        let shop = Project::start("shop").await;
+        shop.workload("api", "nginx", &["DFW"]);
+        let mut watch = shop.start_run(&["workloads", "-w", "-o", "json"]);
+        assert_eq!(watch.json().await["metadata"]["name"], "api");
+        shop.plane.gone_in_stream(in_stream);
+        if in_stream {
+            shop.workload("web", "nginx", &["DFW"]);
+            shop.plane.compact();
+        } else {
+            let gone = Rule::new(When::Always, Fault::Gone).verb(Verb::Watch);
+            shop.faults.add(gone.kind("workloads"));
+            shop.plane.close_watches(Some("Workload"));
+            shop.workload("web", "nginx", &["DFW"]);
+        }
+        assert_eq!(watch.json().await["metadata"]["name"], "web", "{in_stream}");
+        watch.interrupt().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_not_served_ends_a_watch_as_it_ends_a_list() {
+    let shop = Project::start("shop").await;
+    for words in [
+        &["workloads"][..],
+        &["workloads", "-w"],
+        &["instances", "-w"],
+        &["status", "web"],
+        &["destroy", "web", "--ignore-not-found"],
+        &["destroy", "web", "--ignore-not-found", "--yes"],
+    ] {
+        let seen = shop.run(&[words, &["--project", "bare"]].concat()).await;
+        assert_eq!(seen.code, 1, "{words:?}: {}", seen.stderr);
+        assert_eq!(
+            seen.stderr,
+            "error: compute is not served by this control plane\n  next: kubectl config current-context\n",
+            "{words:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_keeps_the_host_and_replaces_the_path() {
+    let shop = Project::start("shop").await;
+    let server = Server::start(|_| not_found()).await;
+    let organization = "/apis/resourcemanager.miloapis.com/v1alpha1/organizations/acme/control-plane";
+    for path in [
+        "",
+        "/",
+        organization,
+        "/apis/resourcemanager.miloapis.com/v1alpha1/projects/old/control-plane/",
+    ] {
+        server.requests.lock().unwrap().clear();
+        server.run(&shop, path, &["workloads", "--project", "new"]).await;
+        let requests = server.requests();
+        let prefix = "GET /apis/resourcemanager.miloapis.com/v1alpha1/projects/new/control-plane/apis/";
+        assert!(
+            !requests.is_empty() && requests.iter().all(|line| line.starts_with(prefix)),
+            "{path}: {requests:?}"
+        );
+    }
+    let seen = server.run(&shop, "", &["workloads", "--project", "a/b"]).await;
+    assert_eq!(seen.code, 2, "{}", seen.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_projects_name_is_in_the_path_without_a_flag() {
+    let shop = Project::start("shop").await;
+    let server = Server::start(|line| match line {
+        line if line.contains("/workloads?") => list("Workload", &[], ""),
+        line if line.contains("/workloaddeployments?") => list("WorkloadDeployment", &[], ""),
+        _ => not_found(),
+    })
+    .await;
+    let path = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/p1/control-plane/";
+    let seen = server
+        .run(&shop, path, &["workloads", "--city", "DFW"])
+        .await
+        .ok();
+    assert_eq!(seen.stderr, "No workloads in project p1 match --city=DFW.\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_namespace_flag_is_none() {
+    let shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    shop.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}));
+    let mut far = (*shop.plane.get("Workload", NAMESPACE, "web").unwrap()).clone();
+    far["metadata"] = json!({"name": "far", "namespace": "other"});
+    shop.create(far);
+    let seen = shop.run(&["workloads", "-n", "", "-o", "name"]).await.ok();
+    assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n");
+    let seen = shop.run(&["workloads", "--context", "", "-o", "name"]).await.ok();
+    assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_repeat_end_a_list() {
+    let shop = Project::start("shop").await;
+    let server = Server::start(|line| match line {
+        line if line.contains("/workloads?") => list("Workload", &[workload("web")], "again"),
+        line if line.contains("/workloaddeployments?") => list("WorkloadDeployment", &[], ""),
+        _ => not_found(),
+    })
+    .await;
+    for words in [&["workloads"][..], &["workloads", "-w"]] {
+        let seen = server.run(&shop, "", words).await;
+        assert_eq!(seen.code, 1, "{words:?}");
+        assert!(
+            seen.stderr
+                .contains("error: the answer about workloads cannot be decoded\n  cause: its pages repeat"),
+            "{}",
+            seen.stderr
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_whose_pages_expire_begins_again_once() {
+    let shop = Project::start("shop").await;
+    for n in 0..1_200 {
+        shop.create(instance(&format!("web-us-dfw-{n}"), &json!({})));
+    }
+    let gone = Rule::new(When::Nth(2), Fault::Gone).verb(Verb::List);
+    shop.faults.add(gone.kind("instances"));
+    let seen = shop.run(&["instances", "-o", "name"]).await.ok();
+    assert_eq!(seen.stdout.lines().count(), 1_200);
+    assert_eq!(
+        shop.requests(Verb::List, "instances"),
+        5,
+        "two pages, then all three"
+    );
+    shop.faults.clear();
+    let gone = Rule::new(When::Every(2), Fault::Gone).verb(Verb::List);
+    shop.faults.add(gone.kind("instances"));
+    let seen = shop.run(&["instances", "-o", "name"]).await;
+    assert_eq!(seen.code, 1, "{}", seen.stderr);
+    assert!(
+        seen.stderr.contains("error: cannot list instances\n"),
+        "{}",
+        seen.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_request_is_for_its_whole_answer() {
+    let shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    let slow = Fault::SlowDrip {
+        bytes: 1,
+        every: Duration::from_millis(100),
+    };
+    shop.faults.add(Rule::new(When::Always, slow).kind("workloads"));
+    let seen = shop.run(&["workloads", "--request-timeout", "1s"]).await;
+    assert_eq!(seen.code, 1, "{}", seen.stderr);
+    assert!(
+        seen.stderr.contains("  cause: no answer within 1s\n"),
+        "{}",
+        seen.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_cannot_be_decoded_hides_no_other() {
+    let shop = Project::start("shop").await;
+    let server = Server::start(|line| match line {
+        line if line.contains("/workloads?") => {
+            let mut bad = workload("bad");
+            bad["spec"]["deep"] = deep();
+            list("Workload", &[bad, workload("web")], "")
+        }
+        line if line.contains("/workloads/bad") => {
+            let mut bad = workload("bad");
+            bad["spec"]["deep"] = deep();
+            (200, bad.to_string())
+        }
+        line if line.contains("/workloaddeployments?") => list("WorkloadDeployment", &[], ""),
+        line if line.contains("/instances?") => list("Instance", &[], ""),
+        _ => not_found(),
+    })
+    .await;
+    let seen = server
+        .run(&shop, "", &["workloads", "-o", "name", "-q"])
+        .await
+        .ok();
+    assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n");
+    assert!(
+        seen.stderr
+            .starts_with("warning: workload \"bad\" cannot be decoded and is left out: recursion limit"),
+        "{}",
+        seen.stderr
+    );
+    let seen = server.run(&shop, "", &["status", "bad"]).await;
+    assert_eq!(seen.code, 1);
+    assert!(
+        seen.stderr
+            .starts_with("error: workload \"bad\" cannot be decoded\n  cause: recursion limit"),
+        "{}",
+        seen.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_cannot_be_decoded_is_reported() {
+    for (words, ends) in [
+        (&["workloads", "-w", "-o", "json"][..], false),
+        (&["status", "web", "-w", "-o", "json"], true),
+    ] {
+        let shop = Project::start("shop").await;
+        shop.workload("web", "nginx", &["DFW"]);
+        let nested = Rule::new(When::Always, Fault::Nested { levels: 200 });
+        shop.faults.add(nested.verb(Verb::Watch).kind("workloads"));
+        let mut watch = shop.start_run(words);
+        assert_eq!(watch.json().await["metadata"]["name"], "web");
+        shop.until_requested(Verb::Watch, "workloads").await;
+        shop.status("Workload", "web", &json!({"observedGeneration": 1}));
+        if ends {
+            let seen = watch.end().await;
+            assert_eq!(seen.code, 1);
+            let json: Value = serde_json::from_str(&seen.stderr).unwrap();
+            let message = json["error"]["message"].as_str().unwrap();
+            assert!(
+                message.starts_with("workload \"web\" cannot be decoded: recursion limit"),
+                "{message}"
+            );
+        } else {
+            let warning = watch.remark().await;
+            let text = "warning: workload \"web\" cannot be decoded and is left out: recursion limit";
+            assert!(warning.starts_with(text), "{warning}");
+            assert_eq!(watch.remark().await, "web is gone or matches no more");
+            watch.interrupt().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_not_there_is_not_found_also_without_the_right_to_list() {
+    for (words, kind) in [
+        (&["status", "nope"][..], "workloads"),
+        (&["instances", "describe", "nope"], "instances"),
+    ] {
+        let shop = Project::start("shop").await;
+        let refused = Rule::new(When::Always, Fault::Forbidden).verb(Verb::List);
+        shop.faults.add(refused.kind(kind));
+        let seen = shop.run(words).await;
+        assert_eq!(seen.code, 3, "{words:?}: {}", seen.stderr);
+        assert!(
+            seen.stderr.contains("\"nope\" not found in project shop"),
+            "{}",
+            seen.stderr
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_object_and_the_place() {
+    let shop = Project::start("shop").await;
+    let missing = json!({"name": "nope", "kind": "namespaces"});
+    let suspended = json!({"causes": [{"reason": "ProjectSuspended", "message": "", "field": ""}]});
+    let server = Server::start(move |line| match line {
+        line if line.starts_with("POST") && line.contains("/nope/") => {
+            status(404, "NotFound", "namespaces \"nope\" not found", &missing)
+        }
+        line if line.starts_with("PUT") => status(403, "Forbidden", "suspended", &suspended),
+        line if line.contains("/workloads/web") && !line.contains("/nope/") => {
+            (200, workload("web").to_string())
+        }
+        line if line.contains("/workloads/") => {
+            let details = json!({"name": "web", "group": "compute.datumapis.com", "kind": "workloads"});
+            status(
+                404,
+                "NotFound",
+                "workloads.compute.datumapis.com \"web\" not found",
+                &details,
+            )
+        }
+        line if line.contains("/workloads?") => (200, "<html>Please log in</html>".to_owned()),
+        line if line.contains("/serviceentitlements?") => status(403, "Forbidden", "no", &json!({})),
+        line if line.contains("/workloaddeployments?") => list("WorkloadDeployment", &[], ""),
+        _ => not_found(),
+    })
+    .await;
+    for (words, code, text) in [
+        (
+            &["deploy", "web", "--image", "nginx", "--city", "DFW", "-n", "nope"][..],
+            3,
+            "error: namespace \"nope\" does not exist\n  next: kubectl get namespaces\n",
+        ),
+        (
+            &["workloads"],
+            1,
+            "error: the answer about workloads cannot be decoded\n  cause: expected value at line 1 column 1\n",
+        ),
+        (
+            &["activation"],
+            6,
+            "error: you may not list serviceentitlements\n  cause: no\n  next: kubectl auth can-i list \
+             serviceentitlements.services.miloapis.com\n",
+        ),
+        (
+            &["restart", "web"],
+            6,
+            "error: project scripted is suspended; changes are refused, reading works\n  next: kubectl compute status \
+             web\n",
+        ),
+    ] {
+        let seen = server.run(&shop, "", words).await;
+        assert_eq!((seen.code, &*seen.stderr), (code, text), "{words:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_of_the_kubeconfig_is_named() {
+    let shop = Project::start("shop").await;
+    let run = |file: String| {
+        let shop = &shop;
+        async move { shop.run(&["workloads", "--kubeconfig", &file]).await }
+    };
+    let plugin = |script: &str| {
+        json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+            "interactiveMode": "Never"}})
+    };
+    let absent = shop.folder().join("absent").display().to_string();
+    let server = "http://127.0.0.1:9";
+    let failing = plugin("echo token expired >&2; exit 3");
+    let empty = shop.file("empty.yaml", "apiVersion: v1\nkind: Config\n");
+    for (file, text) in [
+        (
+            absent.clone(),
+            format!("error: no control plane: {absent} cannot be read\n  cause: No such file or directory\n"),
+        ),
+        (empty, "error: no control plane: no context is set\n".to_owned()),
+        (
+            shop.file("broken.yaml", "clusters: [\ntoken: secret\n"),
+            "error: no control plane: the kubeconfig is no valid YAML\n".to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "failing", server, &failing),
+            "error: no credentials for context failing\n  cause: sh failed with exit status: 3: token expired\n".to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "talking", server, &plugin("echo secret: [")),
+            "error: no credentials for context talking\n  cause: sh printed no ExecCredential\n".to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "missing", server, &json!({"exec": {"apiVersion": "x", "command": "/no/plugin"}})),
+            "error: no credentials for context missing\n  cause: /no/plugin cannot be started: No such file or \
+             directory\n"
+                .to_owned(),
+        ),
+    ] {
+        let seen = run(file).await;
+        assert_eq!(seen.code, 1);
+        assert!(seen.stderr.starts_with(&text), "{}\n{text}", seen.stderr);
+        assert!(!seen.stderr.contains("secret"), "{}", seen.stderr);
+    }
+}
