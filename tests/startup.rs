@@ -3,6 +3,10 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(dead_code, reason = "the suites have it, used here in part")]
+#[path = "e2e/support/log_lines.rs"]
+mod log_lines;
+
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -68,7 +72,8 @@ async fn refusal(hub: &Path, arguments: &[&str]) -> String {
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let lines: Result<Vec<Value>, String> = said.lines().map(log_lines::parse).collect();
+    let last = lines.unwrap().pop().unwrap();
     assert_eq!(
         (&last["level"], &last["message"]),
         (&json!("ERROR"), &json!("the gateway did not start"))
@@ -256,5 +261,16 @@ async fn a_token_that_is_not_there() {
             &format!("--admin-token-file {}", file.display()),
             "put a token of at least 16 characters there",
         ],
+    );
+}
+
+#[test]
+fn a_log_line_with_a_key_twice_is_refused() {
+    let twice = log_lines::parse(r#"{"level":"INFO","span":{"a":1,"b":[{"c":1,"c":2}]}}"#);
+    assert!(twice.unwrap_err().starts_with("the key c is there twice"));
+    let once = log_lines::parse(r#"{"a":[1.5,-1,2,true,null,"x"],"b":{"a":1}}"#);
+    assert_eq!(
+        once,
+        Ok(json!({"a": [1.5, -1, 2, true, null, "x"], "b": {"a": 1}}))
     );
 }

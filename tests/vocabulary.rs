@@ -261,3 +261,91 @@ fn an_old_name_is_found_in_code_alone() {
     let text = "/// Of a Crowd.\nstruct Woken; // a Crowd\nlet plain = \"Woken\";\n";
     assert_eq!(faults("x.rs", text, &names, &strings), ["x.rs:2: the name Woken"]);
 }
+
+/// Keys that the formatter of log lines writes itself.
+const RESERVED_FIELDS: &[&str] = &["timestamp", "level", "target", "message", "span", "spans"];
+
+/// Macros that write a log line.
+const LOG_MACROS: &str = "^(error|warn|info|debug|trace|event)$";
+
+/// The fields of log lines of a source that have a reserved name.
+fn reserved_fields(file: &str, text: &str) -> Vec<String> {
+    struct Logs(Vec<String>, Regex);
+    impl<'a> syn::visit::Visit<'a> for Logs {
+        fn visit_macro(&mut self, found: &'a syn::Macro) {
+            let name = found
+                .path
+                .segments
+                .last()
+                .map(|segment| segment.ident.to_string());
+            if self.1.is_match(&name.unwrap_or_default()) {
+                let line = found.path.segments[0].ident.span().start().line;
+                let fields = field_names(found.tokens.clone());
+                let reserved = fields
+                    .into_iter()
+                    .filter(|name| RESERVED_FIELDS.contains(&&**name));
+                self.0
+                    .extend(reserved.map(|name| format!("{line}: the field {name}")));
+            }
+        }
+    }
+    let parsed = syn::parse_file(text).unwrap();
+    let mut logs = Logs(Vec::new(), Regex::new(LOG_MACROS).unwrap());
+    syn::visit::visit_file(&mut logs, &parsed);
+    let Logs(found, _) = logs;
+    found.into_iter().map(|fault| format!("{file}:{fault}")).collect()
+}
+
+/// The names of the fields in the arguments of a log macro: before its text, `name = value`, `%name` or `?name`.
+/// `target: value` is an argument of the macro, and no field.
+fn field_names(arguments: proc_macro2::TokenStream) -> Vec<String> {
+    use proc_macro2::TokenTree;
+    let tokens: Vec<TokenTree> = arguments.into_iter().collect();
+    let is = |token: &TokenTree, c: char| matches!(token, TokenTree::Punct(p) if p.as_char() == c);
+    let mut names = Vec::new();
+    for part in tokens.split(|token| is(token, ',')) {
+        let mut part = part.iter().skip_while(|token| is(token, '%') || is(token, '?'));
+        match (part.next(), part.next()) {
+            (Some(TokenTree::Literal(_)), None) => break,
+            (Some(TokenTree::Ident(name)), next) if !next.is_some_and(|next| is(next, ':')) => {
+                names.push(name.to_string());
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+#[test]
+fn fields_of_log_lines_have_no_name_of_the_formatter() {
+    let mut found = Vec::new();
+    files(&root().join("src"), "rs", &mut found);
+    files(&root().join("crates"), "rs", &mut found);
+    // Its tests are about such names.
+    found.retain(|path| !path.ends_with("src/telemetry/json.rs"));
+    let faults = found.iter().flat_map(|path| {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        reserved_fields(name, &fs::read_to_string(path).unwrap())
+    });
+    let faults: Vec<String> = faults.collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_reserved_field_is_found_in_each_form() {
+    let text = r#"fn f() {
+        tracing::info!(target: "x", %plane, detail = f(message, 1), "text with {}", message);
+        tracing::warn!(%key, message, "x");
+        warn!(level = 1, ?spans, "x");
+        tracing::error!(plane = %a.target, %span, "x");
+    }"#;
+    assert_eq!(
+        reserved_fields("x.rs", text),
+        [
+            "x.rs:3: the field message",
+            "x.rs:4: the field level",
+            "x.rs:4: the field spans",
+            "x.rs:5: the field span"
+        ]
+    );
+}

@@ -6,6 +6,7 @@ use crate::support::{
     case::name,
     cell::CellRole,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, NETWORK_BINDING, POD, WORKLOAD},
+    log_lines,
     plane::Plane,
     rights::{granted, needed},
     seconds,
@@ -27,6 +28,7 @@ trials![
     no_request_of_a_cell_was_forbidden,
     no_right_of_a_cell_is_unused,
     nothing_is_left_on_any_plane,
+    no_log_line_has_a_key_twice,
 ];
 
 /// The slow tier and its chance of more.
@@ -48,6 +50,12 @@ async fn runs(plane: &Plane, word: &Value, name: &str, count: u64) {
     plane
         .sees(&WORKLOAD, namespace, name, what, seconds(SLOW_TIER), ready)
         .await;
+}
+
+async fn no_log_line_has_a_key_twice(case: Case) {
+    let (faults, lines) = log_lines::faults(&case.suite.dir).expect("the logs can be read");
+    assert!(lines > 100, "the logs show gateway and cells at work");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 async fn w03_a_raised_budget_frees_the_denied(case: Case) {

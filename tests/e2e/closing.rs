@@ -4,7 +4,7 @@ use crate::support::{
     Case,
     audit::GATEWAY,
     kinds::{CLUSTER_POLICY, DEPLOYMENT, NAMESPACE},
-    label,
+    label, log_lines,
     rights::{as_of_first, granted, needed},
     seconds,
     suite::{ALPHA_KEY, BETA_KEY, Suite, federated},
@@ -19,6 +19,7 @@ trials![
     nothing_is_left_on_the_hub,
     no_right_is_unused,
     metrics_name_no_tenant,
+    no_log_line_has_a_key_twice,
 ];
 
 async fn a84_no_request_was_forbidden(case: Case) {
@@ -77,6 +78,12 @@ async fn nothing_is_left_on_the_hub(case: Case) {
             .then_some(())
     })
     .await;
+}
+
+async fn no_log_line_has_a_key_twice(case: Case) {
+    let (faults, lines) = log_lines::faults(&case.suite.dir).expect("the logs can be read");
+    assert!(lines > 100, "the logs show the gateway at work");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// What the gateway's roles grant, and no request of the run has needed.

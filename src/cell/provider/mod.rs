@@ -305,7 +305,7 @@ fn log_runtime(snapshot: &Snapshot) {
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
     for (container, reason, message) in report::raw(&seen) {
         let Snapshot { namespace, name, .. } = snapshot;
-        tracing::info!(%namespace, %name, container, reason, ?message, "the container does not start");
+        tracing::info!(%namespace, %name, container, reason, detail = ?message, "the container does not start");
     }
 }
 

@@ -282,7 +282,7 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     if !ctx.quarantine.insert(key, Verdict::TooLarge) {
         return None;
     }
-    tracing::warn!(plane = "hub", controller = "federator", %key, reason = Verdict::TooLarge.label(), message = event.message, "status quarantined");
+    tracing::warn!(plane = "hub", controller = "federator", %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
     Some(event)
 }
 

@@ -240,7 +240,7 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     if is_foreign {
         ctx.metrics.identity_rejected(verdict.label());
     }
-    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.label(), message, "write-back quarantined");
+    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.label(), detail = message, "write-back quarantined");
     let (Some(source), false) = (&s.source, is_foreign) else {
         return next;
     };

@@ -18,6 +18,9 @@ pub(crate) mod gateway;
 mod http;
 pub(crate) mod kinds;
 pub(crate) mod line;
+#[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
+#[path = "../../e2e/support/log_lines.rs"]
+pub(crate) mod log_lines;
 pub(crate) mod objects;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/plane.rs"]

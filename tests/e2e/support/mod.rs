@@ -9,6 +9,7 @@ pub(crate) mod gate;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod kinds;
+pub(crate) mod log_lines;
 pub(crate) mod objects;
 pub(crate) mod plane;
 pub(crate) mod process;

@@ -3,6 +3,8 @@
 //! Text from a tenant or a server cannot start a new line: JSON escapes it, and readable lines drop control characters.
 //! Every line has a bounded length.
 
+mod json;
+
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -59,10 +61,9 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
         LogFormat::Json => {
             let layer = fmt::layer()
                 .json()
-                .flatten_event(true)
-                .with_current_span(true)
-                .with_span_list(false);
-            registry.with(layer.with_writer(Lines(format))).try_init()?;
+                .event_format(json::JsonEvents)
+                .with_writer(Lines(format));
+            registry.with(layer).try_init()?;
         }
         LogFormat::Pretty => {
             registry
