@@ -51,9 +51,33 @@ pub enum Category {
     NotEngaged,
     /// Not sent, because the plane did not answer the previous calls.
     CircuitOpen,
+    /// The controller panicked.
+    Defect,
 }
 
 impl Category {
+    /// All categories.
+    pub const ALL: [Self; 18] = [
+        Self::Network,
+        Self::Timeout,
+        Self::Server,
+        Self::Throttled,
+        Self::Conflict,
+        Self::AlreadyExists,
+        Self::NotFound,
+        Self::Gone,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NamespaceMissing,
+        Self::NamespaceTerminating,
+        Self::ProjectSuspended,
+        Self::Refused,
+        Self::NotLeader,
+        Self::NotEngaged,
+        Self::CircuitOpen,
+        Self::Defect,
+    ];
+
     /// The category as a log field, metric label and Event text.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,6 +98,7 @@ impl Category {
             Self::NotLeader => "not_leader",
             Self::NotEngaged => "not_engaged",
             Self::CircuitOpen => "held_back",
+            Self::Defect => "defect",
         }
     }
 
@@ -93,7 +118,7 @@ impl Category {
 }
 
 /// A failed request, with all the details needed to find it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{verb} {object} at {plane} failed ({word}): {message}", word = category.as_str())]
 pub struct Failure {
     /// The plane that the request was sent to.
@@ -109,6 +134,9 @@ pub struct Failure {
     /// The delay that the server, or the circuit breaker of a plane that is down, requires; zero if none.
     pub retry_after: Duration,
 }
+
+/// Shortest delay after a controller panicked.
+const AFTER_DEFECT: Duration = Duration::from_secs(5);
 
 /// Upper limit for a server's `Retry-After`.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
@@ -126,6 +154,7 @@ impl Failure {
             | Category::Gone
             | Category::Unauthorized
             | Category::Forbidden => Retry::Backoff(Duration::ZERO),
+            Category::Defect => Retry::Backoff(AFTER_DEFECT),
             Category::Throttled | Category::CircuitOpen => {
                 Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP))
             }
@@ -271,6 +300,19 @@ mod tests {
                 .collect(),
         });
         classify(&kube::Error::Api(status.boxed())).0
+    }
+
+    #[test]
+    fn all_categories_are_listed_each_once_in_their_order() {
+        let words: std::collections::BTreeSet<_> = Category::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words.len(), Category::ALL.len());
+        assert!(
+            Category::ALL
+                .iter()
+                .enumerate()
+                .all(|(n, one)| *one as usize == n)
+        );
+        assert_eq!(Category::ALL.last(), Some(&Category::Defect));
     }
 
     #[test]

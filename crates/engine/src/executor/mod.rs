@@ -305,6 +305,11 @@ impl Executor {
         self.rights.missing()
     }
 
+    /// The denied permission that a failed request lacks, or was held back for.
+    pub fn missing_right(&self, failure: &Failure) -> Option<Permission> {
+        self.rights.missing_for(failure)
+    }
+
     fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
         if self.surroundings.may_write() {
             return Ok(());

@@ -3,7 +3,7 @@
 
 use crate::{
     circuit_breaker::CircuitBreaker,
-    error::Category,
+    error::{Category, Failure},
     key::{Kind, Plane},
     plan::{Endpoint, Target},
 };
@@ -90,17 +90,33 @@ impl Permissions {
         missing
     }
 
+    /// The denied permission that a failed request lacks, or was held back for.
+    pub fn missing_for(&self, failure: &Failure) -> Option<Permission> {
+        if self.0.is_empty() || !matches!(failure.category, Category::Forbidden | Category::CircuitOpen) {
+            return None;
+        }
+        let verb = rbac_verb(failure.verb);
+        let kind = failure.object.split(' ').next()?;
+        let mut missing = self.missing().into_iter();
+        missing
+            .find(|right| right.plane == failure.plane && right.verb == verb && right.kind.as_str() == kind)
+    }
+
     /// Drops the permissions of planes that are no longer engaged.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.0.retain(|right| wanted(&right.plane));
     }
 }
 
+/// RBAC has no verb `apply`.
+fn rbac_verb(verb: &'static str) -> &'static str {
+    if verb == "apply" { "patch" } else { verb }
+}
+
 fn right(target: &Target, endpoint: Endpoint, verb: &'static str) -> Permission {
     Permission {
         plane: target.plane.clone(),
-        // RBAC has no verb `apply`.
-        verb: if verb == "apply" { "patch" } else { verb },
+        verb: rbac_verb(verb),
         kind: target.kind(),
         endpoint,
     }

@@ -1,6 +1,7 @@
 //! The runtime of every role: engages planes, fills the index from their watches, and runs the controllers on the keys
 //! of the queue.
 
+mod causes;
 mod conflict_backoff;
 pub mod context;
 pub mod driver;
@@ -25,6 +26,7 @@ use crate::{
 };
 use conflict_backoff::ConflictBackoff;
 use context::{Context, Shared};
+use failures::Cause;
 use futures::{Stream, StreamExt};
 use index::{Index, Keys, RoleState, Triggers};
 use parking_lot::Mutex;
@@ -190,11 +192,14 @@ impl<R: Role> Runtime<R> {
                     if leads {
                         self.role.on_leading(&self.shared);
                         self.requeue_all();
+                    } else {
+                        self.shared.workers.failures().stand_by();
                     }
                 }
                 _ = ticks.tick() => {
                     *self.last_tick.lock() = Instant::now();
                     self.prune();
+                    self.observe_causes();
                 }
                 _ = sweep.tick() => self.sweep(),
                 Some(command) = commands.recv() => self.command(command),
@@ -214,10 +219,10 @@ impl<R: Role> Runtime<R> {
         match command {
             Command::CredentialChanged(plane) => {
                 shared.executor.forget(&plane);
-                role.on_recovered(shared, &plane);
+                self.recovered(&plane);
             }
             Command::PlaneRecovered(plane) | Command::PermissionGranted(plane) => {
-                role.on_recovered(shared, &plane);
+                self.recovered(&plane);
             }
             Command::Rewound(plane, engagement, next) => {
                 role.on_rewound(shared);
@@ -225,6 +230,11 @@ impl<R: Role> Runtime<R> {
             }
             Command::Role(command) => role.on_command(shared, command),
         }
+    }
+
+    fn recovered(&self, plane: &Plane) {
+        self.observe_causes();
+        self.role.on_recovered(&self.shared, plane);
     }
 
     fn project(&self, event: ProjectEvent) {
@@ -274,6 +284,10 @@ impl<R: Role> Runtime<R> {
 impl<R: Role> Dispatch for Runtime<R> {
     fn controller(&self, key: &Key) -> &'static str {
         self.role.controller(&self.shared, key)
+    }
+
+    fn cause(&self, failure: &Failure) -> Option<Cause> {
+        self.cause_of(failure)
     }
 
     async fn reconcile(

@@ -72,6 +72,7 @@ impl<R: Role> Runtime<R> {
     pub fn describe(&self) -> Value {
         let index = self.shared.index.lock();
         let depth = self.shared.queue.depth();
+        let backoffs = self.shared.queue.backoffs();
         let missing = self.shared.executor.missing_rights();
         let planes = self.shared.planes.lock();
         let planes: Vec<Value> = planes
@@ -112,7 +113,10 @@ impl<R: Role> Runtime<R> {
                     "inBackoff": depth.in_backoff}),
             ),
             ("quarantined", json!(quarantined)),
-            ("failures", self.shared.workers.failures().describe()),
+            (
+                "failures",
+                self.shared.workers.failures().describe(&backoffs.behind),
+            ),
             ("leading", json!(self.shared.planes.lease.may_write())),
         ];
         document.extend(common.map(|(key, value)| (key.to_owned(), value)));

@@ -3,13 +3,13 @@
 use crate::metrics::{Metrics, ReconcileResult};
 use crate::{
     clock::Clock,
-    error::{Failure, Retry},
+    error::{Category, Failure, Retry},
     key::Key,
     plan::Requeue,
     reconcile::quarantine::{self, Quarantine},
     runtime::{
-        failures::Failures,
-        queue::{Dequeued, Outcome, Queue},
+        failures::{Attempt, Cause, Failures},
+        queue::{Dequeued, Mark, Outcome, Queue},
     },
 };
 use futures::FutureExt;
@@ -48,6 +48,11 @@ pub trait Dispatch: Send + Sync + 'static {
         enqueued_at: Instant,
         wrote: &AtomicBool,
     ) -> impl Future<Output = Result<Requeue, Failure>> + Send;
+
+    /// The cause of a failure that holds back the calls of other keys too.
+    fn cause(&self, _failure: &Failure) -> Option<Cause> {
+        None
+    }
 }
 
 /// The worker pool of a role.
@@ -117,9 +122,8 @@ impl Workers {
         Dequeued { key, since }: Dequeued,
         place: OwnedSemaphorePermit,
     ) {
-        let measured = self
-            .metrics
-            .reconcile(controllers.controller(&key), self.clock.now().since(since));
+        let controller = controllers.controller(&key);
+        let measured = self.metrics.reconcile(controller, self.clock.now().since(since));
         let wrote = AtomicBool::new(false);
         let work = AssertUnwindSafe(controllers.reconcile(&key, since, &wrote)).catch_unwind();
         let mut work = std::pin::pin!(work);
@@ -129,24 +133,16 @@ impl Workers {
             drop(place);
             work.await
         };
-        let outcome = end.map_or_else(
-            |_| {
-                tracing::error!(%key, "a controller panicked; the key is retried");
-                Outcome::Retry {
-                    at_least: Duration::from_secs(5),
-                }
-            },
-            |result| {
-                match &result {
-                    Ok(_) => self.failures.succeeded(&key),
-                    Err(failure) => self.failures.failed(&key, failure, self.clock.now()),
-                }
-                if result.as_ref().is_err_and(Failure::needs_sweep) {
-                    self.stranded.lock().insert(key.clone());
-                }
-                outcome(&key, result, &self.quarantine)
-            },
-        );
+        let end = end.unwrap_or_else(|_| {
+            tracing::error!(plane = %key.plane, controller, %key, "a controller panicked; the key is retried");
+            Err(defect(&key))
+        });
+        let failure = end.as_ref().err().cloned();
+        let outcome = outcome(&key, end, &self.quarantine);
+        match failure {
+            Some(failure) => self.failed(&*controllers, controller, &key, &failure, outcome),
+            None => self.failures.succeeded(&key),
+        }
         let result = match outcome {
             Outcome::Done => ReconcileResult::Success,
             Outcome::RequeueAfter(_) => ReconcileResult::RequeueAfter,
@@ -154,6 +150,39 @@ impl Workers {
         };
         measured.end(result, wrote.load(Ordering::Relaxed));
         self.queue.done(&key, outcome);
+    }
+
+    /// Records a failed reconcile, before the queue gives the key to another worker.
+    fn failed<C: Dispatch>(
+        &self,
+        controllers: &C,
+        controller: &'static str,
+        key: &Key,
+        failure: &Failure,
+        outcome: Outcome,
+    ) {
+        if failure.needs_sweep() {
+            self.stranded.lock().insert(key.clone());
+        }
+        let next = match outcome {
+            Outcome::Done => None,
+            Outcome::RequeueAfter(after) => Some(after),
+            Outcome::Retry { at_least } => Some(self.queue.retry_delay(key, at_least)),
+        };
+        let attempt = Attempt {
+            key,
+            controller,
+            failure,
+            cause: controllers.cause(failure),
+            next,
+        };
+        let cause = self.failures.failed(attempt, self.clock.now());
+        let mark = Mark {
+            controller,
+            category: failure.category,
+            cause,
+        };
+        self.queue.mark(key, mark);
     }
 
     /// Takes the keys that wait for a change that may arrive without an event.
@@ -165,6 +194,18 @@ impl Workers {
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.stranded.lock().len()
+    }
+}
+
+/// The failure of a reconcile that panicked.
+fn defect(key: &Key) -> Failure {
+    Failure {
+        plane: key.plane.clone(),
+        verb: "reconcile",
+        object: format!("{} {}/{}", key.kind, key.namespace, key.name),
+        category: Category::Defect,
+        message: "the controller panicked; the log has the place".to_owned(),
+        retry_after: Duration::ZERO,
     }
 }
 

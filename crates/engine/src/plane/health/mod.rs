@@ -111,7 +111,12 @@ impl PlaneHealth {
 
     /// True if the plane does not answer.
     pub fn is_down(&self) -> bool {
-        self.state.lock().away.is_some()
+        self.unreachable().is_some()
+    }
+
+    /// How the plane fails to answer; `None` while it answers.
+    pub fn unreachable(&self) -> Option<Unreachable> {
+        self.state.lock().away
     }
 
     /// Waits until the caller may send a request: at once while the plane answers, else until the plane recovers or the

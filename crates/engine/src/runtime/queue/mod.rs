@@ -1,8 +1,10 @@
 //! The one queue of the process: keyed, single-flight, de-duplicating, delayed, fair between lanes, fresh edits
 //! before the start-up backlog.
 
+use super::failures::Cause;
 use crate::{
     backoff::Backoff,
+    error::Category,
     key::{Key, Lane},
     random::{HashMap, HashSet},
     shrink::shrink_if_sparse,
@@ -10,6 +12,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
@@ -61,6 +64,27 @@ struct Entry {
     again: Option<Priority>,
     due: Option<Due>,
     failures: u32,
+    mark: Option<Mark>,
+}
+
+/// The last failure of a key that is retried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The controller that reconciles the key.
+    pub controller: &'static str,
+    /// The category of the failure.
+    pub category: Category,
+    /// The cause that holds back other keys too, if there is one.
+    pub cause: Option<Arc<Cause>>,
+}
+
+/// The keys whose last reconcile failed and that are retried.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Backoffs {
+    /// Their number by controller and category.
+    pub counts: BTreeMap<(&'static str, Category), usize>,
+    /// Number of keys that each cause holds back.
+    pub behind: BTreeMap<Arc<Cause>, usize>,
 }
 
 /// A time, made unique by a sequence number.
@@ -224,6 +248,37 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// The delay that [`Queue::done`] will give a running key if it fails once more.
+    pub fn retry_delay(&self, key: &Key, at_least: Duration) -> Duration {
+        let state = self.state.lock();
+        let failures = state.entries.get(key).map_or(0, |entry| entry.failures);
+        backoff(key, failures + 1).max(at_least)
+    }
+
+    /// Records the failure of a running key, before [`Queue::done`].
+    pub fn mark(&self, key: &Key, mark: Mark) {
+        if let Some(entry) = self.state.lock().entries.get_mut(key) {
+            entry.mark = Some(mark);
+        }
+    }
+
+    /// The keys whose last reconcile failed and that are retried.
+    pub fn backoffs(&self) -> Backoffs {
+        let mut backoffs = Backoffs::default();
+        let state = self.state.lock();
+        let failed = state.entries.values().filter(|entry| entry.failures > 0);
+        for mark in failed.filter_map(|entry| entry.mark.as_ref()) {
+            *backoffs
+                .counts
+                .entry((mark.controller, mark.category))
+                .or_default() += 1;
+            if let Some(cause) = &mark.cause {
+                *backoffs.behind.entry(cause.clone()).or_default() += 1;
+            }
+        }
+        backoffs
+    }
+
     /// Makes [`Queue::next`] return `None` to every worker.
     pub fn close(&self) {
         self.state.lock().closed = true;
@@ -363,11 +418,11 @@ impl State {
         let again = entry.again.take();
         let delay = match outcome {
             Outcome::Done => {
-                entry.failures = 0;
+                (entry.failures, entry.mark) = (0, None);
                 None
             }
             Outcome::RequeueAfter(after) => {
-                entry.failures = 0;
+                (entry.failures, entry.mark) = (0, None);
                 Some(after)
             }
             Outcome::Retry { at_least } => {

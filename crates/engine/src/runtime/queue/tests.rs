@@ -140,3 +140,52 @@ async fn closing_ends_the_workers() {
     assert_eq!(queue.next().await, None);
     assert_eq!(queue.next().await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn keys_in_backoff_are_counted_by_controller_and_category_until_they_succeed() {
+    let queue = Queue::new(8);
+    let hub_down = Arc::new(Cause::Plane(Plane::Hub));
+    let retry = Outcome::Retry {
+        at_least: Duration::ZERO,
+    };
+    for (name, category, cause) in [
+        ("a", Category::Server, None),
+        ("b", Category::CircuitOpen, Some(hub_down.clone())),
+        ("c", Category::CircuitOpen, Some(hub_down.clone())),
+    ] {
+        queue.add(key("p", name), Priority::Fresh);
+        let taken = queue.next().await.unwrap().key;
+        let controller = "federator";
+        queue.mark(
+            &taken,
+            Mark {
+                controller,
+                category,
+                cause,
+            },
+        );
+        let delay = queue.retry_delay(&taken, Duration::from_secs(3));
+        assert_eq!(
+            delay,
+            Duration::from_secs(3),
+            "at least as long as the server requires"
+        );
+        queue.done(&taken, retry);
+    }
+    let held = [
+        (("federator", Category::Server), 1),
+        (("federator", Category::CircuitOpen), 2),
+    ];
+    assert_eq!(
+        queue.backoffs(),
+        Backoffs {
+            counts: held.into(),
+            behind: [(hub_down, 2)].into()
+        }
+    );
+    for _ in 0..3 {
+        let taken = queue.next().await.unwrap().key;
+        queue.done(&taken, Outcome::Done);
+    }
+    assert_eq!(queue.backoffs(), Backoffs::default());
+}

@@ -1,0 +1,348 @@
+//! The last failure of each key whose last reconcile failed, to diagnose stuck keys.
+
+mod cause;
+mod message;
+
+pub use cause::Cause;
+
+use crate::{
+    clock::Now,
+    error::{Category, Failure, Retry},
+    key::{Key, Plane},
+    random::HashMap,
+    shrink::shrink_if_sparse,
+};
+use jiff::Timestamp;
+use message::clean;
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// Limit of recorded failures. Beyond it the oldest stay: they show which keys are stuck, and newer failures add no
+/// information.
+const KEPT: usize = 10_000;
+/// Limit of the memory of all recorded failures, in bytes.
+const BYTES: usize = 8 * 1024 * 1024;
+/// Memory of a recorded failure without its texts, in bytes: its slots in a table that may be less than half full, and
+/// what an allocator adds to its three allocations.
+const FIXED: usize = 3 * (size_of::<Key>() + size_of::<usize>()) + size_of::<Entry>() + 48;
+
+/// How a failed key goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// It is retried after a growing delay.
+    Retry,
+    /// It waits for a change.
+    Wait,
+    /// The object is rejected as it is; it is retried when it changes, or after 5 min.
+    Quarantine,
+    /// It waits for a permission.
+    Right,
+}
+
+impl Class {
+    /// The class as answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Wait => "wait",
+            Self::Quarantine => "quarantine",
+            Self::Right => "right",
+        }
+    }
+
+    fn of(failure: &Failure) -> Self {
+        match failure.retry() {
+            Retry::Backoff(_) if failure.category == Category::Forbidden => Self::Right,
+            Retry::Backoff(_) => Self::Retry,
+            Retry::AwaitChange => Self::Wait,
+            Retry::Quarantine => Self::Quarantine,
+        }
+    }
+}
+
+/// The last failure of a key, and since when it has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastFailure {
+    /// The controller that reconciles the key.
+    pub controller: &'static str,
+    /// The plane that the request was sent to; it may differ from the key's plane.
+    pub plane: Plane,
+    /// The verb of the request.
+    pub verb: &'static str,
+    /// `<kind> <namespace>/<name>`.
+    pub object: Box<str>,
+    /// The category of the failure.
+    pub category: Category,
+    /// How the key goes on.
+    pub class: Class,
+    /// The error message of the server or of the transport: without values of objects, control characters escaped, at
+    /// most 512 characters.
+    pub message: Box<str>,
+    /// Time of the first failure in this row.
+    pub since: Timestamp,
+    /// Time of the last failure.
+    pub last: Timestamp,
+    /// Number of failures in a row.
+    pub attempts: u32,
+    /// Time of the next attempt, unless an event comes first; `None` if it waits for an event alone.
+    pub next: Option<Timestamp>,
+}
+
+/// A failed reconcile.
+#[derive(Debug, Clone)]
+pub struct Attempt<'a> {
+    /// The key.
+    pub key: &'a Key,
+    /// The controller that reconciles the key.
+    pub controller: &'static str,
+    /// The failure.
+    pub failure: &'a Failure,
+    /// The cause that holds back other keys too, if there is one.
+    pub cause: Option<Cause>,
+    /// Time until the next attempt; `None` if the key waits for an event.
+    pub next: Option<Duration>,
+}
+
+/// The recorded failures, by key.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<Kept>);
+
+/// Controller, kind of the plane of the failure, category.
+pub type Labels = (&'static str, &'static str, Category);
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: HashMap<Key, Box<Entry>>,
+    bytes: usize,
+    causes: BTreeMap<Arc<Cause>, Entry>,
+    dropped: BTreeMap<Labels, u64>,
+}
+
+/// A recorded failure.
+#[derive(Debug)]
+struct Entry {
+    failure: LastFailure,
+    began: Instant,
+    /// True while a cause holds back the key: the failure of the cause stands for its own.
+    blocked: bool,
+}
+
+impl Failures {
+    /// Records a failed reconcile. A missing Lease is no failure. A call that a cause holds back, or that meets it, is
+    /// no failure of its own: it counts as the one failure of the cause, which is returned.
+    pub fn failed(&self, mut attempt: Attempt<'_>, now: Now) -> Option<Arc<Cause>> {
+        let mut kept = self.0.lock();
+        match (attempt.failure.category, attempt.cause.take()) {
+            (Category::NotLeader, _) => kept.remove(attempt.key),
+            (_, Some(cause)) => return Some(kept.blocked(cause, &attempt, now)),
+            // The cause has ended meanwhile.
+            (Category::CircuitOpen, None) => {}
+            _ => kept.record(&attempt, now),
+        }
+        None
+    }
+
+    /// Removes the record of a key whose reconcile succeeded.
+    pub fn succeeded(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+
+    /// Drops the failures of a plane that was removed; none of its keys is retried.
+    pub fn forget(&self, plane: &Plane) {
+        let mut kept = self.0.lock();
+        kept.retain(|key| key.plane != *plane);
+        kept.causes.retain(|cause, _| cause.plane() != plane);
+    }
+
+    /// Drops the failures of all reconciles, because this replica writes no more; those of planes stay.
+    pub fn stand_by(&self) {
+        let mut kept = self.0.lock();
+        kept.retain(|_| false);
+        kept.causes.retain(|cause, _| matches!(**cause, Cause::Plane(_)));
+    }
+
+    /// Records that a plane answers neither watches nor calls.
+    pub fn plane_down(&self, plane: &Plane, category: Category, message: &str, now: Now) {
+        self.0.lock().plane_down(plane, category, message, now);
+    }
+
+    /// Drops the failures of causes that have ended.
+    pub fn retain_causes(&self, lasts: impl Fn(&Cause) -> bool) {
+        self.0.lock().causes.retain(|cause, _| lasts(cause));
+    }
+
+    /// The last failure of a key, if its last reconcile failed by itself.
+    pub fn of(&self, key: &Key) -> Option<LastFailure> {
+        let kept = self.0.lock();
+        let entry = kept.entries.get(key).filter(|entry| !entry.blocked);
+        entry.map(|entry| entry.failure.clone())
+    }
+
+    /// The causes that hold back calls, each with its failure.
+    pub fn causes(&self) -> Vec<(Arc<Cause>, LastFailure)> {
+        let kept = self.0.lock();
+        let causes = kept.causes.iter();
+        causes
+            .map(|(cause, entry)| (cause.clone(), entry.failure.clone()))
+            .collect()
+    }
+
+    /// Number of recorded failures, those of causes included.
+    pub fn count(&self) -> usize {
+        let kept = self.0.lock();
+        kept.shown().count() + kept.causes.len()
+    }
+
+    /// Number of failing keys, by kind of the called plane and by category.
+    pub fn counts(&self) -> BTreeMap<(&'static str, Category), usize> {
+        let mut counts = BTreeMap::new();
+        for entry in self.0.lock().shown() {
+            let failure = &entry.failure;
+            *counts
+                .entry((failure.plane.kind(), failure.category))
+                .or_default() += 1;
+        }
+        counts
+    }
+
+    /// Number of failures that gave way to older ones.
+    pub fn dropped(&self) -> BTreeMap<Labels, u64> {
+        self.0.lock().dropped.clone()
+    }
+
+    /// The counts as JSON, for `/debug/planes`; `behind` is the number of keys that each cause holds back.
+    pub fn describe(&self, behind: &BTreeMap<Arc<Cause>, usize>) -> serde_json::Value {
+        let counts = self.counts().into_iter().map(|((plane, category), count)| {
+            serde_json::json!({"plane": plane, "category": category.as_str(), "count": count})
+        });
+        let causes = self.causes();
+        let causes = causes.into_iter().map(|(cause, failure)| {
+            serde_json::json!({
+                "plane": cause.plane().to_string(), "category": failure.category.as_str(),
+                "class": failure.class.as_str(), "since": failure.since.to_string(), "message": failure.message,
+                "keys": behind.get(&cause).copied().unwrap_or_default(),
+            })
+        });
+        let dropped: u64 = self.dropped().values().sum();
+        serde_json::json!({
+            "counts": counts.collect::<Vec<_>>(), "causes": causes.collect::<Vec<_>>(), "dropped": dropped,
+        })
+    }
+
+    /// Memory of all recorded failures, in bytes.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+}
+
+impl Entry {
+    fn new(failure: LastFailure, now: Now) -> Self {
+        Self {
+            failure,
+            began: now.instant,
+            blocked: false,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        FIXED + self.failure.object.len() + self.failure.message.len()
+    }
+
+    fn labels(&self) -> Labels {
+        let failure = &self.failure;
+        (failure.controller, failure.plane.kind(), failure.category)
+    }
+}
+
+impl Kept {
+    fn shown(&self) -> impl Iterator<Item = &Entry> {
+        self.entries
+            .values()
+            .map(|entry| &**entry)
+            .filter(|entry| !entry.blocked)
+    }
+
+    fn record(&mut self, attempt: &Attempt<'_>, now: Now) {
+        let Attempt {
+            key,
+            controller,
+            failure,
+            next,
+            cause: _,
+        } = attempt;
+        let before = self
+            .entries
+            .get(*key)
+            .map(|known| (known.failure.since, known.failure.attempts, known.began));
+        let (since, attempts, began) = before.unwrap_or((now.wall, 0, now.instant));
+        let entry = Box::new(Entry {
+            began,
+            ..Entry::new(
+                LastFailure {
+                    controller,
+                    plane: failure.plane.clone(),
+                    verb: failure.verb,
+                    object: failure.object.as_str().into(),
+                    category: failure.category,
+                    class: Class::of(failure),
+                    message: clean(&failure.message),
+                    since,
+                    last: now.wall,
+                    attempts: attempts.saturating_add(1),
+                    next: next.and_then(|after| now.wall.checked_add(after).ok()),
+                },
+                now,
+            )
+        });
+        self.bytes += entry.bytes();
+        if let Some(old) = self.entries.insert((*key).clone(), entry) {
+            self.bytes -= old.bytes();
+        }
+        while self.entries.len() > KEPT || self.bytes > BYTES {
+            self.give_way(key);
+        }
+    }
+
+    /// Drops the youngest failure of class retry, and counts it; `newest` if there is none.
+    fn give_way(&mut self, newest: &Key) {
+        let is_retry = |entry: &Entry| entry.failure.class == Class::Retry;
+        // A key that fails for the first time is the youngest; the others are looked at only if it may not give way.
+        let is_youngest = |entry: &Entry| is_retry(entry) && entry.failure.attempts == 1;
+        let youngest = if self.entries.get(newest).is_some_and(|entry| is_youngest(entry)) {
+            newest.clone()
+        } else {
+            let retried = self.entries.iter().filter(|(_, entry)| is_retry(entry));
+            let youngest = retried.max_by_key(|(key, entry)| (entry.began, *key));
+            youngest.map_or(newest, |(key, _)| key).clone()
+        };
+        if let Some(labels) = self.entries.get(&youngest).map(|entry| entry.labels()) {
+            *self.dropped.entry(labels).or_default() += 1;
+        }
+        self.remove(&youngest);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if self.entries.is_empty() {
+            return;
+        }
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= entry.bytes();
+            shrink_if_sparse(&mut self.entries);
+        }
+    }
+
+    fn retain(&mut self, wanted: impl Fn(&Key) -> bool) {
+        let bytes = &mut self.bytes;
+        self.entries.retain(|key, entry| {
+            let stays = wanted(key);
+            *bytes -= if stays { 0 } else { entry.bytes() };
+            stays
+        });
+        shrink_if_sparse(&mut self.entries);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+use super::*;
+use crate::{
+    executor::permissions::{PermissionChange, Permissions},
+    key::Kind,
+    plan::{Endpoint, Target},
+};
+use fedgate_api::names::ProjectKey;
+
+fn project(name: &str) -> Plane {
+    Plane::Project(ProjectKey::parse(name).unwrap())
+}
+
+fn key(plane: Plane, name: &str) -> Key {
+    Key::new(plane, Kind::new("things", "x.y"), "ns", name)
+}
+
+fn failure(category: Category, message: &str) -> Failure {
+    Failure {
+        plane: Plane::Hub,
+        verb: "apply",
+        object: "things.x.y ns/a".to_owned(),
+        category,
+        message: message.to_owned(),
+        retry_after: Duration::ZERO,
+    }
+}
+
+fn at(second: i64) -> Now {
+    Now {
+        instant: Instant::now(),
+        wall: Timestamp::from_second(second).unwrap(),
+    }
+}
+
+/// An attempt of the controller `federator` that is repeated in 2 s.
+fn attempt<'a>(key: &'a Key, failure: &'a Failure) -> Attempt<'a> {
+    Attempt {
+        key,
+        controller: "federator",
+        failure,
+        cause: None,
+        next: Some(Duration::from_secs(2)),
+    }
+}
+
+fn hub_down() -> Cause {
+    Cause::Plane(Plane::Hub)
+}
+
+#[test]
+fn a_failure_is_kept_with_all_that_is_known_of_it_until_a_reconcile_succeeds() {
+    let failures = Failures::default();
+    let a = key(project("p"), "a");
+    failures.failed(attempt(&a, &failure(Category::Timeout, "slow")), at(10));
+    failures.failed(
+        attempt(&a, &failure(Category::Server, &"ü".repeat(2_000))),
+        at(20),
+    );
+    let last = failures.of(&a).unwrap();
+    assert_eq!(last.message.chars().count(), message::LENGTH);
+    assert_eq!(
+        LastFailure {
+            message: "".into(),
+            ..last
+        },
+        LastFailure {
+            controller: "federator",
+            plane: Plane::Hub,
+            verb: "apply",
+            object: "things.x.y ns/a".into(),
+            category: Category::Server,
+            class: Class::Retry,
+            message: "".into(),
+            since: at(10).wall,
+            last: at(20).wall,
+            attempts: 2,
+            next: Some(at(22).wall),
+        },
+        "another category keeps since and attempts"
+    );
+    assert_eq!(failures.counts(), [(("hub", Category::Server), 1)].into());
+    assert_eq!((failures.count(), failures.bytes() > 1_024), (1, true));
+    failures.succeeded(&a);
+    assert_eq!(
+        (failures.of(&a), failures.count(), failures.bytes()),
+        (None, 0, 0)
+    );
+}
+
+#[test]
+fn the_class_says_how_a_key_goes_on() {
+    let table = [
+        (Category::Server, Class::Retry),
+        (Category::Defect, Class::Retry),
+        (Category::Forbidden, Class::Right),
+        (Category::NamespaceTerminating, Class::Wait),
+        (Category::Refused, Class::Quarantine),
+    ];
+    for (category, class) in table {
+        let (failures, a) = (Failures::default(), key(Plane::Hub, "a"));
+        failures.failed(attempt(&a, &failure(category, "")), at(0));
+        assert_eq!(
+            failures.of(&a).map(|last| last.class),
+            Some(class),
+            "{category:?}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_lease_is_no_failure_and_a_standby_has_those_of_planes_alone() {
+    let failures = Failures::default();
+    let [a, b] = ["a", "b"].map(|name| key(project("p"), name));
+    failures.failed(attempt(&a, &failure(Category::NotLeader, "")), at(0));
+    assert_eq!(failures.count(), 0);
+    failures.failed(attempt(&a, &failure(Category::Server, "")), at(0));
+    failures.failed(attempt(&a, &failure(Category::NotLeader, "")), at(0));
+    assert_eq!(
+        failures.count(),
+        0,
+        "a replica that leads no more has no failures"
+    );
+    failures.failed(attempt(&b, &failure(Category::Server, "")), at(0));
+    failures.plane_down(&project("p"), Category::Network, "refused", at(0));
+    failures.stand_by();
+    assert_eq!((failures.of(&b), failures.bytes()), (None, 0));
+    let causes = failures.causes();
+    assert_eq!(*causes[0].0, Cause::Plane(project("p")));
+    assert_eq!((causes.len(), &*causes[0].1.message), (1, "refused"));
+}
+
+#[test]
+fn keys_behind_a_plane_that_is_down_are_one_failure() {
+    let failures = Failures::default();
+    let first = key(project("p"), "first");
+    failures.failed(attempt(&first, &failure(Category::Network, "refused")), at(0));
+    assert_eq!(failures.count(), 1, "it is not known yet that the plane is down");
+    let mut causes = Vec::new();
+    for n in 0..5_000 {
+        let key = if n == 0 {
+            first.clone()
+        } else {
+            key(project("p"), &n.to_string())
+        };
+        let category = if n % 1_000 == 1 {
+            Category::Network
+        } else {
+            Category::CircuitOpen
+        };
+        let failure = failure(category, "no route");
+        let attempt = Attempt {
+            cause: Some(hub_down()),
+            ..attempt(&key, &failure)
+        };
+        causes.extend(failures.failed(attempt, at(5)));
+    }
+    assert_eq!((causes.len(), failures.count()), (5_000, 1));
+    assert!(
+        causes.iter().all(|cause| Arc::ptr_eq(cause, &causes[0])),
+        "keys share it"
+    );
+    assert!(failures.of(&first).is_none() && failures.counts().is_empty());
+    let (cause, last) = failures.causes().remove(0);
+    assert_eq!(*cause, hub_down());
+    assert_eq!(
+        (last.attempts, last.category),
+        (5, Category::Network),
+        "calls that were sent"
+    );
+    assert_eq!((&*last.message, last.class), ("no route", Class::Retry));
+    let behind = [(cause, 5_000)].into();
+    assert_eq!(failures.describe(&behind)["causes"][0]["keys"], 5_000);
+
+    failures.retain_causes(|_| false);
+    failures.failed(attempt(&first, &failure(Category::CircuitOpen, "late")), at(7));
+    assert_eq!(
+        failures.count(),
+        0,
+        "nothing is known of a key whose call was held back"
+    );
+    failures.failed(attempt(&first, &failure(Category::Server, "500")), at(9));
+    let last = failures.of(&first).unwrap();
+    assert_eq!((last.since, last.attempts), (at(0).wall, 2), "the row goes on");
+}
+
+#[test]
+fn keys_behind_a_missing_permission_are_one_failure() {
+    let failures = Failures::default();
+    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let (permissions, target) = (
+        Permissions::default(),
+        Target::namespaced(Plane::Hub, &resource, "ns", "a"),
+    );
+    let denied = || permissions.ended(&target, Endpoint::Main, "apply", Some(Category::Forbidden));
+    let PermissionChange::Denied(right) = [denied(), denied(), denied()][2].clone() else {
+        panic!("it is denied")
+    };
+    let failure = Failure {
+        object: "configmaps ns/a".to_owned(),
+        ..failure(Category::Forbidden, "no")
+    };
+    assert_eq!(permissions.missing_for(&failure), Some(right.clone()));
+    let other = Failure {
+        verb: "create",
+        ..failure.clone()
+    };
+    assert_eq!(permissions.missing_for(&other), None);
+    for name in ["a", "b"] {
+        let key = key(project("p"), name);
+        let attempt = Attempt {
+            cause: Some(Cause::Right(right.clone())),
+            ..attempt(&key, &failure)
+        };
+        failures.failed(attempt, at(1));
+    }
+    let causes = failures.causes();
+    assert_eq!(
+        (failures.count(), causes[0].1.class, causes[0].1.attempts),
+        (1, Class::Right, 2)
+    );
+    failures.stand_by();
+    assert_eq!(failures.count(), 0);
+}
+
+#[test]
+fn the_oldest_failures_stay_and_those_of_a_plane_go_with_it() {
+    let failures = Failures::default();
+    let server = failure(Category::Server, &"x".repeat(200));
+    for n in 0..=KEPT {
+        let plane = project(if n == 0 { "q" } else { "p" });
+        failures.failed(attempt(&key(plane, &n.to_string()), &server), at(0));
+    }
+    assert_eq!(
+        failures.dropped(),
+        [(("federator", "hub", Category::Server), 1)].into()
+    );
+    assert_eq!(failures.count(), KEPT);
+    assert!(failures.bytes() <= BYTES, "{}", failures.bytes());
+    let last = key(project("p"), &KEPT.to_string());
+    assert!(failures.of(&key(project("p"), "1")).is_some() && failures.of(&last).is_none());
+    failures.failed(attempt(&last, &failure(Category::Refused, "")), at(0));
+    assert!(
+        failures.of(&last).is_some(),
+        "another class makes the youngest that is retried give way"
+    );
+    assert_eq!(
+        (failures.count(), failures.dropped().values().sum::<u64>()),
+        (KEPT, 2)
+    );
+    failures.forget(&project("p"));
+    assert_eq!(failures.counts(), [(("hub", Category::Server), 1)].into());
+    assert_eq!(
+        failures.describe(&BTreeMap::new())["counts"][0]["category"],
+        "server"
+    );
+}
+
+#[test]
+fn long_messages_give_way_before_the_memory_exceeds_its_bound() {
+    let failures = Failures::default();
+    let long = failure(Category::Server, &"ü".repeat(2_000));
+    for n in 0..KEPT {
+        failures.failed(attempt(&key(project("p"), &n.to_string()), &long), at(0));
+    }
+    assert!(failures.bytes() <= BYTES && failures.count() < KEPT);
+    let dropped: u64 = failures.dropped().values().sum();
+    assert_eq!(usize::try_from(dropped).unwrap() + failures.count(), KEPT);
+    assert!(failures.of(&key(project("p"), "0")).is_some());
+}
