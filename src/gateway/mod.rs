@@ -48,6 +48,7 @@ use namespaces::Namespaces;
 use parking_lot::Mutex;
 use policies::Policies;
 use projector::Projector;
+use queries::lifecycle;
 use rate_limit::RateLimiter;
 use settings::Settings;
 use std::{sync::Arc, time::Duration};
@@ -166,6 +167,19 @@ impl Role for Gateway {
             (Plane::Hub, Some(table)) if table.companion().is_some() => "companions",
             _ => "none",
         }
+    }
+
+    fn project(&self, shared: &Shared, key: &Key) -> Option<ProjectKey> {
+        if let Plane::Project(project) = &key.plane {
+            return Some(project.clone());
+        }
+        // A key without a namespace may be that of a hub namespace.
+        let hub = if key.namespace.is_empty() {
+            &key.name
+        } else {
+            &key.namespace
+        };
+        lifecycle::home(&shared.index.lock(), hub).map(|(project, _)| project)
     }
 
     async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {

@@ -33,5 +33,6 @@ mod rig;
 mod scenarios;
 mod stale;
 mod state;
+mod stuck;
 mod walls;
 mod wire;

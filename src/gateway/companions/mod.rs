@@ -379,7 +379,8 @@ async fn name_held(ctx: &Context<'_>, key: &Key, s: &Snapshot, failure: Failure)
         return Ok(Requeue::AwaitChange);
     }
     if ctx.quarantine.insert(key, Verdict::NameTaken) {
-        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        tracing::warn!(plane = "hub", controller = "companions", kind = %key.kind, namespace, name, %key, "the name is held by an object without fedgate's label; delete or rename it");
     }
     record_name_taken(ctx, key, s.kind, true);
     Ok(Requeue::After(RETRY_AFTER))

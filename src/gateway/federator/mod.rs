@@ -28,7 +28,10 @@ use fedgate_engine::{
     metrics::Stage,
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
-    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+    runtime::{
+        driver::{Flow, Reconcile, Reconciler, Step},
+        failures::clean,
+    },
 };
 use memory::Memory;
 use observe::Snapshot;
@@ -282,7 +285,8 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     if !ctx.quarantine.insert(key, Verdict::TooLarge) {
         return None;
     }
-    tracing::warn!(plane = "hub", controller = "federator", %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
     Some(event)
 }
 
@@ -404,7 +408,8 @@ fn refused(
     memory.refuse(source, &failure.message, ctx.now());
     let category = failure.category.as_str();
     if ctx.quarantine.insert_until_released(key, failure.category) {
-        tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        tracing::warn!(plane = "hub", controller = Federator::NAME, kind = %key.kind, namespace, name, verb = failure.verb, %key, category, error = &*clean(&failure.message), "object refused; it is retried when it changes, or in 5 min");
     }
     Ok(())
 }

@@ -210,6 +210,8 @@ impl Garbage {
             tracing::warn!(
                 plane = "hub",
                 controller = Self::NAME,
+                kind = %key.kind,
+                name = &*key.name,
                 %key,
                 "a Namespace that the watch had not shown uses this city set; its policy is kept"
             );

@@ -240,7 +240,8 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     if is_foreign {
         ctx.metrics.identity_rejected(verdict.label());
     }
-    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.label(), detail = message, "write-back quarantined");
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    tracing::warn!(plane = "hub", controller = "projector", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "write-back quarantined");
     let (Some(source), false) = (&s.source, is_foreign) else {
         return next;
     };

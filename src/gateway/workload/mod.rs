@@ -145,7 +145,8 @@ impl Reconciler for Workloads {
                 if !run.ctx.quarantine.insert(run.key, Verdict::Undecodable) {
                     return Step::End(Requeue::After(RETRY_AFTER));
                 }
-                tracing::warn!(key = %run.key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
+                let (plane, namespace, name) = (&run.key.plane, &*run.key.namespace, &*run.key.name);
+                tracing::warn!(%plane, kind = %run.key.kind, namespace, name, key = %run.key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
                 return Step::Apply(undecodable(run.key, uid, &error), None);
             }
         };
@@ -204,7 +205,8 @@ impl Reconciler for Workloads {
         if agrees {
             return Ok(Flow::Go);
         }
-        tracing::info!(plane = %run.key.plane, controller = Self::NAME, key = %run.key, "the index has an older Workload than the plane; the Workload was read again");
+        let (namespace, name) = (&*run.key.namespace, &*run.key.name);
+        tracing::info!(plane = %run.key.plane, controller = Self::NAME, kind = %run.key.kind, namespace, name, key = %run.key, "the index has an older Workload than the plane; the Workload was read again");
         Ok(Flow::Again)
     }
 

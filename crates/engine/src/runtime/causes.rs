@@ -1,6 +1,10 @@
 //! Causes of failures that hold back calls of many keys: a plane that is down, a permission that is missing.
 
-use super::{Runtime, failures::Cause, role::Role};
+use super::{
+    Runtime,
+    failures::{Cause, log},
+    role::Role,
+};
 use crate::{
     error::{Category, Failure},
     plane::health::Unreachable,
@@ -38,7 +42,7 @@ impl<R: Role> Runtime<R> {
         }
     }
 
-    /// Records the planes that are down, which a standby sees too, and drops the causes that have ended.
+    /// Records the planes that are down, which a standby sees too, drops the causes that have ended, and reports both.
     pub(super) fn observe_causes(&self) {
         let shared = &self.shared;
         let (failures, now) = (shared.workers.failures(), shared.now());
@@ -59,6 +63,19 @@ impl<R: Role> Runtime<R> {
             .map(|(cause, _)| cause)
             .filter(|cause| !self.lasts(cause))
             .collect();
-        failures.retain_causes(|cause| !ended.contains(cause));
+        for (cause, settled) in failures.retain_causes(|cause| !ended.contains(cause), now) {
+            log::plane_answers(cause.plane(), settled);
+        }
+        let down = failures.planes_down(now);
+        if !down.is_empty() {
+            let behind = shared.queue.backoffs().behind;
+            for (cause, failure) in down {
+                let keys = behind.get(&cause).copied().unwrap_or_default();
+                log::plane_down(cause.plane(), &failure, keys);
+            }
+        }
+        if let Some(counts) = failures.more_stuck(now) {
+            log::more_stuck(&counts);
+        }
     }
 }

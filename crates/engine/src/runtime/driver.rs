@@ -178,5 +178,6 @@ fn log(controller: &'static str, key: &Key, plan: &Plan<Applied>, message: &str)
     };
     let change = |effect: &Effect| format!("{} {}", effect.reason, effect.target.name);
     let changes: Vec<String> = plan.effects.iter().map(change).collect();
-    tracing::info!(plane = %first.target.plane, controller, %key, changes = changes.join(", "), "{message}");
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    tracing::info!(plane = %first.target.plane, controller, kind = %key.kind, namespace, name, %key, changes = changes.join(", "), "{message}");
 }

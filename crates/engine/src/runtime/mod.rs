@@ -27,6 +27,7 @@ use crate::{
 use conflict_backoff::ConflictBackoff;
 use context::{Context, Shared};
 use failures::Cause;
+use fedgate_api::names::ProjectKey;
 use futures::{Stream, StreamExt};
 use index::{Index, Keys, RoleState, Triggers};
 use parking_lot::Mutex;
@@ -288,6 +289,10 @@ impl<R: Role> Dispatch for Runtime<R> {
 
     fn cause(&self, failure: &Failure) -> Option<Cause> {
         self.cause_of(failure)
+    }
+
+    fn project(&self, key: &Key) -> Option<ProjectKey> {
+        self.role.project(&self.shared, key)
     }
 
     async fn reconcile(

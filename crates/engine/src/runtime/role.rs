@@ -12,6 +12,7 @@ use crate::{
     plan::Requeue,
     plane::discovery::ProjectEvent,
 };
+use fedgate_api::names::ProjectKey;
 use serde_json::{Map, Value};
 
 /// A command to the role's main loop.
@@ -39,6 +40,14 @@ pub trait Role: Send + Sync + Sized + 'static {
 
     /// Name of the controller that reconciles a key, for metrics and logs.
     fn controller(&self, shared: &SharedOf<Self>, key: &Key) -> &'static str;
+
+    /// The project that a key belongs to, for logs; `None` if it belongs to none, or to several.
+    fn project(&self, _shared: &SharedOf<Self>, key: &Key) -> Option<ProjectKey> {
+        match &key.plane {
+            Plane::Project(project) => Some(project.clone()),
+            Plane::Hub | Plane::Cell => None,
+        }
+    }
 
     /// Reconciles a key.
     fn reconcile(

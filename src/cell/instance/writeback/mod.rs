@@ -155,7 +155,8 @@ impl Reconciler for Copy<'_> {
             }
             Decision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
-                    tracing::warn!(key = %run.key, what, "an Instance is not written back to the hub");
+                    let (plane, namespace, name) = (&run.key.plane, &*run.key.namespace, &*run.key.name);
+                    tracing::warn!(%plane, controller = Self::NAME, kind = %run.key.kind, namespace, name, key = %run.key, detail = what, "an Instance is not written back to the hub");
                     memory.said = Some(what);
                 }
                 Step::End(Requeue::AwaitChange)

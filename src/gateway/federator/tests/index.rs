@@ -124,7 +124,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     for _ in 0..2 {
         let ctx = rig.reconcile_once();
         let result = reconcile(&federator, &ctx, &key).await;
-        let outcome = outcome(&key, result, &rig.context.quarantine);
+        let outcome = outcome(&key, result.as_ref(), &rig.context.quarantine);
         assert!(
             matches!(outcome, Outcome::RequeueAfter(after) if after > Duration::from_secs(200)),
             "{outcome:?}"

@@ -11,7 +11,7 @@ const VALUES: [&str; 3] = ["Invalid value: ", "Unsupported value: ", "Duplicate 
 
 /// The text without values of objects, with control characters escaped, at most [`LENGTH`] characters long. Where a
 /// value is no JSON, its end is unknown, and the text ends.
-pub(super) fn clean(text: &str) -> Box<str> {
+pub fn clean(text: &str) -> Box<str> {
     let mut rest = text;
     let mut shown = String::new();
     while let Some((before, value)) = next_value(rest) {

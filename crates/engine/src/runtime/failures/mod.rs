@@ -1,9 +1,13 @@
 //! The last failure of each key whose last reconcile failed, to diagnose stuck keys.
 
 mod cause;
+pub(super) mod log;
 mod message;
+mod report;
 
 pub use cause::Cause;
+pub use message::clean;
+pub use report::Settled;
 
 use crate::{
     clock::Now,
@@ -13,8 +17,8 @@ use crate::{
     shrink::shrink_if_sparse,
 };
 use jiff::Timestamp;
-use message::clean;
 use parking_lot::Mutex;
+use report::{Lines, Said};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -117,6 +121,16 @@ struct Kept {
     bytes: usize,
     causes: BTreeMap<Arc<Cause>, Entry>,
     dropped: BTreeMap<Labels, u64>,
+    lines: Lines,
+}
+
+/// The consequences of a recorded failure.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The cause that holds back the key, as one value for all keys behind it.
+    pub cause: Option<Arc<Cause>>,
+    /// The failure, if the log reports the key as stuck now.
+    pub stuck: Option<LastFailure>,
 }
 
 /// A recorded failure.
@@ -126,26 +140,57 @@ struct Entry {
     began: Instant,
     /// True while a cause holds back the key: the failure of the cause stands for its own.
     blocked: bool,
+    said: Option<Said>,
 }
 
 impl Failures {
     /// Records a failed reconcile. A missing Lease is no failure. A call that a cause holds back, or that meets it, is
-    /// no failure of its own: it counts as the one failure of the cause, which is returned.
-    pub fn failed(&self, mut attempt: Attempt<'_>, now: Now) -> Option<Arc<Cause>> {
+    /// no failure of its own: it counts as the one failure of the cause.
+    pub fn failed(&self, mut attempt: Attempt<'_>, now: Now) -> Recorded {
         let mut kept = self.0.lock();
         match (attempt.failure.category, attempt.cause.take()) {
             (Category::NotLeader, _) => kept.remove(attempt.key),
-            (_, Some(cause)) => return Some(kept.blocked(cause, &attempt, now)),
+            (_, Some(cause)) => {
+                return Recorded {
+                    cause: Some(kept.blocked(cause, &attempt, now)),
+                    stuck: None,
+                };
+            }
             // The cause has ended meanwhile.
             (Category::CircuitOpen, None) => {}
-            _ => kept.record(&attempt, now),
+            _ => {
+                return Recorded {
+                    cause: None,
+                    stuck: kept.record(&attempt, now),
+                };
+            }
         }
-        None
+        Recorded::default()
     }
 
-    /// Removes the record of a key whose reconcile succeeded.
-    pub fn succeeded(&self, key: &Key) {
-        self.0.lock().remove(key);
+    /// Removes the record of a key whose reconcile succeeded; returns its end if the log has reported it as stuck.
+    pub fn succeeded(&self, key: &Key, now: Now) -> Option<Settled> {
+        let mut kept = self.0.lock();
+        let settled = kept.entries.get(key).and_then(|entry| entry.settled(now));
+        kept.remove(key);
+        settled
+    }
+
+    /// The number of stuck keys that had no log line of their own, by kind of plane and category, once in 10 s.
+    pub fn more_stuck(&self, now: Now) -> Option<String> {
+        self.0.lock().lines.sum(now)
+    }
+
+    /// The planes that are down for 30 s, each once.
+    pub fn planes_down(&self, now: Now) -> Vec<(Arc<Cause>, LastFailure)> {
+        let mut kept = self.0.lock();
+        let planes = kept
+            .causes
+            .iter_mut()
+            .filter(|(cause, _)| matches!(***cause, Cause::Plane(_)));
+        planes
+            .filter_map(|(cause, entry)| Some((cause.clone(), entry.down(now)?)))
+            .collect()
     }
 
     /// Drops the failures of a plane that was removed; none of its keys is retried.
@@ -167,9 +212,16 @@ impl Failures {
         self.0.lock().plane_down(plane, category, message, now);
     }
 
-    /// Drops the failures of causes that have ended.
-    pub fn retain_causes(&self, lasts: impl Fn(&Cause) -> bool) {
-        self.0.lock().causes.retain(|cause, _| lasts(cause));
+    /// Drops the failures of causes that have ended; returns those that the log has reported.
+    pub fn retain_causes(&self, lasts: impl Fn(&Cause) -> bool, now: Now) -> Vec<(Arc<Cause>, Settled)> {
+        let mut settled = Vec::new();
+        self.0.lock().causes.retain(|cause, entry| {
+            let stays = lasts(cause);
+            let end = entry.settled(now).filter(|_| !stays);
+            settled.extend(end.map(|end| (cause.clone(), end)));
+            stays
+        });
+        settled
     }
 
     /// The last failure of a key, if its last reconcile failed by itself.
@@ -243,6 +295,7 @@ impl Entry {
             failure,
             began: now.instant,
             blocked: false,
+            said: None,
         }
     }
 
@@ -264,7 +317,8 @@ impl Kept {
             .filter(|entry| !entry.blocked)
     }
 
-    fn record(&mut self, attempt: &Attempt<'_>, now: Now) {
+    /// Records a failure; returns it if the log reports the key as stuck now.
+    fn record(&mut self, attempt: &Attempt<'_>, now: Now) -> Option<LastFailure> {
         let Attempt {
             key,
             controller,
@@ -272,13 +326,14 @@ impl Kept {
             next,
             cause: _,
         } = attempt;
-        let before = self
-            .entries
-            .get(*key)
-            .map(|known| (known.failure.since, known.failure.attempts, known.began));
-        let (since, attempts, began) = before.unwrap_or((now.wall, 0, now.instant));
-        let entry = Box::new(Entry {
+        let before = self.entries.get(*key);
+        let (since, attempts) = before.map_or((now.wall, 0), |known| {
+            (known.failure.since, known.failure.attempts)
+        });
+        let (began, said) = before.map_or((now.instant, None), |known| (known.began, known.said));
+        let mut entry = Box::new(Entry {
             began,
+            said,
             ..Entry::new(
                 LastFailure {
                     controller,
@@ -296,6 +351,7 @@ impl Kept {
                 now,
             )
         });
+        let stuck = entry.stuck(&mut self.lines, now);
         self.bytes += entry.bytes();
         if let Some(old) = self.entries.insert((*key).clone(), entry) {
             self.bytes -= old.bytes();
@@ -303,6 +359,7 @@ impl Kept {
         while self.entries.len() > KEPT || self.bytes > BYTES {
             self.give_way(key);
         }
+        stuck
     }
 
     /// Drops the youngest failure of class retry, and counts it; `newest` if there is none.

@@ -80,7 +80,7 @@ fn a_failure_is_kept_with_all_that_is_known_of_it_until_a_reconcile_succeeds() {
     );
     assert_eq!(failures.counts(), [(("hub", Category::Server), 1)].into());
     assert_eq!((failures.count(), failures.bytes() > 1_024), (1, true));
-    failures.succeeded(&a);
+    assert_eq!(failures.succeeded(&a, at(30)), None, "it was not reported");
     assert_eq!(
         (failures.of(&a), failures.count(), failures.bytes()),
         (None, 0, 0)
@@ -152,7 +152,7 @@ fn keys_behind_a_plane_that_is_down_are_one_failure() {
             cause: Some(hub_down()),
             ..attempt(&key, &failure)
         };
-        causes.extend(failures.failed(attempt, at(5)));
+        causes.extend(failures.failed(attempt, at(5)).cause);
     }
     assert_eq!((causes.len(), failures.count()), (5_000, 1));
     assert!(
@@ -171,7 +171,7 @@ fn keys_behind_a_plane_that_is_down_are_one_failure() {
     let behind = [(cause, 5_000)].into();
     assert_eq!(failures.describe(&behind)["causes"][0]["keys"], 5_000);
 
-    failures.retain_causes(|_| false);
+    assert_eq!(failures.retain_causes(|_| false, at(6)), []);
     failures.failed(attempt(&first, &failure(Category::CircuitOpen, "late")), at(7));
     assert_eq!(
         failures.count(),
@@ -266,4 +266,103 @@ fn long_messages_give_way_before_the_memory_exceeds_its_bound() {
     let dropped: u64 = failures.dropped().values().sum();
     assert_eq!(usize::try_from(dropped).unwrap() + failures.count(), KEPT);
     assert!(failures.of(&key(project("p"), "0")).is_some());
+}
+
+/// Fails `key` with `category`; true if the log reports it.
+fn reports(failures: &Failures, key: &Key, category: Category) -> bool {
+    let now = Now {
+        instant: Instant::now(),
+        ..at(0)
+    };
+    failures
+        .failed(attempt(key, &failure(category, "no")), now)
+        .stuck
+        .is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_key_is_reported_once_after_five_attempts_in_ten_seconds() {
+    let (failures, a) = (Failures::default(), key(project("p"), "a"));
+    for n in 0..10 {
+        assert!(
+            !reports(&failures, &a, Category::Server),
+            "attempt {n}, too early"
+        );
+    }
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(reports(&failures, &a, Category::Server));
+    assert!(!reports(&failures, &a, Category::Server), "once");
+    assert!(reports(&failures, &a, Category::Timeout), "another category");
+    tokio::time::advance(Duration::from_mins(59)).await;
+    assert!(!reports(&failures, &a, Category::Timeout));
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert!(reports(&failures, &a, Category::Timeout), "once an hour");
+    let settled = failures.succeeded(
+        &a,
+        Now {
+            instant: Instant::now(),
+            ..at(0)
+        },
+    );
+    let lasted = Duration::from_secs(3_610);
+    assert_eq!(settled, Some(Settled { attempts: 15, lasted }));
+
+    for _ in 0..4 {
+        assert!(!reports(&failures, &a, Category::Server));
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    assert!(
+        reports(&failures, &a, Category::Server),
+        "another row of failures"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_ten_stuck_keys_a_second_have_a_line_and_the_others_a_sum() {
+    let failures = Failures::default();
+    let keys: Vec<Key> = (0..25).map(|n| key(project("p"), &format!("{n:02}"))).collect();
+    for _ in 0..4 {
+        assert!(keys.iter().all(|key| !reports(&failures, key, Category::Server)));
+    }
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let now = || Now {
+        instant: Instant::now(),
+        ..at(0)
+    };
+    let reported = |part: &[Key]| {
+        part.iter()
+            .filter(|key| reports(&failures, key, Category::Server))
+            .count()
+    };
+    assert_eq!((reported(&keys), reported(&keys)), (10, 0));
+    assert_eq!(failures.more_stuck(now()), None, "not yet");
+    assert_eq!(failures.succeeded(&keys[20], now()), None, "it had no line");
+    assert!(failures.succeeded(&keys[0], now()).is_some());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(failures.more_stuck(now()), Some("hub server: 15".to_owned()));
+    assert_eq!(failures.more_stuck(now()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plane_that_is_down_for_thirty_seconds_is_reported_once_and_its_return_too() {
+    let failures = Failures::default();
+    let now = || Now {
+        instant: Instant::now(),
+        ..at(0)
+    };
+    let down = || failures.plane_down(&Plane::Hub, Category::Network, "refused", now());
+    down();
+    tokio::time::advance(Duration::from_secs(29)).await;
+    down();
+    assert_eq!(failures.planes_down(now()), []);
+    assert_eq!(failures.retain_causes(|_| true, now()), []);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let reported = failures.planes_down(now());
+    assert_eq!((reported.len(), &*reported[0].1.message), (1, "refused"));
+    assert_eq!(failures.planes_down(now()), [], "once");
+    let lasted = Duration::from_secs(30);
+    let ended = failures.retain_causes(|_| false, now());
+    assert_eq!(ended, [(Arc::new(hub_down()), Settled { attempts: 1, lasted })]);
+    down();
+    assert_eq!(failures.retain_causes(|_| false, now()), [], "a short outage");
 }

@@ -8,10 +8,11 @@ use crate::{
     plan::Requeue,
     reconcile::quarantine::{self, Quarantine},
     runtime::{
-        failures::{Attempt, Cause, Failures},
+        failures::{Attempt, Cause, Failures, Recorded, log},
         queue::{Dequeued, Mark, Outcome, Queue},
     },
 };
+use fedgate_api::names::ProjectKey;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::{
@@ -53,6 +54,9 @@ pub trait Dispatch: Send + Sync + 'static {
     fn cause(&self, _failure: &Failure) -> Option<Cause> {
         None
     }
+
+    /// The project that a key belongs to, for logs.
+    fn project(&self, key: &Key) -> Option<ProjectKey>;
 }
 
 /// The worker pool of a role.
@@ -134,14 +138,24 @@ impl Workers {
             work.await
         };
         let end = end.unwrap_or_else(|_| {
-            tracing::error!(plane = %key.plane, controller, %key, "a controller panicked; the key is retried");
+            let (namespace, name) = (&*key.namespace, &*key.name);
+            tracing::error!(plane = %key.plane, controller, kind = %key.kind, namespace, name, %key, "a controller panicked; the key is retried");
             Err(defect(&key))
         });
-        let failure = end.as_ref().err().cloned();
-        let outcome = outcome(&key, end, &self.quarantine);
-        match failure {
-            Some(failure) => self.failed(&*controllers, controller, &key, &failure, outcome),
-            None => self.failures.succeeded(&key),
+        let outcome = outcome(&key, end.as_ref(), &self.quarantine);
+        match &end {
+            Ok(_) => {
+                if let Some(settled) = self.failures.succeeded(&key, self.clock.now()) {
+                    let project = controllers.project(&key);
+                    log::settled(
+                        &key,
+                        project.as_ref().map(ProjectKey::as_str),
+                        controller,
+                        settled,
+                    );
+                }
+            }
+            Err(failure) => self.failed(&*controllers, controller, &key, failure, outcome),
         }
         let result = match outcome {
             Outcome::Done => ReconcileResult::Success,
@@ -176,7 +190,13 @@ impl Workers {
             cause: controllers.cause(failure),
             next,
         };
-        let cause = self.failures.failed(attempt, self.clock.now());
+        let is_news = failure.retry() == Retry::Quarantine && self.quarantine.insert(key, failure.category);
+        log::attempt(&attempt, is_news);
+        let Recorded { cause, stuck } = self.failures.failed(attempt, self.clock.now());
+        if let Some(stuck) = stuck {
+            let project = controllers.project(key);
+            log::stuck(key, project.as_ref().map(ProjectKey::as_str), &stuck);
+        }
         let mark = Mark {
             controller,
             category: failure.category,
@@ -209,32 +229,23 @@ fn defect(key: &Key) -> Failure {
     }
 }
 
-/// Maps the result of a reconcile to the queue's outcome, and logs failures.
-pub fn outcome(key: &Key, result: Result<Requeue, Failure>, refused: &Quarantine) -> Outcome {
-    if result.is_ok() {
-        refused.clear_refusal(key);
-    }
+/// Maps the result of a reconcile to the queue's outcome. A success ends a rejection in `refused`.
+pub fn outcome(key: &Key, result: Result<&Requeue, &Failure>, refused: &Quarantine) -> Outcome {
     match result {
-        Ok(Requeue::AwaitChange) => Outcome::Done,
-        Ok(Requeue::After(after)) => Outcome::RequeueAfter(after),
-        Err(failure) => {
-            let category = failure.category.as_str();
-            match failure.retry() {
-                Retry::Backoff(at_least) => {
-                    tracing::debug!(%key, category, error = %failure, "trying again");
-                    Outcome::Retry { at_least }
-                }
-                Retry::AwaitChange => {
-                    tracing::debug!(%key, category, error = %failure, "waiting for a change");
-                    Outcome::Done
-                }
-                Retry::Quarantine => {
-                    if refused.insert(key, failure.category) {
-                        tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
-                    }
-                    Outcome::RequeueAfter(quarantine::RETRY_AFTER)
-                }
+        Ok(requeue) => {
+            refused.clear_refusal(key);
+            match requeue {
+                Requeue::AwaitChange => Outcome::Done,
+                Requeue::After(after) => Outcome::RequeueAfter(*after),
             }
         }
+        Err(failure) => match failure.retry() {
+            Retry::Backoff(at_least) => Outcome::Retry { at_least },
+            Retry::AwaitChange => Outcome::Done,
+            Retry::Quarantine => Outcome::RequeueAfter(quarantine::RETRY_AFTER),
+        },
     }
 }
+
+#[cfg(test)]
+mod tests;
