@@ -160,6 +160,99 @@ pub(crate) async fn an_instance_has_a_status_from_the_start(project: &Client) ->
     Ok(())
 }
 
+/// A new Workload is in progress, not done, for everyone who reads its condition `Ready`.
+pub(crate) async fn a_workload_is_not_ready_from_the_start(project: &Client) -> Result<()> {
+    let api = objects::<Workload>(project, "default");
+    let spec = table::cases().remove(0).spec;
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = api
+        .create(&dry, &object(kind("Workload", "fresh", &spec)))
+        .await?;
+    let ready = &made.data["status"]["conditions"][0];
+    assert_eq!(
+        (&ready["type"], &ready["status"]),
+        (&json!("Ready"), &json!("Unknown"))
+    );
+    serde_json::from_value::<Workload>(serde_json::to_value(&made)?)?;
+    Ok(())
+}
+
+/// What `kubectl get compute` and `kubectl get wd` show.
+pub(crate) async fn names_and_columns_are_served(project: &Client) -> Result<()> {
+    let served = project
+        .list_api_group_resources("compute.datumapis.com/v1alpha")
+        .await?;
+    let kinds = served.resources.iter().filter(|r| !r.name.contains('/'));
+    let mut names: Vec<_> = kinds
+        .map(|r| {
+            let of = |list: &Option<Vec<String>>| list.clone().unwrap_or_default().join(",");
+            format!("{} {} {}", r.kind, of(&r.short_names), of(&r.categories))
+        })
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "Instance inst compute",
+            "Workload cw compute",
+            "WorkloadDeployment wd compute"
+        ]
+    );
+
+    let api = objects::<WorkloadDeployment>(project, "default");
+    let status = json!({"status": {"replicas": 3, "currentReplicas": 1, "desiredReplicas": 3, "readyReplicas": 2,
+        "updatedReplicas": 1, "conditions": [{"type": "Federated", "status": "True", "reason": "Delivered",
+            "message": "delivered", "lastTransitionTime": "2026-05-04T10:00:00Z"}]}});
+    let merge = PatchParams::default();
+    api.patch_status("d", &merge, &Patch::Merge(&status)).await?;
+    let request =
+        http::Request::get("/apis/compute.datumapis.com/v1alpha/namespaces/default/workloaddeployments/d")
+            .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let shown: Value = project.request(request.body(Vec::new())?).await?;
+    let columns = shown["columnDefinitions"].as_array().unwrap();
+    let cells = shown["rows"][0]["cells"].as_array().unwrap();
+    let narrow: Vec<_> = columns
+        .iter()
+        .zip(cells)
+        .filter(|(column, _)| column["priority"] == 0)
+        .collect();
+    let heads: Vec<_> = narrow
+        .iter()
+        .map(|(column, _)| column["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "Name",
+            "City",
+            "Available",
+            "Reason",
+            "Federated",
+            "Desired",
+            "Ready",
+            "Up-to-date",
+            "Age"
+        ]
+    );
+    let values: Vec<_> = narrow.iter().skip(1).take(7).map(|(_, cell)| *cell).collect();
+    assert_eq!(
+        values,
+        [
+            &json!("DFW"),
+            &Value::Null,
+            &Value::Null,
+            &json!("Delivered"),
+            &json!(3),
+            &json!(2),
+            &json!(1)
+        ]
+    );
+    Ok(())
+}
+
 /// The example that users are given is valid.
 pub(crate) async fn the_example_is_accepted(project: &Client) -> Result<()> {
     let text = include_str!("../../examples/storefront.yaml");

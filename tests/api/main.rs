@@ -52,6 +52,8 @@ async fn a_real_api_server_agrees() -> Result<()> {
     definitions::a_deployment_is_not_bound(&project).await?;
     definitions::a_deployment_is_pruned_and_defaulted(&project).await?;
     definitions::an_instance_has_a_status_from_the_start(&project).await?;
+    definitions::a_workload_is_not_ready_from_the_start(&project).await?;
+    definitions::names_and_columns_are_served(&project).await?;
     definitions::the_example_is_accepted(&project).await?;
     admission::a_cell_writes_its_own_instances_only(&sandbox).await?;
     walls::a_cell_puts_nothing_else_on_a_write_back(&sandbox).await?;

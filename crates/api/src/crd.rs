@@ -4,18 +4,20 @@
 //! carry, because controllers and Karmada write them. The Workload's spec, which people write, also gets the bounds
 //! of [`strict`](super::strict) and the CEL rules of [`rules`](super::rules).
 
-use super::{Instance, Workload, WorkloadDeployment, rules, schema, strict};
+use super::{Instance, Reason, Workload, WorkloadDeployment, conditions::types, rules, schema, strict};
 pub use schema::SchemaError;
 
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-/// The definition of Workload, with the strict schema.
+/// The definition of Workload, with the strict schema and a default for the whole status: without a condition `Ready`
+/// kstatus would take a new Workload for one that is done.
 pub fn workload() -> Result<Value, SchemaError> {
     let mut crd = plain::<Workload>();
     let root = schema_of(&mut crd);
     strict::apply(root)?;
     rules::apply(root)?;
+    schema::at(root, "status")?.insert("default".to_owned(), first_workload_status());
     Ok(crd)
 }
 
@@ -39,7 +41,7 @@ pub fn instance() -> Result<Value, SchemaError> {
     let mut crd = plain::<Instance>();
     let root = schema_of(&mut crd);
     schema::at(root, "")?.remove("required");
-    schema::at(root, "status")?.insert("default".to_owned(), first_status());
+    schema::at(root, "status")?.insert("default".to_owned(), first_instance_status());
     Ok(crd)
 }
 
@@ -58,16 +60,27 @@ fn schema_of(crd: &mut Value) -> &mut Value {
     &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 }
 
-fn first_status() -> Value {
-    let condition = |type_: &str, reason: &str, message: &str| {
-        json!({"type": type_, "status": "Unknown", "reason": reason, "message": message,
-               "lastTransitionTime": "1970-01-01T00:00:00Z"})
-    };
+fn first_condition(type_: &str, reason: Reason, message: &str) -> Value {
+    json!({"type": type_, "status": "Unknown", "reason": reason.as_str(), "message": message,
+           "lastTransitionTime": "1970-01-01T00:00:00Z"})
+}
+
+fn pending(type_: &str) -> Value {
+    first_condition(type_, Reason::Pending, "Waiting for controller")
+}
+
+fn first_workload_status() -> Value {
+    json!({"deployments": 0, "replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0,
+           "updatedReplicas": 0, "conditions": [pending(types::READY)]})
+}
+
+fn first_instance_status() -> Value {
+    let quota = "Waiting for quota evaluation";
     json!({"conditions": [
-        condition("Programmed", "Pending", "Waiting for controller"),
-        condition("Available", "Pending", "Waiting for controller"),
-        condition("Ready", "Pending", "Waiting for controller"),
-        condition("QuotaGranted", "PendingEvaluation", "Waiting for quota evaluation"),
+        pending(types::PROGRAMMED),
+        pending(types::AVAILABLE),
+        pending(types::READY),
+        first_condition(types::QUOTA_GRANTED, Reason::PendingEvaluation, quota),
     ]})
 }
 
@@ -95,12 +108,76 @@ mod tests {
         out
     }
 
+    /// Name, path below `.status` or the whole path, and type of each column, and `+` for those of `-o wide`.
+    fn columns(crd: &Value) -> Vec<String> {
+        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
+        let text = |column: &Value, key: &str| column[key].as_str().unwrap().to_owned();
+        let one = |column: &Value| {
+            let path = text(column, "jsonPath");
+            let path = path.strip_prefix(".status.").unwrap_or(&path);
+            let wide = if column["priority"] == 1 { "+" } else { "" };
+            format!("{wide}{} {path} {}", text(column, "name"), text(column, "type"))
+        };
+        columns.unwrap().iter().map(one).collect()
+    }
+
     #[test]
-    fn up_to_date_counts_what_is_on_the_latest_template_ready_or_not() {
-        for crd in [workload().unwrap(), workload_deployment().unwrap()] {
-            let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
-            let column = columns.unwrap().iter().find(|c| c["name"] == "Up-to-date");
-            assert_eq!(column.unwrap()["jsonPath"], ".status.updatedReplicas");
+    fn columns_are_those_of_the_contract_with_numbers_as_integers_and_the_age_last() {
+        let condition = |name: &str, type_: &str, field: &str| {
+            format!("{name} conditions[?(@.type==\"{type_}\")].{field} string")
+        };
+        let age = "Age .metadata.creationTimestamp date".to_owned();
+        let text = str::to_owned;
+        assert_eq!(
+            columns(&workload().unwrap()),
+            [
+                condition("Available", "Available", "status"),
+                condition("Reason", "Available", "reason"),
+                text("Desired desiredReplicas integer"),
+                text("Ready readyReplicas integer"),
+                text("Up-to-date updatedReplicas integer"),
+                text("Deployments deployments integer"),
+                text("+Replicas replicas integer"),
+                age.clone(),
+            ]
+        );
+        assert_eq!(
+            columns(&workload_deployment().unwrap()),
+            [
+                text("City .spec.cityCode string"),
+                condition("Available", "Available", "status"),
+                condition("Reason", "Available", "reason"),
+                condition("Federated", "Federated", "reason"),
+                text("Desired desiredReplicas integer"),
+                text("Ready readyReplicas integer"),
+                text("Up-to-date updatedReplicas integer"),
+                text("+Replicas replicas integer"),
+                text("+Location location.name string"),
+                condition("+Message", "Federated", "message"),
+                age.clone(),
+            ]
+        );
+        assert_eq!(
+            columns(&instance().unwrap()),
+            [
+                condition("Ready", "Ready", "status"),
+                condition("Reason", "Ready", "reason"),
+                text(r"City .metadata.labels.compute\.datumapis\.com/city-code string"),
+                text("Network IP networkInterfaces[0].assignments.networkIP string"),
+                text("External IP networkInterfaces[0].assignments.externalIP string"),
+                condition("+Quota", "QuotaGranted", "reason"),
+                condition("+Message", "Ready", "message"),
+                age,
+            ]
+        );
+    }
+
+    #[test]
+    fn every_kind_has_a_short_name_and_is_in_the_category_compute_alone() {
+        for (crd, short) in all().unwrap().into_iter().zip(["inst", "wd", "cw"]) {
+            let names = &crd["spec"]["names"];
+            assert_eq!(names["shortNames"], json!([short]));
+            assert_eq!(names["categories"], json!(["compute"]));
         }
     }
 
@@ -117,7 +194,8 @@ mod tests {
                 "x-kubernetes-list-map-keys",
                 "minItems",
             ] {
-                assert_eq!(before[key], after[key], "{key} of {path}");
+                let ours = (&**path, key) == (".status", "default");
+                assert!(ours || before[key] == after[key], "{key} of {path}");
             }
         }
     }

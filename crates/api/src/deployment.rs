@@ -20,13 +20,15 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha",
     kind = "WorkloadDeployment",
     plural = "workloaddeployments",
+    shortname = "wd",
+    category = "compute",
     namespaced,
     status = "WorkloadDeploymentStatus",
     derive = "Default",
     derive = "PartialEq",
     doc = "One placement of a Workload in one city. Written by the workload controller.",
     annotation("discovery.miloapis.com/parent-contexts", "Project"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "City", type_ = "string", json_path = ".spec.cityCode"),
     printcolumn(
         name = "Available",
         type_ = "string",
@@ -37,22 +39,33 @@ use serde::{Deserialize, Serialize};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Available\")].reason"
     ),
-    printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.updatedReplicas"),
     printcolumn(
-        name = "Location Namespace",
+        name = "Federated",
         type_ = "string",
-        json_path = ".status.location.namespace",
+        json_path = ".status.conditions[?(@.type==\"Federated\")].reason"
+    ),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Up-to-date", type_ = "integer", json_path = ".status.updatedReplicas"),
+    printcolumn(
+        name = "Replicas",
+        type_ = "integer",
+        json_path = ".status.replicas",
         priority = 1
     ),
     printcolumn(
-        name = "Location Name",
+        name = "Location",
         type_ = "string",
         json_path = ".status.location.name",
         priority = 1
-    )
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Federated\")].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDeploymentSpec {

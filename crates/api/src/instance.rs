@@ -20,13 +20,14 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha",
     kind = "Instance",
     plural = "instances",
+    shortname = "inst",
+    category = "compute",
     namespaced,
     status = "InstanceStatus",
     derive = "Default",
     derive = "PartialEq",
     doc = "What runs in one city for a WorkloadDeployment.",
     annotation("discovery.miloapis.com/parent-contexts", "Project"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -36,6 +37,11 @@ use serde::{Deserialize, Serialize};
         name = "Reason",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(
+        name = "City",
+        type_ = "string",
+        json_path = ".metadata.labels.compute\\.datumapis\\.com/city-code"
     ),
     printcolumn(
         name = "Network IP",
@@ -48,17 +54,18 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.networkInterfaces[0].assignments.externalIP"
     ),
     printcolumn(
+        name = "Quota",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"QuotaGranted\")].reason",
+        priority = 1
+    ),
+    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1
     ),
-    printcolumn(
-        name = "Quota",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"QuotaGranted\")].reason",
-        priority = 1
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceSpec {

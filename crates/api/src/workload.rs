@@ -18,13 +18,14 @@ use std::ops::AddAssign;
     version = "v1alpha",
     kind = "Workload",
     plural = "workloads",
+    shortname = "cw",
+    category = "compute",
     namespaced,
     status = "WorkloadStatus",
     derive = "Default",
     derive = "PartialEq",
     doc = "A template of Instances, and the cities that get them.",
     annotation("discovery.miloapis.com/parent-contexts", "Project"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Available",
         type_ = "string",
@@ -35,11 +36,17 @@ use std::ops::AddAssign;
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Available\")].reason"
     ),
-    printcolumn(name = "Deployments", type_ = "string", json_path = ".status.deployments"),
-    printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.updatedReplicas")
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Up-to-date", type_ = "integer", json_path = ".status.updatedReplicas"),
+    printcolumn(name = "Deployments", type_ = "integer", json_path = ".status.deployments"),
+    printcolumn(
+        name = "Replicas",
+        type_ = "integer",
+        json_path = ".status.replicas",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct WorkloadSpec {
     /// What every Instance looks like.

@@ -3,7 +3,7 @@
 use super::{
     checks::{self, CheckOutcome},
     matching::{self, Match, Pair},
-    name,
+    name, ready,
     rollup::{self, Outcome},
     snapshot::{Locations, WorkloadSnapshot, controller, is_leaving},
 };
@@ -130,7 +130,7 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         }
     }
     let status = rollup::status(snapshot, &matches, &outcomes, &verdict, now);
-    if snapshot.workload.status.as_ref() != Some(&status) {
+    if ready::is_due(snapshot.workload.status.as_ref(), &status) {
         effects.push(WorkloadEffect::PatchStatus(Box::new(status)));
     }
     effects
@@ -150,6 +150,7 @@ fn upsert(
         Match::Live(existing) => {
             if differs(workload, pair, existing) {
                 effects.push(WorkloadEffect::Apply(Box::new(changed(workload, pair, existing))));
+                return Outcome::Applied;
             }
             Outcome::Exists
         }

@@ -8,6 +8,7 @@ mod name;
 mod normalized;
 mod observe;
 mod prepare;
+mod ready;
 mod rollup;
 pub mod snapshot;
 #[cfg(test)]

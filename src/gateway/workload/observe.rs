@@ -82,6 +82,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             name: Some(name.to_string()),
             namespace: Some(key.namespace.to_string()),
             uid: Some(source.uid.to_string()),
+            generation: Some(source.digest.generation),
             creation_timestamp: Timestamp::from_second(source.digest.created).ok().map(Time),
             deletion_timestamp: source.digest.deleted.map(Time),
             ..ObjectMeta::default()
@@ -181,12 +182,13 @@ fn rebuild(
         owner_references: Some(vec![decide::owner(workload)]),
         ..metadata
     };
+    let generation = metadata.generation.unwrap_or_default();
     if rollup.template != template || rollup.written != written(&metadata, &spec) {
         metadata.labels = None;
     }
     WorkloadDeployment {
         metadata,
         spec,
-        status: Some(rollup.status()),
+        status: Some(rollup.status(generation)),
     }
 }

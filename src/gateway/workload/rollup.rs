@@ -4,6 +4,7 @@
 use super::{
     checks::CheckOutcome,
     matching::{Match, Matches},
+    ready,
     snapshot::{Locations, WorkloadSnapshot},
 };
 use crate::gateway::index::digest::WHY;
@@ -19,6 +20,8 @@ use jiff::Timestamp;
 pub(super) enum Outcome {
     /// Its deployment exists.
     Exists,
+    /// Its deployment exists and is changed in this iteration.
+    Applied,
     /// Its deployment is created in this iteration.
     Created,
     /// No live deployment exists, and none is created: a check failed, or the city has no Location.
@@ -74,6 +77,7 @@ pub(super) fn status(
         CheckOutcome::Good | CheckOutcome::Wait => overall(&verdicts, now),
     };
     conditions::set(&mut kept, available.observed(generation));
+    ready::set(&mut kept, snapshot, matches, outcomes, verdict, now);
     autoscaling(&workload.spec.placements, &mut kept, generation, now);
     WorkloadStatus {
         conditions: kept,
@@ -191,7 +195,7 @@ impl<'a> View<'a> {
             }
             match outcome {
                 Outcome::NameConflict(name) => view.conflicts.push(name),
-                Outcome::Exists | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
+                Outcome::Exists | Outcome::Applied | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
             }
         }
         view.deployments
@@ -252,13 +256,23 @@ impl<'a> View<'a> {
 
     fn missing_location(&self, now: Timestamp) -> Option<Condition> {
         let cities = self.no_location.join(", ");
-        let message = format!("no Location that is ready for {cities}; check the city codes");
-        (!cities.is_empty()).then(|| no(Reason::NoMatchingLocations, &message, now))
+        (!cities.is_empty()).then(|| no_location(&cities, now))
     }
 
     fn name_conflict(&self, now: Timestamp) -> Option<Condition> {
         let names = self.conflicts.join(", ");
-        let message = format!("another object holds the name of a deployment: {names}; rename or delete it");
-        (!names.is_empty()).then(|| no(Reason::DeploymentNameConflict, &message, now))
+        (!names.is_empty()).then(|| name_conflict(&names, now))
     }
+}
+
+/// Available=False for cities without a Location.
+pub(super) fn no_location(cities: &str, now: Timestamp) -> Condition {
+    let message = format!("no Location that is ready for {cities}; check the city codes");
+    no(Reason::NoMatchingLocations, &message, now)
+}
+
+/// Available=False for deployments whose names are in use.
+pub(super) fn name_conflict(names: &str, now: Timestamp) -> Condition {
+    let message = format!("another object holds the name of a deployment: {names}; rename or delete it");
+    no(Reason::DeploymentNameConflict, &message, now)
 }

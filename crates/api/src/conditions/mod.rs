@@ -23,8 +23,10 @@ pub mod types {
     pub const FEDERATED: &str = "Federated";
     /// Instance: the provider applied it.
     pub const PROGRAMMED: &str = "Programmed";
-    /// Instance: it serves, all in all.
+    /// Instance: it serves, all in all. Workload: everything that it asks for is ready.
     pub const READY: &str = "Ready";
+    /// Workload: it lacks something that does not mend itself. Only ever True.
+    pub const STALLED: &str = "Stalled";
     /// Instance: it has been ready once. Only ever True, and written when that ends.
     pub const INITIALIZED: &str = "Initialized";
     /// Instance: quota was granted.

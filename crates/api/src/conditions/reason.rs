@@ -67,6 +67,8 @@ reasons! {
     1:
         NoCellReporting = "No cell has reported the deployment yet.",
         InstancesProvisioning = "Some Instances are not ready; the message counts them and names the first.",
+        InstancesUpdating = "Some Instances are not on the latest template yet; the message counts them.",
+        SurplusInstances = "Instances or deployments that the Workload no longer wants are still there; the message names them.",
         Provisioning = "The provider makes the Instance.",
         ProgrammingInProgress = "The provider configures the Instance.",
         Starting = "The Instance starts.",
@@ -166,6 +168,17 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
         "AvailableDeploymentFound",
         "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict",
     ),
+    (
+        "Workload Ready",
+        "ReplicasAvailable",
+        "InstancesProvisioning InstancesUpdating SurplusInstances NoCellReporting NoAvailableDeployments \
+         NetworkNotFound InvalidTemplate NoMatchingLocations DeploymentNameConflict",
+    ),
+    (
+        "Workload Stalled",
+        "NetworkNotFound InvalidTemplate NoMatchingLocations DeploymentNameConflict",
+        "",
+    ),
     ("Workload AutoscalingReady", "", "AwaitingAutoscaler"),
     (
         "WorkloadDeployment Available",
@@ -233,7 +246,12 @@ mod tests {
         let words = |texts: &mut dyn Iterator<Item = &'static str>| -> BTreeSet<&'static str> {
             texts.flat_map(str::split_whitespace).collect()
         };
-        let good = words(&mut CONDITIONS.iter().map(|c| c.1));
+        // `Stalled` is True for reasons of False conditions.
+        let of_stalled = |c: &&(&'static str, &'static str, &'static str)| c.0 == "Workload Stalled";
+        for reason in words(&mut CONDITIONS.iter().filter(of_stalled).map(|c| c.1)) {
+            assert!(matches!(priority(reason), 6 | 8), "{reason} mends itself");
+        }
+        let good = words(&mut CONDITIONS.iter().filter(|c| !of_stalled(c)).map(|c| c.1));
         let bad = words(&mut CONDITIONS.iter().map(|c| c.2));
         let all = Reason::ALL.iter();
         let ranked: BTreeSet<_> = all

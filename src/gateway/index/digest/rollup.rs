@@ -29,6 +29,8 @@ pub struct Rollup {
     pub counts: ReplicaCounts,
     /// True if Available is True.
     pub available: bool,
+    /// True if the status is of the latest generation.
+    pub acted: bool,
     /// The conditions of [`WHY`] that are not True.
     pub why: Box<[FalseCondition]>,
 }
@@ -38,6 +40,8 @@ pub struct Rollup {
 pub struct FalseCondition {
     kind: &'static str,
     status: ConditionStatus,
+    /// True if it is of the latest generation.
+    latest: bool,
     reason: Arc<str>,
     message: Arc<str>,
 }
@@ -62,17 +66,20 @@ impl Rollup {
         let found = |kind: &'static str| Some((kind, conditions::find(&status.conditions, kind)?));
         let available = found(types::AVAILABLE).is_some_and(|(_, c)| c.status == ConditionStatus::True);
         let why = WHY.into_iter().filter_map(found);
+        let latest = |observed: Option<i64>| observed.is_some() && observed == object.metadata.generation;
         Ok(Self {
             placement: words.intern(&spec.placement_name),
             written: written(&object.metadata, &spec),
             template: template_digest(&template),
             counts: status.counts,
             available,
+            acted: latest(status.observed_generation),
             why: why
                 .filter(|(_, c)| c.status != ConditionStatus::True)
                 .map(|(kind, c)| FalseCondition {
                     kind,
                     status: c.status,
+                    latest: latest(c.observed_generation),
                     reason: words.intern(&c.reason),
                     message: words.intern(&c.message),
                 })
@@ -80,17 +87,18 @@ impl Rollup {
         })
     }
 
-    /// Its status as far as it was read, without times.
-    pub fn status(&self) -> WorkloadDeploymentStatus {
+    /// Its status as far as it was read, without times; `generation` is the deployment's.
+    pub fn status(&self, generation: i64) -> WorkloadDeploymentStatus {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let available = || Condition::new(types::AVAILABLE, ConditionStatus::True, "", "", now);
-        let why = self
-            .why
-            .iter()
-            .map(|c| Condition::new(c.kind, c.status, &c.reason, &c.message, now));
+        let why = self.why.iter().map(|c| {
+            let condition = Condition::new(c.kind, c.status, &c.reason, &c.message, now);
+            condition.observed(c.latest.then_some(generation))
+        });
         WorkloadDeploymentStatus {
             conditions: self.available.then(available).into_iter().chain(why).collect(),
             counts: self.counts,
+            observed_generation: self.acted.then_some(generation),
             ..WorkloadDeploymentStatus::default()
         }
     }

@@ -241,7 +241,7 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
     assert_eq!((up.available, up.why.len()), (true, 0));
     assert_eq!((down.available, down.why.len()), (false, 1));
     let said = |rollup: &super::super::digest::Rollup| {
-        let status = rollup.status();
+        let status = rollup.status(1);
         assert_eq!(status.counts, rollup.counts);
         let all = status.conditions.iter();
         all.map(|c| format!("{} {:?}", c.type_, c.status))

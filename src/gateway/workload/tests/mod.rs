@@ -3,6 +3,7 @@
 mod checks;
 mod matching;
 mod observe;
+mod ready;
 mod rollup;
 
 use super::{
@@ -68,6 +69,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
             Create(mut made) => {
                 made.metadata.uid = made.metadata.name.as_ref().map(|n| format!("uid-of-{n}"));
                 made.metadata.creation_timestamp = Some(Time(at(second)));
+                made.metadata.generation = Some(1);
                 s.deployments.push(*made);
             }
             Apply(applied) => {
@@ -76,6 +78,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
                     .iter_mut()
                     .find(|d| d.metadata.uid == applied.metadata.uid)
                     .unwrap();
+                there.metadata.generation = there.metadata.generation.map(|n| n + 1);
                 there.spec = applied.spec;
                 there
                     .metadata
@@ -144,13 +147,16 @@ fn reasons(status: &WorkloadStatus) -> Vec<&str> {
         .collect()
 }
 
+/// The status of a cell that has acted on the latest generation.
 fn report(d: &mut WorkloadDeployment, conditions: &[(&str, ConditionStatus, &str)], counts: ReplicaCounts) {
     let conditions = conditions
         .iter()
-        .map(|(t, s, reason)| Condition::new(t, *s, reason, &format!("{reason}!"), at(0)));
+        .map(|(t, s, reason)| Condition::new(t, *s, reason, &format!("{reason}!"), at(0)))
+        .map(|condition| condition.observed(d.metadata.generation));
     d.status = Some(WorkloadDeploymentStatus {
         conditions: conditions.collect(),
         counts,
+        observed_generation: d.metadata.generation,
         ..WorkloadDeploymentStatus::default()
     });
 }
