@@ -1,7 +1,7 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the README.
 
 use crate::config::{CellArgs, GatewayArgs};
-use clap::{Arg, Args, CommandFactory, Parser};
+use clap::{Arg, Args, CommandFactory, Parser, ValueEnum};
 use std::{fmt::Write, path::PathBuf};
 
 /// The commands with their own table.
@@ -15,7 +15,7 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// In a cell: run deployments as Instances, and write the Instances back to the hub.
     Cell(Box<CellArgs>),
-    /// Check hub and projects for all requirements of the gateway; each line has its next step.
+    /// Check hub, projects and cells for all requirements of fedgate; each line has its next step, and nothing is written.
     Doctor(DoctorArgs),
     /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
     Manifests(ManifestsArgs),
@@ -31,12 +31,60 @@ pub struct DoctorArgs {
     /// Kubeconfig of the Karmada hub.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
     pub hub_kubeconfig: PathBuf,
-    /// Kubeconfig of a project; may be repeated.
+    /// Kubeconfig of a project, which is named by its file; may be repeated.
     #[arg(long = "project-kubeconfig", value_name = "PATH")]
     pub project_kubeconfigs: Vec<PathBuf>,
+    /// Kubeconfig of a cell for its own API server; may be repeated.
+    #[arg(long = "cell-kubeconfig", value_name = "NAME=PATH", value_parser = NamedPath::parse)]
+    pub cell_kubeconfigs: Vec<NamedPath>,
+    /// Kubeconfig of a cell for the hub; may be repeated.
+    #[arg(long = "cell-hub-kubeconfig", value_name = "NAME=PATH", value_parser = NamedPath::parse)]
+    pub cell_hub_kubeconfigs: Vec<NamedPath>,
+    /// Kubeconfig of an administrator of the hub, for admission policies and columns.
+    #[arg(long, value_name = "PATH")]
+    pub admin_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the cluster that runs karmada-controller-manager, for its arguments.
+    #[arg(long, value_name = "PATH")]
+    pub karmada_host_kubeconfig: Option<PathBuf>,
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Exit with 1 if a check is open, too.
+    #[arg(long)]
+    pub strict: bool,
+    /// Format of the report.
+    #[arg(long, short, value_enum, default_value = "text")]
+    pub output: ReportFormat,
+}
+
+/// A file of something with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The name.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl NamedPath {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                path: path.into(),
+            }),
+            _ => Err("it must be NAME=PATH, with the name of the Karmada Cluster".to_owned()),
+        }
+    }
+}
+
+/// Format of the report of `fedgate doctor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A line for each check.
+    Text,
+    /// A JSON object.
+    Json,
 }
 
 /// Manifests to generate, and their destination.
@@ -186,7 +234,7 @@ mod tests {
     fn the_other_table_has_all_commands_but_those_for_the_program_itself() {
         let table = other_commands(&[]);
         for row in [
-            "| **`fedgate doctor`** | | | Check hub and projects",
+            "| **`fedgate doctor`** | | | Check hub, projects and cells",
             "| `DIR` | – | `interpreters` | Folder of federated kinds. |",
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");

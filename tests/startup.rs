@@ -219,8 +219,8 @@ async fn a_hub_that_refuses_the_credential() {
     assert_says(
         &said,
         &[
-            "hub: the credential in --hub-kubeconfig is refused (Unauthorized)",
-            "issue a new token or client certificate for the gateway's user",
+            "hub: the credential is refused (Unauthorized)",
+            "issue a new token or client certificate for the user in --hub-kubeconfig",
         ],
     );
 }
@@ -273,4 +273,70 @@ fn a_log_line_with_a_key_twice_is_refused() {
         once,
         Ok(json!({"a": [1.5, -1, 2, true, null, "x"], "b": {"a": 1}}))
     );
+}
+
+/// Exit code and output of `fedgate doctor`.
+async fn doctor(arguments: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+    command
+        .arg("doctor")
+        .args(arguments)
+        .env_clear()
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(Duration::from_mins(1), command.output()).await;
+    let output = ended.unwrap().unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn doctor_names_the_planes_that_it_cannot_reach() {
+    let dir = folder("doctor");
+    let key = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let ca = write(&dir, "ca.crt", &key.cert.pem());
+    let file = |name: &str, user: &Value| {
+        let document = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority": ca}}],
+            "users": [{"name": "u", "user": user}],
+        });
+        write(&dir, name, &document.to_string()).display().to_string()
+    };
+    let hub = file("hub.kubeconfig", &json!({"token": "t"}));
+    let alpha = file("alpha.kubeconfig", &json!({"token": "t"}));
+    let beta = file("beta.kubeconfig", &json!({"exec": {"command": "x"}}));
+    let planes = [
+        "--hub-kubeconfig",
+        &hub,
+        "--project-kubeconfig",
+        &alpha,
+        "--project-kubeconfig",
+        &beta,
+    ];
+    let (code, text) = doctor(&planes).await;
+    assert_eq!(code, 3, "{text}");
+    assert_says(&text, &["FAIL hub reach: ", "FAIL project alpha reach: "]);
+    let of_beta = text.lines().find(|line| line.contains("project beta")).unwrap();
+    assert_says(
+        of_beta,
+        &["FAIL project beta credential: ", "users[u].user.exec", "; "],
+    );
+    let of_projects = text.lines().filter(|line| line.contains("project"));
+    assert!(
+        of_projects.clone().count() == 2 && of_projects.clone().all(|line| !line.contains("hub ")),
+        "{text}"
+    );
+
+    let (code, text) = doctor(&[&planes[..], &["-o", "json", "--strict"]].concat()).await;
+    assert_eq!(code, 3);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["apiVersion"], "doctor.fedgate.dev/v1");
+    assert_eq!(report["counts"], json!({"ok": 0, "open": 0, "fail": 3}));
+
+    for wrong in [&[][..], &["--hub-kubeconfig", &hub, "--cell-kubeconfig", "dfw-1"]] {
+        assert_eq!(doctor(wrong).await.0, 2, "{wrong:?}");
+    }
 }

@@ -4,22 +4,19 @@ use clap::Parser;
 #[cfg(feature = "checks")]
 use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
-    commands::{Command, DoctorArgs, ManifestsArgs},
+    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
     config::{self, CellArgs, GatewayArgs},
-    doctor::{self, Verdict},
+    doctor::{self, Role},
     process, telemetry,
 };
 use fedgate_engine::{
-    metrics::{Metrics, PlaneKind},
-    plane::{
-        client::PlaneClient,
-        kubeconfig::{Credential, Rules},
-    },
+    metrics::Metrics,
+    plane::kubeconfig::{Credential, Rules},
 };
 use fedgate_kinds::FederatedKind;
 #[cfg(feature = "checks")]
 use fedgate_kinds::lua::checks;
-use fedgate_manifests::{KindManifests, Plane};
+use fedgate_manifests::KindManifests;
 use std::{path::Path, process::ExitCode};
 
 #[global_allocator]
@@ -76,26 +73,51 @@ fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
 }
 
 async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let kinds = FederatedKind::load(args.interpreters.as_deref())?;
-    let metrics = Metrics::new()?;
-    let mut findings = Vec::new();
-    let connect = |path: &Path, plane| -> anyhow::Result<PlaneClient> {
-        let credential = Credential::from_file(path, Rules::default())?;
-        Ok(config::clients(&metrics).plane(plane, &credential))
+    const USAGE: u8 = 2;
+    let kinds = match FederatedKind::load(args.interpreters.as_deref()) {
+        Ok(kinds) => kinds,
+        Err(error) => {
+            eprintln!("fedgate: --interpreters: {error}");
+            return Ok(ExitCode::from(USAGE));
+        }
     };
-    let hub = connect(&args.hub_kubeconfig, PlaneKind::Hub)?;
-    findings.extend(doctor::check_hub(&hub, &kinds).await);
-    findings.push(doctor::rights(&hub, Plane::Hub, &kinds).await?);
+    let metrics = Metrics::new()?;
+    let clients = config::clients(&metrics);
+    let mut planes = doctor::Planes::default();
+    let mut add = |role, name: &str, path: &Path| {
+        planes.add(
+            role,
+            name,
+            Credential::from_file(path, Rules::default()),
+            &clients,
+        );
+    };
+    add(Role::Hub, "", &args.hub_kubeconfig);
     for path in &args.project_kubeconfigs {
-        let project = connect(path, PlaneKind::Project)?;
-        findings.push(doctor::rights(&project, Plane::Project, &kinds).await?);
-        findings.extend(doctor::claims(&hub, &project).await);
+        let name = path.file_stem().unwrap_or(path.as_os_str());
+        add(Role::Project, &name.to_string_lossy(), path);
     }
-    for finding in &findings {
-        println!("{finding}");
+    for cell in &args.cell_kubeconfigs {
+        add(Role::Cell, &cell.name, &cell.path);
     }
-    let bad = findings.iter().any(|f| f.verdict == Verdict::Bad);
-    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    for cell in &args.cell_hub_kubeconfigs {
+        add(Role::CellHub, &cell.name, &cell.path);
+    }
+    let others = [
+        (Role::Admin, &args.admin_kubeconfig),
+        (Role::KarmadaHost, &args.karmada_host_kubeconfig),
+    ];
+    for (role, path) in others {
+        if let Some(path) = path {
+            add(role, "", path);
+        }
+    }
+    let report = doctor::examine(planes, &kinds).await?;
+    match args.output {
+        ReportFormat::Text => print!("{report}"),
+        ReportFormat::Json => println!("{:#}", report.json()),
+    }
+    Ok(ExitCode::from(report.exit_code(args.strict)))
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {

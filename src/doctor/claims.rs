@@ -1,9 +1,8 @@
 //! Quota claims whose cell is no longer registered (contract: cell.md §5): no controller releases them, and an operator
 //! decides.
 
-use super::{Finding, PreflightError, clusters};
+use super::{Check, Finding, PreflightError, Subject};
 use fedgate_api::keys::SOURCE_CLUSTER;
-use fedgate_engine::plane::client::PlaneClient;
 use kube::{
     Api,
     api::ListParams,
@@ -16,8 +15,9 @@ const AT_MOST: u32 = 5000;
 /// Maximum number of claims that are named per cell.
 const NAMED: usize = 5;
 
-/// Finds claims of cells that are not joined to the hub. `None` if the project does not serve quota claims.
-pub async fn claims(hub: &PlaneClient, project: &PlaneClient) -> Option<Finding> {
+/// Finds claims of cells that are not joined to the hub, whose Clusters are given if they are known. `None` if the project
+/// does not serve quota claims.
+pub(super) async fn claims(subject: &Subject, clusters: Option<&[String]>) -> Option<Finding> {
     let resource = ApiResource {
         group: "quota.miloapis.com".to_owned(),
         version: "v1alpha1".to_owned(),
@@ -25,41 +25,36 @@ pub async fn claims(hub: &PlaneClient, project: &PlaneClient) -> Option<Finding>
         kind: "ResourceClaim".to_owned(),
         plural: "resourceclaims".to_owned(),
     };
-    let api: Api<DynamicObject> = Api::all_with(project.client(), &resource);
-    let found = match api
-        .list(&ListParams::default().labels(SOURCE_CLUSTER).limit(AT_MOST))
-        .await
-    {
+    let check = Check::Claims;
+    let api: Api<DynamicObject> = Api::all_with(subject.client.client(), &resource);
+    let list = ListParams::default().labels(SOURCE_CLUSTER).limit(AT_MOST);
+    let found = match api.list(&list).await {
         Ok(found) => found.items,
         // The kind is not served.
         Err(kube::Error::Api(status)) if status.code == 404 => return None,
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            return Some(Finding::open(
-                "project: this user may not list claims of quota, so those of cells that are gone were not looked for",
+            return Some(subject.open(
+                check,
+                "this user may not list claims of quota, so those of cells that are gone were not looked for",
                 "run it once as an administrator of the project",
             ));
         }
         Err(error) => {
             let error = PreflightError::of(&error, "list", "resourceclaims.quota.miloapis.com");
-            return Some(Finding::of_error(&error));
+            return Some(subject.error(check, &error));
         }
     };
-    let api: Api<DynamicObject> = Api::all_with(hub.client(), &clusters());
-    let cells = match api.list(&ListParams::default()).await {
-        Ok(cells) => cells
-            .items
-            .into_iter()
-            .filter_map(|cell| cell.metadata.name)
-            .collect(),
-        Err(error) => {
-            let error = PreflightError::of(&error, "list", "clusters.cluster.karmada.io");
-            return Some(Finding::of_error(&error));
-        }
-    };
-    Some(judge(&found, &cells))
+    Some(match clusters {
+        Some(clusters) => judge(subject, &found, &clusters.iter().cloned().collect()),
+        None => subject.open(
+            check,
+            "the registered cells are not known, so claims of cells that are gone were not looked for",
+            "mend the lines of Karmada's API server first",
+        ),
+    })
 }
 
-fn judge(claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
+fn judge(subject: &Subject, claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
     let mut left: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for claim in claims {
         let labels = claim.metadata.labels.as_ref();
@@ -77,10 +72,8 @@ fn judge(claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
         }
     }
     if left.is_empty() {
-        return Finding::fine(format!(
-            "project: all {} claims of quota are of cells of the hub",
-            claims.len()
-        ));
+        let text = format!("all {} claims of quota are of registered cells", claims.len());
+        return subject.ok(Check::Claims, text);
     }
     let cells: Vec<String> = left
         .iter()
@@ -95,9 +88,10 @@ fn judge(claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
             format!("{cell} ({named}{more})")
         })
         .collect();
-    Finding::open(
+    subject.open(
+        Check::Claims,
         format!(
-            "project: claims of quota of cells that the hub does not have: {}",
+            "claims of quota of cells that are not registered: {}",
             cells.join("; ")
         ),
         format!(
@@ -108,7 +102,7 @@ fn judge(claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Verdict, *};
+    use super::{super::Verdict, super::tests::subject, *};
     use serde_json::json;
 
     fn claim(name: &str, cell: &str) -> DynamicObject {
@@ -120,13 +114,13 @@ mod tests {
     #[test]
     fn claims_of_cells_that_are_gone_are_named_by_cell() {
         let cells = BTreeSet::from(["dfw-1".to_owned()]);
-        let fine = judge(&[claim("instance-a-0", "dfw-1")], &cells);
-        assert_eq!(fine.verdict, Verdict::Fine);
+        let fine = judge(&subject(), &[claim("instance-a-0", "dfw-1")], &cells);
+        assert_eq!(fine.verdict, Verdict::Ok);
         let mut all: Vec<DynamicObject> = (0..7)
             .map(|n| claim(&format!("instance-a-{n}"), "lhr-1"))
             .collect();
         all.push(claim("instance-b-0", "dfw-1"));
-        let open = judge(&all, &cells);
+        let open = judge(&subject(), &all, &cells);
         assert_eq!(open.verdict, Verdict::Open);
         assert!(
             open.text.contains("lhr-1 (default/instance-a-0, ") && open.text.contains(" and 2 more)"),

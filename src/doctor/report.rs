@@ -1,72 +1,148 @@
-//! Result of a check.
+//! The result of a run: a finding for each check, as text or JSON, and the exit code.
 
+use serde_json::{Value, json};
 use std::fmt;
 
 /// Verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// No problem.
-    Fine,
+    Ok,
     /// Undecidable from here, or no problem yet.
     Open,
-    /// A problem: the gateway cannot work.
-    Bad,
+    /// A problem.
+    Fail,
+}
+
+impl Verdict {
+    /// The word in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Open => "open",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+macro_rules! checks {
+    ($($check:ident $name:literal $meaning:literal,)*) => {
+        /// A check; its name is interface.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Check {
+            $(#[doc = $meaning] $check,)*
+        }
+
+        impl Check {
+            /// All checks.
+            pub const ALL: &'static [Self] = &[$(Self::$check,)*];
+
+            /// The stable name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$check => $name,)*
+                }
+            }
+        }
+    };
+}
+
+checks! {
+    Reach "reach" "The API server answers.",
+    Clock "clock" "Its clock agrees with the one here.",
+    Credential "credential" "The credential is read, accepted and lasts.",
+    Version "version" "Its Kubernetes is new enough, and no newer than those that were tested.",
+    Kinds "kinds" "All kinds are served.",
+    Definitions "definitions" "The definitions of our kinds are those of this executable.",
+    Permissions "rights" "The user has the rights of the shipped roles.",
+    Webhook "webhook" "Karmada's webhook acts.",
+    Interpreters "interpreters" "Each kind's interpreter is ours.",
+    Claims "claims" "Claims of quota are of cells that the hub has.",
+    Admission "admission" "The admission policies of `manifests/hub` are there and deny.",
+    Cells "cells" "Each Cluster has a city, is ready and serves our kinds.",
+    CellLogin "cell-login" "A cell's user on the hub is the one of its Cluster.",
+    Karmada "karmada" "Karmada's kinds have the fields that fedgate writes.",
+    PropagateDeps "propagate-deps" "Karmada propagates dependencies.",
+    SkippedPropagatingApis "skipped-propagating-apis" "Karmada does not propagate Instances.",
 }
 
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
+    /// The plane that was asked, e.g. `project alpha`.
+    pub plane: String,
+    /// The check.
+    pub check: Check,
     /// How the check ended.
     pub verdict: Verdict,
-    /// The result, with the plane and the object.
+    /// The result.
     pub text: String,
     /// The next step; empty if none is needed.
     pub next: String,
-}
-
-impl Finding {
-    pub(super) fn fine(text: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::Fine,
-            text: text.into(),
-            next: String::new(),
-        }
-    }
-
-    pub(super) fn open(text: impl Into<String>, next: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::Open,
-            text: text.into(),
-            next: next.into(),
-        }
-    }
-
-    pub(super) fn bad(text: impl Into<String>, next: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::Bad,
-            text: text.into(),
-            next: next.into(),
-        }
-    }
-
-    /// An error whose text contains its next step.
-    pub(super) fn of_error(error: &impl fmt::Display) -> Self {
-        Self::bad(error.to_string(), "")
-    }
+    /// True if the plane gave no answer, or refused the credential.
+    pub absent: bool,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.verdict {
-            Verdict::Fine => "ok  ",
+            Verdict::Ok => "ok  ",
             Verdict::Open => "?   ",
-            Verdict::Bad => "FAIL",
+            Verdict::Fail => "FAIL",
         };
-        write!(f, "{word} {}", self.text)?;
+        write!(f, "{word} {} {}: {}", self.plane, self.check.name(), self.text)?;
         if self.next.is_empty() {
             Ok(())
         } else {
             write!(f, "; {}", self.next)
         }
+    }
+}
+
+/// All findings of a run, those of a plane together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|f| f.verdict == verdict).count()
+    }
+
+    /// The exit code: 3 if a plane was absent, else 1 if a check failed or, with `strict`, is open.
+    pub fn exit_code(&self, strict: bool) -> u8 {
+        let failed = self.count(Verdict::Fail) > 0 || strict && self.count(Verdict::Open) > 0;
+        if self.findings.iter().any(|f| f.absent) {
+            3
+        } else {
+            u8::from(failed)
+        }
+    }
+
+    /// The report as a JSON object.
+    pub fn json(&self) -> Value {
+        let finding = |f: &Finding| {
+            json!({"plane": f.plane, "check": f.check.name(), "verdict": f.verdict.word(), "text": f.text,
+                "next": f.next})
+        };
+        let counts: serde_json::Map<String, Value> = [Verdict::Ok, Verdict::Open, Verdict::Fail]
+            .into_iter()
+            .map(|verdict| (verdict.word().to_owned(), json!(self.count(verdict))))
+            .collect();
+        json!({
+            "apiVersion": "doctor.fedgate.dev/v1",
+            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
+            "counts": counts,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.findings
+            .iter()
+            .try_for_each(|finding| writeln!(f, "{finding}"))
     }
 }

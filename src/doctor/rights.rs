@@ -1,6 +1,6 @@
 //! Permissions: sends a `SelfSubjectAccessReview` to the API server for every rule of the shipped roles.
 
-use super::{Finding, PreflightError};
+use super::{Check, Finding, PreflightError, Role, Subject};
 use fedgate_engine::plane::client::PlaneClient;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, ManifestError, Plane};
@@ -25,6 +25,19 @@ struct Right {
     namespace: Option<String>,
 }
 
+impl Right {
+    /// The right of an administrator.
+    fn everything() -> Self {
+        let all = || "*".to_owned();
+        Self {
+            group: all(),
+            resource: all(),
+            verb: all(),
+            namespace: None,
+        }
+    }
+}
+
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
@@ -36,57 +49,55 @@ impl fmt::Display for Right {
     }
 }
 
-/// Checks that this user has every permission of the gateway's roles on a plane.
-pub async fn rights(
-    client: &PlaneClient,
-    plane: Plane,
-    kinds: &[FederatedKind],
-) -> Result<Finding, ManifestError> {
+/// Checks that the user has every permission of its roles, and that it does not have all there are.
+pub(super) async fn rights(subject: &Subject, kinds: &[FederatedKind]) -> Result<Finding, ManifestError> {
+    let check = Check::Permissions;
     let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
-    let (name, folder) = match plane {
-        Plane::Hub => ("hub", "manifests/hub"),
-        _ => ("project", "manifests/project"),
+    let plane = match subject.role {
+        Role::Project => Plane::Project,
+        Role::Cell => Plane::Cell,
+        _ => Plane::Hub,
     };
-    let wanted = wanted(&fedgate_manifests::objects(plane, &carried)?);
+    let wanted = wanted(&fedgate_manifests::objects(plane, &carried)?, subject.role);
     let total = wanted.len();
-    let asked = futures::stream::iter(wanted)
-        .map(|right| ask(client, right))
+    let asked = futures::stream::iter(wanted.into_iter().chain([Right::everything()]))
+        .map(|right| ask(&subject.client, right))
         .buffer_unordered(AT_ONCE);
     let answers: Vec<(Right, bool)> = match asked.try_collect().await {
         Ok(answers) => answers,
         Err(error) => {
-            return Ok(Finding::of_error(&PreflightError::of(
-                &error,
-                "create",
-                "selfsubjectaccessreviews",
-            )));
+            let error = PreflightError::of(&error, "create", "selfsubjectaccessreviews");
+            return Ok(subject.error(check, &error));
         }
     };
-    let mut missing: Vec<String> = answers
+    let is_all = |right: &Right| *right == Right::everything();
+    let excess = answers.iter().any(|(right, allowed)| *allowed && is_all(right));
+    let refused = answers
         .into_iter()
-        .filter(|(_, allowed)| !allowed)
-        .map(|(r, _)| r.to_string())
-        .collect();
+        .filter(|(right, allowed)| !allowed && !is_all(right));
+    let mut missing: Vec<String> = refused.map(|(right, _)| right.to_string()).collect();
     missing.sort();
-    Ok(if missing.is_empty() {
-        Finding::fine(format!(
-            "{name}: this user has all {total} rights of the gateway's roles"
-        ))
+    let folder = subject.role.folder();
+    Ok(if !missing.is_empty() {
+        let next = format!("apply {folder} and bind its roles to this user");
+        subject.fail(check, format!("rights are missing: {}", missing.join(", ")), next)
+    } else if excess {
+        let next = format!("use a user that has the roles of {folder} alone");
+        subject.open(check, "this user may do everything, and needs much less", next)
     } else {
-        Finding::bad(
-            format!("{name}: rights are missing: {}", missing.join(", ")),
-            format!("apply {folder} and bind its roles to this user"),
-        )
+        subject.ok(check, format!("this user has all {total} rights of its roles"))
     })
 }
 
-/// The permissions of the gateway's roles among these objects.
-fn wanted(objects: &[Value]) -> Vec<Right> {
+/// The permissions of the user's roles among these objects. A cell may do without the roles of its provider.
+fn wanted(objects: &[Value], role: Role) -> Vec<Right> {
+    let is_of = |name: &str| match role {
+        Role::Cell | Role::CellHub => name == fedgate_manifests::CELL,
+        _ => name.contains(fedgate_manifests::GATEWAY),
+    };
     let ours = |o: &&Value| {
         matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
-            && o["metadata"]["name"]
-                .as_str()
-                .is_some_and(|name| name.contains(fedgate_manifests::GATEWAY))
+            && o["metadata"]["name"].as_str().is_some_and(is_of)
     };
     let texts = |value: &Value| -> Vec<String> {
         value
@@ -153,13 +164,15 @@ mod tests {
     fn the_shipped_roles_say_what_is_asked() {
         let kinds = FederatedKind::builtin().unwrap();
         let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
-        for (plane, resource, verb) in [
-            (Plane::Hub, "clusterpropagationpolicies", "delete"),
-            (Plane::Hub, "leases", "update"),
-            (Plane::Hub, "workloaddeployments", "patch"),
-            (Plane::Project, "instances/status", "patch"),
+        for (plane, role, resource, verb) in [
+            (Plane::Hub, Role::Hub, "clusterpropagationpolicies", "delete"),
+            (Plane::Hub, Role::Hub, "leases", "update"),
+            (Plane::Hub, Role::Hub, "workloaddeployments", "patch"),
+            (Plane::Hub, Role::CellHub, "instances", "create"),
+            (Plane::Project, Role::Project, "instances/status", "patch"),
+            (Plane::Cell, Role::Cell, "instances", "create"),
         ] {
-            let wanted = wanted(&fedgate_manifests::objects(plane, &carried).unwrap());
+            let wanted = wanted(&fedgate_manifests::objects(plane, &carried).unwrap(), role);
             assert!(
                 wanted.iter().any(|r| r.resource == resource && r.verb == verb),
                 "{resource}: {wanted:?}"

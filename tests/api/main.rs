@@ -5,6 +5,7 @@
 
 mod admission;
 mod definitions;
+mod doctor;
 mod plane;
 mod table;
 mod walls;
@@ -65,6 +66,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     admission::the_gateway_deletes_bindings_of_tenants_only(&sandbox).await?;
     admission::only_an_operator_reassigns_a_hub_namespace(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
+    doctor::definitions_and_policies_are_found_as_they_were_applied(&sandbox).await?;
     sandbox.down().await?;
     Ok(())
 }

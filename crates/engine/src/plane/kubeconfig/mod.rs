@@ -2,10 +2,12 @@
 //! would run a program, disable server verification or use a proxy are rejected (contract: federation.md §3.2).
 
 mod error;
+mod expiry;
 mod reader;
 mod tls;
 
 pub use error::{KubeconfigError, Origin};
+pub use expiry::{Expiry, Part};
 
 use reader::{Reader, is_plain, read};
 use rustls::{ClientConfig, pki_types::ServerName};
@@ -49,6 +51,7 @@ pub struct Credential {
     pub(super) connection_digest: [u8; 32],
     digest: [u8; 32],
     files: Vec<PathBuf>,
+    expiry: Option<Expiry>,
 }
 
 impl fmt::Debug for Credential {
@@ -166,6 +169,11 @@ impl Credential {
     /// The address of the API server.
     pub fn server(&self) -> &http::Uri {
         &self.server
+    }
+
+    /// The end of the credential, if it says that.
+    pub fn expiry(&self) -> Option<Expiry> {
+        self.expiry
     }
 
     /// The files that were read: a change of one of them may change the credential.

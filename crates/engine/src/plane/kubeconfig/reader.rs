@@ -1,6 +1,6 @@
 //! Reads a kubeconfig's document field by field.
 
-use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, tls};
+use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, expiry, tls};
 use k8s_openapi::ByteString;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -129,6 +129,10 @@ impl Reader<'_> {
             Some(name.as_bytes()),
         ];
         let token_text = token.as_ref().map(|t| t.0.as_bytes());
+        let bearer = token
+            .as_ref()
+            .and_then(|t| t.0.to_str().ok()?.strip_prefix("Bearer "));
+        let expiry = expiry::earliest(bearer, certificate.as_deref(), ca.as_deref());
         Ok(Credential {
             connection_digest: digest(&connection),
             digest: digest(&[
@@ -143,6 +147,7 @@ impl Reader<'_> {
             token,
             namespace: namespace.to_owned(),
             files: self.files,
+            expiry,
         })
     }
 

@@ -1,8 +1,42 @@
-use super::*;
+//! Tests of the start's requirements, and what other tests of this module use.
+
+mod broken;
+mod examined;
+
+use super::{PreflightError, Role, Subject, preflight};
 use axum::body::Body;
-use fedgate_engine::plane::client::Connection;
+use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
+use fedgate_engine::{
+    metrics::{Metrics, PlaneKind},
+    plane::client::{Clients, Connection, Limits, PlaneClient},
+};
+use fedgate_kinds::FederatedKind;
 use http::{Method, Request, Response};
+use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc};
+
+/// A client of a plane that answers by a function.
+fn client(
+    kind: PlaneKind,
+    answer: impl Fn(&Request<kube::client::Body>) -> Response<Body> + Clone + Send + Sync + 'static,
+) -> PlaneClient {
+    let clients = Clients::new(Limits::default(), Metrics::new().unwrap().client.clone());
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let answer = answer(&request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    clients.plane_of(kind, service)
+}
+
+/// The hub, for tests without requests.
+pub(super) fn subject() -> Subject {
+    Subject {
+        role: Role::Hub,
+        name: String::new(),
+        client: client(PlaneKind::Hub, |_| status(404, "not found")),
+        expiry: None,
+    }
+}
 
 /// A hub as the gateway observes it at its start.
 #[derive(Clone, Default)]

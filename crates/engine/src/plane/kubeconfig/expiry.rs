@@ -1,0 +1,184 @@
+//! The end of a credential, as far as it says it: of a token that is a JWT, and of certificates. Nothing is verified.
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use serde_json::{Value, json};
+
+/// Part of a credential that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The bearer token.
+    Token,
+    /// The client certificate.
+    Certificate,
+    /// The certificate authority of the server.
+    Authority,
+}
+
+impl Part {
+    /// The word for a person.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Certificate => "client certificate",
+            Self::Authority => "certificate authority",
+        }
+    }
+}
+
+/// The earliest known end of a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expiry {
+    /// The end in seconds since the epoch.
+    pub at: i64,
+    /// The part that ends first.
+    pub part: Part,
+}
+
+/// The earliest end of a token, of the first certificate of a PEM chain, and of the last authority of a PEM bundle: while
+/// authorities are exchanged, a bundle has an old one too.
+pub(super) fn earliest(
+    token: Option<&str>,
+    certificate: Option<&[u8]>,
+    authority: Option<&[u8]>,
+) -> Option<Expiry> {
+    let ends = |pem: Option<&[u8]>| -> Vec<i64> {
+        let certificates = CertificateDer::pem_slice_iter(pem.unwrap_or_default());
+        certificates.filter_map(|found| not_after(&found.ok()?)).collect()
+    };
+    let parts = [
+        (Part::Token, token.and_then(exp)),
+        (Part::Certificate, ends(certificate).first().copied()),
+        (Part::Authority, ends(authority).into_iter().max()),
+    ];
+    let known = parts
+        .into_iter()
+        .filter_map(|(part, at)| Some(Expiry { at: at?, part }));
+    known.min_by_key(|expiry| expiry.at)
+}
+
+/// `exp` of a JWT, in seconds since the epoch.
+fn exp(token: &str) -> Option<i64> {
+    let mut parts = token.split('.');
+    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let mut standard = claims.replace('-', "+").replace('_', "/");
+    while !standard.len().is_multiple_of(4) {
+        standard.push('=');
+    }
+    let ByteString(claims) = serde_json::from_value(json!(standard)).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims["exp"].as_i64()
+}
+
+/// `notAfter` of a certificate in DER, in seconds since the epoch.
+fn not_after(der: &[u8]) -> Option<i64> {
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    let (certificate, _) = element(der, SEQUENCE)?;
+    let (mut rest, _) = element(certificate, SEQUENCE)?;
+    if let Some((_, after)) = element(rest, VERSION) {
+        rest = after;
+    }
+    // Serial number, algorithm and issuer come before the validity.
+    for _ in 0..3 {
+        rest = element(rest, *rest.first()?)?.1;
+    }
+    let (validity, _) = element(rest, SEQUENCE)?;
+    let (_, after) = element(validity, *validity.first()?)?;
+    let tag = *after.first()?;
+    let (text, _) = element(after, tag)?;
+    time(tag, std::str::from_utf8(text).ok()?)
+}
+
+/// Content of the element of this tag that begins the input, and what follows it.
+fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&found, rest) = input.split_first()?;
+    let (&first, mut rest) = rest.split_first().filter(|_| found == tag)?;
+    let mut length = usize::from(first);
+    if first >= 0x80 {
+        let count = usize::from(first & 0x7f);
+        let (bytes, after) = rest
+            .split_at_checked(count)
+            .filter(|_| (1..=4).contains(&count))?;
+        length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        rest = after;
+    }
+    rest.split_at_checked(length)
+}
+
+/// A `UTCTime` (`YYMMDDhhmmssZ`) or `GeneralizedTime` (`YYYYMMDDhhmmssZ`).
+fn time(tag: u8, text: &str) -> Option<i64> {
+    const UTC_TIME: u8 = 0x17;
+    let whole = match (tag, text.get(..2)?.parse::<u8>().ok()?) {
+        (UTC_TIME, 50..) => format!("19{text}"),
+        (UTC_TIME, _) => format!("20{text}"),
+        _ => text.to_owned(),
+    };
+    let (date, clock) = (whole.get(..8)?, whole.get(8..14)?);
+    let time: Timestamp = format!("{date}T{clock}Z").parse().ok()?;
+    Some(time.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(year: i32) -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(vec!["server".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(year, 3, 4);
+        parameters.self_signed(&key).unwrap().pem()
+    }
+
+    fn at(text: &str) -> i64 {
+        text.parse::<Timestamp>().unwrap().as_second()
+    }
+
+    /// A JWT with these claims in base64url.
+    fn jwt(claims: &str) -> String {
+        format!("e30.{claims}.c2ln")
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_read_in_both_forms() {
+        for (year, text) in [(2027, "2027-03-04T00:00:00Z"), (2060, "2060-03-04T00:00:00Z")] {
+            let found = earliest(None, Some(certificate(year).as_bytes()), None);
+            let part = Part::Certificate;
+            assert_eq!(found, Some(Expiry { at: at(text), part }));
+        }
+        let der = CertificateDer::from_pem_slice(certificate(2027).as_bytes()).unwrap();
+        for end in 0..der.len().min(160) {
+            assert_eq!(not_after(&der[..end]), None, "a part of a certificate");
+        }
+    }
+
+    #[test]
+    fn the_earliest_part_counts_and_of_authorities_the_last() {
+        let authorities = [certificate(2026), certificate(2029)].concat();
+        let pem = certificate(2030);
+        let of = |token: Option<&str>| earliest(token, Some(pem.as_bytes()), Some(authorities.as_bytes()));
+        let authority = Expiry {
+            at: at("2029-03-04T00:00:00Z"),
+            part: Part::Authority,
+        };
+        assert_eq!(of(None), Some(authority));
+        // {"exp":1800000000}
+        let token = jwt("eyJleHAiOjE4MDAwMDAwMDB9");
+        let part = Part::Token;
+        assert_eq!(
+            of(Some(&token)),
+            Some(Expiry {
+                at: 1_800_000_000,
+                part
+            })
+        );
+        for unknown in ["opaque", "a.b", "a.b.c", "a.b.c.d", &jwt("e30")] {
+            assert_eq!(of(Some(unknown)), Some(authority), "{unknown}");
+            assert_eq!(earliest(Some(unknown), None, None), None);
+        }
+    }
+}

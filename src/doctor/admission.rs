@@ -1,0 +1,70 @@
+//! The admission policies of the hub, which limit what gateway and cells may write.
+
+use super::{Check, Finding, PreflightError, Subject, definitions};
+use serde_json::Value;
+
+const NEXT: &str = "apply manifests/hub: kubectl apply --server-side -f manifests/hub";
+
+/// Checks that the hub has these objects of `manifests/hub`: policies and bindings, unchanged.
+pub(super) async fn check(subject: &Subject, objects: &[Value]) -> Finding {
+    let check = Check::Admission;
+    let (mut missing, mut differing) = (Vec::new(), Vec::new());
+    let policies: Vec<&Value> = objects.iter().filter(|o| is_policy(o)).collect();
+    for object in &policies {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{name}", plural(object));
+        match definitions::get(&subject.client, &path).await {
+            Ok(live) if contains(&live["spec"], &object["spec"]) => {}
+            Ok(_) => differing.push(format!("{} {name}", plural(object))),
+            Err(PreflightError::Forbidden { .. }) => {
+                let next = "give --admin-kubeconfig of a user who may get them";
+                return subject.open(check, format!("this user may not get {}", plural(object)), next);
+            }
+            Err(PreflightError::NotFound { .. }) => {
+                missing.push(format!("{} {name}", plural(object)));
+            }
+            Err(error) => return subject.error(check, &error),
+        }
+    }
+    if !missing.is_empty() {
+        return subject.fail(check, format!("missing: {}", missing.join(", ")), NEXT);
+    }
+    if !differing.is_empty() {
+        let text = format!("other than in manifests/hub: {}", differing.join(", "));
+        return subject.fail(check, text, NEXT);
+    }
+    subject.ok(
+        check,
+        format!("all {} policies and bindings are there and deny", policies.len()),
+    )
+}
+
+fn is_policy(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    kind.starts_with("ValidatingAdmissionPolicy")
+}
+
+fn plural(object: &Value) -> &'static str {
+    match object["kind"].as_str() {
+        Some("ValidatingAdmissionPolicyBinding") => "validatingadmissionpolicybindings",
+        _ => "validatingadmissionpolicies",
+    }
+}
+
+/// True if `live` has everything of `wanted`; an API server adds defaults to maps, and to no list.
+fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            let mut fields = wanted.iter();
+            fields.all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(live, wanted))
+        }
+        (live, wanted) => live == wanted,
+    }
+}

@@ -1,0 +1,87 @@
+//! A cell's user on the hub: admission policies bind its writes to the Cluster whose name it has.
+
+use super::{Check, Finding, PreflightError, Subject};
+use fedgate_manifests::{CELL_USER_PREFIX, CELLS};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{Api, api::PostParams};
+
+/// Checks name and group of the user, and that the Cluster exists; `clusters` are those of the hub, if known.
+pub(super) async fn check(subject: &Subject, clusters: Option<&[String]>) -> Finding {
+    let api: Api<SelfSubjectReview> = Api::all(subject.client.client());
+    let review = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await;
+    let user = match review {
+        Ok(review) => review
+            .status
+            .and_then(|status| status.user_info)
+            .unwrap_or_default(),
+        Err(error) => {
+            let error = PreflightError::of(&error, "create", "selfsubjectreviews.authentication.k8s.io");
+            return subject.error(Check::CellLogin, &error);
+        }
+    };
+    let groups = user.groups.unwrap_or_default();
+    judge(subject, &user.username.unwrap_or_default(), &groups, clusters)
+}
+
+fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[String]>) -> Finding {
+    let check = Check::CellLogin;
+    let cell = &subject.name;
+    let wanted = format!("{CELL_USER_PREFIX}{cell}");
+    let issue = format!("issue one with examples/cell-credential.sh hub {cell}");
+    if user != wanted {
+        return subject.fail(
+            check,
+            format!("the credential is of user {user}, not {wanted}"),
+            issue,
+        );
+    }
+    if !groups.iter().any(|group| group == CELLS) {
+        return subject.fail(check, format!("user {user} is not in group {CELLS}"), issue);
+    }
+    match clusters {
+        Some(clusters) if !clusters.contains(cell) => subject.fail(
+            check,
+            format!("the hub has no Cluster {cell}, so the cell may write nothing"),
+            format!("join it under this name: karmadactl join {cell}, or correct the name"),
+        ),
+        Some(_) => subject.ok(check, format!("user {user} is the one of Cluster {cell}")),
+        None => subject.open(
+            check,
+            format!("user {user} is right, but the Clusters of the hub are not known"),
+            "mend the hub's lines first",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Verdict, super::tests::subject, *};
+
+    #[test]
+    fn a_cells_user_needs_its_name_its_group_and_its_cluster() {
+        let mut subject = subject();
+        subject.name = "dfw-1".to_owned();
+        let cells = [CELLS.to_owned()];
+        let clusters = ["dfw-1".to_owned()];
+        let own = "fedgate-cell-dfw-1";
+        let judge = |user: &str, groups: &[String], clusters| judge(&subject, user, groups, clusters);
+        assert_eq!(judge(own, &cells, Some(&clusters)).verdict, Verdict::Ok);
+        assert_eq!(judge(own, &cells, None).verdict, Verdict::Open);
+        for (finding, text) in [
+            (
+                judge("fedgate-cell-lhr-1", &cells, Some(&clusters)),
+                "of user fedgate-cell-lhr-1",
+            ),
+            (judge(own, &[], Some(&clusters)), "not in group fedgate-cells"),
+            (judge(own, &cells, Some(&[])), "no Cluster dfw-1"),
+        ] {
+            assert_eq!(finding.verdict, Verdict::Fail);
+            assert!(
+                finding.text.contains(text) && !finding.next.is_empty(),
+                "{finding}"
+            );
+        }
+    }
+}

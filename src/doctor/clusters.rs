@@ -1,0 +1,192 @@
+//! Karmada's Clusters: each needs a city, has to be ready and to serve our kinds.
+
+use super::{Check, Finding, PreflightError, Subject};
+use fedgate_api::keys::STAND_IN;
+use fedgate_engine::plane::client::PlaneClient;
+use fedgate_kinds::FederatedKind;
+use kube::{
+    Api,
+    api::ListParams,
+    core::{ApiResource, DynamicObject},
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Most Clusters that are read.
+const AT_MOST: u32 = 500;
+
+pub(super) fn resource() -> ApiResource {
+    crate::gateway::index::resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters")
+}
+
+/// The hub's Clusters.
+pub(super) async fn list(hub: &PlaneClient) -> Result<Vec<DynamicObject>, PreflightError> {
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource());
+    let list = api.list(&ListParams::default().limit(AT_MOST)).await;
+    let list = list.map_err(|e| PreflightError::of(&e, "list", "clusters.cluster.karmada.io"))?;
+    Ok(list.items)
+}
+
+/// Checks the Clusters; each fault is a finding.
+pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[FederatedKind]) -> Vec<Finding> {
+    if clusters.is_empty() {
+        let next = "join the cells: karmadactl join";
+        return vec![subject.open(Check::Cells, "no Cluster is registered", next)];
+    }
+    let mut findings = Vec::new();
+    let mut fault = |of: Vec<&str>, text: &str, next: &dyn Fn(&str) -> String| {
+        if !of.is_empty() {
+            let text = format!("{text}: {}", of.join(", "));
+            findings.push(subject.fail(Check::Cells, text, next(&of.join(" "))));
+        }
+    };
+    let names = |is: &dyn Fn(&DynamicObject) -> bool| -> Vec<&str> {
+        let found = clusters.iter().filter(|cluster| is(cluster));
+        found
+            .filter_map(|cluster| cluster.metadata.name.as_deref())
+            .collect()
+    };
+    let labels: Vec<&str> = kinds.iter().map(|k| k.placement.label.as_str()).collect();
+    let city = |cluster: &DynamicObject| {
+        let found = labels
+            .iter()
+            .find_map(|label| cluster.metadata.labels.as_ref()?.get(*label));
+        found.cloned()
+    };
+    fault(
+        names(&|cluster| city(cluster).is_none()),
+        "Clusters without a city label get no deployments",
+        &|names| {
+            format!(
+                "label them: kubectl label cluster {names} {}=<CODE>",
+                labels.join(" or ")
+            )
+        },
+    );
+    fault(
+        names(&|cluster| !is_ready(cluster)),
+        "Clusters that are not ready get no deployments",
+        &|names| format!("look into their conditions: kubectl describe cluster {names}"),
+    );
+    fault(
+        names(&|cluster| is_ready(cluster) && kinds.iter().any(|kind| !serves(cluster, &kind.resource))),
+        "Clusters do not serve our kinds (status.apiEnablements), so Karmada schedules nothing there",
+        &|_| "apply manifests/crds to these cells".to_owned(),
+    );
+    if findings.is_empty() {
+        let text = format!(
+            "all {} Clusters are ready, {}",
+            clusters.len(),
+            cities(clusters, &city)
+        );
+        findings.push(subject.ok(Check::Cells, text));
+    }
+    findings
+}
+
+/// The cities, those with several cells by name.
+fn cities(clusters: &[DynamicObject], city: &dyn Fn(&DynamicObject) -> Option<String>) -> String {
+    let mut by_city: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for cluster in clusters {
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        by_city
+            .entry(city(cluster).unwrap_or_default())
+            .or_default()
+            .push(name);
+    }
+    let shared = by_city.iter().filter(|(_, cells)| cells.len() > 1);
+    let shared: Vec<String> = shared
+        .map(|(city, cells)| format!("{city} has several cells: {}", cells.join(", ")))
+        .collect();
+    match &shared[..] {
+        [] => format!(
+            "each in a city of its own ({})",
+            by_city.into_keys().collect::<Vec<_>>().join(", ")
+        ),
+        shared => shared.join("; "),
+    }
+}
+
+fn is_ready(cluster: &DynamicObject) -> bool {
+    let conditions = cluster.data["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// True if the Cluster says that it serves the kind. The sandbox's stand-in for Karmada says nothing of it.
+fn serves(cluster: &DynamicObject, kind: &ApiResource) -> bool {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let enabled = list(&cluster.data["status"]["apiEnablements"]);
+    let stand_in = cluster
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|a| a.contains_key(STAND_IN));
+    stand_in
+        || enabled.iter().any(|group| {
+            let mut resources = list(&group["resources"]).into_iter();
+            group["groupVersion"] == *kind.api_version && resources.any(|r| r["kind"] == *kind.kind)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Verdict, super::tests::subject, *};
+    use serde_json::json;
+
+    fn cluster(name: &str, city: Option<&str>, ready: &str, kind: &str) -> DynamicObject {
+        let labels = city.map(|city| json!({"topology.datum.net/city-code": city}));
+        serde_json::from_value(json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name, "labels": labels},
+            "status": {"conditions": [{"type": "Ready", "status": ready}], "apiEnablements": [
+                {"groupVersion": "compute.datumapis.com/v1alpha", "resources": [{"kind": kind, "name": "x"}]}]}}))
+        .unwrap()
+    }
+
+    fn findings(clusters: &[DynamicObject]) -> Vec<(Verdict, String)> {
+        let kinds = FederatedKind::builtin().unwrap();
+        let all = check(&subject(), clusters, &kinds).into_iter();
+        all.map(|f| (f.verdict, format!("{}; {}", f.text, f.next)))
+            .collect()
+    }
+
+    #[test]
+    fn each_fault_of_a_cluster_is_named_with_its_next_step() {
+        let kind = "WorkloadDeployment";
+        let good = cluster("dfw-1", Some("DFW"), "True", kind);
+        assert_eq!(findings(std::slice::from_ref(&good))[0].0, Verdict::Ok);
+        assert_eq!(findings(&[])[0].0, Verdict::Open);
+        for (bad, text, next) in [
+            (
+                cluster("lhr-1", None, "True", kind),
+                "without a city label get no deployments: lhr-1",
+                "kubectl label cluster lhr-1",
+            ),
+            (
+                cluster("lhr-1", Some("LHR"), "False", kind),
+                "not ready get no deployments: lhr-1",
+                "kubectl describe cluster lhr-1",
+            ),
+            (
+                cluster("lhr-1", Some("LHR"), "True", "Deployment"),
+                "do not serve our kinds",
+                "apply manifests/crds",
+            ),
+        ] {
+            let found = findings(&[good.clone(), bad]);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(found[0].0, Verdict::Fail);
+            assert!(
+                found[0].1.contains(text) && found[0].1.contains(next),
+                "{found:?}"
+            );
+            assert!(!found[0].1.contains("dfw-1"), "{found:?}");
+        }
+        let two = [good.clone(), cluster("dfw-2", Some("DFW"), "True", kind)];
+        assert!(
+            findings(&two)[0]
+                .1
+                .contains("DFW has several cells: dfw-1, dfw-2")
+        );
+    }
+}

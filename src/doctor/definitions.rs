@@ -1,0 +1,253 @@
+//! The kinds of a plane, and whether their definitions are those of this executable.
+
+use super::{Check, Finding, PreflightError, Role, Subject, preflight};
+use fedgate_engine::plane::client::PlaneClient;
+use fedgate_kinds::FederatedKind;
+use kube::core::ApiResource;
+use serde_json::{Map, Value, json};
+
+/// Keys of a schema that are compared, beside its fields.
+const COMPARED: [&str; 10] = [
+    "type",
+    "required",
+    "enum",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "maxProperties",
+    "maxLength",
+    "pattern",
+];
+
+/// Difference of a schema to the one of this executable: a field, and whether the plane's is the newer one.
+#[derive(Debug, PartialEq, Eq)]
+enum Difference {
+    /// The plane lacks this field.
+    Older(String),
+    /// The plane has this field and the executable does not.
+    Newer(String),
+    /// The field is defined in another way.
+    Other(String),
+}
+
+/// Checks that our kinds are served.
+pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
+    let ours = kinds.iter().flat_map(|kind| {
+        let written = kind.write_back.as_ref().map(|w| w.resource.clone());
+        std::iter::once(kind.resource.clone()).chain(written)
+    });
+    let mut wanted: Vec<ApiResource> = ours.collect();
+    if subject.role == Role::Project {
+        wanted.push(ApiResource::erase::<fedgate_api::Workload>(&()));
+    }
+    for resource in wanted {
+        match preflight::is_served(&subject.client, &resource).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let resource = format!("{}.{}", resource.plural, resource.api_version);
+                return subject.error(Check::Kinds, &PreflightError::NoDefinition { resource });
+            }
+            Err(error) => return subject.error(Check::Kinds, &error),
+        }
+    }
+    subject.ok(Check::Kinds, "our kinds are served")
+}
+
+/// Compares the schemas that the plane serves with those of this executable.
+pub(super) async fn schemas(subject: &Subject) -> Finding {
+    let check = Check::Definitions;
+    let path = format!("/openapi/v3/apis/{}", fedgate_api::API_VERSION);
+    let document: Value = match get(&subject.client, &path).await {
+        Ok(document) => document,
+        Err(error) => {
+            let next = "compare manifests/crds with kubectl diff";
+            let text = format!("the schemas cannot be read: {}", error.text());
+            return subject.open(check, text, next);
+        }
+    };
+    let crds = match fedgate_api::crd::all() {
+        Ok(crds) => crds,
+        Err(error) => return subject.fail(check, error.to_string(), "build fedgate anew"),
+    };
+    for crd in &crds {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
+        let Some(served) = schema_of(&document, kind) else {
+            continue;
+        };
+        let ours = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        for root in ["spec", "status"] {
+            let (ours, served) = (&ours["properties"][root], &served["properties"][root]);
+            if let Some(difference) = difference(root, ours, served) {
+                return differs(subject, kind, &difference);
+            }
+        }
+    }
+    subject.ok(check, "the definitions are those of this executable")
+}
+
+fn differs(subject: &Subject, kind: &str, difference: &Difference) -> Finding {
+    let (text, next) = match difference {
+        Difference::Older(field) => (
+            format!("{kind} is older than this executable: it has no {field}"),
+            "apply manifests/crds to this plane",
+        ),
+        Difference::Newer(field) => (
+            format!("{kind} is newer than this executable, which does not know {field}"),
+            "use the executable of the version that was applied",
+        ),
+        Difference::Other(field) => (
+            format!("{kind} is of another version than this executable: {field} differs"),
+            "apply manifests/crds to this plane",
+        ),
+    };
+    subject.open(Check::Definitions, text, next)
+}
+
+/// Compares columns and short names of the hub's definitions, which an administrator may read.
+pub(super) async fn columns(subject: &Subject) -> Finding {
+    let check = Check::Definitions;
+    let crds = match fedgate_api::crd::all() {
+        Ok(crds) => crds,
+        Err(error) => return subject.fail(check, error.to_string(), "build fedgate anew"),
+    };
+    let shown = |crd: &Value| {
+        let names = &crd["spec"]["names"];
+        let columns = &crd["spec"]["versions"][0]["additionalPrinterColumns"];
+        json!([names["shortNames"], names["categories"], columns])
+    };
+    for crd in &crds {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+        match get(&subject.client, &path).await {
+            Ok(served) if shown(&served) == shown(crd) => {}
+            Ok(_) => {
+                let text = format!("columns or short names of {name} are of another version");
+                return subject.open(check, text, "apply manifests/crds to this plane");
+            }
+            Err(error) => {
+                let text = format!("columns cannot be read: {}", error.text());
+                return subject.open(
+                    check,
+                    text,
+                    "give a credential that may get customresourcedefinitions",
+                );
+            }
+        }
+    }
+    subject.ok(check, "columns and short names are those of this executable")
+}
+
+/// An answer as JSON.
+pub(super) async fn get(client: &PlaneClient, path: &str) -> Result<Value, PreflightError> {
+    let failed = |error: &kube::Error| PreflightError::of(error, "get", path);
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| PreflightError::Unreachable {
+        cause: error.to_string(),
+    })?;
+    client.client().request(request).await.map_err(|e| failed(&e))
+}
+
+fn schema_of<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {
+    let mut all = document["components"]["schemas"].as_object()?.values();
+    all.find(|schema| {
+        let mut names = schema["x-kubernetes-group-version-kind"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        names.any(|of| of["kind"] == kind && of["group"] == fedgate_api::GROUP)
+    })
+}
+
+/// The first difference below a field.
+fn difference(path: &str, ours: &Value, served: &Value) -> Option<Difference> {
+    if ours.is_null() && served.is_null() {
+        return None;
+    }
+    let none = Map::new();
+    let fields = |schema: &'_ Value| {
+        schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_else(|| none.clone())
+    };
+    if ours.is_object() != served.is_object() {
+        return Some(if ours.is_object() {
+            Difference::Older(path.to_owned())
+        } else {
+            Difference::Newer(path.to_owned())
+        });
+    }
+    let (wanted, found) = (fields(ours), fields(served));
+    for (name, schema) in &wanted {
+        let below = difference(
+            &format!("{path}.{name}"),
+            schema,
+            found.get(name).unwrap_or(&Value::Null),
+        );
+        if below.is_some() {
+            return below;
+        }
+    }
+    if let Some(name) = found.keys().find(|name| !wanted.contains_key(*name)) {
+        return Some(Difference::Newer(format!("{path}.{name}")));
+    }
+    // An API server spells a number or text in its own way.
+    let free = ours["x-kubernetes-int-or-string"] == true;
+    if !free
+        && COMPARED
+            .iter()
+            .any(|key| normal(&ours[key]) != normal(&served[key]))
+    {
+        return Some(Difference::Other(path.to_owned()));
+    }
+    let rules = |schema: &Value| schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len);
+    if rules(ours) != rules(served) {
+        return Some(Difference::Other(path.to_owned()));
+    }
+    [("items", "[]"), ("additionalProperties", "{}")]
+        .into_iter()
+        .find_map(|(key, mark)| difference(&format!("{path}{mark}"), &ours[key], &served[key]))
+}
+
+/// A value without order and without the fraction that JSON may write behind a number.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut items = items.clone();
+            items.sort_by_key(ToString::to_string);
+            Value::Array(items)
+        }
+        Value::Number(number) => json!(number.as_f64()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_field_that_differs_is_named_with_its_direction() {
+        let crd = fedgate_api::crd::workload().unwrap();
+        let ours = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+        assert_eq!(difference("spec", &ours, &ours), None);
+        let changed = |change: &dyn Fn(&mut Value)| {
+            let mut served = ours.clone();
+            change(&mut served["properties"]["placements"]["items"]);
+            difference("spec", &ours, &served)
+        };
+        let at = "spec.placements[]";
+        let remove = |placement: &mut Value| {
+            placement["properties"].as_object_mut().unwrap().remove("name");
+        };
+        assert_eq!(changed(&remove), Some(Difference::Older(format!("{at}.name"))));
+        let add = |placement: &mut Value| placement["properties"]["zone"] = json!({"type": "string"});
+        assert_eq!(changed(&add), Some(Difference::Newer(format!("{at}.zone"))));
+        let bound = |placement: &mut Value| placement["properties"]["cityCodes"]["maxItems"] = json!(65);
+        let other = Some(Difference::Other(format!("{at}.cityCodes")));
+        assert_eq!(changed(&bound), other);
+        let same = |placement: &mut Value| placement["properties"]["cityCodes"]["maxItems"] = json!(64.0);
+        assert_eq!(changed(&same), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Failures of a check's requests, each with the next step.
+
+use fedgate_engine::plane::client::is_timeout;
+use std::fmt;
+
+/// Reason why the gateway cannot work with a plane. As text it is about the hub, which is checked at the start;
+/// `fedgate doctor` names the plane itself.
+#[derive(Debug)]
+pub enum PreflightError {
+    /// No connection, no answer, or an answer that is not an API server's.
+    Unreachable {
+        /// The cause.
+        cause: String,
+    },
+    /// The credential is rejected.
+    Unauthorized {
+        /// The server's message.
+        cause: String,
+    },
+    /// Permissions are missing.
+    Forbidden {
+        /// The verb.
+        verb: &'static str,
+        /// The resource.
+        resource: String,
+        /// The server's message.
+        cause: String,
+    },
+    /// The resource or the object is not there.
+    NotFound {
+        /// The server's message.
+        cause: String,
+    },
+    /// A kind of Karmada is not served.
+    NoKarmada {
+        /// `<plural>.<group>/<version>`.
+        resource: String,
+    },
+    /// A kind of ours is not served.
+    NoDefinition {
+        /// `<plural>.<group>/<version>`.
+        resource: String,
+    },
+    /// Karmada's webhook does not label policies with their id.
+    NoWebhook,
+    /// The webhook is configured and fails.
+    WebhookFails {
+        /// The server's message.
+        cause: String,
+    },
+}
+
+impl PreflightError {
+    /// True if a retry may succeed: the hub or its webhook is just starting. An API server that has not loaded its
+    /// roles yet denies all requests.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::WebhookFails { .. }
+                | Self::Forbidden { .. }
+                | Self::NotFound { .. }
+        )
+    }
+
+    /// True if the plane gave no answer, or refused the credential.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Unauthorized { .. })
+    }
+
+    /// Classifies the error of a request.
+    pub(super) fn of(error: &kube::Error, verb: &'static str, resource: &str) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 401 => Self::Unauthorized {
+                cause: status.message.clone(),
+            },
+            kube::Error::Api(status) if status.message.contains("failed calling webhook") => {
+                Self::WebhookFails {
+                    cause: status.message.clone(),
+                }
+            }
+            kube::Error::Api(status) if status.code == 404 => Self::NotFound {
+                cause: status.message.clone(),
+            },
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden {
+                verb,
+                resource: resource.to_owned(),
+                cause: status.message.clone(),
+            },
+            error if is_timeout(error) => Self::Unreachable {
+                cause: error.to_string(),
+            },
+            error => Self::Unreachable {
+                cause: root_cause(error),
+            },
+        }
+    }
+
+    /// The failure, without the plane.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Unreachable { cause } => format!("the API server cannot be reached: {cause}"),
+            Self::Unauthorized { cause } => format!("the credential is refused ({cause})"),
+            Self::Forbidden {
+                verb,
+                resource,
+                cause,
+            } => format!("this user may not {verb} {resource} ({cause})"),
+            Self::NotFound { cause } => format!("the API server says: {cause}"),
+            Self::NoKarmada { resource } => format!(
+                "{resource} is not served, so this is no Karmada API server or its CRDs are missing"
+            ),
+            Self::NoDefinition { resource } => format!("{resource} is not served"),
+            Self::NoWebhook => "MutatingWebhookConfiguration mutating-config does not act: a \
+                 ClusterPropagationPolicy gets no label clusterpropagationpolicy.karmada.io/permanent-id, so Karmada \
+                 would deliver nothing"
+                .to_owned(),
+            Self::WebhookFails { cause } => format!("karmada-webhook does not answer ({cause})"),
+        }
+    }
+
+    /// The operator's next step, where the kubeconfig is given by `flag` and the roles are in `folder`.
+    pub(super) fn next(&self, flag: &str, folder: &str) -> String {
+        match self {
+            Self::Unreachable { .. } => {
+                format!("check clusters[].cluster.server in {flag}, the network and the server itself")
+            }
+            Self::Unauthorized { .. } => {
+                format!("issue a new token or client certificate for the user in {flag}")
+            }
+            Self::Forbidden { .. } => {
+                format!("apply {folder} and bind its roles to the user in {flag}")
+            }
+            Self::NoKarmada { .. } => {
+                format!("point {flag} at the Karmada API server, or install Karmada's CRDs (karmadactl init)")
+            }
+            Self::NoDefinition { .. } | Self::NotFound { .. } => {
+                "apply manifests/crds to this plane".to_owned()
+            }
+            Self::NoWebhook => "install karmada-webhook and its configuration".to_owned(),
+            Self::WebhookFails { .. } => {
+                "start it and check url and caBundle in MutatingWebhookConfiguration mutating-config"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for PreflightError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next = self.next("--hub-kubeconfig", "manifests/hub");
+        write!(f, "hub: {}; {next}", self.text())
+    }
+}
+
+impl std::error::Error for PreflightError {}
+
+/// The innermost error is the most specific: "connection refused", "unknown issuer".
+fn root_cause(error: &kube::Error) -> String {
+    let mut source: &dyn std::error::Error = error;
+    while let Some(inner) = source.source() {
+        source = inner;
+    }
+    source.to_string()
+}

@@ -1,0 +1,209 @@
+//! Runs the checks of all planes beside each other.
+
+use super::{
+    Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
+    hub, karmada, reach::reach, rights::rights, subject::title,
+};
+use fedgate_engine::plane::{
+    client::Clients,
+    kubeconfig::{Credential, KubeconfigError},
+};
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::{KindManifests, ManifestError, Plane};
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use std::time::Duration;
+use tokio::{sync::watch, time::timeout};
+
+/// Time for all checks of a plane.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The planes of a run.
+#[derive(Debug, Default)]
+pub struct Planes {
+    subjects: Vec<Subject>,
+    /// Lines of kubeconfigs that cannot be used.
+    unusable: Vec<Finding>,
+}
+
+impl Planes {
+    /// Adds a plane by its kubeconfig; one that cannot be used becomes a finding.
+    pub fn add(
+        &mut self,
+        role: Role,
+        name: &str,
+        credential: Result<Credential, KubeconfigError>,
+        clients: &Clients,
+    ) {
+        use fedgate_engine::metrics::PlaneKind;
+        let kind = match role {
+            Role::Project => PlaneKind::Project,
+            Role::Cell | Role::KarmadaHost => PlaneKind::Cell,
+            Role::Hub | Role::CellHub | Role::Admin => PlaneKind::Hub,
+        };
+        match credential {
+            Ok(credential) => self.push(Subject {
+                role,
+                name: name.to_owned(),
+                client: clients.plane(kind, &credential),
+                expiry: credential.expiry(),
+            }),
+            Err(error) => self.unusable.push(Finding {
+                plane: title(role, name),
+                check: Check::Credential,
+                verdict: super::Verdict::Fail,
+                text: error.to_string(),
+                next: String::new(),
+                absent: true,
+            }),
+        }
+    }
+
+    /// Adds a plane.
+    pub fn push(&mut self, subject: Subject) {
+        self.subjects.push(subject);
+    }
+}
+
+/// The Clusters of the hub, for the checks of other planes: not read yet, unknown, or their names.
+type Clusters = Option<Option<Vec<String>>>;
+
+struct Run<'a> {
+    kinds: &'a [FederatedKind],
+    /// Whether an administrator of the hub is asked as well.
+    has_admin: bool,
+    has_karmada_host: bool,
+    clusters: watch::Sender<Clusters>,
+}
+
+/// Checks all planes. Nothing is written: requests are reads, reviews and dry runs.
+pub async fn examine(planes: Planes, kinds: &[FederatedKind]) -> Result<Report, ManifestError> {
+    let has = |role| planes.subjects.iter().any(|subject| subject.role == role);
+    let run = Run {
+        kinds,
+        has_admin: has(Role::Admin),
+        has_karmada_host: has(Role::KarmadaHost),
+        clusters: watch::Sender::new((!has(Role::Hub)).then_some(None)),
+    };
+    let all = join_all(planes.subjects.iter().map(|subject| run.plane(subject))).await;
+    let mut findings = Vec::new();
+    for of_plane in all {
+        findings.extend(of_plane?);
+    }
+    findings.extend(planes.unusable);
+    Ok(Report { findings })
+}
+
+impl Run<'_> {
+    async fn plane(&self, subject: &Subject) -> Result<Vec<Finding>, ManifestError> {
+        let mut findings = Vec::new();
+        let ended = timeout(PATIENCE, self.checks(subject, &mut findings)).await;
+        if subject.role == Role::Hub {
+            // Checks of other planes wait for the Clusters, and nothing sends them any more.
+            self.clusters
+                .send_if_modified(|clusters| clusters.is_none() && clusters.replace(None).is_none());
+        }
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let text = format!("the checks were not answered within {} s", PATIENCE.as_secs());
+                let next = format!(
+                    "check clusters[].cluster.server in {} and the server",
+                    subject.role.flag()
+                );
+                findings.push(Finding {
+                    absent: true,
+                    ..subject.fail(Check::Reach, text, next)
+                });
+            }
+        }
+        Ok(findings)
+    }
+
+    async fn checks(&self, subject: &Subject, findings: &mut Vec<Finding>) -> Result<(), ManifestError> {
+        match reach(subject).await {
+            Ok(reached) => findings.extend(reached),
+            Err(absent) => {
+                findings.push(absent);
+                return Ok(());
+            }
+        }
+        findings.push(credential::credential(subject, Timestamp::now()));
+        match subject.role {
+            Role::Hub => self.hub(subject, findings).await?,
+            Role::Project => {
+                findings.push(definitions::kinds(subject, self.kinds).await);
+                findings.push(definitions::schemas(subject).await);
+                findings.push(rights(subject, self.kinds).await?);
+                let clusters = self.clusters().await;
+                findings.extend(claims::claims(subject, clusters.as_deref()).await);
+            }
+            Role::Cell => {
+                findings.push(definitions::kinds(subject, self.kinds).await);
+                findings.push(definitions::schemas(subject).await);
+                findings.push(rights(subject, self.kinds).await?);
+            }
+            Role::CellHub => {
+                findings.push(rights(subject, self.kinds).await?);
+                let clusters = self.clusters().await;
+                findings.push(cell_login::check(subject, clusters.as_deref()).await);
+            }
+            Role::Admin => {
+                findings.push(definitions::columns(subject).await);
+                findings.push(self.admission(subject).await?);
+            }
+            Role::KarmadaHost => findings.extend(karmada::arguments(subject).await),
+        }
+        Ok(())
+    }
+
+    async fn hub(&self, subject: &Subject, findings: &mut Vec<Finding>) -> Result<(), ManifestError> {
+        let found = clusters::list(&subject.client).await;
+        let names = |clusters: &Vec<DynamicObject>| {
+            let names = clusters
+                .iter()
+                .filter_map(|cluster| cluster.metadata.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        self.clusters.send_replace(Some(found.as_ref().ok().map(names)));
+        findings.push(hub::kinds(subject, self.kinds).await);
+        findings.push(definitions::schemas(subject).await);
+        findings.push(rights(subject, self.kinds).await?);
+        findings.push(hub::webhook(subject).await);
+        findings.extend(hub::interpreters(subject, self.kinds).await);
+        match found {
+            Ok(clusters) => findings.extend(clusters::check(subject, &clusters, self.kinds)),
+            Err(error) => findings.push(subject.error(Check::Cells, &error)),
+        }
+        findings.push(karmada::fields(subject, self.kinds).await);
+        let bindings = hub::bindings(subject).await;
+        // Karmada's own arguments say more than the absence of an effect.
+        let seen = |finding: &Finding| !self.has_karmada_host || finding.verdict != super::Verdict::Open;
+        findings.extend(bindings.into_iter().filter(seen));
+        if !self.has_admin {
+            let text = "the gateway's user may not read admission policies";
+            let next = "give --admin-kubeconfig of a user who may get them";
+            findings.push(subject.open(Check::Admission, text, next));
+        }
+        Ok(())
+    }
+
+    async fn admission(&self, subject: &Subject) -> Result<Finding, ManifestError> {
+        let kinds: Vec<KindManifests> = self
+            .kinds
+            .iter()
+            .map(|kind| KindManifests::of(kind, None))
+            .collect();
+        let objects = fedgate_manifests::objects(Plane::Hub, &kinds)?;
+        Ok(admission::check(subject, &objects).await)
+    }
+
+    /// The Clusters of the hub, as soon as they are read.
+    async fn clusters(&self) -> Option<Vec<String>> {
+        let mut clusters = self.clusters.subscribe();
+        let known = clusters.wait_for(Option::is_some).await.ok()?;
+        known.clone().flatten()
+    }
+}

@@ -1,0 +1,243 @@
+//! Karmada itself: the fields that fedgate writes, and the arguments of karmada-controller-manager.
+
+use super::{Check, Finding, PreflightError, Subject, definitions};
+use crate::gateway::policy_spec::{city_policy_spec, city_set_spec};
+use fedgate_api::names::CityCode;
+use fedgate_kinds::FederatedKind;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The argument that keeps Instances, which cells write, from being propagated.
+const SKIP: &str = "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance";
+const GATES: &str = "--feature-gates=";
+
+/// Checks that Karmada's definitions on the hub have every field that the gateway writes.
+pub(super) async fn fields(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
+    let check = Check::Karmada;
+    for (group, kind, spec) in written(kinds) {
+        let path = format!("/openapi/v3/apis/{group}");
+        let document = match definitions::get(&subject.client, &path).await {
+            Ok(document) => document,
+            Err(error) => {
+                let text = format!("the schemas of {group} cannot be read: {}", error.text());
+                return subject.open(
+                    check,
+                    text,
+                    "compare Karmada's version with those that were tested",
+                );
+            }
+        };
+        let schemas = document["components"]["schemas"].as_object();
+        let schema = schemas
+            .into_iter()
+            .flatten()
+            .find(|(name, _)| name.ends_with(&format!(".{kind}")));
+        let schema = schema.map_or(&Value::Null, |(_, schema)| &schema["properties"]["spec"]);
+        if let Some(field) = lacks("spec", &spec, schema, &document) {
+            return subject.fail(
+                check,
+                format!("{kind} has no {field}, which fedgate writes"),
+                "install a version of Karmada that was tested, with its CRDs",
+            );
+        }
+    }
+    subject.ok(check, "Karmada's kinds have the fields that fedgate writes")
+}
+
+/// An example of each kind that the gateway writes.
+fn written(kinds: &[FederatedKind]) -> Vec<(&'static str, &'static str, Value)> {
+    let policies = "policy.karmada.io/v1alpha1";
+    let mut all = Vec::new();
+    for kind in kinds {
+        let interpreter = kind.interpreter_object()["spec"].take();
+        all.push((
+            "config.karmada.io/v1alpha1",
+            "ResourceInterpreterCustomization",
+            interpreter,
+        ));
+        let Ok(city) = CityCode::parse("DFW") else {
+            continue;
+        };
+        let cities = BTreeSet::from([city.clone()]);
+        all.push((policies, "PropagationPolicy", city_policy_spec(kind, "ns", &city)));
+        let set = city_set_spec("dfw", &cities, &kind.placement.label);
+        all.push((policies, "ClusterPropagationPolicy", set));
+    }
+    all
+}
+
+/// The first field of an object that its schema does not have. Below a map, or a schema without fields, all are known.
+fn lacks(path: &str, object: &Value, schema: &Value, document: &Value) -> Option<String> {
+    let schema = resolved(schema, document);
+    match object {
+        Value::Object(fields) => {
+            let Some(known) = schema["properties"].as_object() else {
+                return (!schema.is_object()).then(|| path.to_owned());
+            };
+            fields.iter().find_map(|(name, value)| {
+                let path = format!("{path}.{name}");
+                match known.get(name) {
+                    Some(schema) => lacks(&path, value, schema, document),
+                    None => Some(path),
+                }
+            })
+        }
+        Value::Array(items) => {
+            let mut items = items.iter();
+            items.find_map(|item| lacks(&format!("{path}[]"), item, &schema["items"], document))
+        }
+        _ => None,
+    }
+}
+
+/// The schema behind a reference.
+fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
+    let reference = schema["$ref"]
+        .as_str()
+        .or_else(|| schema["allOf"][0]["$ref"].as_str());
+    let name = reference.and_then(|reference| reference.rsplit('/').next());
+    name.map_or(schema, |name| &document["components"]["schemas"][name])
+}
+
+/// Checks the arguments of karmada-controller-manager in the cluster that runs it.
+pub(super) async fn arguments(subject: &Subject) -> Vec<Finding> {
+    let path = "/apis/apps/v1/deployments?labelSelector=app%3Dkarmada-controller-manager";
+    match definitions::get(&subject.client, path).await {
+        Ok(list) => judge(subject, &list),
+        Err(error) => {
+            let error = match error {
+                PreflightError::Forbidden { cause, .. } => PreflightError::Forbidden {
+                    verb: "list",
+                    resource: "deployments.apps".to_owned(),
+                    cause,
+                },
+                other => other,
+            };
+            vec![subject.error(Check::Karmada, &error)]
+        }
+    }
+}
+
+fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
+    let containers = list["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|deployment| {
+            let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+            containers.into_iter().flatten()
+        });
+    let mut arguments = Vec::new();
+    let mut images = Vec::new();
+    for container in containers {
+        images.extend(container["image"].as_str());
+        for field in ["command", "args"] {
+            arguments.extend(
+                container[field]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str),
+            );
+        }
+    }
+    if images.is_empty() {
+        let text = "no Deployment is labelled app=karmada-controller-manager";
+        let next = format!("look for {SKIP} where karmada-controller-manager runs");
+        return vec![subject.open(Check::SkippedPropagatingApis, text, next)];
+    }
+    let image = format!("karmada-controller-manager runs {}", images.join(", "));
+    let off = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix(GATES))
+        .flat_map(|gates| gates.split(','))
+        .any(|gate| gate == "PropagateDeps=false");
+    let gates = if off {
+        subject.fail(
+            Check::PropagateDeps,
+            "karmada-controller-manager runs with PropagateDeps=false, so ConfigMaps and Secrets stay on the hub",
+            "remove PropagateDeps=false from its --feature-gates",
+        )
+    } else {
+        subject.ok(Check::PropagateDeps, "PropagateDeps is not switched off")
+    };
+    let skipped = if arguments.iter().any(|argument| skips(argument)) {
+        subject.ok(Check::SkippedPropagatingApis, "Instances are skipped")
+    } else {
+        subject.fail(
+            Check::SkippedPropagatingApis,
+            "karmada-controller-manager may propagate Instances, which cells write",
+            format!("run it with {SKIP}"),
+        )
+    };
+    vec![subject.ok(Check::Karmada, image), gates, skipped]
+}
+
+/// True if this argument makes Karmada skip Instances: by group, by version or by kind.
+fn skips(argument: &str) -> bool {
+    let apis = argument.strip_prefix("--skipped-propagating-apis=");
+    let mut apis = apis.into_iter().flat_map(|apis| apis.split(';'));
+    apis.any(|api| {
+        let kinds = api.strip_prefix("compute.datumapis.com/v1alpha/");
+        matches!(api, "compute.datumapis.com" | "compute.datumapis.com/v1alpha")
+            || kinds.is_some_and(|kinds| kinds.split(',').any(|kind| kind == "Instance"))
+    })
+}
+
+/// The next step where the arguments cannot be seen.
+pub(super) fn look_for_skip() -> String {
+    format!(
+        "look for {SKIP} among the arguments of karmada-controller-manager, or give --karmada-host-kubeconfig"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Verdict, super::tests::subject, *};
+    use serde_json::json;
+
+    fn verdicts(arguments: &[&str]) -> Vec<(Check, Verdict)> {
+        let list = json!({"items": [{"spec": {"template": {"spec": {"containers": [
+            {"image": "karmada:v1", "command": ["/bin/manager"], "args": arguments}]}}}}]});
+        let found = judge(&subject(), &list).into_iter();
+        found.map(|finding| (finding.check, finding.verdict)).collect()
+    }
+
+    #[test]
+    fn the_arguments_of_karmada_decide() {
+        use Check::{Karmada, PropagateDeps, SkippedPropagatingApis};
+        use Verdict::{Fail, Ok, Open};
+        let good = [(Karmada, Ok), (PropagateDeps, Ok), (SkippedPropagatingApis, Ok)];
+        for skip in [
+            SKIP,
+            "--skipped-propagating-apis=a/v1;compute.datumapis.com",
+            "--skipped-propagating-apis=compute.datumapis.com/v1alpha/X,Instance;b",
+        ] {
+            assert_eq!(verdicts(&[skip]), good, "{skip}");
+        }
+        assert_eq!(
+            verdicts(&["--skipped-propagating-apis=compute.datumapis.com/v1alpha/X"])[2].1,
+            Fail
+        );
+        assert_eq!(
+            verdicts(&[SKIP, "--feature-gates=A=true,PropagateDeps=false"])[1].1,
+            Fail
+        );
+        assert_eq!(judge(&subject(), &json!({"items": []}))[0].verdict, Open);
+    }
+
+    #[test]
+    fn a_field_that_karmada_lacks_is_named() {
+        let schema = json!({"properties": {"a": {"items": {"properties": {"b": {"type": "string"}}}},
+            "map": {"additionalProperties": {}}, "there": {"allOf": [{"$ref": "#/components/schemas/x"}]}}});
+        let document = json!({"components": {"schemas": {"x": {"properties": {"y": {}}}}}});
+        let lacks = |object: Value| lacks("spec", &object, &schema, &document);
+        assert_eq!(
+            lacks(json!({"a": [{"b": "x"}], "map": {"k": {"deep": 1}}, "there": {"y": 1}})),
+            None
+        );
+        assert_eq!(lacks(json!({"a": [{"c": "x"}]})).as_deref(), Some("spec.a[].c"));
+        assert_eq!(lacks(json!({"there": {"z": 1}})).as_deref(), Some("spec.there.z"));
+        assert_eq!(lacks(json!({"new": 1})).as_deref(), Some("spec.new"));
+    }
+}

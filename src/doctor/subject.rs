@@ -1,0 +1,108 @@
+//! A plane as it is checked.
+
+use super::{Check, Finding, PreflightError, Verdict};
+use fedgate_engine::plane::{client::PlaneClient, kubeconfig::Expiry};
+
+/// The use of a plane, and the user as which it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The hub, as the gateway.
+    Hub,
+    /// A project, as the gateway.
+    Project,
+    /// A cell's own API server, as the cell.
+    Cell,
+    /// The hub, as a cell.
+    CellHub,
+    /// The hub, as an administrator.
+    Admin,
+    /// The cluster that runs Karmada's own Pods.
+    KarmadaHost,
+}
+
+impl Role {
+    /// The flag that gives its kubeconfig.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Hub => "--hub-kubeconfig",
+            Self::Project => "--project-kubeconfig",
+            Self::Cell => "--cell-kubeconfig",
+            Self::CellHub => "--cell-hub-kubeconfig",
+            Self::Admin => "--admin-kubeconfig",
+            Self::KarmadaHost => "--karmada-host-kubeconfig",
+        }
+    }
+
+    /// The manifests with the roles of the user.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::Hub | Self::CellHub | Self::Admin => "manifests/hub",
+            Self::Project => "manifests/project",
+            Self::Cell => "manifests/cell",
+            Self::KarmadaHost => "a role that may list deployments.apps",
+        }
+    }
+}
+
+/// A plane that answers to one credential.
+#[derive(Debug)]
+pub struct Subject {
+    /// Its use.
+    pub role: Role,
+    /// Name of the project or cell; empty for the hub.
+    pub name: String,
+    /// Its client.
+    pub client: PlaneClient,
+    /// The end of its credential, if the credential says it.
+    pub expiry: Option<Expiry>,
+}
+
+impl Subject {
+    /// The words for the plane in a report.
+    pub fn title(&self) -> String {
+        title(self.role, &self.name)
+    }
+
+    pub(super) fn finding(&self, check: Check, verdict: Verdict, text: String, next: String) -> Finding {
+        Finding {
+            plane: self.title(),
+            check,
+            verdict,
+            text,
+            next,
+            absent: false,
+        }
+    }
+
+    pub(super) fn ok(&self, check: Check, text: impl Into<String>) -> Finding {
+        self.finding(check, Verdict::Ok, text.into(), String::new())
+    }
+
+    pub(super) fn open(&self, check: Check, text: impl Into<String>, next: impl Into<String>) -> Finding {
+        self.finding(check, Verdict::Open, text.into(), next.into())
+    }
+
+    pub(super) fn fail(&self, check: Check, text: impl Into<String>, next: impl Into<String>) -> Finding {
+        self.finding(check, Verdict::Fail, text.into(), next.into())
+    }
+
+    /// A check that could not be made because of a failed request.
+    pub(super) fn error(&self, check: Check, error: &PreflightError) -> Finding {
+        let next = error.next(self.role.flag(), self.role.folder());
+        Finding {
+            absent: error.is_absent(),
+            ..self.fail(check, error.text(), next)
+        }
+    }
+}
+
+/// The words for a plane in a report.
+pub(super) fn title(role: Role, name: &str) -> String {
+    match role {
+        Role::Hub | Role::Admin => "hub".to_owned(),
+        Role::Project => format!("project {name}"),
+        Role::Cell => format!("cell {name}"),
+        Role::CellHub => format!("hub as cell {name}"),
+        Role::KarmadaHost => "karmada host".to_owned(),
+    }
+}
