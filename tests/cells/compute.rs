@@ -216,6 +216,19 @@ async fn c03_scaling_and_restarting_wait_for_the_last_instance(case: Case) {
     let again = instances(&case).await;
     assert_eq!(again.len(), 1);
     assert_ne!(uid(&again[0]), uid(&one[0]), "{}", restarted.stderr);
+    let lines = restarted
+        .stderr
+        .lines()
+        .filter(|line| line.contains(" default/DFW "));
+    let shown: Vec<&str> = lines
+        .filter_map(|line| line.split_once(' '))
+        .map(|(_, row)| row)
+        .collect();
+    assert!(
+        shown.len() > 1 && shown.windows(2).all(|pair| pair[0] != pair[1]),
+        "each line says something new: {}",
+        restarted.stderr
+    );
     assert_eq!(history(&ann).await.len(), 4);
     let shown = ann
         .run(&["rollout", "status", "web", "--watch=false"])
@@ -363,7 +376,7 @@ async fn c07_a_trace_names_the_link_that_broke(case: Case) {
             .stdout
             .lines()
             .find(|line| line.starts_with("First broken link"));
-        last.map(str::to_owned).unwrap_or_else(|| panic!("{trace:?}"))
+        last.map_or_else(|| panic!("{trace:?}"), str::to_owned)
     };
     let all = [
         "trace",

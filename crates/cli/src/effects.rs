@@ -54,7 +54,7 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value) -> Vec<Effect> {
             .iter()
             .filter(|(city, _)| stays(city))
             .map(|(city, _)| existing(city))
-            .sum();
+            .fold(0, i64::saturating_add);
         if replaced > 0 {
             effects.push(Effect::Replaces(replaced));
         }

@@ -128,7 +128,11 @@ mod tests {
         ] {
             let simulator = Simulator::new(1);
             let server = simulator.add("p");
-            let (group, kind, plural) = ("services.miloapis.com", "ServiceEntitlement", "serviceentitlements");
+            let (group, kind, plural) = (
+                "services.miloapis.com",
+                "ServiceEntitlement",
+                "serviceentitlements",
+            );
             server.define_plain(group, "v1alpha1", kind, plural, false, true);
             let text = format!("{verb} {fault:?}");
             let rule = Rule::new(When::Always, fault).kind(plural).verb(verb);

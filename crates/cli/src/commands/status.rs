@@ -104,7 +104,7 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
         };
         locations.look_up(plane, &mut joined).await;
         let now = plane.clock.now();
-        let instances = Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>());
+        let instances: Instances = follow.objects(Resource::Instances).cloned().collect();
         let status = Status::of(&joined, &instances, revision, now);
         if last.as_ref() != Some(&status) {
             status.show(output, &mut screen, now)?;

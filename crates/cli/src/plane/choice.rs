@@ -117,6 +117,7 @@ fn unusable(error: &KubeconfigError) -> Error {
     };
     match error {
         KubeconfigError::CurrentContextNotSet => no_plane("no context is set"),
+        KubeconfigError::LoadContext(name) if name.is_empty() => no_plane("no context is set"),
         KubeconfigError::LoadContext(name) => no_plane(&format!("the kubeconfig has no context {name:?}")),
         KubeconfigError::LoadClusterOfContext(name) => no_plane(&format!(
             "the kubeconfig has no cluster {name:?}, which the context names"

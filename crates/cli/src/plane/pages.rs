@@ -210,7 +210,10 @@ impl Plane {
     /// The error about an object that cannot be decoded and that a command needs.
     pub(super) fn undecodable(kind: Resource, unreadable: &Unreadable) -> Error {
         let Unreadable { name, cause } = unreadable;
-        let what = format!("{} {name:?} cannot be decoded", kind.noun());
+        let what = match &**name {
+            "" => format!("the answer about {} cannot be decoded", kind.plural()),
+            name => format!("{} {name:?} cannot be decoded", kind.noun()),
+        };
         Error::new(crate::error::Kind::Failed, what).because(cause)
     }
 }

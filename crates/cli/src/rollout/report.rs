@@ -9,7 +9,7 @@ use crate::{
     time::{ServerClock, prose},
     view::City,
 };
-use std::{io, time::Duration};
+use std::{collections::BTreeMap, io, time::Duration};
 use tokio::time::Instant;
 
 /// Time between two drawings of the clock.
@@ -32,8 +32,8 @@ pub(super) struct Report<'a> {
 enum Form {
     /// A table that is drawn in place.
     Drawn(Screen),
-    /// A line for each row that has changed.
-    Lines,
+    /// A line for each row that looks different, with the last one of each: rows also change in what is not shown.
+    Lines(BTreeMap<City, String>),
     /// An object on stdout for each change, with the cities of the last one.
     Objects { name: String, cities: Option<Vec<City>> },
 }
@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
         let form = if prompt::is_terminal() && !output.quiet && output.is_text() {
             Form::Drawn(Screen::stderr())
         } else {
-            Form::Lines
+            Form::Lines(BTreeMap::new())
         };
         Self {
             output,
@@ -76,7 +76,7 @@ impl<'a> Report<'a> {
     pub(super) fn notice(&mut self, line: &str) -> Result<(), Error> {
         match &mut self.form {
             Form::Drawn(screen) => screen.notice(self.output, line),
-            Form::Lines | Form::Objects { .. } => {
+            Form::Lines(_) | Form::Objects { .. } => {
                 self.output.remark(line);
                 Ok(())
             }
@@ -87,7 +87,7 @@ impl<'a> Report<'a> {
     pub(super) fn clear_notice(&mut self) -> Result<(), Error> {
         match &mut self.form {
             Form::Drawn(screen) => screen.clear_notice(),
-            Form::Lines | Form::Objects { .. } => Ok(()),
+            Form::Lines(_) | Form::Objects { .. } => Ok(()),
         }
     }
 
@@ -98,11 +98,15 @@ impl<'a> Report<'a> {
                 let colour = self.output.color.applies(&io::stderr());
                 screen.draw(&drawn(rows, self.begun.elapsed(), colour))
             }
-            Form::Lines => {
+            Form::Lines(last) => {
                 let now = self.clock.now();
                 let time = now.round(jiff::Unit::Second).unwrap_or(now);
                 for row in changed {
-                    self.output.remark(&escape(&format!("{time} {row}")));
+                    let text = row.to_string();
+                    if last.get(&row.city) != Some(&text) {
+                        self.output.remark(&escape(&format!("{time} {text}")));
+                        last.insert(row.city.clone(), text);
+                    }
                 }
                 Ok(())
             }

@@ -143,12 +143,7 @@ impl<'a> Wait<'a> {
     async fn observe(&mut self) -> Result<Vec<super::Row>, Error> {
         let mut joined = self.current().await?;
         self.locations.look_up(self.plane, &mut joined).await;
-        let instances = Instances::from(
-            self.follow
-                .objects(Resource::Instances)
-                .cloned()
-                .collect::<Vec<_>>(),
-        );
+        let instances: Instances = self.follow.objects(Resource::Instances).cloned().collect();
         Ok(self
             .progress
             .observe(rows(&joined, &instances), self.follow.clock()))

@@ -140,7 +140,12 @@ async fn a_refusal_says_the_providers_words_and_a_wait_ends_with_it() {
     }
     let shop = platform().await;
     entitle(&shop, &json!({"phase": "PendingApproval"}));
-    let seen = shop.run(&["activation", "--wait", "--timeout", "1s"]).await;
+    let wait = ["activation", "--wait", "--timeout", "1s"];
+    assert_eq!(shop.run(&wait).await.code, 8);
+    // The list of the wait itself.
+    let silent = Rule::new(When::Nth(2), Fault::Hang).verb(Verb::List);
+    shop.faults.add(silent.kind("serviceentitlements"));
+    let seen = shop.run(&wait).await;
     assert_eq!(seen.code, 8, "{}", seen.stderr);
     let seen = shop.run(&["activation", "-o", "json"]).await.ok();
     let state: Value = serde_json::from_str(&seen.stdout).unwrap();
@@ -156,7 +161,10 @@ async fn a_platform_that_does_not_tell_lets_everybody() {
     shop.run(&["workloads"]).await.ok();
     for words in [&["activation"][..], &["activation", "request", "--yes"]] {
         let seen = shop.run(words).await.ok();
-        assert_eq!(seen.stderr, "This control plane knows no activation: compute can be used.\n");
+        assert_eq!(
+            seen.stderr,
+            "This control plane knows no activation: compute can be used.\n"
+        );
     }
     let shop = platform().await;
     for fault in [Fault::Forbidden, Fault::Internal, Fault::Unavailable] {

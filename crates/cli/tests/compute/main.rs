@@ -15,6 +15,7 @@ mod many;
 mod plane;
 mod project;
 mod revisions;
+mod scripted;
 mod streams;
 mod terminal;
 mod trace;

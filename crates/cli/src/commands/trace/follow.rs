@@ -4,7 +4,7 @@ use super::planes::{CellKey, Planes, city_set, hub_namespace, no_hub, read_cell,
 use crate::{
     plane::{Follow, News, Plane, Resource, Selection},
     trace::{Beside, CellView, HubView},
-    view::{City, Instances, Joined, Object},
+    view::{City, Joined, Object},
 };
 use futures::{
     FutureExt,
@@ -143,7 +143,7 @@ impl View for HubView {
             copies: follow.objects(Resource::Deployments).cloned().collect(),
             bindings: follow.objects(Resource::Bindings).cloned().collect(),
             policies: follow.objects(Resource::Policies).cloned().collect(),
-            instances: Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>()),
+            instances: follow.objects(Resource::Instances).cloned().collect(),
             clusters: follow.objects(Resource::Clusters).cloned().collect(),
         }
     }
@@ -160,7 +160,7 @@ impl View for CellView {
         Self {
             name: name.to_owned(),
             deployments: follow.objects(Resource::Deployments).cloned().collect(),
-            instances: Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>()),
+            instances: follow.objects(Resource::Instances).cloned().collect(),
         }
     }
 }

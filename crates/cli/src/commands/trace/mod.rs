@@ -119,7 +119,7 @@ impl Tracer<'_> {
                 let what = format!("workload {:?} was deleted", self.args.name);
                 return Err(Error::new(Kind::NotFound, what));
             };
-            let instances = Instances::from(follow.objects(Resource::Instances).cloned().collect::<Vec<_>>());
+            let instances: Instances = follow.objects(Resource::Instances).cloned().collect();
             let (chains, verdict, now) = self.trace(&joined, &instances).await?;
             if chains == last {
                 continue;

@@ -145,13 +145,18 @@ impl Follow {
     pub(crate) async fn next(&mut self) -> Result<News, Error> {
         loop {
             let silence = self.kinds.values().filter_map(Followed::deadline).min();
-            let silence = silence.filter(|_| !self.told);
             tokio::select! {
                 biased;
-                event = self.events.next() => self.take(event)?,
-                () = sleep_until(silence) => return Ok(News::NoAnswer(self.no_answer())),
+                event = self.events.next() => {
+                    self.take(event)?;
+                    self.take_ready().await?;
+                }
+                () = sleep_until(silence.filter(|_| !self.told)) => {}
             }
-            self.take_ready().await?;
+            // Also a kind beside others that keep changing.
+            if !self.told && self.kinds.values().any(Followed::is_silent) {
+                return Ok(News::NoAnswer(self.no_answer()));
+            }
             if self.has_changed && self.kinds.values().all(|kind| kind.is_listed) {
                 self.has_changed = false;
                 return Ok(News::Changed);
@@ -229,6 +234,10 @@ impl Follow {
             Event::Deleted(name) => {
                 self.has_changed = true;
                 followed.objects.remove(&name);
+            }
+            // The object that it has been is not known.
+            Event::Unreadable(unreadable) if unreadable.name.is_empty() => {
+                return Err(Plane::undecodable(kind, &unreadable));
             }
             Event::Unreadable(unreadable) => {
                 self.has_changed = true;

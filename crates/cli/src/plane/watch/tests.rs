@@ -1,7 +1,12 @@
 use super::*;
 use crate::plane::tests::{in_process, over_tcp};
 use fedgate_simulator::{Down, Fault, Rule, RuleId, Simulator, Verb, When};
+use kube::{Client, client::Body};
 use serde_json::json;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 const KIND: &str = "ConfigMap";
 const PLURAL: &str = "configmaps";
@@ -75,7 +80,8 @@ impl Scene {
 }
 
 fn create(server: &fedgate_simulator::Plane, name: &str) {
-    let object = json!({"apiVersion": "v1", "kind": KIND, "metadata": {"name": name, "namespace": "default"}});
+    let object =
+        json!({"apiVersion": "v1", "kind": KIND, "metadata": {"name": name, "namespace": "default"}});
     server.create(object).unwrap();
 }
 
@@ -158,6 +164,34 @@ async fn a_watch_that_ends_at_once_is_not_opened_in_a_hurry() {
     let before = scene.requests(Verb::Watch);
     assert_eq!(scene.notice(60).await, None, "each of them is an answer");
     let watches = scene.requests(Verb::Watch) - before;
+    assert!((4..20).contains(&watches), "{watches} in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_lines_is_not_opened_in_a_hurry() {
+    let watches = Arc::new(AtomicUsize::new(0));
+    let opened = watches.clone();
+    let server = tower::service_fn(move |request: http::Request<_>| {
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        opened.fetch_add(usize::from(is_watch), Ordering::Relaxed);
+        let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []});
+        let body = if is_watch { String::new() } else { list.to_string() };
+        std::future::ready(Ok::<_, std::io::Error>(http::Response::new(Body::from(
+            body.into_bytes(),
+        ))))
+    });
+    let plane = Plane {
+        client: Client::new(server, "default"),
+        ..in_process(&Simulator::new(1), "p")
+    };
+    let mut follow = Follow::start(&plane, &[(Resource::ConfigMaps, Selection::All)]);
+    follow.next().await.unwrap();
+    let quiet = tokio::time::timeout(Duration::from_secs(60), follow.next());
+    assert!(quiet.await.is_err(), "each of them is an answer");
+    let watches = watches.load(Ordering::Relaxed);
     assert!((4..20).contains(&watches), "{watches} in a minute");
 }
 

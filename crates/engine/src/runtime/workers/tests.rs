@@ -1,4 +1,4 @@
-//! What the queue, the registry of failures and the log get of a reconcile that fails.
+//! Effects of a failed reconcile on the queue, the registry of failures and the log.
 
 use super::*;
 use crate::key::{Kind, Plane};
