@@ -6,6 +6,7 @@ use super::{
 };
 use fedgate_engine::metrics::Gauges;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Adds the cell's gauges.
 pub(super) fn collect(shared: &Shared, index: &CellIndex, into: &mut Gauges) {
@@ -19,8 +20,15 @@ pub(super) fn collect(shared: &Shared, index: &CellIndex, into: &mut Gauges) {
     let claims = TableId::Claims;
     into.cached
         .insert(("project", claims.resource().plural), index.len(claims));
-    let deleting = index.instances.iter().filter(|(_, row)| row.deleting);
-    into.deleting.extend(deleting.map(|(_, row)| row.uid.clone()));
+    let now = shared.now();
+    for (_, row) in index.instances.iter().filter(|(_, row)| row.deleting) {
+        into.deleting += 1;
+        let age = index
+            .deleted
+            .get(&row.uid)
+            .map_or(Duration::ZERO, |since| now.since_wall(*since));
+        into.oldest_deletion = into.oldest_deletion.max(age);
+    }
     if shared.settings.quota {
         into.quota_unverified = index.unverified();
     }

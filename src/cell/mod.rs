@@ -168,6 +168,8 @@ impl Role for Cell {
     type State = State;
 
     const LEASE_PLANE: PlaneKind = PlaneKind::Cell;
+    const PLANES: &'static [PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
+    const CONTROLLERS: &'static [&'static str] = &["deployment", "instance", "provider", "releases"];
 
     const CONFLICT_BACKOFF: Option<Backoff> =
         Some(Backoff::new(Duration::from_millis(20), Duration::from_secs(5)));

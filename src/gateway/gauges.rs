@@ -5,10 +5,10 @@ use super::{
     context::Shared,
     index::{GatewayIndex, TableId},
 };
-use fedgate_engine::metrics::Gauges;
+use fedgate_engine::{clock::Now, metrics::Gauges};
 use fedgate_kinds::KindId;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum number of rejected claims that `/debug/planes` shows.
 const CLAIMS_SHOWN: usize = 1_000;
@@ -20,7 +20,12 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, index: &GatewayIndex, 
     into.interpreter_drift = gateway.interpreters.drift();
     into.rejected_claims = index.refused_claims().count();
     into.orphans = gateway.garbage.orphans(index);
-    tables(index, into);
+    let projects = [
+        ("engaged", index.projects.len()),
+        ("refused", gateway.rejected.lock().len()),
+    ];
+    into.projects = projects.into();
+    tables(index, shared.now(), into);
 }
 
 /// The gateway's part of `/debug/planes`.
@@ -47,7 +52,7 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
 }
 
 /// The size of the index, and the objects being deleted: visits each project, and no object that is not being deleted.
-fn tables(index: &GatewayIndex, figures: &mut Gauges) {
+fn tables(index: &GatewayIndex, now: Now, figures: &mut Gauges) {
     let mut counts: BTreeMap<(&'static str, TableId), usize> = BTreeMap::new();
     let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
     let hub = &index.hub;
@@ -87,7 +92,11 @@ fn tables(index: &GatewayIndex, figures: &mut Gauges) {
         {
             add("project", TableId::WrittenBack(kind), table.len());
         }
-        figures.deleting.extend(project.secondary.deleting().cloned());
+        for since in project.secondary.deleting() {
+            figures.deleting += 1;
+            let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));
+            figures.oldest_deletion = figures.oldest_deletion.max(age);
+        }
     }
     for ((plane, table), count) in counts {
         *figures

@@ -31,7 +31,7 @@ use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, PlaneKind},
+    metrics::{Gauges, PlaneKind, Stage},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
@@ -51,7 +51,7 @@ use projector::Projector;
 use queries::lifecycle;
 use rate_limit::RateLimiter;
 use settings::Settings;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use workload::Workloads;
 
 /// A project whose lists are incomplete after this time no longer delays readiness.
@@ -86,6 +86,8 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
+    /// Names of the projects whose file or Secret cannot be used.
+    rejected: Mutex<BTreeSet<String>>,
 }
 
 /// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
@@ -138,6 +140,22 @@ impl Role for Gateway {
     type State = State;
 
     const LEASE_PLANE: PlaneKind = PlaneKind::Hub;
+    const PLANES: &'static [PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
+    const CONTROLLERS: &'static [&'static str] = &[
+        "federator",
+        "workload",
+        "namespaces",
+        "policies",
+        "interpreters",
+        "garbage",
+        "projector",
+        "companions",
+    ];
+    const STAGES: &'static [Stage] = &[
+        Stage::ProjectToHub,
+        Stage::HubStatusToProject,
+        Stage::WritebackToProjection,
+    ];
 
     fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         for triggers in TRIGGERS {
@@ -242,7 +260,8 @@ impl Role for Gateway {
         match event {
             ProjectEvent::Engaged { key, connection } => Self::engage(shared, key, connection),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
-            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
+            ProjectEvent::Rejected { name, .. } => drop(self.rejected.lock().insert(name)),
+            ProjectEvent::RejectionCleared { name } => drop(self.rejected.lock().remove(&name)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The process around a cell.
 
-use super::{AdminServer, RoleStatus, StartError, elect, follow, identity};
+use super::{AdminServer, BUILD, RoleStatus, StartError, elect, follow, identity};
 use crate::{
     cell::{self, projects::Projects},
     config::{self, CellConfig, Quota},
@@ -29,6 +29,7 @@ pub async fn run_cell(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), StartError> {
     let metrics = Metrics::of(QUEUE).map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    metrics.built(BUILD);
     let clients = config::clients(&metrics);
     let rules = config.process.rules;
     let mut background = JoinSet::new();

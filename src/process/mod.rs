@@ -13,7 +13,7 @@ use crate::{
 use fedgate_engine::runtime::{Runtime, Setup, role::Role};
 use fedgate_engine::{
     clock::Clock,
-    metrics::{Gauges, Metrics, PlaneKind},
+    metrics::{Build, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
         discovery::{self, CredentialSource, ProjectEvent},
@@ -66,6 +66,13 @@ pub enum StartError {
     System(String),
 }
 
+/// Version, revision and compiler of this executable.
+const BUILD: Build = Build {
+    version: env!("CARGO_PKG_VERSION"),
+    revision: env!("FEDGATE_BUILD_REVISION"),
+    rustc: env!("FEDGATE_BUILD_RUSTC"),
+};
+
 /// Completes when the process receives SIGTERM or SIGINT. A second signal ends the process at once.
 pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -94,6 +101,7 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 /// Runs the gateway until `shutdown`, then waits for its writes in flight and releases the Lease.
 pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    metrics.built(BUILD);
     let kinds = FederatedKind::load(config.interpreters.as_deref())?;
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();

@@ -22,6 +22,7 @@ mod flow;
 mod invariants;
 mod large;
 mod leader;
+mod logs;
 mod lost;
 mod objects;
 mod ops;

@@ -214,7 +214,7 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
             hub["missingRights"],
             json!(["patch workloaddeployments.compute.datumapis.com"])
         );
-        assert_eq!(rig.gateway().gauges().planes["unauthorized"], 1, "the hub");
+        assert_eq!(rig.gateway().gauges().planes[&("hub", "unauthorized")], 1);
 
         rig.simulator.faults().clear();
         rest(CONVERGED).await;
@@ -223,7 +223,7 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
             Vec::<String>::new(),
             "{CONVERGED:?} after the right is back"
         );
-        assert_eq!(rig.gateway().gauges().planes.get("unauthorized"), None);
+        assert_eq!(rig.gateway().gauges().planes.get(&("hub", "unauthorized")), None);
         rest(SETTLED).await;
         rig.simulator.log().clear();
         rest(OUTAGE).await;

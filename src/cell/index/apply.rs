@@ -11,6 +11,7 @@ use fedgate_engine::{
     },
 };
 use kube::core::DynamicObject;
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 /// Effects of one watch event.
@@ -45,11 +46,39 @@ impl CellIndex {
         }
     }
 
+    /// Records the deletion timestamp of an Instance; the rows have none, since few Instances are being deleted.
+    fn note_deletion(&mut self, event: &WatchEvent) {
+        match event {
+            WatchEvent::InitApply(object) | WatchEvent::Apply(object) | WatchEvent::Written(object) => {
+                let metadata = &object.metadata;
+                if let (Some(uid), Some(since)) = (&metadata.uid, &metadata.deletion_timestamp) {
+                    self.deleted.insert(uid.as_str().into(), since.0);
+                }
+            }
+            WatchEvent::Delete(object) => {
+                let uid = object.metadata.uid.as_deref().unwrap_or_default();
+                self.deleted.remove(uid);
+            }
+            WatchEvent::InitDone => {
+                let rows = self.instances.iter();
+                let deleting: BTreeSet<_> = rows
+                    .filter(|(_, row)| row.deleting)
+                    .map(|(_, row)| &row.uid)
+                    .collect();
+                self.deleted.retain(|uid, _| deleting.contains(uid));
+            }
+            WatchEvent::Init | WatchEvent::Failed | WatchEvent::Resumed | WatchEvent::Rewound => {}
+        }
+    }
+
     fn own_event(&mut self, table: TableId, event: WatchEvent) -> Applied {
         let mut applied = Applied::default();
         if table == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
             self.retiring = true;
             applied.retires = true;
+        }
+        if table == TableId::Instances {
+            self.note_deletion(&event);
         }
         let external = self.reading.external.clone();
         let limits = self.reading.limits.clone();

@@ -27,6 +27,7 @@ use fedgate_engine::{
     random::HashMap,
     store::table::{Row, Table},
 };
+use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -109,6 +110,8 @@ pub struct CellIndex {
     /// True if Instances carry the Pod provider's finalizer at a cell that starts no Pods: Pods that still run are
     /// watched until they end.
     retiring: bool,
+    /// Deletion timestamps of the Instances that are being deleted, by UID.
+    pub deleted: BTreeMap<Arc<str>, Timestamp>,
     kinds: HashMap<Kind, TableId>,
 }
 
@@ -171,6 +174,7 @@ impl CellIndex {
             quota_unavailable: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             retiring: false,
+            deleted: BTreeMap::new(),
             kinds: all.map(|table| (table.kind(), table)).collect(),
         }
     }

@@ -4,6 +4,7 @@ use super::{CellIndex, CellLocation, apply::Applied, change::Change, tables::Tab
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
+    metrics::PlaneKind,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
     runtime::index::{Index, Keys, Update},
@@ -63,6 +64,17 @@ impl Index for CellIndex {
             keys: self.reconcilable_keys(),
             fresh: Vec::new(),
         }
+    }
+
+    fn tables(&self) -> Vec<(PlaneKind, TableId)> {
+        let own = self
+            .cell_tables()
+            .into_iter()
+            .map(|table| (PlaneKind::Cell, table));
+        let hub = TableId::HUB.map(|table| (PlaneKind::Hub, table));
+        own.chain(hub)
+            .chain([(PlaneKind::Project, TableId::Claims)])
+            .collect()
     }
 
     fn watch_spec(&self, _: &Plane, table: TableId) -> WatchSpec {

@@ -4,6 +4,7 @@ use super::{GatewayIndex, TableId, apply::Applied, change::Change, ownership::Re
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
+    metrics::PlaneKind,
     object::Unread,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
@@ -129,6 +130,14 @@ impl Index for GatewayIndex {
             keys: self.ready_keys(),
             fresh: self.unsynced_spec_keys(&Plane::Hub),
         }
+    }
+
+    fn tables(&self) -> Vec<(PlaneKind, TableId)> {
+        let hub = self.hub_tables().into_iter().map(|table| (PlaneKind::Hub, table));
+        let referenced = [TableId::ConfigMaps, TableId::Secrets];
+        let project = self.project_tables().into_iter().chain(referenced);
+        hub.chain(project.map(|table| (PlaneKind::Project, table)))
+            .collect()
     }
 
     fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {

@@ -1,7 +1,7 @@
 //! The metric families, each registered with name, labels and meaning.
 
 use super::registrar::Registrar;
-use prometheus::{Error, Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{Error, Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 /// Reconciles of the controllers.
 #[derive(Debug)]
@@ -12,6 +12,9 @@ pub(super) struct ReconcileMetrics {
     pub(super) noops: IntCounterVec,
     pub(super) unfinished: GaugeVec,
     pub(super) longest: GaugeVec,
+    pub(super) active: IntGaugeVec,
+    pub(super) most: IntGaugeVec,
+    pub(super) panics: IntCounterVec,
 }
 
 impl ReconcileMetrics {
@@ -46,6 +49,21 @@ impl ReconcileMetrics {
                 "workqueue_longest_running_processor_seconds",
                 &["name"],
                 "Age of the oldest reconcile under way.",
+            )?,
+            active: r.gauges(
+                "controller_runtime_active_workers",
+                &["controller"],
+                "Reconciles under way.",
+            )?,
+            most: r.gauges(
+                "controller_runtime_max_concurrent_reconciles",
+                &["controller"],
+                "Most reconciles at a time, of all controllers together.",
+            )?,
+            panics: r.counters(
+                "controller_runtime_reconcile_panics_total",
+                &["controller"],
+                "Reconciles that panicked.",
             )?,
         })
     }
@@ -95,7 +113,6 @@ pub(super) struct Federation {
     pub(super) claims: IntGauge,
     pub(super) quarantined: IntGaugeVec,
     pub(super) quarantined_alias: IntGaugeVec,
-    pub(super) backoff: IntGauge,
 }
 
 impl Federation {
@@ -135,7 +152,71 @@ impl Federation {
                 &["reason"],
                 "The same under the name that datum-cloud/compute gives it.",
             )?,
-            backoff: r.gauge("fedgate_keys_in_backoff", "Keys whose last reconcile failed.")?,
+        })
+    }
+}
+
+/// Failures of keys.
+#[derive(Debug)]
+pub(super) struct FailureMetrics {
+    pub(super) backoff: IntGaugeVec,
+    pub(super) stuck: IntGaugeVec,
+    pub(super) oldest: Gauge,
+    pub(super) errors: IntCounterVec,
+    pub(super) kept: IntGauge,
+    pub(super) dropped: IntCounter,
+}
+
+impl FailureMetrics {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            backoff: r.gauges(
+                "fedgate_keys_in_backoff",
+                &["controller", "category"],
+                "Keys whose last reconcile failed.",
+            )?,
+            stuck: r.gauges(
+                "fedgate_stuck_keys",
+                &["controller", "category"],
+                "Keys that have failed for more than 60 s; refused objects are in fedgate_quarantined_objects.",
+            )?,
+            oldest: r.float_gauge(
+                "fedgate_oldest_stuck_key_seconds",
+                "Age of the oldest failure that lasts; 0 if none does.",
+            )?,
+            errors: r.counters(
+                "fedgate_reconcile_errors_total",
+                &["controller", "plane", "category"],
+                "Reconciles that failed, by the plane that failed them.",
+            )?,
+            kept: r.gauge("fedgate_failures", "Last errors that are kept.")?,
+            dropped: r.counter(
+                "fedgate_failures_dropped_total",
+                "Last errors that gave way to older ones.",
+            )?,
+        })
+    }
+}
+
+/// The process itself.
+#[derive(Debug)]
+pub(super) struct ProcessMetrics {
+    pub(super) build: IntGaugeVec,
+    pub(super) memory_limit: Gauge,
+}
+
+impl ProcessMetrics {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            build: r.gauges(
+                "fedgate_build_info",
+                &["version", "revision", "rustc"],
+                "Always 1; what was built is in the labels.",
+            )?,
+            memory_limit: r.float_gauge(
+                "fedgate_memory_limit_bytes",
+                "Memory that the process may use, by its control group; +Inf without a limit.",
+            )?,
         })
     }
 }
@@ -146,6 +227,8 @@ pub(super) struct Planes {
     pub(super) leader: IntGaugeVec,
     pub(super) states: IntGaugeVec,
     pub(super) last_event: GaugeVec,
+    pub(super) projects: IntGaugeVec,
+    pub(super) watch_events: IntCounterVec,
     pub(super) watch_restarts: IntCounterVec,
     pub(super) cached: IntGaugeVec,
     pub(super) delayed: IntGauge,
@@ -162,19 +245,29 @@ impl Planes {
             )?,
             states: r.gauges(
                 "fedgate_planes",
-                &["state"],
-                "Planes: connected, syncing, backoff or unauthorized.",
+                &["plane", "state"],
+                "Planes by kind and state: connected, syncing, backoff or unauthorized.",
             )?,
             last_event: r.seconds_gauges(
                 "fedgate_plane_last_event_age_seconds",
-                &["state"],
-                "Longest silence of a plane in this state.",
+                &["plane", "state"],
+                "Longest silence of a plane of this kind in this state.",
             )?,
             watch_restarts: r.counters(
                 "fedgate_watch_restarts_total",
                 &["plane", "kind", "cause"],
                 "Watches begun again after a failure: gone (410) or error. One that ends by its time limit or by \
                  silence is begun again uncounted: there is no cause timeout.",
+            )?,
+            projects: r.gauges(
+                "fedgate_projects",
+                &["state"],
+                "Projects by state: engaged, or refused because of their kubeconfig.",
+            )?,
+            watch_events: r.counters(
+                "fedgate_watch_events_total",
+                &["plane", "kind", "type"],
+                "Objects that watches brought, lists aside: applied or deleted.",
             )?,
             cached: r.gauges(
                 "fedgate_cache_objects",
@@ -208,9 +301,9 @@ impl CleanupMetrics {
     pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
         Ok(Self {
             pending: r.gauge("fedgate_pending_deletions", "Deployments being deleted.")?,
-            oldest_pending: r.seconds_gauge(
+            oldest_pending: r.float_gauge(
                 "fedgate_oldest_pending_deletion_seconds",
-                "Age of the oldest deletion under way.",
+                "Age of the oldest deletion under way, from its deletionTimestamp.",
             )?,
             orphans: r.gauge(
                 "fedgate_orphan_hub_objects",

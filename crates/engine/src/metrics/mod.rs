@@ -2,20 +2,28 @@
 //! a tenant or of an object; a plane is identified by its kind alone.
 
 mod client;
+mod closed;
 mod families;
+mod gauges;
+mod process;
 mod reconcile;
 mod registrar;
 
 pub use client::{ClientMetrics, PlaneKind, Stage};
+pub use closed::ClosedLabels;
+pub use gauges::{Gauges, Restarts};
+pub use process::Build;
 pub use reconcile::{ReconcileResult, ReconcileTimer};
 pub use registrar::Row;
 
-use families::{Cells, CleanupMetrics, Federation, Planes, QueueFigures, ReconcileMetrics};
+use families::{
+    Cells, CleanupMetrics, FailureMetrics, Federation, Planes, ProcessMetrics, QueueFigures, ReconcileMetrics,
+};
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::Write,
     sync::{
         Arc,
@@ -23,46 +31,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-
-/// Labels of watch restarts: kind of plane, resource, cause (`gone` or `error`).
-pub type Restarts = (&'static str, String, &'static str);
-
-/// State of a role at a scrape; gauges are set from it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Gauges {
-    /// Keys that are ready to run.
-    pub queue_ready: usize,
-    /// Keys added since the start.
-    pub queue_added: u64,
-    /// Keys whose last reconcile failed.
-    pub keys_in_backoff: usize,
-    /// Quarantined objects by kind and reason.
-    pub quarantined: BTreeMap<(String, &'static str), usize>,
-    /// Planes by state: `connected`, `syncing`, `backoff`, `unauthorized`.
-    pub planes: BTreeMap<&'static str, usize>,
-    /// Longest time since an event of a plane, by the plane's state.
-    pub last_event_age: BTreeMap<&'static str, Duration>,
-    /// Objects in the index by kind of plane and resource.
-    pub cached: BTreeMap<(&'static str, String), usize>,
-    /// UIDs of objects that are being deleted. Never exposed; they give the age of the oldest deletion.
-    pub deleting: BTreeSet<Arc<str>>,
-    /// Number of failures of the present watches.
-    pub watch_restarts: BTreeMap<Restarts, u64>,
-    /// Objects on the hub without an origin.
-    pub orphans: usize,
-    /// Rejected claims on hub namespaces of another project.
-    pub rejected_claims: usize,
-    /// True if the sweep stopped because it would have deleted too much, or projections of vanished write-backs are kept.
-    pub garbage_brake: bool,
-    /// Changes that wait for a permit to write to the hub.
-    pub delayed_hub_writes: usize,
-    /// Interpreters that differ from ours, or are a second one for a kind.
-    pub interpreter_drift: usize,
-    /// Instances with a quota grant that cannot be confirmed now.
-    pub quota_unverified: usize,
-    /// Instances with a recorded release.
-    pub release_records: usize,
-}
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -77,8 +45,10 @@ pub struct Metrics {
     planes: Planes,
     leftovers: CleanupMetrics,
     cells: Cells,
-    under_way: Mutex<BTreeMap<u64, Instant>>,
-    deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
+    failures: FailureMetrics,
+    process: ProcessMetrics,
+    closed: Mutex<ClosedLabels>,
+    under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
     next_reconcile: AtomicU64,
     queue_name: &'static str,
@@ -86,10 +56,6 @@ pub struct Metrics {
 
 /// Name of the gateway's queue in the workqueue metrics.
 const GATEWAY_QUEUE: &str = "gateway";
-
-fn integer(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
 
 impl Metrics {
     /// All metrics of the gateway, registered.
@@ -106,12 +72,6 @@ impl Metrics {
             rows: Vec::new(),
         };
         let client = ClientMetrics::register(&mut r)?;
-        let build = r.gauges(
-            "fedgate_build_info",
-            &["version"],
-            "Always 1; the version is a label.",
-        )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Self {
             client,
             turns: ReconcileMetrics::register(&mut r)?,
@@ -120,9 +80,11 @@ impl Metrics {
             planes: Planes::register(&mut r)?,
             leftovers: CleanupMetrics::register(&mut r)?,
             cells: Cells::register(&mut r)?,
+            failures: FailureMetrics::register(&mut r)?,
+            process: ProcessMetrics::register(&mut r)?,
+            closed: Mutex::default(),
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
-            deletions: Mutex::default(),
             restarts_seen: Mutex::default(),
             next_reconcile: AtomicU64::new(0),
             queue_name: queue,
@@ -137,7 +99,7 @@ impl Metrics {
             self.next_reconcile.fetch_add(1, Ordering::Relaxed),
             Instant::now(),
         );
-        self.under_way.lock().insert(number, began);
+        self.under_way.lock().insert(number, (controller, began));
         self.queue
             .waited
             .with_label_values(&[self.queue_name])
@@ -175,6 +137,23 @@ impl Metrics {
             .inc();
     }
 
+    /// Counts a reconcile that failed, by the plane that failed it.
+    pub fn reconcile_failed(&self, controller: &'static str, plane: PlaneKind, category: &'static str) {
+        let labels = [controller, plane.as_str(), category];
+        self.failures.errors.with_label_values(&labels).inc();
+    }
+
+    /// Counts a reconcile that panicked.
+    pub fn reconcile_panicked(&self, controller: &'static str) {
+        self.turns.panics.with_label_values(&[controller]).inc();
+    }
+
+    /// Counts an object that a watch brought; `kind` is the resource, `event` is `applied` or `deleted`.
+    pub fn watch_event(&self, plane: PlaneKind, kind: &str, event: &'static str) {
+        let labels = [plane.as_str(), kind, event];
+        self.planes.watch_events.with_label_values(&labels).inc();
+    }
+
     /// Counts a plane that was restored to an older state.
     pub fn rewound(&self, plane: PlaneKind) {
         self.planes.rewinds.with_label_values(&[plane.as_str()]).inc();
@@ -207,100 +186,6 @@ impl Metrics {
     pub fn render(&self, figures: &Gauges) -> Result<String, prometheus::Error> {
         self.set(figures);
         TextEncoder::new().encode_to_string(&self.registry.gather())
-    }
-
-    fn set(&self, figures: &Gauges) {
-        self.queue
-            .depth
-            .with_label_values(&[self.queue_name])
-            .set(integer(figures.queue_ready));
-        let adds = self.queue.adds.with_label_values(&[self.queue_name]);
-        adds.inc_by(figures.queue_added.saturating_sub(adds.get()));
-        self.federation.backoff.set(integer(figures.keys_in_backoff));
-        for (vector, counts) in [(&self.planes.states, &figures.planes)] {
-            vector.reset();
-            for (label, count) in counts {
-                vector.with_label_values(&[label]).set(integer(*count));
-            }
-        }
-        self.planes.last_event.reset();
-        for (state, age) in &figures.last_event_age {
-            self.planes
-                .last_event
-                .with_label_values(&[state])
-                .set(age.as_secs_f64());
-        }
-        // Without a reset, a class whose last object recovered would keep its former number.
-        self.federation.quarantined.reset();
-        self.federation.quarantined_alias.reset();
-        for ((kind, reason), count) in &figures.quarantined {
-            self.federation
-                .quarantined
-                .with_label_values(&[kind.as_str(), *reason])
-                .set(integer(*count));
-            self.federation
-                .quarantined_alias
-                .with_label_values(&[reason])
-                .add(integer(*count));
-        }
-        self.planes.cached.reset();
-        for ((plane, kind), count) in &figures.cached {
-            self.planes
-                .cached
-                .with_label_values(&[*plane, kind.as_str()])
-                .set(integer(*count));
-        }
-        self.leftovers.pending.set(integer(figures.deleting.len()));
-        self.leftovers
-            .oldest_pending
-            .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
-        self.count_restarts(&figures.watch_restarts);
-        self.federation.claims.set(integer(figures.rejected_claims));
-        self.planes.delayed.set(integer(figures.delayed_hub_writes));
-        self.leftovers.orphans.set(integer(figures.orphans));
-        self.leftovers.drift.set(integer(figures.interpreter_drift));
-        self.leftovers.brake.set(i64::from(figures.garbage_brake));
-        self.cells.unverified.set(integer(figures.quota_unverified));
-        self.cells.records.set(integer(figures.release_records));
-        let ages: Vec<f64> = self
-            .under_way
-            .lock()
-            .values()
-            .map(|began| began.elapsed().as_secs_f64())
-            .collect();
-        self.turns
-            .unfinished
-            .with_label_values(&[self.queue_name])
-            .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
-        self.turns
-            .longest
-            .with_label_values(&[self.queue_name])
-            .set(ages.iter().copied().fold(0.0, f64::max));
-    }
-
-    /// Age of the oldest deletion, counted from the first scrape that saw it.
-    fn oldest_deletion(&self, deleting: &BTreeSet<Arc<str>>) -> Duration {
-        let mut seen = self.deletions.lock();
-        seen.retain(|uid, _| deleting.contains(uid));
-        for uid in deleting {
-            seen.entry(uid.clone()).or_insert_with(Instant::now);
-        }
-        seen.values().map(Instant::elapsed).max().unwrap_or_default()
-    }
-
-    /// Adds the restarts since the last scrape; a watch that ended takes its number with it and is no decrease.
-    fn count_restarts(&self, totals: &BTreeMap<Restarts, u64>) {
-        let mut seen = self.restarts_seen.lock();
-        for (key, total) in totals {
-            let before = seen.get(key).copied().unwrap_or(0);
-            let (plane, kind, cause) = key;
-            let counter = self
-                .planes
-                .watch_restarts
-                .with_label_values(&[*plane, kind.as_str(), *cause]);
-            counter.inc_by(total.saturating_sub(before));
-        }
-        seen.clone_from(totals);
     }
 
     /// The metrics as a Markdown table, for the README.
@@ -351,9 +236,7 @@ mod tests {
         assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("fedgate_garbage_brake 1"));
-        assert!(
-            text.contains("fedgate_build_info{version=") && text.contains("process_resident_memory_bytes")
-        );
+        assert!(text.contains("process_resident_memory_bytes"));
         assert!(
             !metrics
                 .render(&Gauges::default())
@@ -408,12 +291,11 @@ mod tests {
             let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
             assert!(text.contains(&line), "{shown}: {text}");
         }
-        figures.deleting.insert("uid".into());
-        metrics.render(&figures).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
+        figures.deleting = 1;
+        figures.oldest_deletion = Duration::from_secs(1_260);
         let text = metrics.render(&figures).unwrap();
-        assert!(text.contains("fedgate_pending_deletions 1") && !text.contains("uid"));
-        assert!(!text.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
+        assert!(text.contains("fedgate_pending_deletions 1\n"));
+        assert!(text.contains("fedgate_oldest_pending_deletion_seconds 1260\n"));
         let over = metrics.render(&Gauges::default()).unwrap();
         assert!(over.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
     }

@@ -1,8 +1,8 @@
 //! Registers metrics and remembers them for the README's table.
 
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector,
 };
 
 /// One row of the table of metrics.
@@ -47,6 +47,18 @@ impl Registrar<'_> {
                 help,
             },
             IntCounterVec::new(Opts::new(name, help), labels)?,
+        )
+    }
+
+    pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Built<IntCounter> {
+        self.keep(
+            Row {
+                name,
+                kind: "counter",
+                labels: &[],
+                help,
+            },
+            IntCounter::new(name, help)?,
         )
     }
 
@@ -96,7 +108,7 @@ impl Registrar<'_> {
         )
     }
 
-    pub(super) fn seconds_gauge(&mut self, name: &'static str, help: &'static str) -> Built<Gauge> {
+    pub(super) fn float_gauge(&mut self, name: &'static str, help: &'static str) -> Built<Gauge> {
         self.keep(
             Row {
                 name,

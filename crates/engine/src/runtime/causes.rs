@@ -68,7 +68,7 @@ impl<R: Role> Runtime<R> {
         }
         let down = failures.planes_down(now);
         if !down.is_empty() {
-            let behind = shared.queue.backoffs().behind;
+            let behind = shared.queue.backoffs().behind();
             for (cause, failure) in down {
                 let keys = behind.get(&cause).copied().unwrap_or_default();
                 log::plane_down(cause.plane(), &failure, keys);

@@ -2,6 +2,7 @@
 
 use crate::{
     key::{Key, Kind, Plane},
+    metrics::PlaneKind,
     plan::{Effect, Target},
     plane::watch::{WatchEvent, WatchSpec, WatchStatus},
 };
@@ -100,6 +101,9 @@ pub trait Index: Sized + Send + 'static {
 
     /// All keys that may be reconciled now.
     fn all_keys(&self) -> Keys;
+
+    /// All tables that may be watched, by kind of plane.
+    fn tables(&self) -> Vec<(PlaneKind, Self::TableId)>;
 
     /// Selection of the objects of a table.
     fn watch_spec(&self, plane: &Plane, table: Self::TableId) -> WatchSpec;

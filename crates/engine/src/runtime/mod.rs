@@ -18,7 +18,7 @@ use crate::{
     error::{Category, Failure},
     executor::{Executor, PlaneAccess},
     key::{Key, Plane},
-    metrics::{Metrics, PlaneKind},
+    metrics::{ClosedLabels, Metrics, PlaneKind},
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle},
     random::HashSet,
@@ -150,6 +150,17 @@ impl<R: Role> Runtime<R> {
     /// A runtime without planes; no key is reconciled before [`Runtime::run`].
     pub fn new(role: R, state: R::State, index: IndexOf<R>, setup: Setup) -> Arc<Self> {
         let sweep_interval = setup.sweep_interval;
+        let watches = index.tables().into_iter();
+        setup.metrics.declare(ClosedLabels {
+            planes: R::PLANES.iter().map(|plane| plane.as_str()).collect(),
+            controllers: R::CONTROLLERS.to_vec(),
+            categories: Category::ALL.map(Category::as_str).to_vec(),
+            workers: setup.workers,
+            stages: R::STAGES.to_vec(),
+            watches: watches
+                .map(|(plane, table)| (plane.as_str(), index.plural(table)))
+                .collect(),
+        });
         let (shared, commands) = share(
             Arc::new(Mutex::new(index)),
             state,
@@ -245,7 +256,10 @@ impl<R: Role> Runtime<R> {
                 tracing::warn!(project = name, %error, "project rejected; the others continue");
             }
             ProjectEvent::RejectionCleared { name } => {
-                tracing::info!(project = name, "the rejected credential was removed");
+                tracing::info!(
+                    project = name,
+                    "the project's kubeconfig is accepted, or was removed"
+                );
             }
         }
         self.role.on_project(&self.shared, event);

@@ -207,7 +207,16 @@ impl<I: Index> EngagedPlanes<I> {
                 Priority::Backlog
             }
         };
+        let brought = match &event {
+            WatchEvent::Apply(_) => Some("applied"),
+            WatchEvent::Delete(_) => Some("deleted"),
+            _ => None,
+        };
         let mut index = self.index.lock();
+        if let Some(brought) = brought {
+            let kind = index.plural(table);
+            self.metrics.watch_event(PlaneKind::from(plane), &kind, brought);
+        }
         let Update {
             changes,
             keys: waited,

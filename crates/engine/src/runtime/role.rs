@@ -8,7 +8,7 @@ use crate::{
     backoff::Backoff,
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, PlaneKind},
+    metrics::{Gauges, PlaneKind, Stage},
     plan::Requeue,
     plane::discovery::ProjectEvent,
 };
@@ -34,6 +34,15 @@ pub trait Role: Send + Sync + Sized + 'static {
 
     /// Delay after a conflict; `None` treats a conflict as any other failure.
     const CONFLICT_BACKOFF: Option<Backoff> = None;
+
+    /// The kinds of planes that the role may connect to.
+    const PLANES: &'static [PlaneKind];
+
+    /// The names of its controllers.
+    const CONTROLLERS: &'static [&'static str];
+
+    /// The directions between planes whose times it measures.
+    const STAGES: &'static [Stage] = &[];
 
     /// Adds the keys that a change concerns; calls the triggers of each controller.
     fn triggers(index: &IndexOf<Self>, change: &ChangeOf<Self>, keys: &mut Vec<Key>);

@@ -30,10 +30,20 @@ impl<R: Role> Runtime<R> {
     /// Collects the gauges; holds the index's lock briefly.
     pub fn gauges(&self) -> Gauges {
         let depth = self.shared.queue.depth();
+        let backoffs = self.shared.queue.backoffs();
+        let failures = self
+            .shared
+            .workers
+            .failures()
+            .figures(&backoffs, self.shared.now());
         let mut gauges = Gauges {
             queue_ready: depth.ready,
             queue_added: self.shared.queue.added(),
-            keys_in_backoff: depth.in_backoff,
+            keys_in_backoff: failures.failing,
+            stuck_keys: failures.stuck,
+            oldest_stuck_key: failures.oldest,
+            failures: failures.kept,
+            failures_dropped: failures.dropped,
             ..Gauges::default()
         };
         let missing = self.shared.executor.missing_rights();
@@ -45,9 +55,10 @@ impl<R: Role> Runtime<R> {
         let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
         for (plane, engaged) in self.shared.planes.lock().iter() {
             let state = plane_state::<R>(&index, plane, &engaged.watches, &missing);
-            *gauges.planes.entry(state).or_default() += 1;
+            let labels = (plane.kind(), state);
+            *gauges.planes.entry(labels).or_default() += 1;
             let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
-            let oldest = gauges.last_event_age.entry(state).or_default();
+            let oldest = gauges.last_event_age.entry(labels).or_default();
             *oldest = idle.unwrap_or_default().max(*oldest);
             for (table, status) in &engaged.watches {
                 let malformed = status.malformed();
@@ -115,7 +126,7 @@ impl<R: Role> Runtime<R> {
             ("quarantined", json!(quarantined)),
             (
                 "failures",
-                self.shared.workers.failures().describe(&backoffs.behind),
+                self.shared.workers.failures().describe(&backoffs.behind()),
             ),
             ("leading", json!(self.shared.planes.lease.may_write())),
         ];

@@ -5,3 +5,5 @@
 
 pub mod access;
 pub mod lease;
+#[cfg(test)]
+pub(crate) mod logs;

@@ -15,6 +15,7 @@ use fedgate_engine::{
     store::table::{Name, Row},
 };
 use fedgate_kinds::{CompanionKind, KindId};
+use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -73,8 +74,8 @@ impl OfSources {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SourceIndex {
     namespaces: HashMap<Arc<str>, OfSources>,
-    /// UIDs of the deployments that are being deleted.
-    deleting: BTreeSet<Arc<str>>,
+    /// UIDs of the deployments that are being deleted, with the time.
+    deleting: BTreeMap<Arc<str>, Option<Timestamp>>,
 }
 
 /// The companions that a deployment references or expects.
@@ -104,9 +105,9 @@ impl SourceIndex {
         new: Option<&Row<Source>>,
     ) {
         for (row, is) in [(old, false), (new, true)] {
-            match row.filter(|row| row.deleting).map(|row| &row.uid) {
-                Some(uid) if is => drop(self.deleting.insert(uid.clone())),
-                Some(uid) => drop(self.deleting.remove(uid)),
+            match row.filter(|row| row.deleting) {
+                Some(row) if is => drop(self.deleting.insert(row.uid.clone(), row.digest.deleted)),
+                Some(row) => drop(self.deleting.remove(&row.uid)),
                 None => {}
             }
         }
@@ -188,9 +189,9 @@ impl SourceIndex {
         all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
     }
 
-    /// The UIDs of the deployments that are being deleted.
-    pub fn deleting(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.deleting.iter()
+    /// The deletion timestamps of the deployments that are being deleted.
+    pub fn deleting(&self) -> impl Iterator<Item = Option<Timestamp>> {
+        self.deleting.values().copied()
     }
 }
 

@@ -109,7 +109,7 @@ pub enum ProjectEvent {
         /// The reason, with field and next step.
         error: DiscoveryError,
     },
-    /// A rejected file or Secret without an engaged project is deleted.
+    /// A rejected file or Secret is accepted again, or deleted.
     RejectionCleared {
         /// Its name.
         name: String,
@@ -256,7 +256,11 @@ impl Projects {
                 return;
             }
         };
-        known.refused = None;
+        if known.refused.take().is_some() {
+            self.events.push_back(ProjectEvent::RejectionCleared {
+                name: name.to_owned(),
+            });
+        }
         match &mut known.engaged {
             Some(engaged) if engaged.credential == credential => return,
             Some(engaged) if !credential.moved_from(&engaged.credential) => {
@@ -287,17 +291,18 @@ impl Projects {
 
     /// Drops `name`, whose file or Secret is deleted for certain.
     fn remove(&mut self, name: &str) {
-        let event = match self.known.remove(name) {
-            Some(Known {
-                engaged: Some(engaged),
-                ..
-            }) => ProjectEvent::Removed { key: engaged.key },
-            Some(Known { engaged: None, .. }) => ProjectEvent::RejectionCleared {
-                name: name.to_owned(),
-            },
-            None => return,
+        let Some(known) = self.known.remove(name) else {
+            return;
         };
-        self.events.push_back(event);
+        if known.refused.is_some() {
+            self.events.push_back(ProjectEvent::RejectionCleared {
+                name: name.to_owned(),
+            });
+        }
+        let removed = known
+            .engaged
+            .map(|engaged| ProjectEvent::Removed { key: engaged.key });
+        self.events.extend(removed);
     }
 
     /// Drops all names that are not in `present`, after a complete list.

@@ -88,6 +88,14 @@ async fn refused(events: &mut BoxStream<'static, ProjectEvent>) -> String {
     }
 }
 
+async fn accepted(events: &mut BoxStream<'static, ProjectEvent>, name: &str) {
+    let event = next(events).await;
+    assert!(
+        matches!(&event, ProjectEvent::RejectionCleared { name: cleared } if cleared == name),
+        "{event:?}"
+    );
+}
+
 /// Lets the stream read the change and expects no event.
 async fn quiet(events: &mut BoxStream<'static, ProjectEvent>) {
     let event = tokio::time::timeout(Duration::from_millis(600), events.next()).await;
@@ -123,11 +131,7 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     );
 
     fs::remove_file(folder.0.join("bad_name.yaml")).unwrap();
-    let event = next(&mut events).await;
-    assert!(
-        matches!(&event, ProjectEvent::RejectionCleared { name } if name == "bad_name"),
-        "{event:?}"
-    );
+    accepted(&mut events, "bad_name").await;
 
     folder.write("beta.kubeconfig", &kubeconfig("https://b:1", "t"));
     let beta = engaged(&mut events, "beta").await;
@@ -144,6 +148,7 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     assert!(refused(&mut events).await.contains("beta.kubeconfig"));
     assert!(!generation.has_changed(), "the last good credential stays");
     folder.write("beta.kubeconfig", &kubeconfig("https://elsewhere:1", "t"));
+    accepted(&mut events, "beta").await;
     left(&mut events, "beta").await;
     engaged(&mut events, "beta").await;
     folder.write("alpha.json", &kubeconfig("https://c:1", "t"));
@@ -222,6 +227,7 @@ async fn a_single_project_and_the_hub_follow_their_file() {
     let mut events = discover(&source, &clients(), Rules::default());
     assert!(refused(&mut events).await.contains("cannot read"));
     folder.write("config", &kubeconfig("https://a:1", "t"));
+    accepted(&mut events, "single").await;
     engaged(&mut events, "single").await;
 
     let (hub, work) = connect(

@@ -9,6 +9,7 @@ pub use cause::Cause;
 pub use message::clean;
 pub use report::Settled;
 
+use super::queue::Backoffs;
 use crate::{
     clock::Now,
     error::{Category, Failure, Retry},
@@ -122,6 +123,24 @@ struct Kept {
     causes: BTreeMap<Arc<Cause>, Entry>,
     dropped: BTreeMap<Labels, u64>,
     lines: Lines,
+}
+
+/// A key that has failed for longer is stuck.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Counts of failures for metrics: keys by controller and category.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FailureCounts {
+    /// Keys whose last reconcile failed.
+    pub failing: BTreeMap<(&'static str, &'static str), usize>,
+    /// Keys that have failed for more than 60 s; refused objects aside.
+    pub stuck: BTreeMap<(&'static str, &'static str), usize>,
+    /// Age of the oldest failure; refused objects aside.
+    pub oldest: Duration,
+    /// Recorded failures.
+    pub kept: usize,
+    /// Failures that gave way to older ones.
+    pub dropped: u64,
 }
 
 /// The consequences of a recorded failure.
@@ -244,6 +263,43 @@ impl Failures {
     pub fn count(&self) -> usize {
         let kept = self.0.lock();
         kept.shown().count() + kept.causes.len()
+    }
+
+    /// Counts of the failures for metrics; `backoffs` are the keys that are retried.
+    pub fn figures(&self, backoffs: &Backoffs, now: Now) -> FailureCounts {
+        let kept = self.0.lock();
+        let is_old = |entry: &Entry| now.since(entry.began) > STUCK;
+        let mut figures = FailureCounts {
+            kept: kept.shown().count() + kept.causes.len(),
+            dropped: kept.dropped.values().sum(),
+            ..FailureCounts::default()
+        };
+        for entry in kept.shown() {
+            let failure = &entry.failure;
+            let labels = (failure.controller, failure.category.as_str());
+            if matches!(failure.class, Class::Wait | Class::Quarantine) {
+                *figures.failing.entry(labels).or_default() += 1;
+            }
+            if failure.class == Class::Quarantine {
+                continue;
+            }
+            figures.oldest = figures.oldest.max(now.since(entry.began));
+            if is_old(entry) {
+                *figures.stuck.entry(labels).or_default() += 1;
+            }
+        }
+        for entry in kept.causes.values() {
+            figures.oldest = figures.oldest.max(now.since(entry.began));
+        }
+        for (mark, count) in &backoffs.0 {
+            let labels = (mark.controller, mark.category.as_str());
+            *figures.failing.entry(labels).or_default() += count;
+            let cause = mark.cause.as_ref().and_then(|cause| kept.causes.get(cause));
+            if cause.is_some_and(is_old) {
+                *figures.stuck.entry(labels).or_default() += count;
+            }
+        }
+        figures
     }
 
     /// Number of failing keys, by kind of the called plane and by category.

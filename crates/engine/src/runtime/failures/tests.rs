@@ -1,4 +1,5 @@
 use super::*;
+use crate::runtime::queue::Mark;
 use crate::{
     executor::permissions::{PermissionChange, Permissions},
     key::Kind,
@@ -365,4 +366,68 @@ async fn a_plane_that_is_down_for_thirty_seconds_is_reported_once_and_its_return
     assert_eq!(ended, [(Arc::new(hub_down()), Settled { attempts: 1, lasted })]);
     down();
     assert_eq!(failures.retain_causes(|_| false, now()), [], "a short outage");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_fail_for_a_minute_are_stuck_and_refused_objects_are_not() {
+    let failures = Failures::default();
+    let now = || Now {
+        instant: Instant::now(),
+        ..at(0)
+    };
+    for (name, category) in [
+        ("a", Category::Server),
+        ("b", Category::NamespaceTerminating),
+        ("c", Category::Refused),
+    ] {
+        let key = key(project("p"), name);
+        failures.failed(attempt(&key, &failure(category, "no")), now());
+    }
+    let held_back = failure(Category::CircuitOpen, "not asked");
+    let d = key(project("p"), "d");
+    let held = Attempt {
+        cause: Some(hub_down()),
+        ..attempt(&d, &held_back)
+    };
+    let cause = failures.failed(held, now()).cause;
+    let mark = |category, cause| Mark {
+        controller: "federator",
+        category,
+        cause,
+    };
+    let backoffs = Backoffs(
+        [
+            (mark(Category::Server, None), 1),
+            (mark(Category::CircuitOpen, cause), 7),
+        ]
+        .into(),
+    );
+    let failing = [
+        (("federator", "server"), 1),
+        (("federator", "namespace_terminating"), 1),
+        (("federator", "refused"), 1),
+        (("federator", "held_back"), 7),
+    ];
+    let young = failures.figures(&backoffs, now());
+    assert_eq!(
+        young,
+        FailureCounts {
+            failing: failing.into(),
+            kept: 4,
+            ..FailureCounts::default()
+        }
+    );
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let old = failures.figures(&backoffs, now());
+    let stuck = failing
+        .into_iter()
+        .filter(|((_, category), _)| *category != "refused");
+    assert_eq!(
+        old,
+        FailureCounts {
+            stuck: stuck.collect(),
+            oldest: Duration::from_secs(61),
+            ..young
+        }
+    );
 }

@@ -68,7 +68,7 @@ struct Entry {
 }
 
 /// The last failure of a key that is retried.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     /// The controller that reconciles the key.
     pub controller: &'static str,
@@ -78,13 +78,21 @@ pub struct Mark {
     pub cause: Option<Arc<Cause>>,
 }
 
-/// The keys whose last reconcile failed and that are retried.
+/// The keys whose last reconcile failed and that are retried: their number by last failure.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Backoffs {
-    /// Their number by controller and category.
-    pub counts: BTreeMap<(&'static str, Category), usize>,
+pub struct Backoffs(pub BTreeMap<Mark, usize>);
+
+impl Backoffs {
     /// Number of keys that each cause holds back.
-    pub behind: BTreeMap<Arc<Cause>, usize>,
+    pub fn behind(&self) -> BTreeMap<Arc<Cause>, usize> {
+        let mut behind = BTreeMap::new();
+        for (mark, count) in &self.0 {
+            if let Some(cause) = &mark.cause {
+                *behind.entry(cause.clone()).or_default() += count;
+            }
+        }
+        behind
+    }
 }
 
 /// A time, made unique by a sequence number.
@@ -264,19 +272,16 @@ impl Queue {
 
     /// The keys whose last reconcile failed and that are retried.
     pub fn backoffs(&self) -> Backoffs {
-        let mut backoffs = Backoffs::default();
+        let mut backoffs = BTreeMap::new();
         let state = self.state.lock();
         let failed = state.entries.values().filter(|entry| entry.failures > 0);
         for mark in failed.filter_map(|entry| entry.mark.as_ref()) {
-            *backoffs
-                .counts
-                .entry((mark.controller, mark.category))
-                .or_default() += 1;
-            if let Some(cause) = &mark.cause {
-                *backoffs.behind.entry(cause.clone()).or_default() += 1;
+            match backoffs.get_mut(mark) {
+                Some(count) => *count += 1,
+                None => drop(backoffs.insert(mark.clone(), 1)),
             }
         }
-        backoffs
+        Backoffs(backoffs)
     }
 
     /// Makes [`Queue::next`] return `None` to every worker.

@@ -172,17 +172,20 @@ async fn keys_in_backoff_are_counted_by_controller_and_category_until_they_succe
         );
         queue.done(&taken, retry);
     }
-    let held = [
-        (("federator", Category::Server), 1),
-        (("federator", Category::CircuitOpen), 2),
-    ];
-    assert_eq!(
-        queue.backoffs(),
-        Backoffs {
-            counts: held.into(),
-            behind: [(hub_down, 2)].into()
-        }
-    );
+    let controller = "federator";
+    let server = Mark {
+        controller,
+        category: Category::Server,
+        cause: None,
+    };
+    let held = Mark {
+        category: Category::CircuitOpen,
+        cause: Some(hub_down.clone()),
+        ..server.clone()
+    };
+    let backoffs = queue.backoffs();
+    assert_eq!(backoffs.behind(), [(hub_down, 2)].into());
+    assert_eq!(backoffs, Backoffs([(server, 1), (held, 2)].into()));
     for _ in 0..3 {
         let taken = queue.next().await.unwrap().key;
         queue.done(&taken, Outcome::Done);

@@ -1,6 +1,6 @@
 //! Workers: dequeue keys, run their controller, report the outcome to the queue.
 
-use crate::metrics::{Metrics, ReconcileResult};
+use crate::metrics::{Metrics, PlaneKind, ReconcileResult};
 use crate::{
     clock::Clock,
     error::{Category, Failure, Retry},
@@ -138,6 +138,7 @@ impl Workers {
             work.await
         };
         let end = end.unwrap_or_else(|_| {
+            self.metrics.reconcile_panicked(controller);
             let (namespace, name) = (&*key.namespace, &*key.name);
             tracing::error!(plane = %key.plane, controller, kind = %key.kind, namespace, name, %key, "a controller panicked; the key is retried");
             Err(defect(&key))
@@ -175,6 +176,10 @@ impl Workers {
         failure: &Failure,
         outcome: Outcome,
     ) {
+        if failure.category != Category::NotLeader {
+            let (plane, category) = (PlaneKind::from(&failure.plane), failure.category.as_str());
+            self.metrics.reconcile_failed(controller, plane, category);
+        }
         if failure.needs_sweep() {
             self.stranded.lock().insert(key.clone());
         }

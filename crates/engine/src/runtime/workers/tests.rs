@@ -1,24 +1,11 @@
-//! Effects of a failed reconcile on the queue, the registry of failures and the log.
+//! A reconcile that fails: its key in the queue, its failure in the registry, its line in the log.
 
 use super::*;
-use crate::key::{Kind, Plane};
+use crate::{
+    key::{Kind, Plane},
+    testing::logs,
+};
 use serde_json::{Value, json};
-use std::io;
-
-/// Log lines in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A controller whose reconciles end as a test says; `None` panics.
 struct Scripted(Mutex<Option<Result<(), Category>>>);
@@ -49,20 +36,11 @@ impl Dispatch for Scripted {
 struct Running {
     workers: Arc<Workers>,
     controllers: Arc<Scripted>,
-    lines: Lines,
-    _logging: tracing::subscriber::DefaultGuard,
+    logged: logs::Captured,
 }
 
 impl Running {
     fn start() -> Self {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .json()
-            .flatten_event(true)
-            .with_max_level(tracing::Level::DEBUG)
-            .with_writer(move || writer.clone());
-        let logging = tracing::subscriber::set_default(subscriber.finish());
         let clock = Clock::fixed("2026-12-01T10:00:00Z".parse().unwrap());
         let queue = Arc::new(Queue::new(8));
         let workers = Workers::new(queue, Arc::default(), Metrics::new().unwrap(), clock, 4);
@@ -72,8 +50,7 @@ impl Running {
         Self {
             workers,
             controllers,
-            lines,
-            _logging: logging,
+            logged: logs::capture(),
         }
     }
 
@@ -88,11 +65,9 @@ impl Running {
 
     /// The lines with this text since the last look.
     fn said(&self, message: &str) -> Vec<Value> {
-        let text = String::from_utf8(std::mem::take(&mut *self.lines.0.lock())).unwrap();
-        let lines = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter(|line| line["message"] == message).collect()
+        let mut lines = self.logged.take();
+        lines.retain(|line| line["message"] == message);
+        lines
     }
 }
 

@@ -7,6 +7,7 @@ use crate::plane::client::watch_session::send_tracked;
 use crate::{
     interner::Interner,
     store::table::{Origin, Table},
+    testing::logs,
 };
 use axum::body::{Body, Bytes};
 use fedgate_api::names::ProjectKey;
@@ -419,41 +420,15 @@ async fn a_quiet_watch_that_was_begun_again_counts_as_well() {
     assert_eq!((watch.health.error(), watch.health.restarts()), (None, 1));
 }
 
-/// Lines of a log.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_log_tells_each_change_of_state_once_with_plane_kind_and_next_step() {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let logged = logs::capture();
     let refusals = [401, 401, 401, 403, 403].map(Answer::Refuse);
     let mut watch = Running::start(refusals.into_iter().chain([first()]));
     watch.tells(&["began"; 5]).await;
     watch.tells(&FIRST).await;
-    let text = String::from_utf8(lines.0.lock().clone()).unwrap();
-    let told: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|line: &Value| line["target"] == "fedgate_engine::plane::watch")
-        .collect();
+    let mut told = logged.take();
+    told.retain(|line| line["target"] == "fedgate_engine::plane::watch" && line["level"] != "DEBUG");
     let messages: Vec<&str> = told.iter().filter_map(|line| line["message"].as_str()).collect();
     assert_eq!(
         messages,
