@@ -22,6 +22,7 @@ mod flow;
 mod invariants;
 mod large;
 mod leader;
+#[path = "../../crates/engine/src/testing/logs.rs"]
 mod logs;
 mod lost;
 mod objects;

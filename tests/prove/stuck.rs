@@ -32,7 +32,7 @@ fn saying<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
 }
 
 async fn outage(down: Down) {
-    let logged = logs::capture();
+    let logged = logs::capture(tracing::Level::INFO);
     let mut rig = Rig::new(1, &["p"]);
     rig.start();
     // An operation has the names of a scenario, which are constants.

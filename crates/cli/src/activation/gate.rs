@@ -111,11 +111,7 @@ pub(crate) async fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        interrupt::Writes,
-        output::{Format, style::ColorChoice},
-        plane::tests::in_process,
-    };
+    use crate::plane::tests::in_process;
     use fedgate_simulator::{Fault, Rule, Simulator, Verb, When};
 
     #[tokio::test(start_paused = true)]
@@ -137,14 +133,7 @@ mod tests {
             let text = format!("{verb} {fault:?}");
             let rule = Rule::new(When::Always, fault).kind(plural).verb(verb);
             simulator.faults().add(rule);
-            let output = Output {
-                format: Format::Table,
-                headers: true,
-                quiet: true,
-                color: ColorChoice::Never,
-                line: String::new(),
-                writes: Writes::default(),
-            };
+            let output = Output::quiet();
             let plane = in_process(&simulator, "p");
             let begun = Instant::now();
             let error = request(&plane, &output, "", true).await.unwrap_err();

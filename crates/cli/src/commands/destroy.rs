@@ -23,7 +23,7 @@ use std::{
 struct Doomed {
     name: String,
     uid: String,
-    /// UIDs of the Instances that the user was told of.
+    /// UIDs of the Instances that the user was shown.
     listed: BTreeSet<String>,
     /// Deployments that were seen. They may be gone before their Instances.
     deployments: Vec<Object>,
@@ -86,13 +86,13 @@ async fn gone(plane: &Plane, output: &Output, doomed: &mut Doomed, timeout: Dura
             (Resource::Instances, Selection::All),
         ],
     );
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         let left = timeout.saturating_sub(begun.elapsed());
         let news = tokio::select! {
             news = follow.next() => news?,
             () = tokio::time::sleep(left), if !timeout.is_zero() => {
-                let what = format!("workload {:?} is not gone after {}: {told}", doomed.name, prose(timeout));
+                let what = format!("workload {:?} is not gone after {}: {reported}", doomed.name, prose(timeout));
                 return Err(Error::new(Kind::TimedOut, what)
                     .next(format!("kubectl compute status {}", doomed.name)));
             }
@@ -104,9 +104,9 @@ async fn gone(plane: &Plane, output: &Output, doomed: &mut Doomed, timeout: Dura
         let Some(text) = doomed.left(&follow) else {
             return Ok(());
         };
-        if text != told {
+        if text != reported {
             output.remark(&escape(&text));
-            told = text;
+            reported = text;
         }
     }
 }

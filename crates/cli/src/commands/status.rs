@@ -71,9 +71,9 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
     let mut is_listed = false;
     let mut last: Option<Status> = None;
     loop {
-        let turns = last.as_ref().and_then(|last| last.turns(plane.clock.now()));
+        let next_change = last.as_ref().and_then(|last| last.next_change(plane.clock.now()));
         // While there is no contact, the rows may have changed.
-        let turns = turns.filter(|_| !follow.is_lost());
+        let next_change = next_change.filter(|_| !follow.is_lost());
         tokio::select! {
             news = follow.next() => {
                 let news = news?;
@@ -85,7 +85,7 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
                 screen.clear_notice()?;
             }
             () = history.changed() => {}
-            () = sleep(turns) => {}
+            () = sleep(next_change) => {}
         }
         if !is_listed || !history.is_known() {
             continue;
@@ -134,7 +134,7 @@ impl Status {
     }
 
     /// Time until a row is blocked if nothing changes.
-    fn turns(&self, now: Timestamp) -> Option<Duration> {
+    fn next_change(&self, now: Timestamp) -> Option<Duration> {
         let moving = self.rows.iter().filter(|row| row.phase != Phase::Blocked);
         let first = moving.filter_map(|row| row.blocked_in(now)).min()?;
         first.try_into().ok()

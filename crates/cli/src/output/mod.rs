@@ -179,6 +179,19 @@ impl Output {
         matches!(self.format, Format::Table | Format::Wide)
     }
 
+    /// An output for tests, without progress, footers and colours.
+    #[cfg(test)]
+    pub(crate) fn quiet() -> Self {
+        Self {
+            format: Format::Table,
+            headers: true,
+            quiet: true,
+            color: style::ColorChoice::Never,
+            line: String::new(),
+            writes: Writes::default(),
+        }
+    }
+
     /// Prints a line for people that `--quiet` hides: progress, a footer or a hint.
     pub(crate) fn remark(&self, line: &str) {
         if !self.quiet {

@@ -106,10 +106,6 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        interrupt::Writes,
-        output::{Format, style::ColorChoice},
-    };
     use portable_pty::{PtySize, native_pty_system};
     use std::{fs::File, io::Read};
 
@@ -159,12 +155,8 @@ mod tests {
         let mut screen = Screen::on(term, true);
         assert!(screen.is_terminal());
         let output = Output {
-            format: Format::Table,
-            headers: true,
             quiet: false,
-            color: ColorChoice::Never,
-            line: String::new(),
-            writes: Writes::default(),
+            ..Output::quiet()
         };
         let mut written = String::new();
         let mut expect = |screen: &mut Screen, lines: &[&str]| {

@@ -144,7 +144,7 @@ impl Plane {
         if let Some(workload) = self.find(Resource::Workloads, name).await? {
             return Ok(workload);
         }
-        // A user who may not list the Workloads is still told that this one does not exist.
+        // The name is not there also for a user who may not list the Workloads.
         let all = self.list(Resource::Workloads).await.unwrap_or_default();
         let near = nearest(name, all.iter().map(Object::name));
         Err(self.not_found("workload", name, near, "kubectl compute workloads"))

@@ -3,8 +3,7 @@ use super::{
     *,
 };
 use crate::{
-    interrupt::Writes,
-    output::{Format, Output, style::ColorChoice},
+    output::Output,
     plane::{Plane, tests::in_process},
     view::{Counts, Instances, Joined, Object, join},
 };
@@ -339,14 +338,7 @@ impl Scene {
     }
 
     async fn wait(&self) -> (Result<(), Error>, Duration) {
-        let output = Output {
-            format: Format::Table,
-            headers: true,
-            quiet: true,
-            color: ColorChoice::Never,
-            line: String::new(),
-            writes: Writes::default(),
-        };
+        let output = Output::quiet();
         let flags = WaitFlags {
             timeout: Duration::ZERO,
             stall_timeout: TWO_MINUTES,

@@ -99,9 +99,9 @@ impl<'a> Wait<'a> {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(self.unfinished(Kind::TimedOut, self.flags.timeout));
             }
-            let turns = self.progress.next(self.follow.clock());
-            let turns = turns.filter(|_| !self.follow.is_lost());
-            let timers = [left, turns, report.tick()];
+            let next_change = self.progress.next(self.follow.clock());
+            let next_change = next_change.filter(|_| !self.follow.is_lost());
+            let timers = [left, next_change, report.tick()];
             let news = tokio::select! {
                 news = self.follow.next() => Some(news?),
                 () = sleep(timers.into_iter().flatten().min()) => None,

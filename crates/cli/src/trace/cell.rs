@@ -35,11 +35,11 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
         .iter()
         .find(|found| found.name() == deployment.name());
     let Some(delivered) = delivered else {
-        let told = &findings.cell;
+        let known = &findings.cell;
         // A cluster that is not ready is the reason, and says so already.
-        if told.proof != Proof::Refused {
-            findings.cell = if told.source == Source::Hub {
-                finding.not_yet(told.since, format!("not in the cell; {}", told.detail))
+        if known.proof != Proof::Refused {
+            findings.cell = if known.source == Source::Hub {
+                finding.not_yet(known.since, format!("not in the cell; {}", known.detail))
             } else {
                 finding.not_yet(deployment.spec_written(), "not in the cell")
             };

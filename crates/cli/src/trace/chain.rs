@@ -67,7 +67,7 @@ impl Chain {
     }
 
     /// Time until the first waiting hop is broken by its age.
-    pub(crate) fn turns(&self, stuck_after: SignedDuration, now: Timestamp) -> Option<SignedDuration> {
+    pub(crate) fn next_change(&self, stuck_after: SignedDuration, now: Timestamp) -> Option<SignedDuration> {
         if self.first(State::Broken).is_some() {
             return None;
         }

@@ -58,20 +58,20 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
         }
         Beside::Read(view) => view,
     };
-    let told = findings.hub.clone();
+    let known = findings.hub.clone();
     findings.hub = hub(view, evidence.city, deployment);
-    if findings.hub.proof != Proof::Holds && told.proof == Proof::Refused {
+    if findings.hub.proof != Proof::Holds && known.proof == Proof::Refused {
         // The project says why.
         findings.hub.proof = Proof::Refused;
-        findings.hub.since = told.since;
-        findings.hub.detail = format!("{}; {}", told.detail, findings.hub.detail);
+        findings.hub.since = known.since;
+        findings.hub.detail = format!("{}; {}", known.detail, findings.hub.detail);
     }
     findings.binding = binding(view, evidence.city, deployment);
     if findings.hub.proof == Proof::Holds
         && findings.binding.proof == Proof::NotYet
-        && told.proof == Proof::Refused
+        && known.proof == Proof::Refused
     {
-        findings.binding.detail = format!("{}; {}", findings.binding.detail, told.detail);
+        findings.binding.detail = format!("{}; {}", findings.binding.detail, known.detail);
     }
     if let Some(unready) = cluster(view, deployment) {
         findings.cell = unready;

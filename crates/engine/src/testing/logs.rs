@@ -7,16 +7,19 @@ use tracing_subscriber::{Layer, filter::dynamic_filter_fn, fmt, prelude::*};
 
 type Lines = Rc<RefCell<Vec<u8>>>;
 
+/// The least severe level that is captured, and the lines.
+type Capture = (tracing::Level, Lines);
+
 thread_local! {
-    static CAPTURED: RefCell<Option<Lines>> = const { RefCell::new(None) };
+    static CAPTURED: RefCell<Option<Capture>> = const { RefCell::new(None) };
 }
 
 struct Sink;
 
 impl io::Write for Sink {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        CAPTURED.with_borrow(|lines| {
-            if let Some(lines) = lines {
+        CAPTURED.with_borrow(|capture| {
+            if let Some((_, lines)) = capture {
                 lines.borrow_mut().extend_from_slice(text);
             }
         });
@@ -31,19 +34,23 @@ impl io::Write for Sink {
 /// The log lines of this thread, until it is dropped.
 pub(crate) struct Captured(Lines);
 
-/// Captures the lines of this thread from now on.
-pub(crate) fn capture() -> Captured {
+/// Captures the lines of this thread from now on that are of this level or more severe.
+pub(crate) fn capture(level: tracing::Level) -> Captured {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
         let layer = fmt::layer().json().flatten_event(true).with_writer(|| Sink);
         let wanted = dynamic_filter_fn(|metadata, _| {
-            *metadata.level() <= tracing::Level::DEBUG && CAPTURED.with_borrow(Option::is_some)
+            CAPTURED.with_borrow(|capture| {
+                capture
+                    .as_ref()
+                    .is_some_and(|(level, _)| metadata.level() <= level)
+            })
         });
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(wanted));
         tracing::subscriber::set_global_default(subscriber).unwrap();
     });
     let lines = Lines::default();
-    CAPTURED.set(Some(lines.clone()));
+    CAPTURED.set(Some((level, lines.clone())));
     Captured(lines)
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn workload(plane: &Plane, output: &Output, name: &str) -> Resu
 /// Describes an Instance.
 pub(crate) async fn instance(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
     let Some(instance) = plane.find(Resource::Instances, name).await? else {
-        // A user who may not list the Instances is still told that this one does not exist.
+        // The name is not there also for a user who may not list the Instances.
         let all = plane.list(Resource::Instances).await.unwrap_or_default();
         let near = nearest(name, all.iter().map(Object::name));
         return Err(plane.not_found("instance", name, near, "kubectl compute instances"));

@@ -90,7 +90,7 @@ impl Tracer<'_> {
         let mut last: Vec<Chain> = Vec::new();
         loop {
             // While there is no contact, the hops may have changed.
-            let turns = self.turns(&last).filter(|_| !follow.is_lost());
+            let next_change = self.next_change(&last).filter(|_| !follow.is_lost());
             tokio::select! {
                 news = follow.next() => {
                     let news = news?;
@@ -102,7 +102,7 @@ impl Tracer<'_> {
                     screen.clear_notice()?;
                 }
                 () = self.sides.changed() => {}
-                () = sleep(turns.and_then(|turns| turns.try_into().ok())) => {}
+                () = sleep(next_change.and_then(|next_change| next_change.try_into().ok())) => {}
             }
             if !is_listed {
                 continue;
@@ -138,10 +138,12 @@ impl Tracer<'_> {
     }
 
     /// Time until a waiting hop is broken by its age.
-    fn turns(&self, chains: &[Chain]) -> Option<SignedDuration> {
+    fn next_change(&self, chains: &[Chain]) -> Option<SignedDuration> {
         let now = self.plane.clock.now();
-        let turns = chains.iter();
-        turns.filter_map(|chain| chain.turns(self.stuck_after, now)).min()
+        let next_change = chains.iter();
+        next_change
+            .filter_map(|chain| chain.next_change(self.stuck_after, now))
+            .min()
     }
 
     /// Traces the placements and cities that are asked for.

@@ -1,7 +1,7 @@
 //! The events of one kind: list, then watch, resumed after each interruption.
 //!
-//! kube-runtime's watcher does not tell when a watch has begun, asks again from a version that is gone, and loses objects that
-//! it cannot decode; a user needs to know all of that.
+//! kube-runtime's watcher does not report that a watch has begun, asks again from a version that is gone, and loses objects
+//! that it cannot decode; a user needs to know all of that.
 
 use crate::{
     error::{Error, Kind},
@@ -206,12 +206,12 @@ impl ListWatch {
         match tokio::time::timeout(IDLE, watch.lines.next()).await {
             Ok(Some(Ok(line))) => self.take_line(&line, watch),
             Ok(Some(Err(error))) => {
-                self.rest(&watch);
+                self.reset_backoff(&watch);
                 self.state = State::Listed(watch.version);
                 self.failed(&kube::Error::ReadEvents(error), "watch")
             }
             Ok(None) | Err(_) => {
-                if !self.rest(&watch) {
+                if !self.reset_backoff(&watch) {
                     self.delay = self.delays.next();
                 }
                 self.state = State::Listed(watch.version);
@@ -220,13 +220,13 @@ impl ListWatch {
         }
     }
 
-    /// Notes that a watch was no failure, if it has lasted for a while.
-    fn rest(&mut self, watch: &Watch) -> bool {
-        let is_calm = watch.opened.elapsed() >= RESET_AFTER;
-        if is_calm {
+    /// Resets the backoff if the watch has lasted for a while; true if it has.
+    fn reset_backoff(&mut self, watch: &Watch) -> bool {
+        let has_lasted = watch.opened.elapsed() >= RESET_AFTER;
+        if has_lasted {
             self.delays = delays();
         }
-        is_calm
+        has_lasted
     }
 
     fn take_line(&mut self, line: &str, mut watch: Watch) -> Event {
@@ -284,13 +284,13 @@ impl ListWatch {
     fn failed(&mut self, error: &kube::Error, verb: &str) -> Event {
         // An answer that was cut off may be whole the next time.
         let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
-        let asked = RequestInfo {
+        let request = RequestInfo {
             verb,
             kind: self.kind,
             scope: Scope::Namespace(&self.plane.namespace),
             name: "",
         };
-        let error = self.plane.error(error, &asked);
+        let error = self.plane.error(error, &request);
         if is_undecodable || matches!(error.kind, Kind::Forbidden | Kind::NotServed | Kind::NotFound) {
             self.state = State::Ended;
             return Event::Ended(error);

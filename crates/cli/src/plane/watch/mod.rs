@@ -19,10 +19,10 @@ use list_watch::{Event, list_watch};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// Time without an answer of the server after which people are told.
+/// Time without an answer of the server after which users get a notice.
 pub(crate) const NO_ANSWER: Duration = Duration::from_secs(30);
 
-/// The most events that are taken over before a caller is told of them.
+/// Limit of the events that are taken over before a caller gets them.
 const BURST: usize = 10_000;
 
 /// Objects of several kinds, followed.
@@ -30,10 +30,10 @@ pub(crate) struct Follow {
     plane: Plane,
     events: SelectAll<BoxStream<'static, (Resource, Event)>>,
     kinds: BTreeMap<Resource, Followed>,
-    /// True if something has changed of which the caller was not told.
+    /// True if something has changed since the caller was notified last.
     has_changed: bool,
-    /// True if the caller was told of the present silence.
-    told: bool,
+    /// True if the caller was notified of the present silence.
+    is_notified: bool,
     /// Since when there is no contact with the server.
     lost: Option<Instant>,
     /// Time without contact before that.
@@ -104,7 +104,7 @@ impl Followed {
         }
     }
 
-    /// The end of the time in which silence is nothing to tell of; `None` while a watch is open.
+    /// The time at which silence deserves a notice; `None` while a watch is open.
     fn deadline(&self) -> Option<Instant> {
         (!self.is_open).then(|| self.contact + NO_ANSWER)
     }
@@ -134,13 +134,13 @@ impl Follow {
             events: streams.collect(),
             kinds: followed.collect(),
             has_changed: false,
-            told: false,
+            is_notified: false,
             lost: None,
             silent: Duration::ZERO,
         }
     }
 
-    /// Waits for a change, and takes over all that have come. Before the first one is told, every kind was listed. An answer
+    /// Waits for a change, and takes over all that have come. Before the first one, every kind was listed. An answer
     /// after which no watch can go on ends it.
     pub(crate) async fn next(&mut self) -> Result<News, Error> {
         loop {
@@ -151,10 +151,10 @@ impl Follow {
                     self.take(event)?;
                     self.take_ready().await?;
                 }
-                () = sleep_until(silence.filter(|_| !self.told)) => {}
+                () = sleep_until(silence.filter(|_| !self.is_notified)) => {}
             }
             // Also a kind beside others that keep changing.
-            if !self.told && self.kinds.values().any(Followed::is_silent) {
+            if !self.is_notified && self.kinds.values().any(Followed::is_silent) {
                 return Ok(News::NoAnswer(self.no_answer()));
             }
             if self.has_changed && self.kinds.values().all(|kind| kind.is_listed) {
@@ -250,7 +250,7 @@ impl Follow {
     }
 
     fn note_contact(&mut self) {
-        self.told &= self.kinds.values().any(Followed::is_silent);
+        self.is_notified &= self.kinds.values().any(Followed::is_silent);
         if self.kinds.values().any(Followed::is_lost) {
             self.lost.get_or_insert_with(Instant::now);
         } else if let Some(since) = self.lost.take() {
@@ -282,7 +282,7 @@ impl Follow {
     }
 
     fn no_answer(&mut self) -> Error {
-        self.told = true;
+        self.is_notified = true;
         self.note_contact();
         let mut silent = self.kinds.values().filter(|kind| kind.is_silent());
         let failure = silent.find_map(|kind| kind.failure.clone());

@@ -146,7 +146,7 @@ async fn a_quiet_watch_is_no_silence_and_its_reset_is_none() {
     assert_eq!(scene.notice(60).await, None);
     assert!(!scene.follow.is_lost());
     assert!(scene.requests(Verb::Watch) > watches);
-    // After contact, the next silence is told again.
+    // After contact, the next silence is reported again.
     for _ in 0..2 {
         scene.server.set_down(Some(Down::Refused));
         assert!(scene.notice(31).await.is_some());

@@ -361,10 +361,10 @@ fn broken_beats_moving_over_all_cities() {
 #[test]
 fn a_waiting_hop_turns_when_it_is_old_enough() {
     let stuck_after = SignedDuration::from_secs(120);
-    let turns = |way: Way| way.links(Access::Project).turns(stuck_after, now());
-    assert_eq!(turns(lagging(20)), Some(SignedDuration::from_secs(100)));
-    assert_eq!(turns(lagging(200)), None);
-    assert_eq!(turns(whole()), None);
+    let next_change = |way: Way| way.links(Access::Project).next_change(stuck_after, now());
+    assert_eq!(next_change(lagging(20)), Some(SignedDuration::from_secs(100)));
+    assert_eq!(next_change(lagging(200)), None);
+    assert_eq!(next_change(whole()), None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Attempt, Class, LastFailure, Settled, message::clean};
 use crate::key::{Key, Plane};
+use std::fmt;
 
 /// Reports a failed attempt; `is_news` if the object is refused for the first time.
 pub(crate) fn attempt(attempt: &Attempt<'_>, is_news: bool) {
@@ -13,7 +14,9 @@ pub(crate) fn attempt(attempt: &Attempt<'_>, is_news: bool) {
         next: _,
     } = attempt;
     let (plane, verb, category) = (&failure.plane, failure.verb, failure.category.as_str());
-    let (namespace, name, error) = (&*key.namespace, &*key.name, &*clean(&failure.message));
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    // Formatted only if the level is on: most attempts are lines of level debug.
+    let error = tracing::field::display(Cleaned(&failure.message));
     match Class::of(failure) {
         Class::Retry | Class::Right => {
             tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "trying again");
@@ -27,6 +30,15 @@ pub(crate) fn attempt(attempt: &Attempt<'_>, is_news: bool) {
         Class::Quarantine => {
             tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "refused again");
         }
+    }
+}
+
+/// The message as logs may show it.
+struct Cleaned<'a>(&'a str);
+
+impl fmt::Display for Cleaned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&clean(self.0))
     }
 }
 

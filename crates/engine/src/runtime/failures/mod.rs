@@ -19,7 +19,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use report::{Lines, Said};
+use report::{Lines, Report};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -159,7 +159,7 @@ struct Entry {
     began: Instant,
     /// True while a cause holds back the key: the failure of the cause stands for its own.
     blocked: bool,
-    said: Option<Said>,
+    report: Option<Report>,
 }
 
 impl Failures {
@@ -351,7 +351,7 @@ impl Entry {
             failure,
             began: now.instant,
             blocked: false,
-            said: None,
+            report: None,
         }
     }
 
@@ -386,10 +386,10 @@ impl Kept {
         let (since, attempts) = before.map_or((now.wall, 0), |known| {
             (known.failure.since, known.failure.attempts)
         });
-        let (began, said) = before.map_or((now.instant, None), |known| (known.began, known.said));
+        let (began, report) = before.map_or((now.instant, None), |known| (known.began, known.report));
         let mut entry = Box::new(Entry {
             began,
-            said,
+            report,
             ..Entry::new(
                 LastFailure {
                     controller,

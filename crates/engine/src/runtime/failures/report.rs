@@ -24,7 +24,7 @@ const SUMMED_EVERY: Duration = Duration::from_secs(10);
 
 /// The last report of a failure.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct Report {
     at: Instant,
     category: Category,
     /// True if it had a line of its own, which another line ends.
@@ -81,16 +81,16 @@ impl Entry {
     pub(super) fn stuck(&mut self, lines: &mut Lines, now: Now) -> Option<LastFailure> {
         let failure = &self.failure;
         let known = self
-            .said
-            .is_some_and(|said| said.category == failure.category && now.since(said.at) < AGAIN);
+            .report
+            .is_some_and(|report| report.category == failure.category && now.since(report.at) < AGAIN);
         if failure.attempts < ATTEMPTS || now.since(self.began) < LASTING || known {
             return None;
         }
         let has_line = lines.admit(now);
-        self.said = Some(Said {
+        self.report = Some(Report {
             at: now.instant,
             category: failure.category,
-            has_line: has_line || self.said.is_some_and(|said| said.has_line),
+            has_line: has_line || self.report.is_some_and(|report| report.has_line),
         });
         if !has_line {
             let labels = (failure.plane.kind(), failure.category);
@@ -102,10 +102,10 @@ impl Entry {
 
     /// The failure of a plane, if the log reports now that it is down.
     pub(super) fn down(&mut self, now: Now) -> Option<LastFailure> {
-        if self.said.is_some() || now.since(self.began) < PLANE_DOWN {
+        if self.report.is_some() || now.since(self.began) < PLANE_DOWN {
             return None;
         }
-        self.said = Some(Said {
+        self.report = Some(Report {
             at: now.instant,
             category: self.failure.category,
             has_line: true,
@@ -115,7 +115,7 @@ impl Entry {
 
     /// The end of the failure, if the log has reported it.
     pub(super) fn settled(&self, now: Now) -> Option<Settled> {
-        self.said.filter(|said| said.has_line)?;
+        self.report.filter(|report| report.has_line)?;
         Some(Settled {
             attempts: self.failure.attempts,
             lasted: now.since(self.began),

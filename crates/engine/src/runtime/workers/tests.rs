@@ -50,7 +50,7 @@ impl Running {
         Self {
             workers,
             controllers,
-            logged: logs::capture(),
+            logged: logs::capture(tracing::Level::DEBUG),
         }
     }
 

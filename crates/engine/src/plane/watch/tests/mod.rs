@@ -422,7 +422,7 @@ async fn a_quiet_watch_that_was_begun_again_counts_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_tells_each_change_of_state_once_with_plane_kind_and_next_step() {
-    let logged = logs::capture();
+    let logged = logs::capture(tracing::Level::DEBUG);
     let refusals = [401, 401, 401, 403, 403].map(Answer::Refuse);
     let mut watch = Running::start(refusals.into_iter().chain([first()]));
     watch.tells(&["began"; 5]).await;
