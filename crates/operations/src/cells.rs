@@ -1,0 +1,92 @@
+//! `GET /cells` and `/cells/{c}`.
+
+use crate::{StuckItem, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// State of a Karmada Cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// Its condition `Ready` is not True.
+    NotReady,
+    /// It is being deleted.
+    Leaving,
+    /// It has no valid city label.
+    Unlabelled,
+    /// It is ready.
+    Ready,
+}
+
+impl CellState {
+    /// All states, the worst first.
+    pub const ALL: [Self; 4] = [Self::NotReady, Self::Leaving, Self::Unlabelled, Self::Ready];
+
+    /// The state as JSON and the metrics name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotReady => "not_ready",
+            Self::Leaving => "leaving",
+            Self::Unlabelled => "unlabelled",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// A cell as a Karmada Cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellRow {
+    /// Name of the Cluster.
+    pub cell: String,
+    /// Its city.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub city: Option<String>,
+    /// Its state.
+    pub state: CellState,
+    /// Reason of its condition `Ready`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `lastTransitionTime` of that condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Version of its Kubernetes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<String>,
+    /// Those of the federated and write-back kinds that it serves.
+    pub serves: Vec<String>,
+    /// Number of projects with Instances there.
+    pub projects: usize,
+    /// Number of copies that Karmada schedules there.
+    pub deployments: usize,
+    /// Its written-back Instances.
+    pub instances: CellInstances,
+    /// Number of copies that Karmada has not applied there.
+    pub not_applied: usize,
+    /// Time of the last change that one of its write-backs brought; absent since the start of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<Time>,
+}
+
+/// Written-back Instances.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellInstances {
+    /// Present.
+    pub existing: u64,
+    /// Ready.
+    pub ready: u64,
+}
+
+/// A cell with its projects and what is stuck there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellDetail {
+    /// Its row.
+    #[serde(flatten)]
+    pub row: CellRow,
+    /// Projects with Instances there, by number of Instances; at most 200.
+    pub project_names: Vec<String>,
+    /// Objects that are stuck there, the oldest first; at most 200.
+    pub stuck_objects: Vec<StuckItem>,
+}

@@ -1,0 +1,123 @@
+//! What the server asks of a role.
+
+use crate::{
+    CellDetail, CellRow, Flows, Header, JournalRow, Overview, PlaneRow, ProjectDetail, ProjectRow,
+    RefusedProject, StuckGroup, Trace,
+    query::{CellsQuery, FlowsQuery, From, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+};
+use std::collections::BTreeSet;
+
+/// Rows of a list, and where the next page begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` on the last page.
+    pub next: Option<From>,
+    /// Number of rows after this page.
+    pub remaining: usize,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            next: None,
+            remaining: 0,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The role of the process does not serve the path.
+    NotServed,
+    /// The named project, namespace, cell or object is unknown.
+    Unknown {
+        /// Names the unknown part.
+        message: String,
+        /// The next step.
+        next: String,
+    },
+}
+
+/// Projects and cells whose rows may have changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The projects.
+    pub projects: BTreeSet<String>,
+    /// The cells.
+    pub cells: BTreeSet<String>,
+    /// True if more have changed than are named.
+    pub overflow: bool,
+}
+
+/// The state of a role, from memory: no method sends a request to a plane. Each locks the index for slices of at most 256
+/// rows.
+///
+/// A cell answers the methods without a default.
+pub trait OperationsSource: Send + Sync + 'static {
+    /// The fields of every answer.
+    fn header(&self) -> Header;
+
+    /// The state of the fleet.
+    fn overview(&self) -> Overview;
+
+    /// The planes, and on the first page the refused projects.
+    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>);
+
+    /// The stuck objects, in groups.
+    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup>;
+
+    /// The last writes, newest first. `From::Skip` is not used: a page begins after a number, as `From::After`.
+    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow>;
+
+    /// The projects.
+    fn projects(&self, _query: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// A project.
+    fn project(&self, _project: &str) -> Result<ProjectDetail, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// The rows of these projects; a project that is gone has none.
+    fn project_rows(&self, _projects: &BTreeSet<String>) -> Vec<ProjectRow> {
+        Vec::new()
+    }
+
+    /// The cells.
+    fn cells(&self, _query: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// A cell.
+    fn cell(&self, _cell: &str) -> Result<CellDetail, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// The rows of these cells; a cell that is gone has none.
+    fn cell_rows(&self, _cells: &BTreeSet<String>) -> Vec<CellRow> {
+        Vec::new()
+    }
+
+    /// The flows.
+    fn flows(&self, _query: &FlowsQuery) -> Result<Flows, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// The way of an object.
+    fn trace(&self, _query: &TraceQuery) -> Result<Trace, NoAnswer> {
+        Err(NoAnswer::NotServed)
+    }
+
+    /// Begins or ends to collect the names of changed projects and cells, for streams.
+    fn collect_changes(&self, _on: bool) {}
+
+    /// The names that were collected since the last call.
+    fn take_changes(&self) -> Changes {
+        Changes::default()
+    }
+}

@@ -1,0 +1,193 @@
+//! `GET /trace/{project}/{namespace}/{kind}/{name}`: the way of an object, hop by hop.
+
+use crate::{JournalRow, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The way of an object, hop by hop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// The object.
+    pub object: TracedObject,
+    /// The worst state of its branches.
+    pub verdict: Verdict,
+    /// The first broken hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_broken: Option<FirstBroken>,
+    /// A branch per placement and city of a Workload; one for a deployment or Instance.
+    pub branches: Vec<Branch>,
+    /// Its Instances; at most 200.
+    pub instances: Vec<InstanceRow>,
+    /// The last writes of its objects, newest first; at most 20.
+    pub journal: Vec<JournalRow>,
+}
+
+/// An object of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TracedObject {
+    /// The project.
+    pub project: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// `workloads`, the plural of a federated kind, or `instances`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// State of the whole way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// A hop is broken.
+    Broken,
+    /// A hop waits.
+    Moving,
+    /// Every hop is whole.
+    Whole,
+}
+
+/// The first broken hop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstBroken {
+    /// The placement; empty without a Workload.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub placement: String,
+    /// The city.
+    pub city: String,
+    /// The hop.
+    pub hop: HopKind,
+    /// The cause.
+    pub detail: String,
+    /// The next step.
+    pub next: String,
+}
+
+/// The way to a city.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Branch {
+    /// The placement; empty without a Workload.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub placement: String,
+    /// The city.
+    pub city: String,
+    /// The hops, in order.
+    pub hops: Vec<Hop>,
+}
+
+/// A kind of hop, in the order of an object's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HopKind {
+    /// The deployment in the project.
+    Project,
+    /// The key's last failure; present only if there is one.
+    Write,
+    /// The copy on the hub.
+    Hub,
+    /// Karmada's binding.
+    Binding,
+    /// The cell's report.
+    Cell,
+    /// The Instances that the cell wrote back.
+    Instances,
+    /// The project's Instances.
+    Projection,
+}
+
+impl HopKind {
+    /// The hop as JSON names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Write => "write",
+            Self::Hub => "hub",
+            Self::Binding => "binding",
+            Self::Cell => "cell",
+            Self::Instances => "instances",
+            Self::Projection => "projection",
+        }
+    }
+}
+
+/// State of a hop (contract: cli.md §10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HopState {
+    /// Whole.
+    Ok,
+    /// Not yet, younger than two minutes.
+    Waiting,
+    /// Older, or refused by a condition.
+    Broken,
+    /// Not visible to this process, because a list is not complete.
+    Unseen,
+}
+
+/// The plane that proves a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HopSource {
+    /// The project.
+    Project,
+    /// The hub.
+    Hub,
+    /// A later hop.
+    Inferred,
+}
+
+/// A hop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Hop {
+    /// Its kind.
+    pub hop: HopKind,
+    /// The plane of its object: `project` or `hub`.
+    pub plane: String,
+    /// Its object; the cell for the hop `cell`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// Its state.
+    pub state: HopState,
+    /// Since when it has had this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// The wanted generation, or number of Instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants: Option<i64>,
+    /// The present generation, or number of Instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has: Option<i64>,
+    /// Reason or category, if the hop is not whole.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub word: String,
+    /// Details.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// The plane that proves the state.
+    pub source: HopSource,
+}
+
+/// An Instance of the traced object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceRow {
+    /// Its name.
+    pub name: String,
+    /// Its city.
+    pub city: String,
+    /// The cell that wrote it back.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cell: String,
+    /// True if its condition `Ready` is True on the hub.
+    pub ready: bool,
+    /// True if the project has it, with the correct owner.
+    pub projected: bool,
+    /// The verdict that holds it, if there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub word: String,
+}
