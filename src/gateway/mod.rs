@@ -103,6 +103,7 @@ pub fn new(
     };
     let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
     index.largest_spec = settings.max_spec_size;
+    index.clock = setup.clock.clone();
     let tables = index.hub_tables();
     let state = State {
         rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),

@@ -14,7 +14,10 @@ use fedgate_api::names::{self, HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
     plane::watch::WatchEvent,
-    store::{apply::apply_event, table::Name},
+    store::{
+        apply::apply_event,
+        table::{Name, Row},
+    },
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use std::sync::Arc;
@@ -68,6 +71,11 @@ impl GatewayIndex {
                 for d in &deltas {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
+                    let of_copy = |row: &&Row<Binding>| {
+                        kinds.iter().any(|kind| *kind.resource.kind == *row.digest.kind)
+                    };
+                    self.summary
+                        .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
                 }
                 applied
@@ -104,12 +112,15 @@ impl GatewayIndex {
             TableId::WrittenBack(i) => {
                 let ends = matches!(event, WatchEvent::Delete(_));
                 let complete = matches!(event, WatchEvent::InitDone);
+                let at = matches!(event, WatchEvent::Apply(_) | WatchEvent::Delete(_))
+                    .then(|| self.clock.now().wall);
                 let deltas = feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
                     o, &kinds[i], words
                 ));
                 for d in &deltas {
                     let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
                     self.hub.secondary.write_back(&d.name, d.old.as_ref(), new);
+                    self.summary.write_back(&d.name.0, d.old.as_ref(), new, at);
                     self.record_end(i, &d.name, ends);
                     applied.changes.extend(self.written_back(i, d));
                 }
@@ -236,8 +247,9 @@ impl GatewayIndex {
     /// A city whose first cell joins, or whose last cell leaves, enqueues the deployments that use it.
     fn cluster_event(&mut self, event: WatchEvent) -> Applied {
         let key = self.cluster_label().to_owned();
-        let (deltas, synced) = apply_event(&mut self.hub.clusters, event, &mut self.words, |o, _| {
-            Cell::read(o, &key)
+        let kinds = self.kinds.clone();
+        let (deltas, synced) = apply_event(&mut self.hub.clusters, event, &mut self.words, |o, words| {
+            Cell::read(o, &key, &kinds, words)
         });
         let mut applied = Applied::synced(synced);
         for d in deltas {

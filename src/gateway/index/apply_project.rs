@@ -133,7 +133,9 @@ impl GatewayIndex {
         });
         for d in &deltas {
             let new = project.sources[kind].get(&d.name.0, &d.name.1);
-            project.secondary.change(kind, &d.name, d.old.as_ref(), new);
+            let old = d.old.as_ref();
+            project.secondary.change(kind, &d.name, old, new);
+            self.summary.source(&mut project.summary, kind, &d.name, old, new);
         }
         let mut applied = Applied::synced(synced);
         let (ready, largest) = (self.specs_synced(key), self.largest_spec);

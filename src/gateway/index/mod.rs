@@ -19,9 +19,11 @@ mod readiness;
 mod resources;
 mod rewind;
 pub mod secondary;
+pub mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod undelivered;
 pub mod watches;
 mod withheld;
 
@@ -35,6 +37,7 @@ use digest::{
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
 use fedgate_engine::{
+    clock::Clock,
     key::{Key, Kind, Plane},
     store::table::{Name, Row, Table},
 };
@@ -48,8 +51,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use summary::{OfProject, Summary};
 use tables::TableMap;
 use tokio::time::Instant;
+use undelivered::Undelivered;
 
 pub use keys::companion_table;
 
@@ -158,6 +163,8 @@ pub struct Project {
     pub references_watched: bool,
     /// Which of the two the project forbids to list.
     pub forbidden: HashSet<CompanionKind>,
+    /// Sums over the objects of the federated kinds.
+    pub summary: OfProject,
 }
 
 /// The project namespace that owns a hub namespace (contract: federation.md §1.2 rule 4).
@@ -218,6 +225,12 @@ pub struct GatewayIndex {
     pub refused: HashMap<Key, String>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
+    /// Sums over the rows.
+    pub summary: Summary,
+    /// Objects that are not yet where they are to go.
+    pub undelivered: Undelivered,
+    /// Clock of the times since when objects wait.
+    pub clock: Clock,
     /// Shared strings.
     pub words: Strings,
 }
@@ -267,6 +280,9 @@ impl GatewayIndex {
             moving: HashMap::default(),
             refused: HashMap::default(),
             unproven: HashMap::default(),
+            summary: Summary::default(),
+            undelivered: Undelivered::default(),
+            clock: Clock::system(),
             words: Strings::default(),
         }
     }
@@ -290,8 +306,11 @@ impl GatewayIndex {
             references: false,
             references_watched: false,
             forbidden: HashSet::default(),
+            summary: OfProject::default(),
         };
-        self.projects.insert(key, project);
+        if let Some(earlier) = self.projects.insert(key, project) {
+            self.summary.forget(&earlier);
+        }
         self.engagements
     }
 

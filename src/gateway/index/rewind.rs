@@ -48,6 +48,7 @@ impl Project {
             workloads_by_uid: _,
             references: _,
             forbidden: _,
+            summary: _,
             references_watched,
         } = self;
         *of = engagement;

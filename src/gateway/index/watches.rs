@@ -41,6 +41,10 @@ impl Index for GatewayIndex {
             synced,
             refused,
         } = applied;
+        self.track(&changes);
+        if synced {
+            self.track_plane(plane);
+        }
         let keys = if may_prove {
             self.take_unproven(plane)
         } else {

@@ -180,6 +180,11 @@ impl Serving {
             Some(_) => Presence::Unknown,
         }))
     }
+
+    /// True if `Ready` is True.
+    pub fn is_ready(self) -> bool {
+        self.0[0] == Presence::True
+    }
 }
 
 /// The worst of those that are False or Unknown: the highest priority, among equals the first.

@@ -9,7 +9,7 @@ use fedgate_api::{
 use fedgate_engine::diff::Digest;
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -60,15 +60,78 @@ impl HubNamespaceDigest {
 pub struct Cell {
     /// The city code of its label, if that is valid.
     pub city: Option<CityCode>,
+    /// Its condition `Ready`; `None` without one.
+    pub ready: Option<ClusterReady>,
+    /// Version of its Kubernetes.
+    pub kubernetes: Option<Arc<str>>,
+    /// Kinds that it serves, of the federated and write-back kinds.
+    pub serves: Box<[Arc<str>]>,
+}
+
+/// The condition `Ready` of a Cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterReady {
+    /// True if it is True.
+    pub is_true: bool,
+    /// Its reason.
+    pub reason: Arc<str>,
+    /// Its `lastTransitionTime` in seconds since the epoch.
+    pub since: i64,
 }
 
 impl Cell {
-    /// Digests a `Cluster`.
-    pub fn read(object: &DynamicObject, key: &str) -> Self {
+    /// Digests a `Cluster`; `key` is the label of its city.
+    pub fn read(
+        object: &DynamicObject,
+        key: &str,
+        kinds: &PerKind<FederatedKind>,
+        words: &mut Strings,
+    ) -> Self {
+        let status = object.data.get("status").unwrap_or(&Value::Null);
+        let conditions = status.get("conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
+            ready: ready.map(|condition| ClusterReady {
+                is_true: condition["status"] == "True",
+                reason: words.intern(&text(&condition["reason"])),
+                since: text(&condition["lastTransitionTime"])
+                    .parse()
+                    .map_or(0, Timestamp::as_second),
+            }),
+            kubernetes: words.share_some(status.get("kubernetesVersion").and_then(Value::as_str)),
+            serves: served(status, kinds, words),
         }
     }
+
+    /// True if its condition `Ready` is True.
+    pub fn is_ready(&self) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.is_true)
+    }
+}
+
+/// Plurals of the federated and write-back kinds that a Cluster reports to serve.
+fn served(status: &Value, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Box<[Arc<str>]> {
+    let enabled = status.get("apiEnablements").and_then(Value::as_array);
+    let serves = |resource: &ApiResource| {
+        enabled.into_iter().flatten().any(|group| {
+            let resources = group.get("resources").and_then(Value::as_array);
+            group["groupVersion"] == *resource.api_version
+                && resources
+                    .into_iter()
+                    .flatten()
+                    .any(|kind| kind["kind"] == *resource.kind)
+        })
+    };
+    let write_backs = kinds
+        .iter()
+        .filter_map(|kind| Some(&kind.write_back.as_ref()?.resource));
+    let resources = kinds.iter().map(|kind| &kind.resource).chain(write_backs);
+    resources
+        .filter(|resource| serves(resource))
+        .map(|resource| words.intern(&resource.plural))
+        .collect()
 }
 
 /// A `ClusterPropagationPolicy` of a city set.
@@ -249,6 +312,17 @@ impl Binding {
             clusters,
             failed,
         }
+    }
+}
+
+impl Binding {
+    /// True if it is applied at a cell, as far as the binding shows that.
+    pub fn is_applied_at(&self, cell: &str) -> bool {
+        self.applied
+            || self
+                .failed
+                .as_deref()
+                .is_some_and(|(failed, _)| **failed != *cell)
     }
 }
 

@@ -116,7 +116,9 @@ impl GatewayIndex {
     /// Removes a project from the index; the hub stays unchanged.
     pub fn disengage(&mut self, key: &ProjectKey) -> Applied {
         let mut applied = Applied::default();
-        let uid = self.projects.remove(key).and_then(|project| project.uid);
+        let project = self.projects.remove(key);
+        project.iter().for_each(|project| self.summary.forget(project));
+        let uid = project.and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self
             .owners
             .extract_if(|_, owner| owner.project == *key)
@@ -124,6 +126,7 @@ impl GatewayIndex {
             .collect();
         for hub in &left {
             self.drop_bodies(hub);
+            self.undelivered.forget(hub);
         }
         for claims in self.claims.values_mut() {
             claims.retain(|r| r.owner.project != *key);

@@ -5,6 +5,8 @@ mod digests;
 mod enqueued;
 mod noted;
 mod proof;
+mod summary;
+mod undelivered;
 mod withheld;
 
 use super::{

@@ -1,0 +1,282 @@
+//! Sums over the rows, updated row by row, so that no answer about the fleet scans objects: federated objects by reason,
+//! Instances by project, city and cell, and the objects that are in trouble.
+//!
+//! Sums depend on the rows alone: each row change takes away the old row's part and adds that of the new row.
+
+mod trouble;
+
+pub use trouble::{REFUSED, Trouble, TroubleClass, is_refused};
+
+use super::{
+    Project,
+    digest::{Binding, Source, WriteBackDigest},
+};
+use fedgate_api::{ReplicaCounts, names::CityCode};
+use fedgate_engine::{
+    random::HashMap,
+    store::table::{Name, Row},
+};
+use fedgate_kinds::KindId;
+use jiff::Timestamp;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Status and reason of a condition `Federated`; `None` without the condition.
+pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
+
+/// Numbers of Instances, as deployments report them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReportedInstances {
+    /// Wanted.
+    pub desired: u64,
+    /// Present.
+    pub existing: u64,
+    /// Ready.
+    pub ready: u64,
+    /// Of the current template.
+    pub updated: u64,
+}
+
+impl ReportedInstances {
+    fn of(row: &Row<Source>) -> Self {
+        let counts = match row.digest.rollup.as_deref() {
+            Some(Ok(rollup)) => rollup.counts,
+            Some(Err(_)) | None => ReplicaCounts::default(),
+        };
+        let number = |count: i32| u64::try_from(count).unwrap_or(0);
+        Self {
+            desired: number(counts.desired_replicas),
+            existing: number(counts.replicas),
+            ready: number(counts.ready_replicas),
+            updated: number(counts.updated_replicas),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.desired += other.desired;
+        self.existing += other.existing;
+        self.ready += other.ready;
+        self.updated += other.updated;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.desired -= other.desired;
+        self.existing -= other.existing;
+        self.ready -= other.ready;
+        self.updated -= other.updated;
+    }
+}
+
+/// Written-back Instances.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WrittenBack {
+    /// Present.
+    pub existing: u64,
+    /// Ready.
+    pub ready: u64,
+}
+
+impl WrittenBack {
+    fn of(row: &Row<WriteBackDigest>) -> Self {
+        Self {
+            existing: 1,
+            ready: u64::from(row.digest.serving.is_ready()),
+        }
+    }
+
+    /// Adds another number.
+    pub fn add(&mut self, other: Self) {
+        self.existing += other.existing;
+        self.ready += other.ready;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.existing -= other.existing;
+        self.ready -= other.ready;
+    }
+}
+
+/// City and cell of a write-back.
+pub type Place = (Option<CityCode>, Option<Arc<str>>);
+
+/// The part of a cell in the fleet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfCell {
+    /// Copies that Karmada schedules there.
+    pub deployments: usize,
+    /// Those of them that are not applied.
+    pub not_applied: usize,
+    /// Its write-backs.
+    pub instances: WrittenBack,
+    /// Time of the last change that one of its write-backs brought.
+    pub last_report: Option<Timestamp>,
+}
+
+impl OfCell {
+    fn is_empty(&self) -> bool {
+        self.deployments == 0 && self.instances.existing == 0
+    }
+}
+
+/// Sums over all planes.
+#[derive(Debug, Default)]
+pub struct Summary {
+    federated: BTreeMap<(KindId, FederatedState), usize>,
+    instances: ReportedInstances,
+    /// Write-backs of each hub namespace, by place; nearly always there are few places.
+    places: HashMap<Arc<str>, Vec<(Place, WrittenBack)>>,
+    cells: BTreeMap<Arc<str>, OfCell>,
+}
+
+/// Sums over a project.
+#[derive(Debug, Default)]
+pub struct OfProject {
+    /// Its Instances.
+    pub instances: ReportedInstances,
+    /// Its objects that are in trouble: kind, namespace, name.
+    pub troubled: BTreeMap<(KindId, Name), Trouble>,
+}
+
+fn federated_state(row: &Row<Source>) -> FederatedState {
+    let condition = row.digest.status.condition("Federated")?;
+    Some((condition.status.clone(), condition.reason.clone()))
+}
+
+impl Summary {
+    /// Number of federated objects by kind and condition `Federated`.
+    pub fn federated(&self) -> impl Iterator<Item = (&(KindId, FederatedState), usize)> {
+        self.federated.iter().map(|(state, count)| (state, *count))
+    }
+
+    /// All Instances.
+    pub fn instances(&self) -> ReportedInstances {
+        self.instances
+    }
+
+    /// The write-backs of a hub namespace, by place.
+    pub fn places(&self, hub: &str) -> &[(Place, WrittenBack)] {
+        self.places.get(hub).map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of a cell.
+    pub fn cell(&self, cell: &str) -> OfCell {
+        self.cells.get(cell).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, kind: KindId, row: Option<&Row<Source>>, add: bool) {
+        let Some(row) = row else { return };
+        let key = (kind, federated_state(row));
+        if add {
+            *self.federated.entry(key).or_default() += 1;
+            self.instances.add(ReportedInstances::of(row));
+            return;
+        }
+        self.instances.take(ReportedInstances::of(row));
+        if let Some(count) = self.federated.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.federated.remove(&key);
+            }
+        }
+    }
+
+    /// Applies the change of a project's object from `old` to `new`.
+    pub(super) fn source(
+        &mut self,
+        of: &mut OfProject,
+        kind: KindId,
+        name: &Name,
+        old: Option<&Row<Source>>,
+        new: Option<&Row<Source>>,
+    ) {
+        self.count(kind, old, false);
+        self.count(kind, new, true);
+        old.into_iter()
+            .for_each(|row| of.instances.take(ReportedInstances::of(row)));
+        new.into_iter()
+            .for_each(|row| of.instances.add(ReportedInstances::of(row)));
+        match new.and_then(Trouble::of) {
+            Some(trouble) => drop(of.troubled.insert((kind, name.clone()), trouble)),
+            None if !of.troubled.is_empty() => drop(of.troubled.remove(&(kind, name.clone()))),
+            None => {}
+        }
+    }
+
+    /// Takes away the parts of a project that is disengaged.
+    pub(super) fn forget(&mut self, project: &Project) {
+        for (kind, table) in project.sources.enumerate() {
+            for (_, row) in table.iter() {
+                self.count(kind, Some(row), false);
+            }
+        }
+    }
+
+    /// Applies the change of a write-back in a hub namespace. `at` is the time of an event that brought it, `None` for
+    /// a list.
+    pub(super) fn write_back(
+        &mut self,
+        hub: &Arc<str>,
+        old: Option<&Row<WriteBackDigest>>,
+        new: Option<&Row<WriteBackDigest>>,
+        at: Option<Timestamp>,
+    ) {
+        let place = |row: &Row<WriteBackDigest>| (row.digest.city.clone(), row.digest.cell.clone());
+        let places = self.places.entry(hub.clone()).or_default();
+        if let Some(old) = old {
+            let (place, part) = (place(old), WrittenBack::of(old));
+            if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
+                sum.take(part);
+            }
+            if let Some(cell) = place.1.and_then(|cell| self.cells.get_mut(&cell)) {
+                cell.instances.take(part);
+            }
+        }
+        if let Some(new) = new {
+            let (place, part) = (place(new), WrittenBack::of(new));
+            if let Some(cell) = place.1.clone() {
+                let cell = self.cells.entry(cell).or_default();
+                cell.instances.add(part);
+                cell.last_report = at.or(cell.last_report);
+            }
+            match places.iter_mut().find(|(of, _)| *of == place) {
+                Some((_, sum)) => sum.add(part),
+                None => {
+                    places.reserve_exact(1);
+                    places.push((place, part));
+                }
+            }
+        }
+        places.retain(|(_, sum)| sum.existing > 0);
+        if places.is_empty() {
+            self.places.remove(hub);
+        }
+        self.drop_empty(old.and_then(|row| row.digest.cell.as_ref()));
+    }
+
+    /// Applies the change of a binding of a federated kind.
+    pub(super) fn binding(&mut self, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+        for cell in old.into_iter().flat_map(|row| &row.digest.clusters) {
+            if let (Some(of), Some(old)) = (self.cells.get_mut(cell), old) {
+                of.deployments -= 1;
+                of.not_applied -= usize::from(!old.digest.is_applied_at(cell));
+            }
+        }
+        for cell in new.into_iter().flat_map(|row| &row.digest.clusters) {
+            if let Some(new) = new {
+                let of = self.cells.entry(cell.clone()).or_default();
+                of.deployments += 1;
+                of.not_applied += usize::from(!new.digest.is_applied_at(cell));
+            }
+        }
+        for cell in old.into_iter().flat_map(|row| &row.digest.clusters) {
+            self.drop_empty(Some(cell));
+        }
+    }
+
+    fn drop_empty(&mut self, cell: Option<&Arc<str>>) {
+        if let Some(cell) = cell
+            && self.cells.get(cell).is_some_and(OfCell::is_empty)
+        {
+            self.cells.remove(cell);
+        }
+    }
+}

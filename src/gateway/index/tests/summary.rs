@@ -1,0 +1,146 @@
+//! Sums follow the rows, whatever their order.
+
+use super::super::{
+    GatewayIndex, TableId,
+    fixture::{HUB, binding, object, shop, source},
+    summary::{OfCell, ReportedInstances, TroubleClass, WrittenBack},
+};
+use fedgate_api::keys;
+use serde_json::{Value, json};
+
+fn deployments(index: &GatewayIndex) -> TableId {
+    TableId::Federated(index.workload_kind().unwrap())
+}
+
+fn instances(index: &GatewayIndex) -> TableId {
+    TableId::WrittenBack(index.workload_kind().unwrap())
+}
+
+fn deployment(name: &str, version: u32, counts: [i32; 4], federated: &str, available: &str) -> Value {
+    let [desired, existing, ready, updated] = counts;
+    let mut deployment = source(name, "DFW");
+    deployment["metadata"]["resourceVersion"] = json!(version.to_string());
+    deployment["spec"] = json!({"cityCode": "DFW", "placementName": "us", "workloadRef": {"name": "web", "uid": "w"},
+        "scaleSettings": {"minReplicas": 1}, "template": {"spec": {}}});
+    let condition = |of: &str, status: &str, reason: &str| {
+        json!({"type": of, "status": status, "reason": reason, "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "2026-05-04T10:00:00Z"})
+    };
+    let truth = |word: &str, good: &str| if word == good { "True" } else { "False" };
+    deployment["status"] = json!({"desiredReplicas": desired, "replicas": existing, "readyReplicas": ready,
+        "currentReplicas": 0, "updatedReplicas": updated, "observedGeneration": 1,
+        "conditions": [condition("Federated", truth(federated, "Delivered"), federated),
+            condition("Available", truth(available, "StableInstanceFound"), available)]});
+    deployment
+}
+
+fn federated(index: &GatewayIndex) -> Vec<String> {
+    let all = index.summary.federated();
+    all.map(|((_, state), count)| {
+        let (status, reason) = state.as_ref().map_or(("", "None"), |(s, r)| (s, r));
+        format!("{status} {reason} {count}")
+    })
+    .collect()
+}
+
+fn instance(name: &str, version: u32, city: &str, cell: &str, ready: &str) -> Value {
+    let mut instance = object(HUB, name, &format!("i-{name}"));
+    instance["metadata"]["resourceVersion"] = json!(version.to_string());
+    instance["metadata"]["labels"] =
+        json!({keys::CITY_CODE: city, keys::CELL: cell, keys::WORKLOAD_DEPLOYMENT_NAME: "web"});
+    instance["status"] = json!({"conditions": [{"type": "Ready", "status": ready}]});
+    instance
+}
+
+#[test]
+fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
+    let mut index = GatewayIndex::fixture();
+    let table = deployments(&index);
+    index.shop_has(table, &source("bare", "DFW"));
+    let web = deployment("web", 6, [4, 3, 2, 1], "Propagating", "NoCellReporting");
+    index.shop_has(table, &web);
+    assert_eq!(federated(&index), [" None 1", "False Propagating 1"]);
+    index.shop_has(
+        table,
+        &deployment("web", 7, [4, 4, 4, 4], "Delivered", "StableInstanceFound"),
+    );
+    let api = deployment("api", 7, [1, 1, 0, 1], "Delivered", "InstanceCrashing");
+    index.shop_has(table, &api);
+    assert_eq!(federated(&index), [" None 1", "True Delivered 2"]);
+    let expected = ReportedInstances {
+        desired: 5,
+        existing: 5,
+        ready: 4,
+        updated: 5,
+    };
+    assert_eq!(index.summary.instances(), expected);
+    assert_eq!(index.projects[&shop()].summary.instances, expected);
+    let troubled = &index.projects[&shop()].summary.troubled;
+    let found: Vec<_> = troubled
+        .iter()
+        .map(|((_, name), trouble)| (&*name.1, trouble.class, &*trouble.reason))
+        .collect();
+    assert_eq!(found, [("api", TroubleClass::Unavailable, "InstanceCrashing")]);
+    index.shop_lost(
+        table,
+        &deployment("api", 9, [1, 1, 0, 1], "Delivered", "InstanceCrashing"),
+    );
+    assert_eq!(index.projects[&shop()].summary.troubled.len(), 0);
+    index.disengage(&shop());
+    assert_eq!(
+        (federated(&index), index.summary.instances()),
+        (Vec::new(), ReportedInstances::default())
+    );
+}
+
+#[test]
+fn a_project_that_is_engaged_again_is_counted_once() {
+    let mut index = GatewayIndex::fixture();
+    let table = deployments(&index);
+    let web = deployment("web", 6, [4, 3, 2, 1], "Delivered", "StableInstanceFound");
+    index.shop_has(table, &web);
+    index.engage(shop());
+    assert_eq!(index.summary.instances(), ReportedInstances::default());
+    index.list_shop(table, &[web]);
+    assert_eq!(federated(&index), ["True Delivered 1"]);
+}
+
+#[test]
+fn write_backs_are_summed_by_hub_namespace_city_and_cell() {
+    let mut index = GatewayIndex::fixture();
+    let table = instances(&index);
+    for (name, ready) in [("web-0", "True"), ("web-1", "False"), ("web-2", "True")] {
+        index.hub_has(table, &instance(name, 5, "DFW", "dfw-1", ready));
+    }
+    index.hub_has(table, &instance("web-2", 6, "DFW", "dfw-2", "True"));
+    let part = |existing, ready| WrittenBack { existing, ready };
+    let found: Vec<_> = index
+        .summary
+        .places(HUB)
+        .iter()
+        .map(|((_, cell), sum)| (cell.as_deref(), *sum))
+        .collect();
+    assert_eq!(found, [(Some("dfw-1"), part(2, 1)), (Some("dfw-2"), part(1, 1))]);
+    let mut wanted = binding("web");
+    wanted["spec"]["clusters"] = json!([{"name": "dfw-1"}]);
+    index.hub_has(TableId::Bindings, &wanted);
+    let cell = index.summary.cell("dfw-1");
+    assert_eq!(
+        (cell.deployments, cell.not_applied, cell.instances),
+        (1, 1, part(2, 1))
+    );
+    assert!(cell.last_report.is_some());
+    wanted["metadata"]["resourceVersion"] = json!("6");
+    wanted["status"] = json!({"conditions": [{"type": "FullyApplied", "status": "True"}]});
+    index.hub_has(TableId::Bindings, &wanted);
+    assert_eq!(index.summary.cell("dfw-1").not_applied, 0);
+    index.hub_lost(TableId::Bindings, &wanted);
+    for name in ["web-0", "web-1", "web-2"] {
+        index.hub_lost(table, &instance(name, 9, "DFW", "dfw-1", "True"));
+    }
+    assert_eq!(index.summary.places(HUB), []);
+    assert_eq!(
+        [index.summary.cell("dfw-1"), index.summary.cell("dfw-2")],
+        [OfCell::default(); 2]
+    );
+}

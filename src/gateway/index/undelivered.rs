@@ -1,0 +1,320 @@
+//! Objects that are not yet where they are to go, by stage of their way, each with the time since when it has waited.
+//!
+//! A change of a row decides anew whether its object waits. The index compares digests; where an API server stores
+//! something else than was written, the controller that knows this ends the wait by [`GatewayIndex::settle`].
+
+use super::{
+    Deployment, GatewayIndex, Project,
+    change::{Change, SourceChange},
+    digest::{HubCopy, Source, status::SIZE_LIMIT},
+    summary::is_refused,
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{clock::Now, key::Plane, random::HashMap, store::table::Row};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// A stage of an object's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// An edit or deletion that the hub lacks.
+    ProjectToHub,
+    /// A copy that Karmada has not delivered.
+    HubToCell,
+    /// A status that the project lacks.
+    HubStatusToProject,
+    /// A cell's Instance that the project lacks, or has in an earlier version.
+    WritebackToProjection,
+}
+
+impl Stage {
+    /// All stages, in the order of an object's way.
+    pub const ALL: [Self; 4] = [
+        Self::ProjectToHub,
+        Self::HubToCell,
+        Self::HubStatusToProject,
+        Self::WritebackToProjection,
+    ];
+
+    /// The stages of a deployment.
+    const OF_DEPLOYMENT: [Self; 3] = [Self::ProjectToHub, Self::HubToCell, Self::HubStatusToProject];
+
+    /// Value of the metric label `stage`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProjectToHub => "project_to_hub",
+            Self::HubToCell => "hub_to_cell",
+            Self::HubStatusToProject => "hub_status_to_project",
+            Self::WritebackToProjection => "writeback_to_projection",
+        }
+    }
+
+    /// True if only the leader knows it: its controllers know which differences an API server itself makes.
+    pub const fn is_of_leader(self) -> bool {
+        matches!(self, Self::HubStatusToProject | Self::WritebackToProjection)
+    }
+}
+
+/// Since when an object has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Since {
+    /// The time.
+    pub at: Timestamp,
+    /// True if it has waited for at least so long: this process has seen it waiting from its start.
+    pub at_least: bool,
+}
+
+/// The time that an object's own fields prove; otherwise it counts from when the difference was seen.
+type Proof = Option<i64>;
+
+/// Objects of each stage: kind, hub namespace, name. The name is that of a deployment, or for the last stage that of an
+/// Instance.
+#[derive(Debug, Default)]
+pub struct Undelivered([HashMap<Deployment, Since>; 4]);
+
+impl Undelivered {
+    /// The objects of a stage.
+    pub fn of(&self, stage: Stage) -> &HashMap<Deployment, Since> {
+        &self.0[stage as usize]
+    }
+
+    /// Since when an object has waited at a stage.
+    pub fn since(&self, stage: Stage, object: &Deployment) -> Option<Since> {
+        self.of(stage).get(object).copied()
+    }
+
+    fn set(&mut self, stage: Stage, object: &Deployment, waits: Option<Proof>, now: Now, at_least: bool) {
+        let objects = &mut self.0[stage as usize];
+        match waits {
+            Some(proof) => {
+                let seen = Since {
+                    at: now.wall,
+                    at_least,
+                };
+                let proven = proof.and_then(|second| Timestamp::from_second(second).ok());
+                let since = proven.map_or(seen, |at| Since { at, at_least: false });
+                let known = objects.entry(object.clone()).or_insert(since);
+                // A later edit of an object that waits already does not make it younger.
+                if since.at < known.at {
+                    *known = since;
+                }
+            }
+            None if !objects.is_empty() => {
+                objects.remove(object);
+                if objects.is_empty() {
+                    objects.shrink_to_fit();
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Drops the objects of a hub namespace.
+    pub(super) fn forget(&mut self, hub: &str) {
+        for objects in &mut self.0 {
+            objects.retain(|(_, of, _), _| **of != *hub);
+        }
+    }
+}
+
+/// `lastTransitionTime` of `Federated`, if it is False for the present generation.
+fn held_since(source: &Row<Source>) -> Proof {
+    let condition = source.digest.status.condition("Federated")?;
+    let holds = &*condition.status == "False" && condition.observed == Some(source.digest.generation);
+    holds.then_some(condition.since)
+}
+
+fn is_current(source: &Row<Source>, copy: &Row<HubCopy>) -> bool {
+    copy.digest.source_uid.as_ref() == Some(&source.uid)
+        && copy.digest.source_generation >= Some(source.digest.generation)
+}
+
+/// An edit or deletion that the hub lacks.
+fn to_hub(source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Option<Proof> {
+    let own = copy.filter(|copy| copy.digest.source_uid.as_ref() == Some(&source.uid));
+    if source.deleting {
+        let undone = own.is_some_and(|copy| !copy.deleting);
+        return undone.then(|| source.digest.deleted.map(Timestamp::as_second));
+    }
+    if is_refused(source) || own.is_some_and(|copy| is_current(source, copy)) {
+        return None;
+    }
+    let never = own.is_none() && source.digest.status.condition("Federated").is_none();
+    Some(held_since(source).or_else(|| never.then_some(source.digest.created)))
+}
+
+/// A copy that Karmada has not delivered.
+fn to_cell(source: &Row<Source>, copy: Option<&Row<HubCopy>>, is_reported: bool) -> Option<Proof> {
+    let waits = is_reported
+        && !source.deleting
+        && copy.is_some_and(|copy| is_current(source, copy))
+        && !is_refused(source)
+        && !source
+            .digest
+            .status
+            .condition("Federated")
+            .is_some_and(|had| &*had.status == "True" && had.observed == Some(source.digest.generation));
+    waits.then(|| held_since(source))
+}
+
+/// A status that the project lacks.
+fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, own: &[String]) -> Option<Proof> {
+    let copy = copy?;
+    let waits = copy.digest.source_uid.as_ref() == Some(&source.uid)
+        && copy.digest.source_generation >= Some(source.digest.generation)
+        && copy.digest.status.reported
+        && copy.digest.status.size <= SIZE_LIMIT
+        && !source.deleting
+        && !source
+            .digest
+            .status
+            .is_returned(&copy.digest.status, own, source.digest.generation);
+    waits.then_some(None)
+}
+
+impl GatewayIndex {
+    /// Ends the wait of an object at a stage: its controller has nothing to write.
+    pub fn settle(&mut self, stage: Stage, object: &Deployment) {
+        let now = self.clock.now();
+        self.undelivered.set(stage, object, None, now, false);
+    }
+
+    /// Decides anew which objects wait, after these changes.
+    pub(super) fn track(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Source(SourceChange {
+                    kind,
+                    name,
+                    hub: Some(hub),
+                    ..
+                }) => self.track_deployment(&(*kind, hub.clone(), name.clone()), false),
+                Change::Copy { copy, .. } => self.track_deployment(copy, false),
+                Change::WriteBack { kind, hub, name, .. } | Change::Projection { kind, hub, name } => {
+                    self.track_instance(&(*kind, hub.clone(), name.clone()), false);
+                }
+                Change::Owner { hub } => self.track_namespace(&hub.clone(), false),
+                Change::ProjectNamespace { left: Some(hub), .. } => self.undelivered.forget(hub),
+                Change::HubNamespace { .. }
+                | Change::OwnerProven { .. }
+                | Change::ClaimRejected { .. }
+                | Change::CitySet { .. }
+                | Change::CitySetLeft { .. }
+                | Change::CitySetsOfProject { .. }
+                | Change::CityPolicy { .. }
+                | Change::City { .. }
+                | Change::Binding(_)
+                | Change::BindingOrphaned { .. }
+                | Change::Companion { .. }
+                | Change::PlaceFreed { .. }
+                | Change::Reported(_)
+                | Change::Interpreter { .. }
+                | Change::ProjectNamespace { left: None, .. }
+                | Change::Workload { .. }
+                | Change::WorkloadChecks { .. }
+                | Change::Source(SourceChange { hub: None, .. })
+                | Change::Payload { .. } => {}
+            }
+        }
+    }
+
+    /// Decides anew which objects of a plane wait, after one of its first lists was completed.
+    pub(super) fn track_plane(&mut self, plane: &Plane) {
+        let hubs: Vec<Arc<str>> = match plane {
+            Plane::Hub => self.owners.keys().cloned().collect(),
+            Plane::Project(project) => {
+                let namespaces = self.projects.get(project).into_iter();
+                let rows = namespaces.flat_map(|project| project.namespaces.iter());
+                let hubs = rows.map(|(_, row)| Self::hub_of(&row.uid));
+                hubs.filter(|hub| self.is_owned_by(hub, project)).collect()
+            }
+            Plane::Cell => Vec::new(),
+        };
+        for hub in hubs {
+            self.track_namespace(&hub, true);
+        }
+    }
+
+    fn track_namespace(&mut self, hub: &Arc<str>, at_least: bool) {
+        let Some(owner) = self.owners.get(hub) else {
+            return self.undelivered.forget(hub);
+        };
+        let Some(project) = self.projects.get(&owner.project) else {
+            return;
+        };
+        if !self.specs_synced(&owner.project) {
+            return;
+        }
+        let mut deployments: Vec<Deployment> = Vec::new();
+        for (kind, table) in project.sources.enumerate() {
+            let rows = table.in_namespace(&owner.namespace);
+            deployments.extend(rows.map(|(name, _)| (kind, hub.clone(), name.clone())));
+        }
+        let mut instances: Vec<Deployment> = Vec::new();
+        for (kind, table) in self.hub.write_backs.enumerate() {
+            let rows = table.in_namespace(hub);
+            instances.extend(rows.map(|(name, _)| (kind, hub.clone(), name.clone())));
+        }
+        for deployment in deployments {
+            self.track_deployment(&deployment, at_least);
+        }
+        for instance in instances {
+            self.track_instance(&instance, at_least);
+        }
+    }
+
+    /// The project that a hub namespace belongs to, if its lists allow to compare with the hub's.
+    fn comparable(&self, hub: &str, synced: fn(&Self, &ProjectKey) -> bool) -> Option<(&Project, &Arc<str>)> {
+        let owner = self
+            .owners
+            .get(hub)
+            .filter(|owner| synced(self, &owner.project))?;
+        Some((self.projects.get(&owner.project)?, &owner.namespace))
+    }
+
+    fn track_deployment(&mut self, object: &Deployment, at_least: bool) {
+        let (kind, hub, name) = object;
+        let Some((project, namespace)) = self.comparable(hub, Self::specs_synced) else {
+            return;
+        };
+        let source = project.sources[*kind].get(namespace, name);
+        let copy = self.hub.copies[*kind].get(hub, name);
+        let own = &self.kinds[*kind].status.own_conditions;
+        let is_reported = own.iter().any(|condition| condition == "Federated");
+        let waits = source.map(|source| {
+            [
+                to_hub(source, copy),
+                to_cell(source, copy, is_reported),
+                to_project(source, copy, own),
+            ]
+        });
+        let waits = waits.unwrap_or_default();
+        let now = self.clock.now();
+        for (stage, waits) in Stage::OF_DEPLOYMENT.into_iter().zip(waits) {
+            self.undelivered.set(stage, object, waits, now, at_least);
+        }
+    }
+
+    fn track_instance(&mut self, object: &Deployment, at_least: bool) {
+        let (kind, hub, name) = object;
+        let Some((project, namespace)) = self.comparable(hub, Self::is_complete) else {
+            return;
+        };
+        let projection = project.projections[*kind].get(namespace, name);
+        let write_back = self.hub.write_backs[*kind].get(hub, name);
+        let waits = write_back
+            .filter(|row| !row.digest.is_too_large() && !row.deleting)
+            .and_then(|row| {
+                let Some(projection) = projection else {
+                    return Some(Some(row.digest.created));
+                };
+                let (wanted, had) = (&row.digest, &projection.digest);
+                let same =
+                    (&wanted.labels, &wanted.spec, &wanted.status) == (&had.labels, &had.spec, &had.status);
+                (!same).then_some(None)
+            });
+        let now = self.clock.now();
+        self.undelivered
+            .set(Stage::WritebackToProjection, object, waits, now, at_least);
+    }
+}
