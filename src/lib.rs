@@ -12,6 +12,7 @@
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`process`]: the process around a role.
+//! * [`views`]: the parts of the operations API that both roles fill alike.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
 
@@ -25,3 +26,4 @@ pub mod doctor;
 pub mod gateway;
 pub mod process;
 pub mod telemetry;
+pub mod views;

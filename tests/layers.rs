@@ -24,10 +24,23 @@ const ARROWS: &[(&str, Arrows)] = &[
     (
         "src",
         &[
-            ("gateway", &["fedgate_api", "fedgate_engine", "fedgate_kinds"]),
-            ("cell", &["fedgate_api", "fedgate_engine"]),
+            (
+                "gateway",
+                &[
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_operations",
+                    "views",
+                ],
+            ),
+            ("views", &["fedgate_api", "fedgate_engine", "fedgate_operations"]),
+            (
+                "cell",
+                &["fedgate_api", "fedgate_engine", "fedgate_operations", "views"],
+            ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
-            ("admin", &[]),
+            ("admin", &["fedgate_operations"]),
             ("telemetry", &[]),
             (
                 "config",
@@ -54,7 +67,9 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_api",
                     "fedgate_engine",
                     "fedgate_kinds",
+                    "fedgate_operations",
                     "gateway",
+                    "views",
                 ],
             ),
         ],
@@ -74,6 +89,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("interner", &["random"]),
             ("key", &["metrics"]),
             ("error", &["key"]),
+            ("message", &[]),
             ("plan", &["key"]),
             ("diff", &["plan", "random"]),
             (
@@ -94,9 +110,11 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "executor",
                 &[
                     "circuit_breaker",
+                    "clock",
                     "diff",
                     "error",
                     "key",
+                    "message",
                     "object",
                     "plan",
                     "plane",
@@ -112,6 +130,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "error",
                     "executor",
                     "key",
+                    "message",
                     "metrics",
                     "plan",
                     "plane",

@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use fedgate_operations::OperationsSource;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
@@ -29,6 +30,8 @@ pub trait AdminSource: Send + Sync + 'static {
     fn ready(&self) -> Result<(), String>;
     /// The metrics as text, or the reason for their absence.
     fn metrics(&self) -> Result<String, String>;
+    /// The answers to the operations API.
+    fn operations(&self) -> Arc<dyn OperationsSource>;
     /// The state of every plane.
     fn planes(&self) -> serde_json::Value;
 }

@@ -3,6 +3,7 @@
 use super::{
     context::Shared,
     index::{CellIndex, tables::TableId},
+    operations::instances,
 };
 use fedgate_engine::metrics::Gauges;
 use serde_json::{Map, Value, json};
@@ -32,6 +33,14 @@ pub(super) fn collect(shared: &Shared, index: &CellIndex, into: &mut Gauges) {
     if shared.settings.quota {
         into.quota_unverified = index.unverified();
     }
+    let instances = instances(index);
+    into.reported = [
+        ("desired", instances.desired),
+        ("existing", instances.existing),
+        ("ready", instances.ready),
+        ("updated", instances.updated),
+    ]
+    .into();
     into.release_records = index.releases.iter().map(|(_, row)| row.digest.len()).sum();
 }
 

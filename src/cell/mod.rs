@@ -17,6 +17,7 @@ pub mod instance;
 pub mod instance_types;
 pub mod limits;
 pub mod network;
+pub mod operations;
 pub mod projects;
 pub mod provider;
 pub mod queries;

@@ -3,10 +3,12 @@
 use super::{
     Gateway,
     context::Shared,
-    index::{GatewayIndex, TableId},
+    index::{GatewayIndex, TableId, summary, undelivered::is_of_leader},
+    operations,
 };
 use fedgate_engine::{clock::Now, metrics::Gauges};
 use fedgate_kinds::KindId;
+use fedgate_operations::Stage;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,10 +24,53 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, index: &GatewayIndex, 
     into.orphans = gateway.garbage.orphans(index);
     let projects = [
         ("engaged", index.projects.len()),
-        ("refused", gateway.rejected.lock().len()),
+        ("refused", shared.refused.lock().len()),
     ];
     into.projects = projects.into();
+    fleet(index, shared, into);
     tables(index, shared.now(), into);
+}
+
+/// The sums over the fleet; visits no object.
+fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
+    let (now, leads) = (shared.now(), shared.planes.lease.may_write());
+    for stage in Stage::ALL {
+        let objects = index.undelivered.of(stage);
+        let known = leads || !is_of_leader(stage);
+        let oldest = objects.values().map(|since| now.since_wall(since.at)).max();
+        let shown = (objects.len(), oldest.unwrap_or_default());
+        into.undelivered
+            .insert(stage.as_str(), if known { shown } else { Default::default() });
+    }
+    for (kind, profile) in index.kinds.enumerate() {
+        let plural = &profile.resource.plural;
+        for (status, reason) in summary::federated_states() {
+            into.federated.insert((plural.clone(), status, reason), 0);
+        }
+        for ((_, state), count) in index.summary.federated().filter(|((of, _), _)| *of == kind) {
+            let (status, reason) = summary::labels(state);
+            *into
+                .federated
+                .entry((plural.clone(), status, reason))
+                .or_default() += count;
+        }
+    }
+    let instances = index.summary.instances();
+    into.reported = [
+        ("desired", instances.desired),
+        ("existing", instances.existing),
+        ("ready", instances.ready),
+        ("updated", instances.updated),
+    ]
+    .into();
+    let cells = operations::overview::cells(index);
+    into.cells = [
+        ("ready", cells.ready),
+        ("not_ready", cells.not_ready),
+        ("unlabelled", cells.unlabelled),
+        ("leaving", cells.leaving),
+    ]
+    .into();
 }
 
 /// The gateway's part of `/debug/planes`.

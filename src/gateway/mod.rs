@@ -10,6 +10,7 @@ pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
 pub mod namespaces;
+pub mod operations;
 pub mod policies;
 pub mod policy_spec;
 pub mod projector;
@@ -51,7 +52,7 @@ use projector::Projector;
 use queries::lifecycle;
 use rate_limit::RateLimiter;
 use settings::Settings;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use workload::Workloads;
 
 /// A project whose lists are incomplete after this time no longer delays readiness.
@@ -86,8 +87,6 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
-    /// Names of the projects whose file or Secret cannot be used.
-    rejected: Mutex<BTreeSet<String>>,
 }
 
 /// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
@@ -261,8 +260,7 @@ impl Role for Gateway {
         match event {
             ProjectEvent::Engaged { key, connection } => Self::engage(shared, key, connection),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
-            ProjectEvent::Rejected { name, .. } => drop(self.rejected.lock().insert(name)),
-            ProjectEvent::RejectionCleared { name } => drop(self.rejected.lock().remove(&name)),
+            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }
     }
 

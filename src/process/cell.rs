@@ -17,7 +17,7 @@ use fedgate_engine::{
     runtime,
 };
 use futures::{FutureExt, StreamExt, stream::BoxStream};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 use tokio::task::JoinSet;
 
 /// Name of a cell's queue in the workqueue metrics.
@@ -48,9 +48,9 @@ pub async fn run_cell(
         Some(path) => Some(follow("--hub-kubeconfig", Some(path), PlaneKind::Hub)?),
         None => None,
     };
-    let subject = RoleStatus::new(&metrics, "the cell has not begun yet");
-    let desk = AdminServer::open(&config.process, &subject).await?;
     let identity = identity();
+    let subject = RoleStatus::new(&metrics, &identity, "cell");
+    let desk = AdminServer::open(&config.process, &subject).await?;
     let lease = elect(
         config.lease.as_ref(),
         &election,
@@ -74,16 +74,15 @@ pub async fn run_cell(
         clock: Clock::system(),
     };
     let role = cell::new(planes, setup);
-    let _ = subject.role.set(role.clone());
+    let operations = cell::operations::Operations::new(role.clone(), subject.process.clone());
+    subject.runs(role.clone(), Arc::new(operations));
     tracing::info!(
         identity,
         cell = &*config.reading.cell,
         version = env!("CARGO_PKG_VERSION"),
         "the cell has started"
     );
-    let front = subject.clone();
-    let found = found(&config.quota, &clients, rules).inspect(move |event| front.note(event));
-    role.run(found, shutdown).await;
+    role.run(found(&config.quota, &clients, rules), shutdown).await;
     lease.release().await;
     desk.close().await;
     tracing::info!("the cell has ended");

@@ -9,23 +9,26 @@ use crate::{
     config::{self, GatewayConfig, ProcessConfig, Projects},
     doctor::{PreflightError, preflight},
     gateway,
+    views::{header::Process, starting::Starting},
 };
-use fedgate_engine::runtime::{Runtime, Setup, role::Role};
+use fedgate_engine::{
+    backoff::Backoff,
+    runtime::{Runtime, Setup, role::Role},
+};
 use fedgate_engine::{
     clock::Clock,
     metrics::{Build, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, CredentialSource, ProjectEvent},
+        discovery::{self, CredentialSource},
         kubeconfig::{KubeconfigError, Rules},
         lease::{Lease, LeaseHandle},
     },
 };
 use fedgate_kinds::{FederatedKind, LoadError};
-use futures::StreamExt;
-use parking_lot::Mutex;
+use fedgate_operations::{OperationsSource, Time};
+use jiff::Timestamp;
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -35,9 +38,9 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// How long a hub that does not answer, or denies required requests, is retried before the start fails.
+/// How long a hub that lacks a required kind is retried before the start fails: it may be starting itself.
 const HUB_PATIENCE: Duration = Duration::from_secs(15);
-const HUB_RETRY: Duration = Duration::from_secs(1);
+const HUB_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5));
 /// How long requests to the administrative address may take during the shutdown.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -127,15 +130,15 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         _ => hub.clone(),
     };
 
-    let subject = RoleStatus::new(&metrics, "the hub is being checked");
+    let identity = identity();
+    let subject = RoleStatus::new(&metrics, &identity, "hub");
     let desk = AdminServer::open(&config.process, &subject).await?;
 
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => return Ok(()),
-        checked = check(&hub, &kinds) => checked?,
+        checked = check(&hub, &kinds, &subject.starting) => checked?,
     }
-    let identity = identity();
     let lease = elect(
         config.lease.as_ref(),
         &election,
@@ -152,7 +155,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         clock: Clock::system(),
     };
     let gateway = gateway::new(hub, kinds, config.settings.clone(), setup);
-    let _ = subject.role.set(gateway.clone());
+    let operations = gateway::operations::Operations::new(gateway.clone(), subject.process.clone());
+    subject.runs(gateway.clone(), Arc::new(operations));
     tracing::info!(
         identity,
         version = env!("CARGO_PKG_VERSION"),
@@ -160,9 +164,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     );
 
     let events = discovery::discover(&config.projects.source(&secrets), &clients, rules);
-    let front = subject.clone();
-    let projects = events.inspect(move |event| front.note(event));
-    gateway.run(projects, shutdown).await;
+    gateway.run(events, shutdown).await;
     lease.release().await;
     desk.close().await;
     tracing::info!("the gateway has ended");
@@ -186,17 +188,26 @@ fn follow(
     Ok(connection)
 }
 
-/// Checks the hub, and retries while it may still be starting.
-async fn check(hub: &Connection, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
+/// Checks the hub. What time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
+/// the start.
+async fn check(hub: &Connection, kinds: &[FederatedKind], starting: &Starting) -> Result<(), PreflightError> {
     let end = tokio::time::Instant::now() + HUB_PATIENCE;
+    let mut failures = 0;
     loop {
-        match preflight(&hub.current(), kinds).await {
-            Err(error) if error.may_pass() && tokio::time::Instant::now() < end => {
-                tracing::warn!(%error, "the hub is not ready yet");
-                tokio::time::sleep(HUB_RETRY).await;
-            }
-            outcome => return outcome,
+        let error = match preflight(&hub.current(), kinds).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.may_pass() => error,
+            Err(error) => return Err(error),
+        };
+        let is_missing = matches!(error, PreflightError::NotFound { .. });
+        if is_missing && tokio::time::Instant::now() >= end {
+            return Err(error);
         }
+        if starting.failed(&error.to_string()) {
+            tracing::warn!(%error, "the hub is not ready yet; the start waits for it");
+        }
+        tokio::time::sleep(HUB_RETRY.delay(failures, "hub")).await;
+        failures += 1;
     }
 }
 
@@ -290,58 +301,62 @@ impl<R: Role> RoleView for Runtime<R> {
 /// Data of the administrative address, available before the role runs.
 struct RoleStatus {
     metrics: Arc<Metrics>,
-    role: OnceLock<Arc<dyn RoleView>>,
-    before: &'static str,
-    refused: Mutex<BTreeMap<String, String>>,
+    process: Process,
+    starting: Arc<Starting>,
+    role: OnceLock<(Arc<dyn RoleView>, Arc<dyn OperationsSource>)>,
 }
 
 impl RoleStatus {
-    /// Until the role runs, `/readyz` fails with this reason.
-    fn new(metrics: &Arc<Metrics>, before: &'static str) -> Arc<Self> {
+    /// Until the role runs, a plane of this kind is awaited.
+    fn new(metrics: &Arc<Metrics>, identity: &str, awaited: &'static str) -> Arc<Self> {
+        let process = Process {
+            identity: identity.to_owned(),
+            build: BUILD,
+            started: Time(Timestamp::now()),
+        };
         Arc::new(Self {
             metrics: metrics.clone(),
+            starting: Arc::new(Starting::new(process.clone(), Clock::system(), awaited)),
+            process,
             role: OnceLock::new(),
-            before,
-            refused: Mutex::default(),
         })
     }
 
-    /// Records the reasons of rejected projects for `/debug/planes`.
-    fn note(&self, event: &ProjectEvent) {
-        match event {
-            ProjectEvent::Engaged { key, .. } | ProjectEvent::Removed { key } => {
-                self.refused.lock().remove(key.as_str());
-            }
-            ProjectEvent::Rejected { name, error } => {
-                self.refused.lock().insert(name.clone(), error.to_string());
-            }
-            ProjectEvent::RejectionCleared { name } => drop(self.refused.lock().remove(name)),
-        }
+    /// The role runs from now on.
+    fn runs(&self, role: Arc<dyn RoleView>, operations: Arc<dyn OperationsSource>) {
+        let _ = self.role.set((role, operations));
+    }
+
+    fn role(&self) -> Option<&dyn RoleView> {
+        self.role.get().map(|(role, _)| &**role)
     }
 }
 
 impl AdminSource for RoleStatus {
     fn live(&self) -> Result<(), String> {
-        self.role.get().map_or(Ok(()), |role| role.live())
+        self.role().map_or(Ok(()), RoleView::live)
     }
 
     fn ready(&self) -> Result<(), String> {
-        self.role
-            .get()
-            .map_or_else(|| Err(self.before.to_owned()), |role| role.ready())
+        self.role()
+            .map_or_else(|| Err(self.starting.reason()), RoleView::ready)
     }
 
     fn metrics(&self) -> Result<String, String> {
-        let figures = self.role.get().map_or_else(Gauges::default, |role| role.gauges());
+        let figures = self.role().map_or_else(Gauges::default, RoleView::gauges);
         self.metrics.render(&figures).map_err(|e| e.to_string())
     }
 
+    fn operations(&self) -> Arc<dyn OperationsSource> {
+        let role = self.role.get();
+        role.map_or_else(
+            || self.starting.clone() as Arc<dyn OperationsSource>,
+            |(_, operations)| operations.clone(),
+        )
+    }
+
     fn planes(&self) -> serde_json::Value {
-        let mut document = self
-            .role
-            .get()
-            .map_or_else(|| serde_json::json!({}), |role| role.describe());
-        document["refusedProjects"] = serde_json::json!(*self.refused.lock());
-        document
+        self.role()
+            .map_or_else(|| serde_json::json!({}), RoleView::describe)
     }
 }

@@ -17,6 +17,7 @@ pub mod executor;
 pub mod interner;
 pub mod key;
 mod labels;
+pub mod message;
 pub mod metrics;
 pub mod object;
 pub mod plan;

@@ -367,3 +367,13 @@ pub enum WriteResult {
         uid: String,
     },
 }
+
+impl WriteResult {
+    /// resourceVersion of the object; `None` if it no longer exists.
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Current(object) => object.metadata.resource_version.as_deref(),
+            Self::Deleted { .. } => None,
+        }
+    }
+}

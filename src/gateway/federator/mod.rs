@@ -25,14 +25,13 @@ use decide::{Action, Settings, source_target};
 use fedgate_engine::{
     error::{Category, Failure, Retry},
     key::{Key, Plane},
+    message::clean,
     metrics::Stage,
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
-    runtime::{
-        driver::{Flow, Reconcile, Reconciler, Step},
-        failures::clean,
-    },
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use fedgate_operations::Stage as OnTheWay;
 use memory::Memory;
 use observe::Snapshot;
 
@@ -203,6 +202,7 @@ impl Reconciler for Federator {
 
     fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
         drop_bodies(run.ctx, &basis.snapshot);
+        end_wait(run.ctx, &basis.snapshot, &run.session.memory);
         let source = basis.snapshot.source.as_ref();
         if !source.is_some_and(|source| run.session.memory.refuses(source)) {
             run.ctx.quarantine.lift(run.key, Category::Refused);
@@ -273,6 +273,18 @@ impl Reconciler for Federator {
 
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("deployment federated")
+    }
+}
+
+/// Ends the wait for a status that the project's server stores otherwise than it was returned.
+fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
+    let (Some(source), Some(copy), Some(at)) = (&s.source, &s.copy, &s.hub) else {
+        return;
+    };
+    let (hub, project) = decide::status_digests(copy, source);
+    if memory.status.accepts(hub, project) {
+        let object = (s.kind, at.as_str().into(), s.name.clone());
+        ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
     }
 }
 

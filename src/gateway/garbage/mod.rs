@@ -80,6 +80,11 @@ impl Garbage {
         self.memory.lock().copies.len()
     }
 
+    /// Keys of the copies that are orphans now, within or after their grace period.
+    pub fn orphaned_copies(&self) -> Vec<Key> {
+        self.memory.lock().copies.keys().cloned().collect()
+    }
+
     /// Number of hub objects without origin: copies, and bindings without their template.
     pub fn orphans(&self, index: &GatewayIndex) -> usize {
         self.waiting() + observe::orphaned_bindings(index)

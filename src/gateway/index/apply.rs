@@ -253,6 +253,7 @@ impl GatewayIndex {
         });
         let mut applied = Applied::synced(synced);
         for d in deltas {
+            self.touched.cell(&d.name.1);
             let new = self.hub.clusters.get("", &d.name.1);
             let cities = self.hub.secondary.cluster(d.old.as_ref(), new).into_iter();
             let changes: Vec<_> = cities.map(|city| self.city_change(&city)).collect();

@@ -23,6 +23,7 @@ pub mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod touched;
 pub mod undelivered;
 pub mod watches;
 mod withheld;
@@ -54,6 +55,7 @@ use std::{
 use summary::{OfProject, Summary};
 use tables::TableMap;
 use tokio::time::Instant;
+use touched::Touched;
 use undelivered::Undelivered;
 
 pub use keys::companion_table;
@@ -229,6 +231,8 @@ pub struct GatewayIndex {
     pub summary: Summary,
     /// Objects that are not yet where they are to go.
     pub undelivered: Undelivered,
+    /// Names for the streams of the operations API.
+    pub touched: Touched,
     /// Clock of the times since when objects wait.
     pub clock: Clock,
     /// Shared strings.
@@ -282,6 +286,7 @@ impl GatewayIndex {
             unproven: HashMap::default(),
             summary: Summary::default(),
             undelivered: Undelivered::default(),
+            touched: Touched::default(),
             clock: Clock::system(),
             words: Strings::default(),
         }

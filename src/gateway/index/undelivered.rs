@@ -11,48 +11,16 @@ use super::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{clock::Now, key::Plane, random::HashMap, store::table::Row};
+use fedgate_operations::Stage;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// A stage of an object's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// An edit or deletion that the hub lacks.
-    ProjectToHub,
-    /// A copy that Karmada has not delivered.
-    HubToCell,
-    /// A status that the project lacks.
-    HubStatusToProject,
-    /// A cell's Instance that the project lacks, or has in an earlier version.
-    WritebackToProjection,
-}
+/// The stages of a deployment.
+const OF_DEPLOYMENT: [Stage; 3] = [Stage::ProjectToHub, Stage::HubToCell, Stage::HubStatusToProject];
 
-impl Stage {
-    /// All stages, in the order of an object's way.
-    pub const ALL: [Self; 4] = [
-        Self::ProjectToHub,
-        Self::HubToCell,
-        Self::HubStatusToProject,
-        Self::WritebackToProjection,
-    ];
-
-    /// The stages of a deployment.
-    const OF_DEPLOYMENT: [Self; 3] = [Self::ProjectToHub, Self::HubToCell, Self::HubStatusToProject];
-
-    /// Value of the metric label `stage`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProjectToHub => "project_to_hub",
-            Self::HubToCell => "hub_to_cell",
-            Self::HubStatusToProject => "hub_status_to_project",
-            Self::WritebackToProjection => "writeback_to_projection",
-        }
-    }
-
-    /// True if only the leader knows it: its controllers know which differences an API server itself makes.
-    pub const fn is_of_leader(self) -> bool {
-        matches!(self, Self::HubStatusToProject | Self::WritebackToProjection)
-    }
+/// True if only the leader knows a stage: its controllers know which differences an API server itself makes.
+pub const fn is_of_leader(stage: Stage) -> bool {
+    matches!(stage, Stage::HubStatusToProject | Stage::WritebackToProjection)
 }
 
 /// Since when an object has waited.
@@ -290,7 +258,7 @@ impl GatewayIndex {
         });
         let waits = waits.unwrap_or_default();
         let now = self.clock.now();
-        for (stage, waits) in Stage::OF_DEPLOYMENT.into_iter().zip(waits) {
+        for (stage, waits) in OF_DEPLOYMENT.into_iter().zip(waits) {
             self.undelivered.set(stage, object, waits, now, at_least);
         }
     }

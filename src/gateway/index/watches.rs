@@ -42,6 +42,7 @@ impl Index for GatewayIndex {
             refused,
         } = applied;
         self.track(&changes);
+        self.touch(&changes);
         if synced {
             self.track_plane(plane);
         }

@@ -121,7 +121,12 @@ impl Reconciler for Projector {
         };
         let gone = matches!(decision, Decision::Confirm(_));
         match decision {
-            Decision::Wait => wait(Requeue::AwaitChange),
+            Decision::Wait => {
+                if snapshot.projection.is_some() {
+                    end_wait(run.ctx, &snapshot);
+                }
+                wait(Requeue::AwaitChange)
+            }
             Decision::WaitFor(after) => wait(Requeue::After(after)),
             Decision::Later(after) => {
                 run.ctx.quarantine.release(run.key);
@@ -159,6 +164,7 @@ impl Reconciler for Projector {
 
     fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
         run.ctx.quarantine.release(run.key);
+        end_wait(run.ctx, &basis.snapshot);
         drop_body(run.ctx, &basis.snapshot);
     }
 
@@ -205,6 +211,13 @@ impl Reconciler for Projector {
     }
 }
 
+/// Ends the wait of an Instance: there is nothing to write, or its write-back is quarantined.
+fn end_wait(ctx: &Context<'_>, s: &Snapshot) {
+    let object = (s.kind, s.hub.as_str().into(), s.name.clone());
+    let stage = fedgate_operations::Stage::WritebackToProjection;
+    ctx.index.lock().settle(stage, &object);
+}
+
 /// The write-back's object on the hub.
 fn written_back(s: &Snapshot) -> Target {
     Target::namespaced(Plane::Hub, &s.rules().resource, s.hub.as_str(), &s.name)
@@ -231,6 +244,7 @@ fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, 
 /// Reports a verdict once: a log line and, if the project is beyond doubt, an Event.
 async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejection) -> Requeue {
     drop_body(ctx, s);
+    end_wait(ctx, s);
     let next = Requeue::After(RETRY_AFTER);
     let Rejection { verdict, message } = rejection;
     if !ctx.quarantine.insert(key, verdict) {

@@ -4,14 +4,17 @@ mod access;
 mod events;
 mod failures;
 mod fights;
+pub mod journal;
 pub mod permissions;
 mod presence;
 
 use crate::{
+    clock::Clock,
     diff,
     error::{Category, Failure},
     executor::{
         fights::{FightDetector, field_group},
+        journal::{Journal, verb_of},
         permissions::{Permission, PermissionChange, Permissions},
     },
     key::Plane,
@@ -30,6 +33,7 @@ use kube::{
 pub use presence::Which;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
@@ -46,6 +50,7 @@ pub struct Executor {
     notes: EventRecorder,
     fights: FightDetector,
     rights: Permissions,
+    journal: Journal,
 }
 
 impl std::fmt::Debug for Executor {
@@ -55,13 +60,14 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// An executor that reports Events under `identity`.
-    pub fn new(surroundings: Arc<dyn PlaneAccess>, identity: String) -> Self {
+    /// An executor that reports Events under `identity`, and writes down when it writes on this clock.
+    pub fn new(surroundings: Arc<dyn PlaneAccess>, identity: String, clock: Clock) -> Self {
         Self {
             surroundings,
             notes: EventRecorder::new(identity),
             fights: FightDetector::default(),
             rights: Permissions::default(),
+            journal: Journal::new(clock),
         }
     }
 
@@ -186,24 +192,20 @@ impl Executor {
             write,
             reason,
         } = effect;
-        let verb = match write {
-            Write::Create { .. } => "create",
-            Write::Apply { .. } => "apply",
-            Write::Merge { .. } => "patch",
-            Write::Delete { .. } => "delete",
-        };
+        let verb = verb_of(write);
         // Checked here as well as in `send`: a write that will not be sent must not use up the plane's next probe.
         self.may_write(target, verb)?;
         let engagement = self.surroundings.engagement(&target.plane);
         let api = self.api(target, *endpoint, verb)?;
-        match self.write(&api, target, *endpoint, verb, write).await {
+        let began = Instant::now();
+        let answer = self.write(&api, target, *endpoint, verb, write).await;
+        let version = answer.as_ref().map(WriteResult::version);
+        self.journal.record(effect, verb, began, version);
+        match answer {
             Ok(answer) => {
                 self.surroundings.wrote(target, *reason);
                 self.watch_for_fights(target, *endpoint, write);
-                let version = match &answer {
-                    WriteResult::Current(object) => object.metadata.resource_version.clone(),
-                    WriteResult::Deleted { .. } => None,
-                };
+                let version = answer.version().map(str::to_owned);
                 self.surroundings.object_observed(target, engagement, answer);
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason = reason.label(), "wrote");
                 Ok(version)
@@ -298,6 +300,11 @@ impl Executor {
                 self.surroundings.permission_granted(plane);
             }
         }
+    }
+
+    /// The last writes.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// The permissions that planes deny.

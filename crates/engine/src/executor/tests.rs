@@ -14,10 +14,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::{sync::watch, time::sleep};
 
 /// A server that answers each request after `delay`, and counts the requests.
 #[derive(Clone)]
@@ -80,7 +77,7 @@ fn target() -> Target {
 fn set_up(delay: u64, right: u64) -> (Server, Arc<SinglePlane>, Arc<Executor>) {
     let server = Server::new(delay);
     let ground = SinglePlane::new(server.client(), Instant::now() + seconds(right));
-    let executor = Executor::new(ground.clone(), "test".into());
+    let executor = Executor::new(ground.clone(), "test".into(), Clock::system());
     (server, ground, Arc::new(executor))
 }
 
@@ -139,7 +136,7 @@ async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
         }
     });
     let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(3));
-    let executor = Executor::new(ground.clone(), "test".into());
+    let executor = Executor::new(ground.clone(), "test".into(), Clock::system());
     let write = Write::Create { body: body() };
     let failure = executor.execute(plan(write)).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
@@ -219,7 +216,7 @@ async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
             response.body(Body::from(body.to_string()))
         });
         let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
-        let executor = Executor::new(ground.clone(), "test".into());
+        let executor = Executor::new(ground.clone(), "test".into(), Clock::system());
         let [create, ..] = writes();
         executor.execute(plan(create)).await.unwrap_err();
         assert_eq!(ground.unanswered(), unanswered, "{code}");
@@ -303,7 +300,9 @@ async fn sent_when_refused(
         body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}}),
         exact: ExactFields::roots(["data"]),
     };
-    let result = Executor::new(ground, "test".into()).execute(plan(write)).await;
+    let result = Executor::new(ground, "test".into(), Clock::system())
+        .execute(plan(write))
+        .await;
     let sent = std::mem::take(&mut *seen.lock());
     (sent, result.map(drop).map_err(|failure| failure.category))
 }
@@ -386,9 +385,45 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
             };
             applied.lock().push((effect.endpoint, write));
         };
-        let executor = Executor::new(ground.clone(), "test".into());
+        let executor = Executor::new(ground.clone(), "test".into(), Clock::system());
         let failure = executor.execute_each(plan, &on_applied).await.unwrap_err();
         assert_eq!(failure.category, Category::Conflict);
         assert_eq!(applied.into_inner(), expected);
     }
+}
+
+#[tokio::test]
+async fn the_journal_has_each_write_with_its_reason_and_result_and_keeps_places_for_failures() {
+    let refusing = Arc::new(Journal::new(Clock::system()));
+    let effect = |name: &str| Effect {
+        target: Target {
+            name: name.to_owned(),
+            ..target()
+        },
+        ..plan(Write::Merge { patch: json!({}) }).effects.remove(0)
+    };
+    let refusal = failed(
+        &target(),
+        "apply",
+        Category::Refused,
+        r#"spec.env: Invalid value: "hunter2": too long"#,
+    );
+    refusing.record(&effect("first"), "apply", Instant::now(), Err(&refusal));
+    for _ in 0..5_000 {
+        refusing.record(&effect("later"), "patch", Instant::now(), Ok(Some("7")));
+    }
+    let standby = failed(&target(), "apply", Category::NotLeader, "standby");
+    refusing.record(&effect("unsent"), "apply", Instant::now(), Err(&standby));
+    let entries = refusing.entries();
+    assert_eq!(entries.len(), 3_841);
+    let newest = &entries[0];
+    assert_eq!(
+        (newest.number, newest.verb, &*newest.object.name),
+        (5_001, "patch", "later")
+    );
+    assert_eq!(newest.end, journal::End::Applied(Some("7".into())));
+    let oldest = &entries[3_840];
+    assert_eq!((oldest.number, oldest.reason), (1, "test"));
+    let words = "spec.env: Invalid value: …: too long".into();
+    assert_eq!(oldest.end, journal::End::Failed(Category::Refused, words));
 }

@@ -35,6 +35,19 @@ pub struct Gauges {
     pub last_event_age: BTreeMap<(&'static str, &'static str), Duration>,
     /// Projects by state: `engaged`, `refused`. Empty for a role without.
     pub projects: BTreeMap<&'static str, usize>,
+    /// Objects that are not yet where they are to go: their number and the age of the oldest, by stage. Empty for a role
+    /// without stages.
+    pub undelivered: BTreeMap<&'static str, (usize, Duration)>,
+    /// Federated objects by kind, and by status and reason of their condition `Federated`.
+    pub federated: BTreeMap<(String, &'static str, &'static str), usize>,
+    /// Instances as deployments report them, by state.
+    pub reported: BTreeMap<&'static str, u64>,
+    /// Karmada Clusters by state. Empty for a role without.
+    pub cells: BTreeMap<&'static str, usize>,
+    /// Credentials by kind of plane and time left.
+    pub credentials: BTreeMap<(&'static str, &'static str), usize>,
+    /// Earliest known end of a credential by kind of plane, in seconds since the epoch.
+    pub credential_ends: BTreeMap<&'static str, i64>,
     /// Objects in the index by kind of plane and resource.
     pub cached: BTreeMap<(&'static str, String), usize>,
     /// Objects that are being deleted.
@@ -59,12 +72,16 @@ pub struct Gauges {
     pub release_records: usize,
 }
 
-fn integer(count: usize) -> i64 {
+pub(super) fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Sets a gauge for each pair of closed values, 0 where nothing is counted.
-fn set_counts(gauge: &IntGaugeVec, closed: impl Iterator<Item = Pair>, counts: &BTreeMap<Pair, usize>) {
+pub(super) fn set_counts(
+    gauge: &IntGaugeVec,
+    closed: impl Iterator<Item = Pair>,
+    counts: &BTreeMap<Pair, usize>,
+) {
     gauge.reset();
     for (a, b) in closed {
         gauge.with_label_values(&[a, b]).set(0);
@@ -91,6 +108,7 @@ impl Metrics {
         self.set_queue(figures, &closed);
         self.set_planes(figures, &closed);
         self.set_objects(figures);
+        self.set_fleet(figures, &closed);
         self.count_restarts(&figures.watch_restarts);
         self.set_reconciles(&closed);
         self.process.memory_limit.set(process::memory_limit());

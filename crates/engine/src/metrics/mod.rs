@@ -4,6 +4,7 @@
 mod client;
 mod closed;
 mod families;
+mod fleet;
 mod gauges;
 mod process;
 mod reconcile;
@@ -19,6 +20,7 @@ pub use registrar::Row;
 use families::{
     Cells, CleanupMetrics, FailureMetrics, Federation, Planes, ProcessMetrics, QueueFigures, ReconcileMetrics,
 };
+use fleet::FleetMetrics;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
@@ -43,6 +45,7 @@ pub struct Metrics {
     queue: QueueFigures,
     federation: Federation,
     planes: Planes,
+    fleet: FleetMetrics,
     leftovers: CleanupMetrics,
     cells: Cells,
     failures: FailureMetrics,
@@ -78,6 +81,7 @@ impl Metrics {
             queue: QueueFigures::register(&mut r)?,
             federation: Federation::register(&mut r)?,
             planes: Planes::register(&mut r)?,
+            fleet: FleetMetrics::register(&mut r)?,
             leftovers: CleanupMetrics::register(&mut r)?,
             cells: Cells::register(&mut r)?,
             failures: FailureMetrics::register(&mut r)?,

@@ -1,6 +1,6 @@
 //! Registry of the engaged planes and their connections.
 
-use super::{client::Connection, health::PlaneHealth, watch::WatchStatus};
+use super::{client::Connection, health::PlaneHealth, kubeconfig::TimeLeft, watch::WatchStatus};
 use crate::{key::Plane, random::HashMap, watch_channel::Sender};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct EngagedPlane<T> {
     pub watches: Vec<(T, Arc<WatchStatus>)>,
     /// Tasks that watch the plane, for as long as it is engaged.
     pub tasks: JoinSet<()>,
+    /// The end of the credential and the time left to it that the log has reported.
+    pub reported_expiry: Option<(i64, TimeLeft)>,
     /// True once the lists of the first phase are complete, after which the other lists begin.
     pub first_phase_synced: Sender<bool>,
 }
@@ -32,6 +34,7 @@ impl<T> EngagedPlane<T> {
             since: Instant::now(),
             watches: Vec::new(),
             tasks: JoinSet::new(),
+            reported_expiry: None,
             first_phase_synced: Sender::new(false),
         }
     }

@@ -8,6 +8,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
 
 /// Delay before a rejected object is retried, unless it changes first.
 pub const RETRY_AFTER: Duration = Duration::from_mins(5);
@@ -40,6 +41,8 @@ struct Verdict {
     label: VerdictLabel,
     /// True if the verdict stays until the object is released explicitly.
     held: bool,
+    /// Since when it has been the verdict.
+    since: Instant,
 }
 
 /// The objects in quarantine, each with its verdict.
@@ -52,19 +55,23 @@ impl Quarantine {
     pub fn insert(&self, key: &Key, verdict: impl Into<VerdictLabel>) -> bool {
         let label = verdict.into();
         let held = label != Category::Refused.into();
-        self.record(key, Verdict { label, held })
+        self.record(key, label, held)
     }
 
     /// Quarantines an object until [`Quarantine::release`]: its reconciles succeed because the rejected write is not
     /// sent again.
     pub fn insert_until_released(&self, key: &Key, verdict: impl Into<VerdictLabel>) -> bool {
         let label = verdict.into();
-        self.record(key, Verdict { label, held: true })
+        self.record(key, label, true)
     }
 
-    fn record(&self, key: &Key, verdict: Verdict) -> bool {
-        let old = self.0.lock().insert(key.clone(), verdict);
-        old.is_none_or(|old| old.label != verdict.label)
+    fn record(&self, key: &Key, label: VerdictLabel, held: bool) -> bool {
+        let mut verdicts = self.0.lock();
+        let known = verdicts.get(key).filter(|known| known.label == label);
+        let since = known.map_or_else(Instant::now, |known| known.since);
+        let is_new = known.is_none();
+        verdicts.insert(key.clone(), Verdict { label, held, since });
+        is_new
     }
 
     /// Releases an object, whatever its verdict.
@@ -100,6 +107,14 @@ impl Quarantine {
         self.0
             .lock()
             .retain(|key, verdict| !verdict.held || looked_at(key));
+    }
+
+    /// The quarantined objects, each with its verdict and since when it has had it.
+    pub fn all(&self) -> Vec<(Key, &'static str, Instant)> {
+        let verdicts = self.0.lock();
+        let all = verdicts.iter();
+        all.map(|(key, verdict)| (key.clone(), verdict.label.0, verdict.since))
+            .collect()
     }
 
     /// Number of quarantined objects, by kind and verdict.

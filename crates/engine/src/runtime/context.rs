@@ -18,6 +18,7 @@ use crate::{
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use std::{
+    collections::BTreeMap,
     fmt,
     ops::Deref,
     sync::{
@@ -41,6 +42,8 @@ pub struct Shared<S: RoleState> {
     pub workers: Arc<Workers>,
     /// Malformed or rejected objects, which are retried only after a change or after 5 minutes.
     pub quarantine: Arc<Quarantine>,
+    /// Projects whose kubeconfig is refused, each with the reason.
+    pub refused: Mutex<BTreeMap<String, String>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// The clock.

@@ -4,9 +4,11 @@
 mod causes;
 mod conflict_backoff;
 pub mod context;
+mod credentials;
 pub mod driver;
 pub mod failures;
 pub mod index;
+pub mod inspect;
 pub mod planes;
 pub mod queue;
 pub mod role;
@@ -124,10 +126,11 @@ fn share<S: RoleState>(
     let shared = Shared {
         index,
         queue,
-        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity),
+        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity, clock.clone()),
         planes,
         workers,
         quarantine,
+        refused: Mutex::default(),
         metrics,
         clock,
         state,
@@ -212,6 +215,7 @@ impl<R: Role> Runtime<R> {
                     *self.last_tick.lock() = Instant::now();
                     self.prune();
                     self.observe_causes();
+                    self.observe_credentials();
                 }
                 _ = sweep.tick() => self.sweep(),
                 Some(command) = commands.recv() => self.command(command),
@@ -250,12 +254,17 @@ impl<R: Role> Runtime<R> {
     }
 
     fn project(&self, event: ProjectEvent) {
+        let refused = &self.shared.refused;
         match &event {
-            ProjectEvent::Engaged { .. } | ProjectEvent::Removed { .. } => {}
+            ProjectEvent::Engaged { key, .. } | ProjectEvent::Removed { key } => {
+                refused.lock().remove(key.as_str());
+            }
             ProjectEvent::Rejected { name, error } => {
+                refused.lock().insert(name.clone(), error.to_string());
                 tracing::warn!(project = name, %error, "project rejected; the others continue");
             }
             ProjectEvent::RejectionCleared { name } => {
+                refused.lock().remove(name);
                 tracing::info!(
                     project = name,
                     "the project's kubeconfig is accepted, or was removed"

@@ -1,11 +1,10 @@
 //! The state of a runtime for probes, metrics and `/debug/planes`.
 
-use super::{
-    Runtime, STALL_TIMEOUT,
-    index::{Index, Watches},
-    role::{IndexOf, Role},
+use super::{Runtime, STALL_TIMEOUT, index::Index, inspect::state_of, role::Role};
+use crate::{
+    metrics::Gauges,
+    plane::kubeconfig::{Expiry, TimeLeft},
 };
-use crate::{executor::permissions::Permission, key::Plane, metrics::Gauges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -47,6 +46,7 @@ impl<R: Role> Runtime<R> {
             ..Gauges::default()
         };
         let missing = self.shared.executor.missing_rights();
+        let now = self.shared.now();
         let index = self.shared.index.lock();
         for ((kind, verdict), count) in self.shared.quarantine.counts() {
             let kind = index.kind_label(&kind);
@@ -54,9 +54,19 @@ impl<R: Role> Runtime<R> {
         }
         let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
         for (plane, engaged) in self.shared.planes.lock().iter() {
-            let state = plane_state::<R>(&index, plane, &engaged.watches, &missing);
+            let state = state_of::<R>(&index, plane, &engaged.watches, &missing).as_str();
             let labels = (plane.kind(), state);
             *gauges.planes.entry(labels).or_default() += 1;
+            let expiry = engaged.connection.current().expiry();
+            let left = TimeLeft::of(expiry, now.wall.as_second());
+            *gauges
+                .credentials
+                .entry((plane.kind(), left.as_str()))
+                .or_default() += 1;
+            if let Some(Expiry { at, .. }) = expiry {
+                let earliest = gauges.credential_ends.entry(plane.kind()).or_insert(at);
+                *earliest = at.min(*earliest);
+            }
             let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
             let oldest = gauges.last_event_age.entry(labels).or_default();
             *oldest = idle.unwrap_or_default().max(*oldest);
@@ -128,33 +138,10 @@ impl<R: Role> Runtime<R> {
                 "failures",
                 self.shared.workers.failures().describe(&backoffs.behind()),
             ),
+            ("refusedProjects", json!(*self.shared.refused.lock())),
             ("leading", json!(self.shared.planes.lease.may_write())),
         ];
         document.extend(common.map(|(key, value)| (key.to_owned(), value)));
         Value::Object(document)
-    }
-}
-
-/// Value of the metric label `state` for a plane.
-fn plane_state<R: Role>(
-    index: &IndexOf<R>,
-    plane: &Plane,
-    watches: &Watches<<IndexOf<R> as Index>::TableId>,
-    missing: &[Permission],
-) -> &'static str {
-    let forbidden = watches
-        .iter()
-        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table));
-    let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
-        status.error().is_some() && !status.forbidden()
-    };
-    if forbidden || missing.iter().any(|right| right.plane == *plane) {
-        "unauthorized"
-    } else if watches.iter().any(fails) {
-        "backoff"
-    } else if index.is_connected(plane, watches) {
-        "connected"
-    } else {
-        "syncing"
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::gateway::index::digest::{Strings, size_of};
 use fedgate_api::conditions::Serving;
-use fedgate_engine::diff::Digest;
+use fedgate_engine::{diff::Digest, message::clean};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
@@ -14,6 +14,9 @@ pub const SIZE_LIMIT: u32 = 64 * 1024;
 const CONDITIONS: usize = 32;
 /// Maximum number of conditions in a digest: as many as the gateway writes, plus one.
 const CONDITIONS_KEPT: usize = CONDITIONS + 1;
+
+/// Maximum number of characters that are kept of a message.
+const SHOWN: usize = 256;
 
 /// Digest of a status; its conditions have digests of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -52,6 +55,8 @@ pub struct ConditionText {
     pub reason: Arc<str>,
     /// Digest of its message.
     pub message: Digest,
+    /// The message of a condition that is not True, for people: at most [`SHOWN`] characters.
+    pub shown: Option<Arc<str>>,
 }
 
 impl Deref for ConditionDigest {
@@ -186,6 +191,10 @@ fn condition_digest(condition: &Value, words: &mut Strings) -> ConditionDigest {
         status: words.intern(text("status")),
         reason: words.intern(text("reason")),
         message: Digest::of_hash(&text("message")),
+        shown: (text("status") != "True" && !text("message").is_empty()).then(|| {
+            let message: String = clean(text("message")).chars().take(SHOWN).collect();
+            message.into()
+        }),
     };
     ConditionDigest {
         text: words.condition_texts.intern_value(says),

@@ -11,7 +11,11 @@ use super::{
     Project,
     digest::{Binding, Source, WriteBackDigest},
 };
-use fedgate_api::{ReplicaCounts, names::CityCode};
+use fedgate_api::{
+    ReplicaCounts,
+    conditions::{self, Reason},
+    names::CityCode,
+};
 use fedgate_engine::{
     random::HashMap,
     store::table::{Name, Row},
@@ -139,6 +143,34 @@ pub struct OfProject {
 fn federated_state(row: &Row<Source>) -> FederatedState {
     let condition = row.digest.status.condition("Federated")?;
     Some((condition.status.clone(), condition.reason.clone()))
+}
+
+/// Status and reason of a condition `Federated` as metrics and answers show it: a closed set. Other reasons count as
+/// `Other`, and an object without the condition as `None`.
+pub fn labels(state: &FederatedState) -> (&'static str, &'static str) {
+    let Some((status, reason)) = state else {
+        return ("None", "None");
+    };
+    let status = match &**status {
+        "True" => "True",
+        "False" => "False",
+        _ => "Unknown",
+    };
+    (status, Reason::parse(reason).map_or("Other", Reason::as_str))
+}
+
+/// The states that an object of a federated kind may have, by [`labels`].
+pub fn federated_states() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_condition = conditions::CONDITIONS
+        .iter()
+        .find(|(kind, ..)| *kind == "Federated");
+    let (good, bad) = of_condition.map_or(("", ""), |(_, good, bad)| (*good, *bad));
+    let good = good.split_whitespace().map(|reason| ("True", reason));
+    let bad = bad
+        .split_whitespace()
+        .chain(["Other"])
+        .map(|reason| ("False", reason));
+    [("None", "None")].into_iter().chain(good).chain(bad)
 }
 
 impl Summary {

@@ -3,10 +3,10 @@
 use super::super::{
     GatewayIndex, TableId,
     fixture::{self, HUB, copy, shop, source},
-    undelivered::Stage,
 };
 use fedgate_api::keys;
 use fedgate_engine::{clock::Clock, key::Plane, plane::watch::WatchEvent, runtime::index::Index};
+use fedgate_operations::Stage;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

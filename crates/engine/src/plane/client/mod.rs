@@ -10,7 +10,10 @@ pub mod watch_session;
 
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
-    plane::{health::PlaneHealth, kubeconfig::Credential},
+    plane::{
+        health::PlaneHealth,
+        kubeconfig::{Credential, Expiry},
+    },
     random::HashMap,
     watch_channel::{Receiver, Sender},
 };
@@ -140,6 +143,7 @@ pub struct PlaneClient {
     large: LargePages,
     page_bytes: usize,
     fence: Fence,
+    expiry: Option<Expiry>,
 }
 
 impl PlaneClient {
@@ -152,7 +156,13 @@ impl PlaneClient {
             large: Rooms::default().of(PlaneKind::Project),
             page_bytes: Limits::default().page_bytes(),
             fence: Fence::default(),
+            expiry: None,
         }
+    }
+
+    /// The end of the credential, if that is known.
+    pub fn expiry(&self) -> Option<Expiry> {
+        self.expiry
     }
 
     /// Waits for a permit to read a page of a list that may be larger than a [`SmallAnswer`].
@@ -212,7 +222,10 @@ impl Clients {
     /// Clients for the plane of `credential`.
     pub fn plane(&self, plane: PlaneKind, credential: &Credential) -> PlaneClient {
         let way = Transport::network(credential.clone(), self.pool(credential));
-        self.client(plane, way, &credential.namespace)
+        PlaneClient {
+            expiry: credential.expiry(),
+            ..self.client(plane, way, &credential.namespace)
+        }
     }
 
     /// Clients for a plane simulated by `service`, with the same limits and metrics: for tests without sockets.
@@ -250,6 +263,7 @@ impl Clients {
             large: self.rooms.of(plane),
             page_bytes: self.limits.page_bytes(),
             fence: self.fence.clone(),
+            expiry: None,
         }
     }
 

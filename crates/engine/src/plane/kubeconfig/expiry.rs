@@ -36,6 +36,52 @@ pub struct Expiry {
     pub part: Part,
 }
 
+/// The time left to a credential, in steps: each is logged once, and metrics count credentials by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimeLeft {
+    /// None: it has expired.
+    Expired,
+    /// At most a day.
+    Day,
+    /// At most seven days.
+    Week,
+    /// More than seven days.
+    Later,
+    /// The credential does not say when it ends.
+    Unknown,
+}
+
+impl TimeLeft {
+    const DAY: i64 = 24 * 60 * 60;
+
+    /// The time that is left at `now`, in seconds since the epoch.
+    pub fn of(expiry: Option<Expiry>, now: i64) -> Self {
+        let Some(left) = expiry.map(|expiry| expiry.at.saturating_sub(now)) else {
+            return Self::Unknown;
+        };
+        if left <= 0 {
+            Self::Expired
+        } else if left <= Self::DAY {
+            Self::Day
+        } else if left <= 7 * Self::DAY {
+            Self::Week
+        } else {
+            Self::Later
+        }
+    }
+
+    /// Value of the metric label `expiry`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Later => "later",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The earliest end of a token, of the first certificate of a PEM chain, and of the last authority of a PEM bundle: while
 /// authorities are exchanged, a bundle has an old one too.
 pub(super) fn earliest(
@@ -154,6 +200,28 @@ mod tests {
         for end in 0..der.len().min(160) {
             assert_eq!(not_after(&der[..end]), None, "a part of a certificate");
         }
+    }
+
+    #[test]
+    fn the_time_left_is_counted_in_days_and_weeks() {
+        let day = 86_400;
+        let table = [
+            (0, TimeLeft::Expired),
+            (1, TimeLeft::Day),
+            (day, TimeLeft::Day),
+            (day + 1, TimeLeft::Week),
+            (7 * day, TimeLeft::Week),
+            (7 * day + 1, TimeLeft::Later),
+        ];
+        for (left, expected) in table {
+            let part = Part::Token;
+            let expiry = Expiry {
+                at: 1_000 + left,
+                part,
+            };
+            assert_eq!(TimeLeft::of(Some(expiry), 1_000), expected, "{left}");
+        }
+        assert_eq!(TimeLeft::of(None, 0), TimeLeft::Unknown);
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Lease {
         let right = Arc::new(WritePermit::none(plane.fence()));
         let stop = Sender::new(false);
         let stopped = stop.subscribe();
+        let leader: Arc<parking_lot::Mutex<Option<String>>> = Arc::default();
         let candidate = Candidate {
             plane: plane.clone(),
             namespace: namespace.to_owned(),
@@ -59,9 +60,11 @@ impl Lease {
             right: right.clone(),
             held: None,
             last_error: None,
+            leader: leader.clone(),
         };
         LeaseHandle {
             right,
+            leader,
             stop,
             task: Some(Arc::new(parking_lot::Mutex::new(Some(tokio::spawn(
                 candidate.run(stopped),
@@ -74,6 +77,7 @@ impl Lease {
 #[derive(Debug, Clone)]
 pub struct LeaseHandle {
     right: Arc<WritePermit>,
+    leader: Arc<parking_lot::Mutex<Option<String>>>,
     stop: Sender<bool>,
     task: Option<Arc<parking_lot::Mutex<Option<JoinHandle<()>>>>>,
 }
@@ -83,6 +87,7 @@ impl LeaseHandle {
     pub fn always() -> Self {
         Self {
             right: Arc::new(WritePermit::unlimited()),
+            leader: Arc::default(),
             stop: Sender::new(false),
             task: None,
         }
@@ -91,6 +96,16 @@ impl LeaseHandle {
     /// True if a write may start now. Local and cheap; sends no request.
     pub fn may_write(&self) -> bool {
         self.right.may_write()
+    }
+
+    /// True if there is no election: this process always writes.
+    pub fn is_alone(&self) -> bool {
+        self.task.is_none()
+    }
+
+    /// The holder of the Lease as this process last saw it; `None` if it saw none.
+    pub fn leader(&self) -> Option<String> {
+        self.leader.lock().clone()
     }
 
     /// Waits until no write may be in flight any more; each renewal postpones that time.
@@ -150,6 +165,8 @@ struct Candidate {
     /// `None` while this process is not the leader.
     held: Option<Held>,
     last_error: Option<String>,
+    /// The holder as last seen.
+    leader: Arc<parking_lot::Mutex<Option<String>>>,
 }
 
 impl Candidate {
@@ -256,6 +273,7 @@ impl Candidate {
 
     fn observe(&self, before: Option<Observed>, lease: Option<LeaseObject>) -> Observed {
         let now = Instant::now();
+        self.note_leader(lease.as_ref());
         let anothers = |l: &LeaseObject| holder(l).is_some_and(|h| !h.is_empty() && h != self.identity);
         let free_at = match (before, &lease) {
             (Some(before), _) if version(before.lease.as_ref()) == version(lease.as_ref()) => return before,
@@ -325,7 +343,13 @@ impl Candidate {
         }
     }
 
+    fn note_leader(&self, lease: Option<&LeaseObject>) {
+        let holder = lease.and_then(holder).filter(|holder| !holder.is_empty());
+        *self.leader.lock() = holder.map(str::to_owned);
+    }
+
     fn won(&mut self, lease: LeaseObject, sent: Instant) {
+        self.note_leader(Some(&lease));
         self.held = Some(Held { lease, sent });
         self.last_error = None;
         self.plane.health().success();

@@ -96,6 +96,20 @@ impl WatchFailure {
         matches!(self, Self::Gone | Self::Garbled)
     }
 
+    /// The failure in a word, for answers.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotServed => "not_served",
+            Self::Gone => "gone",
+            Self::Garbled => "garbled",
+            Self::Failing => "failing",
+        }
+    }
+
     /// Description of the failure, for logs.
     pub(super) fn what(self) -> &'static str {
         match self {

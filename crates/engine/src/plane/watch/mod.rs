@@ -166,6 +166,17 @@ impl WatchStatus {
         self.last_event.lock().elapsed()
     }
 
+    /// The operator's next step after the last error, until the watch recovers; `None` for failures of normal operation.
+    pub fn next_step(&self, plane: &Plane) -> Option<String> {
+        let error = self.error.lock();
+        error.as_ref().and_then(|(failure, _)| failure.next_step(plane))
+    }
+
+    /// The cause of the last error in a word, until the watch recovers.
+    pub fn cause(&self) -> Option<&'static str> {
+        self.error.lock().as_ref().map(|(failure, _)| failure.as_str())
+    }
+
     /// The last error, until the watch recovers.
     pub fn error(&self) -> Option<String> {
         self.error.lock().as_ref().map(|(_, text)| text.clone())

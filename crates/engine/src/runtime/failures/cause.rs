@@ -1,6 +1,7 @@
 //! Causes that hold back calls of many keys at once; each counts as one failure.
 
-use super::{Attempt, Class, Entry, Kept, LastFailure, message::clean};
+use super::{Attempt, Class, Entry, Kept, LastFailure};
+use crate::message::clean;
 use crate::{clock::Now, error::Category, executor::permissions::Permission, key::Plane};
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The log lines about failures. Each about a key has its plane, controller and object in the same fields.
 
-use super::{Attempt, Class, LastFailure, Settled, message::clean};
+use super::{Attempt, Class, LastFailure, Settled};
 use crate::key::{Key, Plane};
+use crate::message::clean;
 use std::fmt;
 
 /// Reports a failed attempt; `is_news` if the object is refused for the first time.

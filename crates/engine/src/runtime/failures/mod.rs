@@ -2,11 +2,9 @@
 
 mod cause;
 pub(super) mod log;
-mod message;
 mod report;
 
 pub use cause::Cause;
-pub use message::clean;
 pub use report::Settled;
 
 use super::queue::Backoffs;
@@ -14,6 +12,7 @@ use crate::{
     clock::Now,
     error::{Category, Failure, Retry},
     key::{Key, Plane},
+    message::clean,
     random::HashMap,
     shrink::shrink_if_sparse,
 };
@@ -256,6 +255,14 @@ impl Failures {
         let causes = kept.causes.iter();
         causes
             .map(|(cause, entry)| (cause.clone(), entry.failure.clone()))
+            .collect()
+    }
+
+    /// The failing keys, each with its last failure; those that a cause holds back are missing.
+    pub fn all(&self) -> Vec<(Key, LastFailure)> {
+        let kept = self.0.lock();
+        let own = kept.entries.iter().filter(|(_, entry)| !entry.blocked);
+        own.map(|(key, entry)| (key.clone(), entry.failure.clone()))
             .collect()
     }
 

@@ -58,7 +58,7 @@ fn a_failure_is_kept_with_all_that_is_known_of_it_until_a_reconcile_succeeds() {
         at(20),
     );
     let last = failures.of(&a).unwrap();
-    assert_eq!(last.message.chars().count(), message::LENGTH);
+    assert_eq!(last.message.chars().count(), crate::message::LENGTH);
     assert_eq!(
         LastFailure {
             message: "".into(),

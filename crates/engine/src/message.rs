@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// Longest message, in characters.
-pub(super) const LENGTH: usize = 512;
+pub const LENGTH: usize = 512;
 
 /// Texts before a value that a server repeats from an object: it may be a tenant's secret.
 const VALUES: [&str; 3] = ["Invalid value: ", "Unsupported value: ", "Duplicate value: "];

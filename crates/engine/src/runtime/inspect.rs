@@ -1,0 +1,181 @@
+//! The state of a runtime for people and machines: its planes, and which of their first lists are missing. Answered from
+//! memory; the index is locked for a slice of planes at a time.
+
+use super::{
+    Runtime,
+    index::{Index, Watches},
+    role::{IndexOf, Role},
+};
+use crate::{
+    executor::permissions::Permission,
+    key::Plane,
+    plane::{kubeconfig::Expiry, registry::EngagedPlane},
+};
+use std::time::Duration;
+
+/// Maximum number of rows that are read under one lock of the index.
+pub const SLICE: usize = 256;
+
+/// State of a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlaneState {
+    /// A watch or a required permission is forbidden.
+    Unauthorized,
+    /// A watch fails.
+    Backoff,
+    /// First lists are read.
+    Syncing,
+    /// All watches run.
+    Connected,
+}
+
+impl PlaneState {
+    /// Value of the metric label `state`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Backoff => "backoff",
+            Self::Syncing => "syncing",
+            Self::Connected => "connected",
+        }
+    }
+}
+
+/// A plane and its watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaneReport {
+    /// The plane.
+    pub plane: Plane,
+    /// Its state.
+    pub state: PlaneState,
+    /// Time since it was engaged.
+    pub engaged: Duration,
+    /// Time since the last event of a watch; `None` without watches.
+    pub idle: Option<Duration>,
+    /// True if it answers neither watches nor calls.
+    pub is_down: bool,
+    /// The end of its credential, if that is known.
+    pub expiry: Option<Expiry>,
+    /// The permissions that it denies.
+    pub missing: Vec<String>,
+    /// Its watches.
+    pub watches: Vec<WatchReport>,
+}
+
+/// A watch of a plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchReport {
+    /// The resource and its group.
+    pub kind: String,
+    /// True once its first list is complete.
+    pub synced: bool,
+    /// True if the plane forbids it.
+    pub forbidden: bool,
+    /// Number of its failures.
+    pub restarts: u64,
+    /// The present error, its cause in a word, and the operator's next step.
+    pub error: Option<(String, &'static str, Option<String>)>,
+}
+
+impl<R: Role> Runtime<R> {
+    /// The engaged planes, the hub first, then by name.
+    pub fn engaged(&self) -> Vec<Plane> {
+        let mut planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
+        planes.sort_unstable();
+        planes
+    }
+
+    /// The state of each of these planes that is engaged.
+    pub fn plane_states(&self, planes: &[Plane]) -> Vec<(Plane, PlaneState)> {
+        self.each_plane(planes, |index, plane, engaged, missing| {
+            (
+                plane.clone(),
+                state_of::<R>(index, plane, &engaged.watches, missing),
+            )
+        })
+    }
+
+    /// A report on each of these planes that is engaged.
+    pub fn plane_reports(&self, planes: &[Plane]) -> Vec<PlaneReport> {
+        self.each_plane(planes, |index, plane, engaged, missing| PlaneReport {
+            plane: plane.clone(),
+            state: state_of::<R>(index, plane, &engaged.watches, missing),
+            engaged: engaged.since.elapsed(),
+            idle: engaged.watches.iter().map(|(_, status)| status.idle_time()).min(),
+            is_down: engaged.connection.health().is_down(),
+            expiry: engaged.connection.current().expiry(),
+            missing: missing
+                .iter()
+                .filter(|right| right.plane == *plane)
+                .map(ToString::to_string)
+                .collect(),
+            watches: engaged
+                .watches
+                .iter()
+                .map(|(table, status)| WatchReport {
+                    kind: index.kind_of(*table).as_str().to_owned(),
+                    synced: status.synced(),
+                    forbidden: status.forbidden(),
+                    restarts: status.restarts(),
+                    error: status.error().map(|text| {
+                        let cause = status.cause().unwrap_or_default();
+                        (text, cause, status.next_step(plane))
+                    }),
+                })
+                .collect(),
+        })
+    }
+
+    /// The planes whose first lists are not complete.
+    pub fn syncing(&self) -> Vec<Plane> {
+        let states = self.plane_states(&self.engaged());
+        let syncing = states
+            .into_iter()
+            .filter(|(_, state)| *state == PlaneState::Syncing);
+        syncing.map(|(plane, _)| plane).collect()
+    }
+
+    fn each_plane<T>(
+        &self,
+        planes: &[Plane],
+        report: impl Fn(&IndexOf<R>, &Plane, &EngagedPlane<TableOf<R>>, &[Permission]) -> T,
+    ) -> Vec<T> {
+        let missing = self.shared.executor.missing_rights();
+        let mut reports = Vec::with_capacity(planes.len());
+        for slice in planes.chunks(SLICE) {
+            let index = self.shared.index.lock();
+            let engaged = self.shared.planes.lock();
+            let found = slice
+                .iter()
+                .filter_map(|plane| Some((plane, engaged.get(plane)?)));
+            reports.extend(found.map(|(plane, engaged)| report(&index, plane, engaged, &missing)));
+        }
+        reports
+    }
+}
+
+type TableOf<R> = <IndexOf<R> as Index>::TableId;
+
+/// The state of a plane; `missing` are the permissions that planes deny.
+pub(super) fn state_of<R: Role>(
+    index: &IndexOf<R>,
+    plane: &Plane,
+    watches: &Watches<TableOf<R>>,
+    missing: &[Permission],
+) -> PlaneState {
+    let forbidden = watches
+        .iter()
+        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table));
+    let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
+        status.error().is_some() && !status.forbidden()
+    };
+    if forbidden || missing.iter().any(|right| right.plane == *plane) {
+        PlaneState::Unauthorized
+    } else if watches.iter().any(fails) {
+        PlaneState::Backoff
+    } else if index.is_connected(plane, watches) {
+        PlaneState::Connected
+    } else {
+        PlaneState::Syncing
+    }
+}

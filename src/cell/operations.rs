@@ -1,0 +1,175 @@
+//! The cell's answers to the operations API: its planes, what is stuck here, and its last writes (contract: operations.md
+//! §2.2).
+
+use super::{
+    Cell,
+    index::{CellIndex, tables::TableId},
+};
+use crate::views::{
+    header::{self, Process},
+    health, journal, planes,
+    stuck::{self as views, Found, is_older},
+};
+use fedgate_api::{
+    ConditionStatus,
+    conditions::{find, types::READY},
+};
+use fedgate_engine::{
+    clock::Now,
+    key::Key,
+    runtime::{Runtime, inspect::PlaneState, role::Role},
+};
+use fedgate_operations::{
+    Class, Deletions, Deployments, Header, HubSummary, Instances, JournalRow, OperationsSource, Overview,
+    PlaneRow, RefusedProject, Rows, StuckGroup, StuckItem, Time,
+    query::{JournalQuery, PlanesQuery, STUCK_FOR, StuckQuery},
+};
+use std::{sync::Arc, time::Duration};
+
+/// A deletion is shown after this time.
+const DELETING: Duration = Duration::from_mins(15);
+
+/// The cell's answers; see the module.
+#[derive(Debug)]
+pub struct Operations {
+    cell: Arc<Runtime<Cell>>,
+    process: Process,
+}
+
+impl Operations {
+    /// The answers of a running cell.
+    pub fn new(cell: Arc<Runtime<Cell>>, process: Process) -> Self {
+        Self { cell, process }
+    }
+
+    /// The object of a key as its tenant knows it, as far as the cell knows its project.
+    fn naming(&self, key: &Key) -> StuckItem {
+        let plural = key.kind.as_str().split('.').next().unwrap_or_default();
+        let project = self.cell.role.project(&self.cell.shared, key);
+        views::item(
+            key,
+            project.as_ref().map(|key| key.as_str()),
+            &key.namespace,
+            plural,
+        )
+    }
+
+    fn found(&self, stuck_for: Duration) -> Vec<Found> {
+        let mut found = views::of_runtime(&self.cell, stuck_for, &|key| self.naming(key));
+        let now = self.cell.shared.now();
+        let old: Vec<(Key, Time)> = deleting(&self.cell.shared.index.lock(), now);
+        for (key, since) in old {
+            found.push(Found {
+                class: Class::Deleting,
+                plane: "cell",
+                word: "Deleting".to_owned(),
+                item: StuckItem {
+                    since: Some(since),
+                    ..self.naming(&key)
+                },
+            });
+        }
+        found
+    }
+}
+
+/// The Instances whose deletion lasts.
+fn deleting(index: &CellIndex, now: Now) -> Vec<(Key, Time)> {
+    let rows = index.instances.iter().filter(|(_, row)| row.deleting);
+    let old = rows.filter_map(|((namespace, name), row)| {
+        let since = Time(*index.deleted.get(&row.uid)?);
+        is_older(Some(since), DELETING, now).then(|| (TableId::Instances.key(namespace, name), since))
+    });
+    old.collect()
+}
+
+/// The Instances of the cell.
+pub(super) fn instances(index: &CellIndex) -> Instances {
+    let is_ready = |conditions: &[_]| {
+        find(conditions, READY).is_some_and(|condition| condition.status == ConditionStatus::True)
+    };
+    let specs = index
+        .deployments
+        .iter()
+        .filter_map(|(_, row)| row.digest.spec.as_ref().ok());
+    let mut sums = Instances {
+        desired: specs.filter_map(|spec| spec.replicas).map(u64::from).sum(),
+        ..Instances::default()
+    };
+    for (_, row) in index.instances.iter() {
+        sums.existing += 1;
+        sums.ready += u64::from(is_ready(&row.digest.conditions));
+        sums.updated += u64::from(row.digest.hash.is_some() && row.digest.hash == row.digest.applied);
+    }
+    sums
+}
+
+/// The next step for a class, a kind of plane, and a word.
+fn next_step(class: Class, plane: &str, word: &str) -> String {
+    match class {
+        Class::Right => format!("apply manifests/{plane} on this plane and bind its roles: {word} is denied"),
+        Class::Plane => {
+            "check the address and the credential of the plane, the network and the API server itself"
+                .to_owned()
+        }
+        Class::Deleting => "see its finalizers: kubectl get instances -o yaml at the cell".to_owned(),
+        _ => "see the log of the cell program for the key".to_owned(),
+    }
+}
+
+impl OperationsSource for Operations {
+    fn header(&self) -> Header {
+        header::header(&self.cell, &self.process)
+    }
+
+    fn overview(&self) -> Overview {
+        let runtime = &self.cell;
+        let found = self.found(STUCK_FOR);
+        let stuck = views::counts(&found);
+        let groups = views::groups(found, &StuckQuery::default(), next_step);
+        let states = runtime.plane_states(&runtime.engaged());
+        let complete = states.iter().all(|(_, state)| *state != PlaneState::Syncing);
+        let now = runtime.shared.now();
+        let hub = runtime.plane_reports(&[fedgate_engine::key::Plane::Hub]).pop();
+        let index = runtime.shared.index.lock();
+        let oldest = index.deleted.values().min().copied().map(Time);
+        Overview {
+            health: health::of(&groups, complete),
+            hub: hub.map(|report| HubSummary {
+                state: planes::state(report.state),
+                since: None,
+                last_event: report.idle.map(|idle| crate::views::before(now, idle)),
+                credential_ends: report.expiry.map(|expiry| Time::from_second(expiry.at)),
+            }),
+            deployments: Deployments {
+                total: index.deployments.len(),
+                ..Deployments::default()
+            },
+            instances: instances(&index),
+            stuck,
+            deletions: Deletions {
+                pending: index.deleted.len(),
+                oldest,
+            },
+            ..header::overview(runtime)
+        }
+    }
+
+    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+        planes::rows(&self.cell, query)
+    }
+
+    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
+        let found = self.found(query.stuck_for);
+        views::page(views::groups(found, query, next_step), query)
+    }
+
+    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
+        let entries = self.cell.shared.executor.journal().entries();
+        let owner = |key: &Key| {
+            let project = self.cell.role.project(&self.cell.shared, key)?;
+            Some((project, key.namespace.clone()))
+        };
+        journal::rows(&entries, query, owner)
+    }
+}

@@ -1,0 +1,118 @@
+//! Projects and cells whose rows have changed, collected only while a stream of the operations API is open.
+
+use super::{GatewayIndex, change::Change};
+use fedgate_api::names::ProjectKey;
+use fedgate_operations::Changes;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Maximum number of collected names; beyond it a stream reads everything anew.
+const LIMIT: usize = 1_024;
+
+/// Names of what has changed; see the module.
+#[derive(Debug, Default)]
+pub struct Touched {
+    on: bool,
+    projects: BTreeSet<ProjectKey>,
+    cells: BTreeSet<Arc<str>>,
+    overflow: bool,
+}
+
+impl Touched {
+    /// Begins or ends to collect.
+    pub fn collect(&mut self, on: bool) {
+        *self = Self {
+            on,
+            ..Self::default()
+        };
+    }
+
+    /// The names since the last call.
+    pub fn take(&mut self) -> Changes {
+        let Self {
+            on,
+            projects,
+            cells,
+            overflow,
+        } = std::mem::take(self);
+        self.on = on;
+        Changes {
+            projects: projects
+                .iter()
+                .map(|project| project.as_str().to_owned())
+                .collect(),
+            cells: cells.iter().map(ToString::to_string).collect(),
+            overflow,
+        }
+    }
+
+    fn note(&mut self, project: Option<&ProjectKey>, cells: &[Arc<str>]) {
+        if self.projects.len() + self.cells.len() + cells.len() >= LIMIT {
+            self.overflow = true;
+            return;
+        }
+        self.projects.extend(project.cloned());
+        self.cells.extend(cells.iter().cloned());
+    }
+
+    /// Records that a cell has changed.
+    pub(super) fn cell(&mut self, cell: &Arc<str>) {
+        if self.on {
+            self.note(None, std::slice::from_ref(cell));
+        }
+    }
+}
+
+impl GatewayIndex {
+    /// Records the projects and cells that these changes concern.
+    pub(super) fn touch(&mut self, changes: &[Change]) {
+        if !self.touched.on {
+            return;
+        }
+        for change in changes {
+            match change {
+                Change::Source(change) => self.touched.note(Some(&change.project), &[]),
+                Change::Workload { project, .. } | Change::ProjectNamespace { project, .. } => {
+                    self.touched.note(Some(project), &[]);
+                }
+                Change::Copy {
+                    copy: (_, hub, _), ..
+                }
+                | Change::Projection { hub, .. }
+                | Change::Owner { hub } => {
+                    self.touch_hub(hub, &[]);
+                }
+                Change::WriteBack { hub, .. } => {
+                    let places = self.summary.places(hub).iter();
+                    let cells: Vec<Arc<str>> = places.filter_map(|((_, cell), _)| cell.clone()).collect();
+                    self.touch_hub(hub, &cells);
+                }
+                Change::Binding(change) => {
+                    let template = change.template.as_ref();
+                    let binding = template.and_then(|(kind, name)| self.binding(*kind, &change.hub, name));
+                    let cells = binding.map_or_else(Vec::new, |row| row.digest.clusters.to_vec());
+                    self.touch_hub(&change.hub, &cells);
+                }
+                Change::HubNamespace { .. }
+                | Change::OwnerProven { .. }
+                | Change::ClaimRejected { .. }
+                | Change::CitySet { .. }
+                | Change::CitySetLeft { .. }
+                | Change::CitySetsOfProject { .. }
+                | Change::CityPolicy { .. }
+                | Change::City { .. }
+                | Change::BindingOrphaned { .. }
+                | Change::Companion { .. }
+                | Change::PlaceFreed { .. }
+                | Change::Reported(_)
+                | Change::Interpreter { .. }
+                | Change::WorkloadChecks { .. }
+                | Change::Payload { .. } => {}
+            }
+        }
+    }
+
+    fn touch_hub(&mut self, hub: &str, cells: &[Arc<str>]) {
+        let project = self.owners.get(hub).map(|owner| &owner.project);
+        self.touched.note(project, cells);
+    }
+}

@@ -1,0 +1,121 @@
+//! Instances of each project in each cell, as bands of a picture.
+
+use super::{Operations, projects::of_trouble};
+use crate::gateway::index::{GatewayIndex, NamespaceOwner, summary::WrittenBack};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::runtime::inspect::SLICE;
+use fedgate_operations::{FlowRow, Flows, REST, Worst, query::FlowsQuery};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Project, city and cell.
+type Band = (ProjectKey, String, String);
+
+pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
+    let mut bands: Vec<(Band, WrittenBack, Option<Worst>)> = bands(of, query)
+        .into_iter()
+        .map(|(band, (instances, worst))| (band, instances, worst))
+        .collect();
+    // The largest come first, then those that hurt.
+    let rank = |worst: &Option<Worst>| {
+        worst
+            .as_ref()
+            .map_or((true, None), |worst| (false, Some(worst.class)))
+    };
+    bands.sort_by_cached_key(|(band, instances, worst)| {
+        (Reverse(instances.existing), rank(worst), band.clone())
+    });
+    let rest = bands.split_off(query.top.min(bands.len()));
+    let mut items: Vec<FlowRow> = bands
+        .into_iter()
+        .map(|((project, city, cell), instances, worst)| FlowRow {
+            project: project.as_str().to_owned(),
+            projects: None,
+            city,
+            cell,
+            instances: instances.existing,
+            ready: instances.ready,
+            worst,
+        })
+        .collect();
+    items.extend(sums(rest));
+    Flows { items }
+}
+
+fn sums(rest: Vec<(Band, WrittenBack, Option<Worst>)>) -> Vec<FlowRow> {
+    let mut sums: BTreeMap<(String, String), (BTreeSet<ProjectKey>, WrittenBack, Option<Worst>)> =
+        BTreeMap::new();
+    for ((project, city, cell), instances, worst) in rest {
+        let (projects, sum, worst_of) = sums.entry((city, cell)).or_default();
+        projects.insert(project);
+        sum.add(instances);
+        *worst_of = worse(worst_of.take(), worst);
+    }
+    let rows = sums
+        .into_iter()
+        .map(|((city, cell), (projects, sum, worst))| FlowRow {
+            project: REST.to_owned(),
+            projects: Some(projects.len()),
+            city,
+            cell,
+            instances: sum.existing,
+            ready: sum.ready,
+            worst,
+        });
+    rows.collect()
+}
+
+fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
+    a.into_iter()
+        .chain(b)
+        .min_by_key(|worst| (worst.class, worst.since))
+}
+
+fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Option<Worst>)> {
+    let hubs: Vec<Arc<str>> = of.gateway.shared.index.lock().owners.keys().cloned().collect();
+    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
+    let mut bands: BTreeMap<Band, (WrittenBack, Option<Worst>)> = BTreeMap::new();
+    for slice in hubs.chunks(SLICE) {
+        let index = of.gateway.shared.index.lock();
+        for hub in slice {
+            let owner = index
+                .owners
+                .get(hub)
+                .filter(|owner| is(&query.project, owner.project.as_str()));
+            let Some(owner) = owner else { continue };
+            for ((city, cell), part) in index.summary.places(hub) {
+                let city = city.as_ref().map_or("", |city| city.as_str());
+                let cell = cell.as_deref().unwrap_or_default();
+                if !is(&query.city, city) || !is(&query.cell, cell) {
+                    continue;
+                }
+                let band = (owner.project.clone(), city.to_owned(), cell.to_owned());
+                let (sum, worst) = bands.entry(band).or_default();
+                sum.add(*part);
+                *worst = worse(worst.take(), worst_in(&index, owner, city));
+            }
+        }
+    }
+    bands
+}
+
+/// The worst trouble of a namespace's deployments in a city.
+fn worst_in(index: &GatewayIndex, owner: &NamespaceOwner, city: &str) -> Option<Worst> {
+    let project = index.projects.get(&owner.project)?;
+    let troubled = project
+        .summary
+        .troubled
+        .iter()
+        .filter(|((kind, (namespace, name)), _)| {
+            *namespace == owner.namespace
+                && project.sources[*kind]
+                    .get(namespace, name)
+                    .is_some_and(|row| row.digest.city.as_ref().is_ok_and(|of| of.as_str() == city))
+        });
+    troubled
+        .map(|(_, trouble)| of_trouble(trouble))
+        .min_by_key(|worst| (worst.class, worst.since))
+}

@@ -1,0 +1,175 @@
+//! The state of the fleet in one object.
+
+use super::{Operations, next_step};
+use crate::{
+    gateway::index::{
+        GatewayIndex,
+        summary::{self, ReportedInstances},
+        undelivered::is_of_leader,
+    },
+    views::{before, header, health, planes, stuck as views},
+};
+use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
+use fedgate_operations::{
+    CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Instances, Overview, ProjectCounts,
+    Stage, Time, Undelivered,
+    query::{PageQuery, STUCK_FOR, StuckQuery},
+};
+use std::collections::BTreeMap;
+
+pub(super) fn overview(of: &Operations) -> Overview {
+    let gateway = &of.gateway;
+    let shared = &gateway.shared;
+    let found = of.found(STUCK_FOR, false);
+    let stuck = views::counts(&found);
+    let query = StuckQuery {
+        page: PageQuery::default(),
+        ..StuckQuery::default()
+    };
+    let groups = views::groups(found, &query, next_step::next_step);
+    let states = gateway.plane_states(&gateway.engaged());
+    let complete = states.iter().all(|(_, state)| *state != PlaneState::Syncing);
+    let projects = projects(&states, shared.refused.lock().len());
+    let hub = hub(of, &states);
+    let leads = shared.planes.lease.may_write();
+    let drift = gateway.role.interpreters.drift();
+    let deletions = deletions(of);
+    let index = shared.index.lock();
+    Overview {
+        health: health::of(&groups, complete),
+        hub,
+        projects: Some(projects),
+        cells: Some(cells(&index)),
+        deployments: deployments(&index),
+        instances: instances(index.summary.instances()),
+        undelivered: undelivered(&index, leads),
+        stuck,
+        deletions,
+        garbage: Garbage {
+            orphans: gateway.role.garbage.orphans(&index),
+            brake: gateway.role.garbage.brake() || index.withholds(),
+        },
+        interpreter_drift: drift,
+        ..header::overview(gateway)
+    }
+}
+
+fn projects(states: &[(Plane, PlaneState)], refused: usize) -> ProjectCounts {
+    let mut counts = ProjectCounts {
+        refused,
+        ..ProjectCounts::default()
+    };
+    for (_, state) in states.iter().filter(|(plane, _)| *plane != Plane::Hub) {
+        counts.engaged += 1;
+        *match state {
+            PlaneState::Unauthorized => &mut counts.unauthorized,
+            PlaneState::Backoff => &mut counts.backoff,
+            PlaneState::Syncing => &mut counts.syncing,
+            PlaneState::Connected => &mut counts.connected,
+        } += 1;
+    }
+    counts
+}
+
+fn hub(of: &Operations, states: &[(Plane, PlaneState)]) -> Option<HubSummary> {
+    let (_, state) = states.iter().find(|(plane, _)| *plane == Plane::Hub)?;
+    let report = of.gateway.plane_reports(&[Plane::Hub]).pop()?;
+    let now = of.gateway.shared.now();
+    let down = planes::down(&of.gateway).remove(&Plane::Hub);
+    let connected = *state == PlaneState::Connected;
+    Some(HubSummary {
+        state: planes::state(*state),
+        since: down.or_else(|| connected.then(|| before(now, report.engaged))),
+        last_event: report.idle.map(|idle| before(now, idle)),
+        credential_ends: report.expiry.map(|expiry| Time::from_second(expiry.at)),
+    })
+}
+
+/// The state of a cell.
+pub(super) fn cell_state(row: &Row<crate::gateway::index::digest::Cell>) -> CellState {
+    if row.deleting {
+        CellState::Leaving
+    } else if row.digest.city.is_none() {
+        CellState::Unlabelled
+    } else if row.digest.is_ready() {
+        CellState::Ready
+    } else {
+        CellState::NotReady
+    }
+}
+
+/// Number of cells by state.
+pub(in crate::gateway) fn cells(index: &GatewayIndex) -> CellCounts {
+    let mut counts = CellCounts::default();
+    for (_, row) in index.hub.clusters.iter() {
+        *match cell_state(row) {
+            CellState::NotReady => &mut counts.not_ready,
+            CellState::Leaving => &mut counts.leaving,
+            CellState::Unlabelled => &mut counts.unlabelled,
+            CellState::Ready => &mut counts.ready,
+        } += 1;
+    }
+    counts
+}
+
+fn deployments(index: &GatewayIndex) -> Deployments {
+    let mut federated: BTreeMap<String, usize> = BTreeMap::new();
+    let mut total = 0;
+    for ((_, state), count) in index.summary.federated() {
+        total += count;
+        let (_, word) = summary::labels(state);
+        *federated.entry(word.to_owned()).or_default() += count;
+    }
+    Deployments { total, federated }
+}
+
+/// Instances in an answer.
+pub(super) fn instances(of: ReportedInstances) -> Instances {
+    let ReportedInstances {
+        desired,
+        existing,
+        ready,
+        updated,
+    } = of;
+    Instances {
+        desired,
+        existing,
+        ready,
+        updated,
+    }
+}
+
+fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered> {
+    let stages = Stage::ALL.into_iter().map(|stage| {
+        let known = leads || !is_of_leader(stage);
+        let objects = index.undelivered.of(stage);
+        let of = Undelivered {
+            count: if known { objects.len() } else { 0 },
+            oldest: objects
+                .values()
+                .map(|since| Time(since.at))
+                .min()
+                .filter(|_| known),
+        };
+        (stage, of)
+    });
+    stages.collect()
+}
+
+fn deletions(of: &Operations) -> Deletions {
+    let deleting = of.each_project(&of.projects(), |index, project| {
+        let secondary = &index.projects.get(project)?.secondary;
+        let times: Vec<_> = secondary.deleting().collect();
+        Some(times)
+    });
+    let mut all = Deletions::default();
+    for time in deleting.into_iter().flatten() {
+        all.pending += 1;
+        let time = time.map(Time);
+        all.oldest = match (all.oldest, time) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    all
+}

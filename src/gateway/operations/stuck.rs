@@ -1,0 +1,227 @@
+//! Stuck objects that follow from the index: brakes, refused, undelivered, deleting, orphaned and unavailable ones.
+
+use super::{Operations, plural};
+use crate::{
+    gateway::index::{
+        Deployment, GatewayIndex, TableId,
+        summary::{Trouble, TroubleClass},
+        undelivered::{Since, is_of_leader},
+    },
+    views::stuck::{self as views, Found, is_older},
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{clock::Now, store::table::Name};
+use fedgate_kinds::KindId;
+use fedgate_operations::{Class, Stage, StuckItem, Time};
+use std::{collections::BTreeSet, time::Duration};
+
+/// A copy that Karmada has not delivered is shown after this time.
+const UNDELIVERED_BY_KARMADA: Duration = Duration::from_mins(2);
+/// A deletion is shown after this time.
+const DELETING: Duration = Duration::from_mins(15);
+/// An unavailable deployment is shown after this time.
+const UNAVAILABLE: Duration = Duration::from_mins(10);
+
+/// All stuck objects. Those that are only unavailable are many where a tenant's program fails.
+pub(super) fn found(of: &Operations, stuck_for: Duration, with_unavailable: bool) -> Vec<Found> {
+    let now = of.gateway.shared.now();
+    let mut found = views::of_runtime(&of.gateway, stuck_for, &|key| of.naming(key));
+    found.extend(brakes(of));
+    let failing: BTreeSet<(String, String, String)> = found
+        .iter()
+        .filter(|one| matches!(one.class, Class::Retrying | Class::Waiting | Class::Quarantined))
+        .map(|one| {
+            (
+                one.item.project.clone(),
+                one.item.namespace.clone(),
+                one.item.name.clone(),
+            )
+        })
+        .collect();
+    let troubled = of.each_project(&of.projects(), |index, project| {
+        let summary = &index.projects.get(project)?.summary;
+        let shown = |trouble: &Trouble| is_shown(trouble, with_unavailable, now);
+        let troubled = summary.troubled.iter().filter(|(_, trouble)| shown(trouble));
+        let troubled: Vec<Found> = troubled
+            .map(|((kind, name), trouble)| of_trouble(index, project, *kind, name, trouble))
+            .collect();
+        Some(troubled)
+    });
+    found.extend(troubled.into_iter().flatten());
+    let is_failing = |item: &StuckItem| {
+        failing.contains(&(item.project.clone(), item.namespace.clone(), item.name.clone()))
+    };
+    found.extend(
+        undelivered(of, stuck_for, now)
+            .into_iter()
+            .filter(|one| !is_failing(&one.item)),
+    );
+    found.extend(orphans(of));
+    found
+}
+
+fn brakes(of: &Operations) -> Vec<Found> {
+    let brake = |word: &str, count: usize, message: String| Found {
+        class: Class::Brake,
+        plane: "hub",
+        word: word.to_owned(),
+        item: StuckItem {
+            kind: "planes".to_owned(),
+            name: "hub".to_owned(),
+            message: format!("{count}{message}"),
+            ..StuckItem::default()
+        },
+    };
+    let role = &of.gateway.role;
+    let mut found = Vec::new();
+    if role.garbage.brake() {
+        let names = role.garbage.brakes();
+        let message = format!(
+            " brakes hold: {}",
+            names.join(", ").chars().take(400).collect::<String>()
+        );
+        found.push(brake("orphans", names.len(), message));
+    }
+    let withheld = of.gateway.shared.index.lock().hub.withheld.len();
+    if withheld > 0 {
+        found.push(brake(
+            "projections",
+            withheld,
+            " deployments keep their projections".to_owned(),
+        ));
+    }
+    let drift = role.interpreters.drift();
+    if drift > 0 {
+        found.push(brake("drift", drift, " interpreters differ from ours".to_owned()));
+    }
+    found
+}
+
+fn is_shown(trouble: &Trouble, with_unavailable: bool, now: Now) -> bool {
+    let after = match trouble.class {
+        TroubleClass::Refused => Duration::ZERO,
+        TroubleClass::Deleting => DELETING,
+        TroubleClass::Unavailable if with_unavailable => UNAVAILABLE,
+        TroubleClass::Unavailable => return false,
+    };
+    is_older(Some(Time::from_second(trouble.since)), after, now)
+}
+
+/// The class of a trouble.
+pub(super) fn class_of(trouble: &Trouble) -> Class {
+    match trouble.class {
+        TroubleClass::Refused => Class::Refused,
+        TroubleClass::Deleting => Class::Deleting,
+        TroubleClass::Unavailable => Class::Unavailable,
+    }
+}
+
+fn of_trouble(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    kind: KindId,
+    name: &Name,
+    trouble: &Trouble,
+) -> Found {
+    let (namespace, name) = name;
+    let hub = index.hub_namespace(project, namespace);
+    let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
+    let cells = binding.map(|binding| binding.digest.clusters.join(", "));
+    Found {
+        class: class_of(trouble),
+        plane: "project",
+        word: trouble.reason.to_string(),
+        item: StuckItem {
+            project: project.as_str().to_owned(),
+            namespace: namespace.to_string(),
+            kind: plural(index, TableId::Federated(kind)),
+            name: name.to_string(),
+            cell: cells.unwrap_or_default(),
+            since: Some(Time::from_second(trouble.since)),
+            ..StuckItem::default()
+        },
+    }
+}
+
+/// Objects that are not yet where they are to go. A standby does not know those of all stages.
+fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
+    let leads = of.gateway.shared.planes.lease.may_write();
+    let mut found = Vec::new();
+    for stage in Stage::ALL
+        .into_iter()
+        .filter(|stage| leads || !is_of_leader(*stage))
+    {
+        let after = match stage {
+            Stage::HubToCell => stuck_for.max(UNDELIVERED_BY_KARMADA),
+            _ => stuck_for,
+        };
+        let index = of.gateway.shared.index.lock();
+        let old: Vec<(Deployment, Since)> = index
+            .undelivered
+            .of(stage)
+            .iter()
+            .filter(|(_, since)| is_older(Some(Time(since.at)), after, now))
+            .map(|(object, since)| (object.clone(), *since))
+            .collect();
+        drop(index);
+        for slice in old.chunks(fedgate_engine::runtime::inspect::SLICE) {
+            let index = of.gateway.shared.index.lock();
+            found.extend(
+                slice
+                    .iter()
+                    .filter_map(|(object, since)| waiting(&index, stage, object, *since)),
+            );
+        }
+    }
+    found
+}
+
+fn waiting(index: &GatewayIndex, stage: Stage, object: &Deployment, since: Since) -> Option<Found> {
+    let (kind, hub, name) = object;
+    let owner = index.owners.get(hub)?;
+    let (table, plane) = match stage {
+        Stage::ProjectToHub => (TableId::Federated(*kind), "hub"),
+        Stage::HubToCell => (TableId::Federated(*kind), "hub"),
+        Stage::HubStatusToProject => (TableId::Federated(*kind), "project"),
+        Stage::WritebackToProjection => (TableId::WrittenBack(*kind), "project"),
+    };
+    let cell = match stage {
+        Stage::HubToCell => index
+            .binding(*kind, hub, name)
+            .map(|row| row.digest.clusters.join(", ")),
+        Stage::WritebackToProjection => {
+            let row = index.hub.write_backs[*kind].get(hub, name);
+            row.and_then(|row| row.digest.cell.as_deref().map(str::to_owned))
+        }
+        Stage::ProjectToHub | Stage::HubStatusToProject => None,
+    };
+    Some(Found {
+        class: Class::Undelivered,
+        plane,
+        word: stage.as_str().to_owned(),
+        item: StuckItem {
+            project: owner.project.as_str().to_owned(),
+            namespace: owner.namespace.to_string(),
+            kind: plural(index, table),
+            name: name.to_string(),
+            cell: cell.unwrap_or_default(),
+            since: Some(Time(since.at)),
+            since_at_least: since.at_least,
+            ..StuckItem::default()
+        },
+    })
+}
+
+fn orphans(of: &Operations) -> Vec<Found> {
+    let keys = of.gateway.role.garbage.orphaned_copies();
+    let orphans = keys.iter().map(|key| {
+        let item = of.naming(key);
+        Found {
+            class: Class::Orphan,
+            plane: "hub",
+            word: item.kind.clone(),
+            item,
+        }
+    });
+    orphans.collect()
+}

@@ -1,0 +1,72 @@
+//! The fields of every answer.
+
+use super::before;
+use fedgate_engine::{
+    metrics::Build,
+    plane::lease::LeaseHandle,
+    runtime::{Runtime, role::Role},
+};
+use fedgate_operations::{Header, Overview, QueueCounts, Replica, ReplicaRole, Time};
+
+/// Maximum number of planes in `missing`.
+const MISSING_LIMIT: usize = 20;
+
+/// The process that answers.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Its name in the Lease.
+    pub identity: String,
+    /// Its version and revision.
+    pub build: Build,
+    /// Its start.
+    pub started: Time,
+}
+
+impl Process {
+    /// Its replica, as the Lease has it.
+    pub fn replica(&self, lease: Option<&LeaseHandle>) -> Replica {
+        let role = match lease {
+            Some(lease) if lease.is_alone() => ReplicaRole::Alone,
+            Some(lease) if lease.may_write() => ReplicaRole::Leader,
+            Some(_) | None => ReplicaRole::Standby,
+        };
+        let leader = match role {
+            ReplicaRole::Leader | ReplicaRole::Alone => Some(self.identity.clone()),
+            ReplicaRole::Standby => lease.and_then(LeaseHandle::leader),
+        };
+        Replica {
+            identity: self.identity.clone(),
+            role,
+            leader,
+            version: self.build.version.to_owned(),
+            revision: self.build.revision.to_owned(),
+            started_at: self.started,
+        }
+    }
+}
+
+/// The header of an answer of a running role.
+pub fn header<R: Role>(runtime: &Runtime<R>, process: &Process) -> Header {
+    let syncing = runtime.syncing();
+    let missing = syncing.iter().take(MISSING_LIMIT).map(ToString::to_string);
+    Header {
+        as_of: before(runtime.shared.now(), std::time::Duration::ZERO),
+        complete: syncing.is_empty(),
+        missing: missing.collect(),
+        replica: process.replica(Some(&runtime.shared.planes.lease)),
+    }
+}
+
+/// An overview of the queue alone.
+pub fn overview<R: Role>(runtime: &Runtime<R>) -> Overview {
+    let depth = runtime.shared.queue.depth();
+    Overview {
+        queue: QueueCounts {
+            ready: depth.ready,
+            running: depth.running,
+            delayed: depth.delayed,
+            in_backoff: depth.in_backoff,
+        },
+        ..Overview::default()
+    }
+}

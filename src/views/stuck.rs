@@ -1,0 +1,311 @@
+//! Stuck objects, in groups with the same cause: the part that every role has.
+
+use super::{page, planes, wall};
+use fedgate_engine::{
+    clock::Now,
+    key::{Key, Plane},
+    runtime::{
+        Runtime,
+        failures::{Cause, Class as FailureClass, LastFailure},
+        role::Role,
+    },
+};
+use fedgate_operations::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
+use std::{collections::BTreeMap, time::Duration};
+
+/// A plane is shown after it has been down for this time.
+const PLANE_DOWN: Duration = Duration::from_secs(30);
+/// A key that waits for a change is shown after this time.
+const WAITING: Duration = Duration::from_mins(5);
+/// Maximum number of objects that a group shows.
+const ITEMS: usize = 20;
+
+/// A stuck object with its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The class.
+    pub class: Class,
+    /// Kind of the plane.
+    pub plane: &'static str,
+    /// Cause, permission, verdict, reason, category or stage.
+    pub word: String,
+    /// The object.
+    pub item: StuckItem,
+}
+
+/// Names the project, namespace, kind and name of a key as the tenant knows it.
+pub type Naming<'a> = &'a dyn Fn(&Key) -> StuckItem;
+
+/// An object of a key in a project, or on a plane without projects.
+pub fn item(key: &Key, project: Option<&str>, namespace: &str, plural: &str) -> StuckItem {
+    StuckItem {
+        project: project.unwrap_or_default().to_owned(),
+        namespace: namespace.to_owned(),
+        kind: plural.to_owned(),
+        name: key.name.to_string(),
+        ..StuckItem::default()
+    }
+}
+
+/// True if a time is at least so long ago.
+pub fn is_older(since: Option<Time>, than: Duration, now: Now) -> bool {
+    since.is_none_or(|since| now.since_wall(since.0) >= than)
+}
+
+/// Planes that are down or refused, missing permissions, verdicts, and failures of keys.
+pub fn of_runtime<R: Role>(runtime: &Runtime<R>, stuck_for: Duration, naming: Naming<'_>) -> Vec<Found> {
+    let mut found = Vec::new();
+    let now = runtime.shared.now();
+    planes_and_rights(runtime, now, &mut found);
+    for project in planes::refused(runtime) {
+        found.push(Found {
+            class: Class::Plane,
+            plane: "project",
+            word: "refused".to_owned(),
+            item: StuckItem {
+                project: project.project.clone(),
+                kind: "projects".to_owned(),
+                name: project.project,
+                message: project.reason,
+                ..StuckItem::default()
+            },
+        });
+    }
+    for (key, verdict, since) in runtime.shared.quarantine.all() {
+        let item = StuckItem {
+            since: Some(wall(now, since)),
+            since_at_least: true,
+            ..naming(&key)
+        };
+        found.push(Found {
+            class: Class::Quarantined,
+            plane: key.plane.kind(),
+            word: verdict.to_owned(),
+            item,
+        });
+    }
+    if runtime.shared.planes.lease.may_write() {
+        for (key, failure) in runtime.shared.workers.failures().all() {
+            found.extend(failed(&key, &failure, stuck_for, now, naming));
+        }
+    }
+    found
+}
+
+fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Found>) {
+    let causes = runtime.shared.workers.failures().causes();
+    let rights: BTreeMap<_, _> = causes
+        .iter()
+        .filter_map(|(cause, failure)| match &**cause {
+            Cause::Right(right) => Some((right.clone(), failure.since)),
+            Cause::Plane(_) => None,
+        })
+        .collect();
+    let down: Vec<Plane> = causes.iter().filter_map(|(cause, _)| plane_of(cause)).collect();
+    let reports: BTreeMap<Plane, &'static str> = runtime
+        .plane_reports(&down)
+        .into_iter()
+        .filter_map(|report| {
+            let word = report
+                .watches
+                .iter()
+                .find_map(|watch| watch.error.as_ref().map(|(_, cause, _)| *cause));
+            Some((report.plane, word?))
+        })
+        .collect();
+    for (cause, failure) in &causes {
+        let (Some(plane), since) = (plane_of(cause), Some(Time(failure.since))) else {
+            continue;
+        };
+        if is_older(since, PLANE_DOWN, now) {
+            let word = reports.get(&plane).copied().unwrap_or(failure.category.as_str());
+            found.push(of_plane(
+                Class::Plane,
+                &plane,
+                word.to_owned(),
+                since,
+                &failure.message,
+            ));
+        }
+    }
+    for plane in expired(runtime, now) {
+        let (plane, since) = plane;
+        found.push(of_plane(
+            Class::Plane,
+            &plane,
+            "credential_expired".to_owned(),
+            Some(since),
+            "",
+        ));
+    }
+    for right in runtime.shared.executor.missing_rights() {
+        let since = rights.get(&right).map(|since| Time(*since));
+        found.push(of_plane(
+            Class::Right,
+            &right.plane.clone(),
+            right.to_string(),
+            since,
+            "",
+        ));
+    }
+    forbidden_watches(runtime, found);
+}
+
+/// Watches that a plane forbids, which need the right to list and watch.
+fn forbidden_watches<R: Role>(runtime: &Runtime<R>, found: &mut Vec<Found>) {
+    let unauthorized: Vec<Plane> = runtime
+        .plane_states(&runtime.engaged())
+        .into_iter()
+        .filter(|(_, state)| *state == fedgate_engine::runtime::inspect::PlaneState::Unauthorized)
+        .map(|(plane, _)| plane)
+        .collect();
+    for report in runtime.plane_reports(&unauthorized) {
+        for watch in report.watches.iter().filter(|watch| watch.forbidden) {
+            let word = format!("watch {}", watch.kind);
+            let message = watch.error.as_ref().map_or("", |(text, ..)| text);
+            found.push(of_plane(Class::Right, &report.plane, word, None, message));
+        }
+    }
+}
+
+fn plane_of(cause: &Cause) -> Option<Plane> {
+    match cause {
+        Cause::Plane(plane) => Some(plane.clone()),
+        Cause::Right(_) => None,
+    }
+}
+
+/// The planes whose credential has ended, with the end.
+fn expired<R: Role>(runtime: &Runtime<R>, now: Now) -> Vec<(Plane, Time)> {
+    let planes = runtime.shared.planes.lock();
+    let ends = planes.iter().filter_map(|(plane, engaged)| {
+        let end = engaged.connection.current().expiry()?.at;
+        (end <= now.wall.as_second()).then(|| (plane.clone(), Time::from_second(end)))
+    });
+    ends.collect()
+}
+
+fn of_plane(class: Class, plane: &Plane, word: String, since: Option<Time>, message: &str) -> Found {
+    let project = match plane {
+        Plane::Project(project) => project.as_str(),
+        Plane::Hub | Plane::Cell => "",
+    };
+    Found {
+        class,
+        plane: plane.kind(),
+        word,
+        item: StuckItem {
+            project: project.to_owned(),
+            kind: "planes".to_owned(),
+            name: planes::name(plane).to_owned(),
+            since,
+            message: message.to_owned(),
+            ..StuckItem::default()
+        },
+    }
+}
+
+/// The failure of a key, if it has lasted long enough. A missing permission and a verdict have rows of their own.
+fn failed(
+    key: &Key,
+    failure: &LastFailure,
+    stuck_for: Duration,
+    now: Now,
+    naming: Naming<'_>,
+) -> Option<Found> {
+    let (class, after) = match failure.class {
+        FailureClass::Retry => (Class::Retrying, stuck_for),
+        FailureClass::Wait => (Class::Waiting, WAITING),
+        FailureClass::Quarantine | FailureClass::Right => return None,
+    };
+    let since = Some(Time(failure.since));
+    is_older(since, after, now).then(|| Found {
+        class,
+        plane: failure.plane.kind(),
+        word: failure.category.as_str().to_owned(),
+        item: StuckItem {
+            since,
+            attempts: Some(failure.attempts),
+            next_try: failure.next.map(Time),
+            message: format!("{} {}: {}", failure.verb, failure.object, failure.message),
+            ..naming(key)
+        },
+    })
+}
+
+/// True if the query selects an object.
+fn selects(query: &StuckQuery, found: &Found) -> bool {
+    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
+    let class = query
+        .class
+        .map_or(found.class != Class::Unavailable, |class| class == found.class);
+    let cells = || found.item.cell.split(", ");
+    class
+        && is(&query.plane, found.plane)
+        && is(&query.project, &found.item.project)
+        && query
+            .cell
+            .as_deref()
+            .is_none_or(|cell| cells().any(|of| of == cell))
+}
+
+/// The groups of the objects that a query selects, the worst class first, then the oldest; `next` gives the next step.
+pub fn groups(
+    found: Vec<Found>,
+    query: &StuckQuery,
+    next: impl Fn(Class, &str, &str) -> String,
+) -> Vec<StuckGroup> {
+    let mut by_cause: BTreeMap<(Class, &'static str, String), Vec<StuckItem>> = BTreeMap::new();
+    for one in found.into_iter().filter(|one| selects(query, one)) {
+        by_cause
+            .entry((one.class, one.plane, one.word))
+            .or_default()
+            .push(one.item);
+    }
+    let mut groups: Vec<StuckGroup> = by_cause
+        .into_iter()
+        .map(|((class, plane, word), mut items)| {
+            let count = items.len();
+            items.sort_by(|a, b| rank(a).cmp(&rank(b)));
+            items.truncate(ITEMS);
+            StuckGroup {
+                class,
+                plane: plane.to_owned(),
+                count,
+                oldest: items.iter().find_map(|item| item.since),
+                next: next(class, plane, &word),
+                word,
+                items,
+            }
+        })
+        .collect();
+    groups.sort_by(|a, b| {
+        let oldest = |group: &StuckGroup| (group.oldest.is_none(), group.oldest);
+        a.class.cmp(&b.class).then_with(|| oldest(a).cmp(&oldest(b)))
+    });
+    groups
+}
+
+/// A page of groups.
+pub fn page(groups: Vec<StuckGroup>, query: &StuckQuery) -> Rows<StuckGroup> {
+    page::by_rank(groups, &query.page)
+}
+
+fn rank(item: &StuckItem) -> (bool, Option<Time>, &str, &str, &str) {
+    (
+        item.since.is_none(),
+        item.since,
+        &item.project,
+        &item.namespace,
+        &item.name,
+    )
+}
+
+/// Number of stuck objects by class; [`Class::Unavailable`] is not counted.
+pub fn counts(found: &[Found]) -> BTreeMap<Class, usize> {
+    let mut counts = BTreeMap::new();
+    for one in found.iter().filter(|one| one.class != Class::Unavailable) {
+        *counts.entry(one.class).or_default() += 1;
+    }
+    counts
+}
