@@ -1,6 +1,9 @@
 //! What must hold in the end, of whatever went before: hub and projects agree with what tenants asked for.
 
-use crate::rig::{CELLS, HUB, Rig};
+use crate::{
+    operations,
+    rig::{CELLS, HUB, Rig},
+};
 use fedgate_api::keys;
 use fedgate_simulator::Plane;
 use serde_json::Value;
@@ -16,6 +19,7 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 /// What is wrong, a line each. Only engaged projects are looked at.
 pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
     let mut lines = left_over(rig);
+    lines.extend(operations::wrong(rig));
     for (project, plane) in &rig.projects {
         let hubs = hubs(plane);
         for deployment in plane.list("WorkloadDeployment") {

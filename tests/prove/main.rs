@@ -26,6 +26,7 @@ mod leader;
 mod logs;
 mod lost;
 mod objects;
+mod operations;
 mod ops;
 mod outage;
 mod planted;

@@ -365,6 +365,11 @@ impl Rig {
         &self.lives[&0].gateway
     }
 
+    /// The first replica, if it runs.
+    pub(crate) fn running(&self) -> Option<Arc<Runtime<Gateway>>> {
+        self.lives.get(&0).map(|life| life.gateway.clone())
+    }
+
     /// What the gateway says in its metrics.
     pub(crate) fn metrics(&self) -> String {
         let life = &self.lives[&0];

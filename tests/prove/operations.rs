@@ -1,0 +1,299 @@
+//! The answers of the operations API: sums that agree with the tables after any run, and answers from memory alone.
+
+use crate::{
+    ops::Op::*,
+    rig::{HUB, Rig, rest, simulate},
+    scenarios::SETTLED,
+};
+use fedgate::{
+    gateway::{
+        index::{GatewayIndex, summary::ReportedInstances, undelivered::is_of_leader},
+        operations::Operations,
+    },
+    views::header::Process,
+};
+use fedgate_engine::metrics::Build;
+use fedgate_operations::{
+    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
+    query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+};
+use fedgate_simulator::Down;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Sums that differ from the tables, and objects that wait although all is well; a line each.
+pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
+    let Some(gateway) = rig.running() else {
+        return Vec::new();
+    };
+    let index = gateway.shared.index.lock();
+    let mut lines = sums(&index);
+    // A cell that does not report is the matter of the cell.
+    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::HubToCell) {
+        let waiting = index.undelivered.of(stage).iter();
+        if gateway.shared.planes.lease.may_write() || !is_of_leader(stage) {
+            lines.extend(waiting.map(|((_, hub, name), since)| {
+                format!("{hub}/{name} waits at {} since {}", stage.as_str(), since.at)
+            }));
+        }
+    }
+    lines
+}
+
+fn sums(index: &GatewayIndex) -> Vec<String> {
+    let mut lines = Vec::new();
+    let counted: usize = index.summary.federated().map(|(_, count)| count).sum();
+    let projects = index.projects.values();
+    let kept: usize = projects
+        .clone()
+        .flat_map(|project| project.sources.iter())
+        .map(|table| table.len())
+        .sum();
+    if counted != kept {
+        lines.push(format!("{counted} federated objects are summed, {kept} are kept"));
+    }
+    let mut instances = ReportedInstances::default();
+    for project in projects {
+        let of = project.summary.instances;
+        instances.desired += of.desired;
+        instances.existing += of.existing;
+        instances.ready += of.ready;
+        instances.updated += of.updated;
+    }
+    if instances != index.summary.instances() {
+        lines.push(format!(
+            "projects have {instances:?}, all have {:?}",
+            index.summary.instances()
+        ));
+    }
+    let mut written_back: BTreeMap<&str, u64> = BTreeMap::new();
+    for table in &index.hub.write_backs {
+        for ((hub, _), _) in table.iter() {
+            *written_back.entry(hub).or_default() += 1;
+        }
+    }
+    for (hub, count) in written_back {
+        let summed: u64 = index
+            .summary
+            .places(hub)
+            .iter()
+            .map(|(_, part)| part.existing)
+            .sum();
+        if summed != count {
+            lines.push(format!("{hub} has {count} write-backs, {summed} are summed"));
+        }
+    }
+    lines
+}
+
+fn operations(rig: &Rig) -> Operations {
+    let process = Process {
+        identity: "gateway-0".to_owned(),
+        build: Build {
+            version: "1.2.3",
+            revision: "abc",
+            rustc: "1",
+        },
+        started: Time::from_second(0),
+    };
+    Operations::new(rig.running().unwrap(), process)
+}
+
+fn traced(operations: &Operations, kind: &str, name: &str) -> Result<fedgate_operations::Trace, NoAnswer> {
+    operations.trace(&TraceQuery {
+        project: "p".to_owned(),
+        namespace: "default".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+#[test]
+fn all_that_is_well_is_shown_from_memory_alone() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p", "q"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 2).apply(&mut rig);
+        Create("q", "default", "api", "LHR", 1).apply(&mut rig);
+        rest(SETTLED).await;
+        let operations = operations(&rig);
+        rig.simulator.log().clear();
+        let header = operations.header();
+        assert!(header.complete, "{:?}", header.missing);
+        assert_eq!(header.replica.role, ReplicaRole::Alone);
+        let overview = operations.overview();
+        assert_eq!(overview.health.state, HealthState::Ok, "{:?}", overview.health);
+        assert_eq!(overview.deployments.total, 2);
+        assert_eq!(
+            overview.deployments.federated,
+            [("Delivered".to_owned(), 2)].into()
+        );
+        assert!(overview.stuck.is_empty(), "{:?}", overview.stuck);
+        assert_eq!(overview.projects.unwrap().connected, 2);
+        assert_eq!(overview.undelivered.len(), 4);
+        let text = serde_json::to_string(&overview).unwrap();
+        assert!(text.len() < 16 * 1024, "{text}");
+
+        let projects = operations.projects(&ProjectsQuery::default()).unwrap();
+        let names: Vec<_> = projects
+            .items
+            .iter()
+            .map(|row| (row.project.as_str(), row.deployments))
+            .collect();
+        assert_eq!(names, [("p", 1), ("q", 1)]);
+        assert_eq!(projects.items[0].cities, ["DFW"]);
+        assert!(projects.items[0].worst.is_none(), "{:?}", projects.items[0].worst);
+        let cells = operations.cells(&CellsQuery::default()).unwrap();
+        let dfw = cells
+            .items
+            .iter()
+            .find(|row| row.city.as_deref() == Some("DFW"))
+            .unwrap();
+        assert_eq!(
+            (dfw.projects, dfw.deployments, dfw.instances.existing),
+            (1, 1, 2),
+            "{dfw:?}"
+        );
+        let flows = operations.flows(&FlowsQuery::default()).unwrap();
+        let bands: Vec<_> = flows
+            .items
+            .iter()
+            .map(|row| (row.project.as_str(), row.city.as_str(), row.instances))
+            .collect();
+        assert_eq!(bands, [("p", "DFW", 2), ("q", "LHR", 1)]);
+        let flows = operations
+            .flows(&FlowsQuery {
+                top: 1,
+                ..FlowsQuery::default()
+            })
+            .unwrap();
+        let rest: Vec<_> = flows
+            .items
+            .iter()
+            .map(|row| (row.project.as_str(), row.projects, row.instances))
+            .collect();
+        assert_eq!(rest, [("p", None, 2), ("*", Some(1), 1)]);
+        assert_eq!(operations.stuck(&StuckQuery::default()).items, []);
+        let (planes, refused) = operations.planes(&PlanesQuery::default());
+        let planes: Vec<_> = planes.items.iter().map(|row| row.plane.as_str()).collect();
+        assert_eq!((planes, refused.len()), (vec!["hub", "p", "q"], 0));
+        let detail = operations.project("p").unwrap();
+        assert!(
+            detail
+                .namespaces
+                .iter()
+                .any(|(name, hub)| name == "default" && hub.starts_with("ns-"))
+        );
+        assert!(matches!(
+            operations.project("nobody"),
+            Err(NoAnswer::Unknown { .. })
+        ));
+        let cell = operations.cell(&dfw.cell).unwrap();
+        assert_eq!(cell.project_names, ["p"]);
+
+        let trace = traced(&operations, "workloaddeployments", "web").unwrap();
+        let hops: Vec<_> = trace.branches[0]
+            .hops
+            .iter()
+            .map(|hop| (hop.hop, hop.state))
+            .collect();
+        let whole = [
+            HopKind::Project,
+            HopKind::Hub,
+            HopKind::Binding,
+            HopKind::Cell,
+            HopKind::Instances,
+            HopKind::Projection,
+        ];
+        assert_eq!(hops, whole.map(|hop| (hop, HopState::Ok)), "{trace:#?}");
+        assert_eq!((trace.verdict, trace.instances.len()), (Verdict::Whole, 2));
+        assert!(
+            trace
+                .journal
+                .iter()
+                .any(|row| row.project == "p" && row.result == "ok"),
+            "{:?}",
+            trace.journal
+        );
+        for (kind, name) in [
+            ("workloaddeployments", "other"),
+            ("workloads", "web"),
+            ("things", "web"),
+        ] {
+            assert!(traced(&operations, kind, name).is_err(), "{kind} {name}");
+        }
+        let journal = operations.journal(&JournalQuery {
+            project: Some("p".to_owned()),
+            ..JournalQuery::default()
+        });
+        assert!(!journal.items.is_empty());
+        assert!(
+            journal
+                .items
+                .iter()
+                .all(|row| row.project == "p" && row.result == "ok")
+        );
+        assert!(
+            journal.items.windows(2).all(|two| two[0].seq > two[1].seq),
+            "newest first"
+        );
+        let asked = rig.simulator.log().entries();
+        assert!(asked.is_empty(), "answers sent requests: {asked:?}");
+        assert_eq!(wrong(&rig), [""; 0]);
+    });
+}
+
+#[test]
+fn an_outage_of_the_hub_is_shown_with_what_waits_for_it() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        for name in ["web", "api", "db"] {
+            Create("p", "default", name, "DFW", 1).apply(&mut rig);
+        }
+        rest(SETTLED).await;
+        let operations = operations(&rig);
+        let hub = rig.simulator.plane(HUB).unwrap();
+        hub.set_down(Some(Down::Refused));
+        rest(Duration::from_secs(1)).await;
+        Scale("p", "default", "web", 2).apply(&mut rig);
+        Delete("p", "default", "db").apply(&mut rig);
+        rest(Duration::from_mins(3)).await;
+        let overview = operations.overview();
+        assert_eq!(overview.health.state, HealthState::Degraded);
+        let reason = &overview.health.reasons[0];
+        assert_eq!(
+            (reason.class, reason.plane.as_str(), reason.count),
+            (Class::Plane, "hub", 1)
+        );
+        assert!(reason.since.is_some());
+        let waiting = overview.undelivered[&Stage::ProjectToHub];
+        assert_eq!(waiting.count, 2, "an edit and a deletion");
+        let stuck = operations.stuck(&StuckQuery::default());
+        let groups: Vec<_> = stuck
+            .items
+            .iter()
+            .map(|group| (group.class, group.count))
+            .collect();
+        assert_eq!(
+            groups[..2],
+            [(Class::Plane, 1), (Class::Undelivered, 2)],
+            "{:#?}",
+            stuck.items
+        );
+        let trace = traced(&operations, "workloaddeployments", "web").unwrap();
+        assert_eq!(trace.verdict, Verdict::Broken);
+        let broken = trace.first_broken.unwrap();
+        assert_eq!(broken.hop, HopKind::Hub, "{broken:?}");
+        let whole = traced(&operations, "workloaddeployments", "api").unwrap();
+        assert_eq!(
+            whole.verdict,
+            Verdict::Whole,
+            "at rest nothing of it waits: {whole:#?}"
+        );
+        hub.set_down(None);
+        rest(SETTLED).await;
+        let overview = operations.overview();
+        assert_eq!(overview.health.state, HealthState::Ok, "{:?}", overview.health);
+        assert_eq!(wrong(&rig), [""; 0]);
+    });
+}
