@@ -9,6 +9,10 @@ use tower::ServiceExt;
 struct Waiting;
 
 impl AdminSource for Waiting {
+    fn operations(&self) -> std::sync::Arc<dyn fedgate_operations::OperationsSource> {
+        unreachable!("no test asks the operations API here")
+    }
+
     fn ready(&self) -> Result<(), String> {
         Err("the hub's first lists are not complete".to_owned())
     }

@@ -286,8 +286,10 @@ impl Role for Gateway {
         self.garbage.suspects()
     }
 
-    /// Forgets state of disengaged projects that was recorded too late to be forgotten with them.
+    /// Forgets state of disengaged projects that was recorded too late to be forgotten with them, and lets deployments
+    /// that wait tell their tenants.
     fn prune(&self, shared: &Shared) {
+        self.federator.delays.admit(shared);
         let mut index = shared.index.lock();
         index.prune_unowned();
         index.forget_withheld(shared.settings.projection_retention);

@@ -23,6 +23,8 @@ fedgate_engine::labels! {
         RemoveFinalizers = "let_go",
         /// A deployment lacks the status of its copy, or a condition.
         ReturnStatus = "return_status",
+        /// A deployment waits for the hub or for a permission, and its tenant is told.
+        ReportDelay = "report_delay",
         /// A companion is missing.
         CreateCompanion = "create_companion",
         /// A companion differs from its source.

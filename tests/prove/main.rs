@@ -16,6 +16,7 @@ mod cell;
 mod cells;
 mod cities;
 mod crash;
+mod delays;
 mod end;
 mod faults;
 mod flow;

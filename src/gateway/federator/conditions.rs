@@ -2,6 +2,7 @@
 //! §3.1, api.md §8). Pure.
 
 use super::{
+    delay,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -320,7 +321,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event for a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
-    const FAULTS: [&str; 9] = [
+    const FAULTS: [&str; 12] = [
         "NoCellForCity",
         "ApplyFailed",
         "InvalidCityCode",
@@ -330,6 +331,9 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         "HubNameTaken",
         "HubNamespaceClaimed",
         "TooManyCitySets",
+        "HubUnreachable",
+        "MissingRights",
+        "Retrying",
     ];
     let had = source
         .digest
@@ -343,6 +347,22 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         reason: condition.reason.to_owned(),
         action: "Federating".to_owned(),
         message: condition.message.clone(),
+    })
+}
+
+/// The Event for a deployment that goes on after a delay.
+pub fn resumed(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
+    let had = source.digest.status.condition(condition.kind)?;
+    let goes_on = condition.kind == FEDERATED
+        && delay::REASONS.contains(&&*had.reason)
+        && !delay::REASONS.contains(&condition.reason);
+    goes_on.then(|| Event {
+        plane: Plane::Project(s.project.clone()),
+        about: about(s, source),
+        warning: false,
+        reason: "Resumed".to_owned(),
+        action: "Federating".to_owned(),
+        message: format!("it goes on; before: {}", had.reason),
     })
 }
 

@@ -7,6 +7,7 @@
 mod arrival;
 pub mod conditions;
 pub mod decide;
+pub mod delay;
 pub mod memory;
 pub mod observe;
 mod render;
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
+use delay::Delays;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
     key::{Key, Plane},
@@ -39,6 +41,8 @@ use observe::Snapshot;
 #[derive(Debug, Default)]
 pub struct Federator {
     memory: Memories<Memory>,
+    /// Which deployments tell their tenants that they wait.
+    pub delays: Delays,
 }
 
 impl Federator {
@@ -122,7 +126,7 @@ impl Reconciler for Federator {
             return Step::End(Requeue::AwaitChange);
         };
         let mut index = run.ctx.index.lock();
-        let Some(snapshot) = observe::observe(&index, run.key, project) else {
+        let Some(mut snapshot) = observe::observe(&index, run.key, project) else {
             index.drop_source(run.key, project);
             return Step::End(Requeue::AwaitChange);
         };
@@ -131,6 +135,7 @@ impl Reconciler for Federator {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);
+        snapshot.delay = self.delays.of(run.ctx, run.key);
         if snapshot.complete
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
@@ -234,6 +239,9 @@ impl Reconciler for Federator {
         let Then::Remember { applied, .. } = then else {
             return Flow::Again;
         };
+        if snapshot.delay.is_some() {
+            self.delays.written(run.key, run.ctx.now());
+        }
         let first = plan.effects.first();
         let reason = first.and_then(|effect| WriteReason::of(effect.reason));
         run.session.memory = Memory::clone(applied);

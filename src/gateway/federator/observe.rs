@@ -1,5 +1,6 @@
 //! Snapshot of a deployment, taken from the index under one lock.
 
+use super::delay::Delay;
 use crate::gateway::{
     index::{
         GatewayIndex, TableId, companion_table,
@@ -85,6 +86,8 @@ pub struct Snapshot {
     /// True if the deployment is being deleted and the hub namespace still has a policy for its city that no other
     /// deployment needs.
     pub policy_leaving: bool,
+    /// Why the deployment does not reach the hub, if its tenant is to be told now.
+    pub delay: Option<Delay>,
     /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
     /// only not have been listed yet.
     pub complete: bool,
@@ -175,6 +178,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && city.is_some_and(|city| policy_leaving(index, kind, hub_name, city)),
+        delay: None,
         complete,
         references,
         copy,

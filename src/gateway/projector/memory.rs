@@ -19,8 +19,22 @@ pub struct Memory {
     pub stale_owner_since: Option<Instant>,
     /// Time since which its projection waits for a report of the cells.
     pub unreported: Option<Instant>,
+    /// Whether the tenant was told that the projection waits.
+    pub delay: Delay,
     /// Limits the updates of the projection.
     pub updates: TokenBucket,
+}
+
+/// Whether a tenant was told that a projection waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Delay {
+    /// There is nothing to tell.
+    #[default]
+    None,
+    /// The tenant was told.
+    Reported,
+    /// It was told, and the Instance is projected now.
+    Over,
 }
 
 impl Memory {

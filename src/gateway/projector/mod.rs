@@ -13,7 +13,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, TableId},
+    index::{GatewayIndex, TableId, digest::Source},
     reason::Verdict,
 };
 use crate::gateway::queries::instances;
@@ -30,9 +30,13 @@ use fedgate_engine::{
         throttle::{Rate, TokenBucket},
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
+    store::table::Row,
 };
 use fedgate_kinds::KindId;
-use memory::Memory;
+use memory::{Delay, Memory};
+
+/// An Instance that is not projected for this time is reported to its tenant.
+const DELAYED: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// The projector and the state that it keeps for each write-back.
 #[derive(Debug, Default)]
@@ -76,6 +80,8 @@ pub struct Basis {
     rejection: Option<Rejection>,
     /// True if the plan assumes that the write-back does not exist.
     gone: bool,
+    /// True if its projection has waited, and goes on.
+    resumed: bool,
 }
 
 impl Basis {
@@ -84,6 +90,7 @@ impl Basis {
             snapshot,
             rejection: None,
             gone: false,
+            resumed: false,
         }
     }
 }
@@ -113,6 +120,13 @@ impl Reconciler for Projector {
         };
         // The guard must end before the index is locked again.
         drop(index);
+        if run.session.delay == Delay::Over {
+            run.session.delay = Delay::None;
+            return Step::Read(Basis {
+                resumed: true,
+                ..Basis::of(snapshot)
+            });
+        }
         let decision = decide::decide(&snapshot, &mut run.session, settings(run.ctx), run.ctx.now());
         let wait = |requeue| {
             drop_body(run.ctx, &snapshot);
@@ -149,6 +163,11 @@ impl Reconciler for Projector {
 
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         let s = &basis.snapshot;
+        if basis.resumed {
+            let message = "Instances are projected again".to_owned();
+            publish(run.ctx, delay_event(s, false, "Resumed", message)).await;
+            return Ok(Flow::Again);
+        }
         if let Some(rejection) = &basis.rejection {
             return Ok(Flow::End(
                 quarantine(run.ctx, run.key, s, rejection.clone()).await,
@@ -183,6 +202,9 @@ impl Reconciler for Projector {
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
         settle(run.ctx, run.key, &basis.snapshot, &mut run.session, plan);
         run.ctx.quarantine.release(run.key);
+        if run.session.delay == Delay::Reported {
+            run.session.delay = Delay::Over;
+        }
         run.ctx
             .record_stage(Stage::WritebackToProjection, run.ctx.enqueued_at);
         Flow::Again
@@ -195,6 +217,7 @@ impl Reconciler for Projector {
         failure: Failure,
     ) -> Result<Flow, Failure> {
         if failure.retry() != Retry::Quarantine {
+            report_delay(run, &basis.snapshot, &failure).await;
             return Err(failure);
         }
         let rejection = Rejection {
@@ -261,24 +284,62 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     };
     let note = Event {
         plane: s.plane(),
-        about: ObjectRef {
-            api_version: s.profile().resource.api_version.clone(),
-            kind: s.profile().resource.kind.clone(),
-            namespace: s.namespace.to_string(),
-            name: s.deployment().unwrap_or_default().to_owned(),
-            uid: source.uid.to_string(),
-        },
+        about: about(s, source),
         warning: true,
         reason: format!("Quarantined{}", camel(verdict.label())),
         action: "QuarantiningProjection".to_owned(),
         message,
     };
-    let mut plan = Plan::default();
-    plan.notes.push(note);
-    if let Err(error) = ctx.execute(plan).await {
+    publish(ctx, Some(note)).await;
+    next
+}
+
+/// Publishes an Event; a lost one has no further effect.
+async fn publish(ctx: &Context<'_>, event: Option<Event>) {
+    let Some(event) = event else { return };
+    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
         tracing::debug!(%error, "event not published");
     }
-    next
+}
+
+/// The project's deployment as an Event refers to it.
+fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
+    ObjectRef {
+        api_version: s.profile().resource.api_version.clone(),
+        kind: s.profile().resource.kind.clone(),
+        namespace: s.namespace.to_string(),
+        name: s.deployment().unwrap_or_default().to_owned(),
+        uid: source.uid.to_string(),
+    }
+}
+
+/// An Event on the project's deployment of a write-back.
+fn delay_event(s: &Snapshot, warning: bool, reason: &str, message: String) -> Option<Event> {
+    let source = s.source.as_ref()?;
+    Some(Event {
+        plane: s.plane(),
+        about: about(s, source),
+        warning,
+        reason: reason.to_owned(),
+        action: "Projecting".to_owned(),
+        message,
+    })
+}
+
+/// Tells the tenant, once, that an Instance has not been written into its project for a minute. A project that is down
+/// hears nothing.
+async fn report_delay(run: &mut Reconcile<'_, Projector>, s: &Snapshot, failure: &Failure) {
+    let known = run.ctx.workers.failures().of(run.key);
+    let lasting = known.filter(|known| run.ctx.now().since_wall(known.since) >= DELAYED);
+    let is_of_project = failure.plane == s.plane();
+    let Some(known) = lasting.filter(|_| is_of_project && run.session.delay == Delay::None) else {
+        return;
+    };
+    run.session.delay = Delay::Reported;
+    let (verb, category, since) = (failure.verb, failure.category.as_str(), known.since);
+    let message =
+        format!("{verb} of Instances in this project fails ({category}) since {since}; it is tried again");
+    publish(run.ctx, delay_event(s, true, "ProjectionDelayed", message)).await;
 }
 
 fn camel(reason: &str) -> String {

@@ -24,6 +24,7 @@ use fedgate_engine::{
     reconcile::{memory::Memories, normalized::Normalized, quarantine::RETRY_AFTER},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use observe::NoSnapshot;
 use serde_json::json;
@@ -50,10 +51,35 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
     plan
 }
 
+/// A Workload whose key fails for this time is reported to its tenant.
+const DELAYED: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// An Event on the Workload: its key fails since then. It has no words of a server.
+fn retrying(key: &Key, uid: String, failure: &Failure, since: Timestamp) -> Event {
+    let kind = failure.object.split(' ').next().unwrap_or_default();
+    let (verb, category) = (failure.verb, failure.category.as_str());
+    Event {
+        plane: key.plane.clone(),
+        about: ObjectRef {
+            api_version: fedgate_api::API_VERSION.to_owned(),
+            kind: "Workload".to_owned(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid,
+        },
+        warning: true,
+        reason: "Retrying".to_owned(),
+        action: "Reconciling".to_owned(),
+        message: format!("{verb} {kind} in this project fails ({category}) since {since}; it is tried again"),
+    }
+}
+
 /// The Workload controller; see the module.
 #[derive(Debug, Default)]
 pub struct Workloads {
     normalized: Memories<Normalized>,
+    /// Workloads whose tenants were told that they fail.
+    delayed: Memories<bool>,
 }
 
 impl Workloads {
@@ -61,6 +87,7 @@ impl Workloads {
     pub fn prune(&self, index: &GatewayIndex) {
         let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if index.projects.contains_key(p));
         self.normalized.retain(|key, _| engaged(key));
+        self.delayed.retain(|key, _| engaged(key));
     }
 
     /// Number of remembered Workloads.
@@ -216,7 +243,28 @@ impl Reconciler for Workloads {
             return Flow::End(Requeue::After(RETRY_AFTER));
         };
         run.session.asked = Some(basis.asked);
+        self.delayed.forget(run.key);
         Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Option<Decided>,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        let known = run.ctx.workers.failures().of(run.key);
+        let lasts = known.filter(|known| run.ctx.now().since_wall(known.since) >= DELAYED);
+        let uid = basis.as_ref().and_then(|decided| decided.state.uid.clone());
+        let is_told = self.delayed.take(run.key);
+        self.delayed.put(run.key, is_told || lasts.is_some());
+        if let (Some(known), Some(uid), false) = (lasts, uid, is_told) {
+            let event = retrying(run.key, uid, &failure, known.since);
+            if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
+                tracing::debug!(%error, "event not published");
+            }
+        }
+        Err(failure)
     }
 
     fn message(&self, _: &Option<Decided>) -> Option<&'static str> {

@@ -79,6 +79,9 @@ reasons! {
         EarlierLifeDraining = "A former project of this name still has objects on the hub; this one waits until they are gone.",
         HubNamespaceTerminating = "The namespace on the hub is being deleted; it is made again afterwards.",
         WaitingForCells = "A deletion waits until the named cells confirm it.",
+        HubUnreachable = "The hub does not answer; the object is kept and is carried when it answers.",
+        MissingRights = "The gateway lacks a right, which its operator has to grant; the message names it.",
+        Retrying = "Carrying the object fails and is tried again; the message says what fails and since when.",
     ;
     2:
         NetworkProvisioning = "The network of the Instances is not ready.",
@@ -202,7 +205,8 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
         "Federated",
         "Delivered",
         "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName SpecTooLarge HubRefused HubNameTaken \
-         HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
+         HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells \
+         HubUnreachable MissingRights Retrying",
     ),
     (
         "Instance Programmed",

@@ -28,7 +28,7 @@ use fedgate_engine::{
     store::table::Row,
 };
 use serde_json::{Value, json};
-use status::status_step;
+use status::{delay_step, status_step};
 use std::time::Duration;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
@@ -118,6 +118,11 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         *memory = Memory::default();
         return Step::Wait(Requeue::AwaitChange);
     };
+    if let Some(delay) = s.delay.as_ref().filter(|_| s.complete)
+        && let Some(step) = delay_step(s, source, delay, memory, settings, now)
+    {
+        return step;
+    }
     let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
         return if ours && s.complete {

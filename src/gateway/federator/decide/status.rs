@@ -5,6 +5,7 @@ use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{
         conditions,
+        delay::Delay,
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
@@ -105,7 +106,16 @@ pub(super) fn status_step(
     if let Some(wait) = throttle(memory, settings, write_kind, now) {
         return Step::Wait(next.earlier(Requeue::After(wait)));
     }
-    write_status(s, source, report, &own, memory, settings, now).by(next)
+    write_status(
+        s,
+        source,
+        (report, WriteReason::ReturnStatus),
+        &own,
+        memory,
+        settings,
+        now,
+    )
+    .by(next)
 }
 
 /// Digests of the hub's and the project's status, for [`Memory::status`].
@@ -129,7 +139,7 @@ fn throttle(memory: &Memory, settings: &Settings, write_kind: WriteKind, now: No
 fn write_status(
     s: &Snapshot,
     source: &Row<Source>,
-    report: Option<&Row<HubCopy>>,
+    (report, reason): (Option<&Row<HubCopy>>, WriteReason),
     own: &[OwnCondition],
     memory: &Memory,
     settings: &Settings,
@@ -171,11 +181,13 @@ fn write_status(
         target: source_target(s),
         endpoint: Endpoint::Status,
         write,
-        reason: WriteReason::ReturnStatus.into(),
+        reason: reason.into(),
     };
     let mut plan = Plan::one(effect);
     plan.notes
         .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
+    plan.notes
+        .extend(own.iter().find_map(|c| conditions::resumed(s, source, c)));
     let mut applied = Memory {
         true_since: None,
         ..memory.clone()
@@ -197,6 +209,36 @@ fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Str
         .collect()
 }
 
+/// Tells the tenant why the deployment does not reach the hub; `None` if its status says so.
+pub(super) fn delay_step(
+    s: &Snapshot,
+    source: &Row<Source>,
+    delay: &Delay,
+    memory: &Memory,
+    settings: &Settings,
+    now: Now,
+) -> Option<Step> {
+    let is_reported = s
+        .profile()
+        .status
+        .own_conditions
+        .iter()
+        .any(|kind| kind == conditions::FEDERATED);
+    let own = [delay.condition(source.digest.generation)];
+    let is_told = source.digest.status.has_condition(&own[0]);
+    (is_reported && !is_told).then(|| {
+        write_status(
+            s,
+            source,
+            (None, WriteReason::ReportDelay),
+            &own,
+            memory,
+            settings,
+            now,
+        )
+    })
+}
+
 /// Writes the gateway's own conditions to the project, and nothing to the hub.
 pub(super) fn status_only(
     s: &Snapshot,
@@ -212,5 +254,13 @@ pub(super) fn status_only(
     if let Some(wait) = throttle(memory, settings, WriteKind::Progress, now) {
         return Step::Wait(Requeue::After(wait));
     }
-    write_status(s, source, None, own, memory, settings, now)
+    write_status(
+        s,
+        source,
+        (None, WriteReason::ReturnStatus),
+        own,
+        memory,
+        settings,
+        now,
+    )
 }

@@ -151,6 +151,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         name: deployment["metadata"]["name"].as_str().unwrap().into(),
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
+        delay: None,
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),
         binding: None,

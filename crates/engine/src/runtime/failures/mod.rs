@@ -249,6 +249,12 @@ impl Failures {
         entry.map(|entry| entry.failure.clone())
     }
 
+    /// The failure of a cause that holds back calls.
+    pub fn of_cause(&self, cause: &Cause) -> Option<LastFailure> {
+        let kept = self.0.lock();
+        kept.causes.get(cause).map(|entry| entry.failure.clone())
+    }
+
     /// The causes that hold back calls, each with its failure.
     pub fn causes(&self) -> Vec<(Arc<Cause>, LastFailure)> {
         let kept = self.0.lock();

@@ -270,6 +270,13 @@ impl Queue {
         }
     }
 
+    /// The cause that holds back the calls of a key that is retried.
+    pub fn cause(&self, key: &Key) -> Option<Arc<Cause>> {
+        let state = self.state.lock();
+        let entry = state.entries.get(key).filter(|entry| entry.failures > 0);
+        entry.and_then(|entry| entry.mark.as_ref()?.cause.clone())
+    }
+
     /// The keys whose last reconcile failed and that are retried.
     pub fn backoffs(&self) -> Backoffs {
         let mut backoffs = BTreeMap::new();
