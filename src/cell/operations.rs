@@ -14,6 +14,7 @@ use fedgate_api::{
     ConditionStatus,
     conditions::{find, types::READY},
 };
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
     clock::Now,
     key::Key,
@@ -57,7 +58,7 @@ impl Operations {
     fn found(&self, stuck_for: Duration) -> Vec<Found> {
         let mut found = views::of_runtime(&self.cell, stuck_for, &|key| self.naming(key));
         let now = self.cell.shared.now();
-        let old: Vec<(Key, Time)> = deleting(&self.cell.shared.index.lock(), now);
+        let old: Vec<(Key, Time)> = deleting(&self.cell.shared.read_index(Holder::Operations), now);
         for (key, since) in old {
             found.push(Found {
                 class: Class::Deleting,
@@ -131,7 +132,7 @@ impl OperationsSource for Operations {
         let complete = states.iter().all(|(_, state)| *state != PlaneState::Syncing);
         let now = runtime.shared.now();
         let hub = runtime.plane_reports(&[fedgate_engine::key::Plane::Hub]).pop();
-        let index = runtime.shared.index.lock();
+        let index = runtime.shared.read_index(Holder::Operations);
         let oldest = index.deleted.values().min().copied().map(Time);
         Overview {
             health: health::of(&groups, complete),

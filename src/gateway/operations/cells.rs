@@ -5,6 +5,7 @@ use crate::{
     gateway::index::{GatewayIndex, digest::Cell},
     views::{page, stuck::Found},
 };
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{runtime::inspect::SLICE, store::table::Row};
 use fedgate_operations::{
     CellDetail, CellInstances, CellRow, NoAnswer, Rows, Time,
@@ -43,7 +44,7 @@ pub(super) fn rows(of: &Operations, query: &CellsQuery) -> Rows<CellRow> {
 /// The rows of the cells that `wanted` selects, by name.
 pub(super) fn rows_of(of: &Operations, wanted: impl Fn(&str) -> bool) -> Vec<CellRow> {
     let projects = projects_by_cell(of);
-    let index = of.gateway.shared.index.lock();
+    let index = of.gateway.shared.read_index(Holder::Operations);
     let cells = index.hub.clusters.iter().filter(|((_, name), _)| wanted(name));
     let none = Projects::new();
     let mut rows: Vec<CellRow> = cells
@@ -55,10 +56,17 @@ pub(super) fn rows_of(of: &Operations, wanted: impl Fn(&str) -> bool) -> Vec<Cel
 
 /// The Instances of each project in each cell.
 fn projects_by_cell(of: &Operations) -> HashMap<String, Projects> {
-    let hubs: Vec<Arc<str>> = of.gateway.shared.index.lock().owners.keys().cloned().collect();
+    let hubs: Vec<Arc<str>> = of
+        .gateway
+        .shared
+        .read_index(Holder::Operations)
+        .owners
+        .keys()
+        .cloned()
+        .collect();
     let mut cells: HashMap<String, Projects> = HashMap::new();
     for slice in hubs.chunks(SLICE) {
-        let index = of.gateway.shared.index.lock();
+        let index = of.gateway.shared.read_index(Holder::Operations);
         for hub in slice {
             let Some(owner) = index.owners.get(hub) else {
                 continue;

@@ -3,6 +3,7 @@
 use super::{Operations, projects::of_trouble};
 use crate::gateway::index::{GatewayIndex, NamespaceOwner, summary::WrittenBack};
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::runtime::inspect::SLICE;
 use fedgate_operations::{FlowRow, Flows, REST, Worst, query::FlowsQuery};
 use std::{
@@ -75,11 +76,18 @@ fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
 }
 
 fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Option<Worst>)> {
-    let hubs: Vec<Arc<str>> = of.gateway.shared.index.lock().owners.keys().cloned().collect();
+    let hubs: Vec<Arc<str>> = of
+        .gateway
+        .shared
+        .read_index(Holder::Operations)
+        .owners
+        .keys()
+        .cloned()
+        .collect();
     let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let mut bands: BTreeMap<Band, (WrittenBack, Option<Worst>)> = BTreeMap::new();
     for slice in hubs.chunks(SLICE) {
-        let index = of.gateway.shared.index.lock();
+        let index = of.gateway.shared.read_index(Holder::Operations);
         for hub in slice {
             let owner = index
                 .owners

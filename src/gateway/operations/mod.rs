@@ -24,6 +24,7 @@ use crate::views::{
     stuck::{self as views, Found},
 };
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
     key::{Key, Plane},
     runtime::{Runtime, inspect::SLICE},
@@ -62,7 +63,7 @@ impl Operations {
     ) -> Vec<T> {
         let mut rows = Vec::new();
         for slice in projects.chunks(SLICE) {
-            let index = self.gateway.shared.index.lock();
+            let index = self.gateway.shared.read_index(Holder::Operations);
             rows.extend(slice.iter().filter_map(|project| read(&index, project)));
         }
         rows
@@ -86,7 +87,7 @@ impl Operations {
 
     /// The project, namespace, kind and name of a key as its tenant knows it.
     fn naming(&self, key: &Key) -> StuckItem {
-        name_of(&self.gateway.shared.index.lock(), key)
+        name_of(&self.gateway.shared.read_index(Holder::Operations), key)
     }
 }
 
@@ -140,7 +141,7 @@ impl OperationsSource for Operations {
     fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
         let entries = self.gateway.shared.executor.journal().entries();
         let owner = |key: &Key| {
-            let index = self.gateway.shared.index.lock();
+            let index = self.gateway.shared.read_index(Holder::Operations);
             let hub = if key.namespace.is_empty() {
                 &key.name
             } else {

@@ -9,6 +9,7 @@ use crate::{
     },
     views::{before, header, health, planes, stuck as views},
 };
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
 use fedgate_operations::{
     CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Instances, Overview, ProjectCounts,
@@ -34,7 +35,7 @@ pub(super) fn overview(of: &Operations) -> Overview {
     let leads = shared.planes.lease.may_write();
     let drift = gateway.role.interpreters.drift();
     let deletions = deletions(of);
-    let index = shared.index.lock();
+    let index = shared.read_index(Holder::Operations);
     Overview {
         health: health::of(&groups, complete),
         hub,

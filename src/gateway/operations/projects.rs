@@ -6,6 +6,7 @@ use crate::{
     views::{page, planes, stuck::Found},
 };
 use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};
 use fedgate_operations::{
     NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
@@ -76,7 +77,7 @@ pub(super) fn rows_of(of: &Operations, projects: &[ProjectKey], found: &[Found])
 
 /// Number of objects that are not yet where they are to go, by project.
 fn undelivered(of: &Operations) -> HashMap<ProjectKey, usize> {
-    let index = of.gateway.shared.index.lock();
+    let index = of.gateway.shared.read_index(Holder::Operations);
     let mut counts: HashMap<ProjectKey, usize> = HashMap::new();
     for stage in Stage::ALL {
         for (_, hub, _) in index.undelivered.of(stage).keys() {
@@ -155,7 +156,7 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<ProjectDetail, NoAns
         .ok_or_else(unknown)?;
     let mut stuck: Vec<&Found> = found.iter().filter(|one| one.item.project == name).collect();
     stuck.sort_by_key(|one| (one.class, one.item.since.is_none(), one.item.since));
-    let index = of.gateway.shared.index.lock();
+    let index = of.gateway.shared.read_index(Holder::Operations);
     Ok(ProjectDetail {
         row,
         namespaces: namespaces(&index, &key),

@@ -10,6 +10,7 @@ use crate::{
     views::stuck::{self as views, Found, is_older},
 };
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::{clock::Now, store::table::Name};
 use fedgate_kinds::KindId;
 use fedgate_operations::{Class, Stage, StuckItem, Time};
@@ -82,7 +83,13 @@ fn brakes(of: &Operations) -> Vec<Found> {
         );
         found.push(brake("orphans", names.len(), message));
     }
-    let withheld = of.gateway.shared.index.lock().hub.withheld.len();
+    let withheld = of
+        .gateway
+        .shared
+        .read_index(Holder::Operations)
+        .hub
+        .withheld
+        .len();
     if withheld > 0 {
         found.push(brake(
             "projections",
@@ -155,7 +162,7 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
             Stage::HubToCell => stuck_for.max(UNDELIVERED_BY_KARMADA),
             _ => stuck_for,
         };
-        let index = of.gateway.shared.index.lock();
+        let index = of.gateway.shared.read_index(Holder::Operations);
         let old: Vec<(Deployment, Since)> = index
             .undelivered
             .of(stage)
@@ -165,7 +172,7 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
             .collect();
         drop(index);
         for slice in old.chunks(fedgate_engine::runtime::inspect::SLICE) {
-            let index = of.gateway.shared.index.lock();
+            let index = of.gateway.shared.read_index(Holder::Operations);
             found.extend(
                 slice
                     .iter()

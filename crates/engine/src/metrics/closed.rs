@@ -77,6 +77,7 @@ impl Metrics {
                     .with_label_values(&[*plane, kind, cause]);
             }
         }
+        self.declare_holders();
         let queue = [self.queue_name];
         self.queue.retries.with_label_values(&queue);
         self.queue.waited.with_label_values(&queue);

@@ -5,7 +5,8 @@ use super::{
     gauges::{Gauges, integer, set_counts},
     registrar::Registrar,
 };
-use prometheus::{Error, GaugeVec, IntGaugeVec};
+use prometheus::{Error, GaugeVec, HistogramVec, IntGaugeVec};
+use std::time::Duration;
 
 /// Times left to a credential.
 const TIMES_LEFT: [&str; 5] = ["expired", "day", "week", "later", "unknown"];
@@ -20,6 +21,7 @@ pub(super) struct FleetMetrics {
     cells: IntGaugeVec,
     credentials: IntGaugeVec,
     credential_ends: GaugeVec,
+    index_held: HistogramVec,
 }
 
 impl FleetMetrics {
@@ -60,11 +62,51 @@ impl FleetMetrics {
                 &["plane"],
                 "Earliest end of a credential of this kind of plane, in seconds since the epoch; +Inf where none is known.",
             )?,
+            index_held: r.seconds_from(
+                0.000_05,
+                11,
+                "fedgate_index_lock_seconds",
+                &["holder"],
+                "Time for which the index was held at a time: by operations or metrics.",
+            )?,
         })
     }
 }
 
+/// For whom the index is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// An answer of the operations API.
+    Operations,
+    /// A scrape.
+    Metrics,
+}
+
+impl Holder {
+    const ALL: [Self; 2] = [Self::Operations, Self::Metrics];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operations => "operations",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
 impl Metrics {
+    /// Declares the holders of the index; their histograms begin at 0.
+    pub(super) fn declare_holders(&self) {
+        for holder in Holder::ALL {
+            self.fleet.index_held.with_label_values(&[holder.as_str()]);
+        }
+    }
+
+    /// Records that the index was held for so long.
+    pub fn index_held(&self, holder: Holder, took: Duration) {
+        let held = self.fleet.index_held.with_label_values(&[holder.as_str()]);
+        held.observe(took.as_secs_f64());
+    }
+
     pub(super) fn set_fleet(&self, figures: &Gauges, closed: &ClosedLabels) {
         let fleet = &self.fleet;
         for (stage, (count, oldest)) in &figures.undelivered {

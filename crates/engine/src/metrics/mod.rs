@@ -21,6 +21,7 @@ use families::{
     Cells, CleanupMetrics, FailureMetrics, Federation, Planes, ProcessMetrics, QueueFigures, ReconcileMetrics,
 };
 use fleet::FleetMetrics;
+pub use fleet::Holder;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;

@@ -127,7 +127,19 @@ impl Registrar<'_> {
         labels: &'static [&'static str],
         help: &'static str,
     ) -> Built<HistogramVec> {
-        let buckets = prometheus::exponential_buckets(0.001, 2.0, 16)?;
+        self.seconds_from(0.001, 16, name, labels, help)
+    }
+
+    /// A histogram of so many buckets, the first up to `first` seconds and each twice as wide as the one before.
+    pub(super) fn seconds_from(
+        &mut self,
+        first: f64,
+        buckets: usize,
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Built<HistogramVec> {
+        let buckets = prometheus::exponential_buckets(first, 2.0, buckets)?;
         let options = HistogramOpts::new(name, help).buckets(buckets);
         self.keep(
             Row {

@@ -11,12 +11,12 @@ use crate::{
     error::Failure,
     executor::{Executor, OnApplied},
     key::Plane,
-    metrics::{Metrics, Stage},
+    metrics::{Holder, Metrics, Stage},
     plan::{Applied, Effect, Plan, Prepared, Target},
     reconcile::quarantine::Quarantine,
 };
 use kube::core::DynamicObject;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -72,6 +72,16 @@ impl<S: RoleState> Shared<S> {
         self.clock.now()
     }
 
+    /// Locks the index to read it for people or machines; the time for which it is held is measured.
+    pub fn read_index(&self, holder: Holder) -> HeldIndex<'_, S::Index> {
+        HeldIndex {
+            index: self.index.lock(),
+            began: Instant::now(),
+            holder,
+            metrics: &self.metrics,
+        }
+    }
+
     /// Reads a watched object again, and passes it to `keep`, which stores its body in the index until the key is
     /// settled. False if the object does not exist.
     pub async fn read_body(
@@ -97,6 +107,34 @@ impl<S: RoleState> Shared<S> {
         self.executor.forget(plane);
         self.quarantine.forget(plane);
         self.workers.failures().forget(plane);
+    }
+}
+
+/// The locked index; see [`Shared::read_index`].
+pub struct HeldIndex<'a, I> {
+    index: MutexGuard<'a, I>,
+    began: Instant,
+    holder: Holder,
+    metrics: &'a Metrics,
+}
+
+impl<I> fmt::Debug for HeldIndex<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeldIndex")
+    }
+}
+
+impl<I> Deref for HeldIndex<'_, I> {
+    type Target = I;
+
+    fn deref(&self) -> &I {
+        &self.index
+    }
+}
+
+impl<I> Drop for HeldIndex<'_, I> {
+    fn drop(&mut self) {
+        self.metrics.index_held(self.holder, self.began.elapsed());
     }
 }
 

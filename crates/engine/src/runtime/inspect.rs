@@ -9,6 +9,7 @@ use super::{
 use crate::{
     executor::permissions::Permission,
     key::Plane,
+    metrics::Holder,
     plane::{kubeconfig::Expiry, registry::EngagedPlane},
 };
 use std::time::Duration;
@@ -143,7 +144,7 @@ impl<R: Role> Runtime<R> {
         let missing = self.shared.executor.missing_rights();
         let mut reports = Vec::with_capacity(planes.len());
         for slice in planes.chunks(SLICE) {
-            let index = self.shared.index.lock();
+            let index = self.shared.read_index(Holder::Operations);
             let engaged = self.shared.planes.lock();
             let found = slice
                 .iter()

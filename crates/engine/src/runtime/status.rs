@@ -2,7 +2,7 @@
 
 use super::{Runtime, STALL_TIMEOUT, index::Index, inspect::state_of, role::Role};
 use crate::{
-    metrics::Gauges,
+    metrics::{Gauges, Holder},
     plane::kubeconfig::{Expiry, TimeLeft},
 };
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl<R: Role> Runtime<R> {
         };
         let missing = self.shared.executor.missing_rights();
         let now = self.shared.now();
-        let index = self.shared.index.lock();
+        let index = self.shared.read_index(Holder::Metrics);
         for ((kind, verdict), count) in self.shared.quarantine.counts() {
             let kind = index.kind_label(&kind);
             gauges.quarantined.insert((kind, verdict), count);

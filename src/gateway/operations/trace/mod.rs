@@ -12,6 +12,7 @@ use crate::{
     views::journal,
 };
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
 use fedgate_engine::runtime::failures::LastFailure;
 use fedgate_kinds::KindId;
 use fedgate_operations::{
@@ -28,7 +29,7 @@ const WRITES: usize = 20;
 
 pub(super) fn trace(of: &Operations, query: &TraceQuery) -> Result<Trace, NoAnswer> {
     let project = ProjectKey::parse(&query.project).map_err(|_| unknown_project(&query.project))?;
-    let index = of.gateway.shared.index.lock();
+    let index = of.gateway.shared.read_index(Holder::Operations);
     let observed = find(&index, &project, query)?;
     drop(index);
     let (now, failures) = (of.gateway.shared.now(), of.gateway.shared.workers.failures());
