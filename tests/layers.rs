@@ -27,7 +27,8 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("gateway", &["fedgate_api", "fedgate_engine", "fedgate_kinds"]),
             ("cell", &["fedgate_api", "fedgate_engine"]),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
-            ("admin", &[]),
+            ("operations", &["fedgate_engine", "fedgate_operations"]),
+            ("admin", &["fedgate_engine", "operations"]),
             ("telemetry", &[]),
             (
                 "config",

@@ -5,6 +5,7 @@ mod client;
 mod closed;
 mod families;
 mod gauges;
+mod operations;
 mod process;
 mod reconcile;
 mod registrar;
@@ -19,6 +20,7 @@ pub use registrar::Row;
 use families::{
     Cells, CleanupMetrics, FailureMetrics, Federation, Planes, ProcessMetrics, QueueFigures, ReconcileMetrics,
 };
+use operations::OperationsMetrics;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
@@ -47,6 +49,7 @@ pub struct Metrics {
     cells: Cells,
     failures: FailureMetrics,
     process: ProcessMetrics,
+    operations: OperationsMetrics,
     closed: Mutex<ClosedLabels>,
     under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
@@ -82,6 +85,7 @@ impl Metrics {
             cells: Cells::register(&mut r)?,
             failures: FailureMetrics::register(&mut r)?,
             process: ProcessMetrics::register(&mut r)?,
+            operations: OperationsMetrics::register(&mut r)?,
             closed: Mutex::default(),
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
