@@ -11,6 +11,7 @@ mod topics;
 
 pub use refusal::Refusal;
 pub use route::{BASE, Route, Target};
+pub use streams::HangUp;
 
 use axum::{
     Router,
@@ -99,7 +100,8 @@ impl Operations {
                 if *method == Method::HEAD {
                     return Ok(streams::headers(Body::empty()));
                 }
-                self.streams.open(source, selection, last).await
+                let hang_up = request.extensions.get::<HangUp>().cloned().unwrap_or_default();
+                self.streams.open(source, selection, last, hang_up).await
             }
             question => self.answer(source, question).await,
         }
@@ -127,9 +129,7 @@ impl Operations {
                 tracing::error!(%error, "an answer of the operations API failed; report this");
                 Err(Refusal::unavailable("the answer failed, see the log"))
             }
-            Err(_) => Err(Refusal::unavailable(format!(
-                "no answer within {ANSWER_WITHIN:?}; the process is busy"
-            ))),
+            Err(_) => Err(too_slow()),
         }
     }
 
@@ -140,6 +140,10 @@ impl Operations {
         self.metrics
             .operations_answered(path, status.as_u16(), began.elapsed());
     }
+}
+
+fn too_slow() -> Refusal {
+    Refusal::unavailable(format!("no answer within {ANSWER_WITHIN:?}; the process is busy"))
 }
 
 fn no_path(path: &str) -> Refusal {

@@ -3,6 +3,7 @@
 mod fake;
 mod limits;
 mod questions;
+mod streams;
 
 use super::*;
 use axum::body::Body;

@@ -113,6 +113,11 @@ async fn only_get_and_head_of_known_paths_are_served() {
     let (status, response) = send(&api, "HEAD", "/api/v1/overview").await;
     assert_eq!(status, 200);
     assert!(response.headers().contains_key("content-length"));
+    let (status, response) = send(&api, "HEAD", "/api/v1/events").await;
+    assert_eq!(
+        (status, &response.headers()["content-type"]),
+        (200, &"text/event-stream".parse().unwrap())
+    );
     for path in [
         "",
         "nothing",
