@@ -9,7 +9,8 @@
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
-//! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs.
+//! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
+//!   there.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`process`]: the process around a role.
 //! * [`views`]: the parts of the operations API that both roles fill alike.
@@ -24,6 +25,7 @@ pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod gateway;
+pub mod operations;
 pub mod process;
 pub mod telemetry;
 pub mod views;

@@ -40,7 +40,8 @@ const ARROWS: &[(&str, Arrows)] = &[
                 &["fedgate_api", "fedgate_engine", "fedgate_operations", "views"],
             ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
-            ("admin", &["fedgate_operations"]),
+            ("operations", &["fedgate_engine", "fedgate_operations"]),
+            ("admin", &["fedgate_engine", "fedgate_operations", "operations"]),
             ("telemetry", &[]),
             (
                 "config",

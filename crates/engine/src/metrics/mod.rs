@@ -6,6 +6,7 @@ mod closed;
 mod families;
 mod fleet;
 mod gauges;
+mod operations;
 mod process;
 mod reconcile;
 mod registrar;
@@ -22,6 +23,7 @@ use families::{
 };
 use fleet::FleetMetrics;
 pub use fleet::Holder;
+use operations::OperationsMetrics;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
@@ -51,6 +53,7 @@ pub struct Metrics {
     cells: Cells,
     failures: FailureMetrics,
     process: ProcessMetrics,
+    operations: OperationsMetrics,
     closed: Mutex<ClosedLabels>,
     under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
@@ -87,6 +90,7 @@ impl Metrics {
             cells: Cells::register(&mut r)?,
             failures: FailureMetrics::register(&mut r)?,
             process: ProcessMetrics::register(&mut r)?,
+            operations: OperationsMetrics::register(&mut r)?,
             closed: Mutex::default(),
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),

@@ -1,0 +1,159 @@
+//! The operations API on the administrative address (contract: operations.md §2): parses a request, asks the role, and
+//! sends the answer. Everything is answered from memory.
+
+mod answer;
+mod position;
+mod question;
+mod refusal;
+mod route;
+mod streams;
+mod topics;
+
+pub use refusal::Refusal;
+pub use route::{BASE, Route, Target};
+pub use streams::HangUp;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{Method, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::any,
+};
+use fedgate_engine::metrics::Metrics;
+use fedgate_operations::{ErrorCode, OperationsSource};
+use position::Positions;
+use question::Question;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use streams::Streams;
+use tokio::sync::Semaphore;
+
+/// Maximum number of requests that are answered at a time.
+const AT_ONCE: usize = 8;
+/// Time limit of an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Metrics label of a path that does not exist.
+const OTHER: &str = "other";
+/// Statuses of answers.
+const STATUSES: [u16; 11] = [200, 400, 401, 403, 404, 405, 410, 421, 429, 500, 503];
+
+/// The role, once it runs.
+pub type Provider = Arc<dyn Fn() -> Option<Arc<dyn OperationsSource>> + Send + Sync>;
+
+/// The API of a process.
+pub struct Operations {
+    provider: Provider,
+    positions: Positions,
+    permits: Arc<Semaphore>,
+    streams: Streams,
+    metrics: Arc<Metrics>,
+}
+
+impl Operations {
+    /// The API; without a role each question is answered with `Unavailable`.
+    pub fn new(provider: Provider, metrics: &Arc<Metrics>) -> Arc<Self> {
+        let paths = Route::all().map(Route::path).chain([OTHER]);
+        metrics.declare_operations(paths, &STATUSES);
+        let positions = Positions::default();
+        Arc::new(Self {
+            streams: Streams::new(positions.process(), metrics.clone()),
+            provider,
+            positions,
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            metrics: metrics.clone(),
+        })
+    }
+
+    /// The routes, without a guard. Put [`count`] around the guard.
+    pub fn router(self: &Arc<Self>) -> Router {
+        let ask = |State(operations): State<Arc<Self>>, request: Request| async move {
+            let response = operations.ask(&request.into_parts().0).await;
+            response.unwrap_or_else(IntoResponse::into_response)
+        };
+        Router::new()
+            .route("/api/{*path}", any(ask))
+            .with_state(self.clone())
+    }
+
+    async fn ask(&self, request: &Parts) -> Result<Response, Refusal> {
+        let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
+        let target = Target::of(path)?.ok_or_else(|| no_path(path))?;
+        let method = &request.method;
+        if *method != Method::GET && *method != Method::HEAD {
+            return Err(Refusal::new(
+                ErrorCode::MethodNotAllowed,
+                format!("{} is not served", question::shortened(method.as_str())),
+                "use GET or HEAD",
+            ));
+        }
+        let question = Question::of(target, query, &self.positions)?;
+        let source = (self.provider)()
+            .ok_or_else(|| Refusal::unavailable("the role does not run yet; /readyz has the reason"))?;
+        match question {
+            Question::Events(selection) => {
+                let last = request.headers.get("last-event-id");
+                let last = last.and_then(|id| id.to_str().ok());
+                if *method == Method::HEAD {
+                    return Ok(streams::headers(Body::empty()));
+                }
+                let hang_up = request.extensions.get::<HangUp>().cloned().unwrap_or_default();
+                self.streams.open(source, selection, last, hang_up).await
+            }
+            question => self.answer(source, question).await,
+        }
+    }
+
+    /// Answers a question on a thread that may wait. The permit is held until that thread has ended, also if the
+    /// requester has gone.
+    async fn answer(
+        &self,
+        source: Arc<dyn OperationsSource>,
+        question: Question,
+    ) -> Result<Response, Refusal> {
+        let permit = self.permits.clone().try_acquire_owned();
+        let permit =
+            permit.map_err(|_| Refusal::busy(format!("{AT_ONCE} requests are being answered already")))?;
+        let positions = self.positions.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let answer = answer::answer(&*source, &question, &positions);
+            drop(permit);
+            answer
+        });
+        match tokio::time::timeout(ANSWER_WITHIN, work).await {
+            Ok(Ok(answer)) => Ok(refusal::json(StatusCode::OK, answer?)),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "an answer of the operations API failed; report this");
+                Err(Refusal::unavailable("the answer failed, see the log"))
+            }
+            Err(_) => Err(too_slow()),
+        }
+    }
+
+    /// Counts an answer with its path and status.
+    pub fn count(&self, path: &str, status: StatusCode, began: Instant) {
+        let target = Target::of(path).ok().flatten();
+        let path = target.map_or(OTHER, |target| target.route.path());
+        self.metrics
+            .operations_answered(path, status.as_u16(), began.elapsed());
+    }
+}
+
+fn too_slow() -> Refusal {
+    Refusal::unavailable(format!("no answer within {ANSWER_WITHIN:?}; the process is busy"))
+}
+
+fn no_path(path: &str) -> Refusal {
+    let all: Vec<_> = Route::all().map(Route::path).collect();
+    Refusal::new(
+        ErrorCode::NotFound,
+        format!("there is no path {}", question::shortened(path)),
+        format!("below {BASE} are {}", all.join(", ")),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Event streams (contract: operations.md §2.8). One task asks the role once a second while a stream is open; its rows are
+//! serialized once, and each stream reads them at its own pace.
+
+mod collector;
+mod log;
+mod reader;
+
+use super::{ANSWER_WITHIN, Refusal, topics::Selection};
+use axum::{
+    body::Body,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use collector::{Begun, Watched};
+use fedgate_engine::metrics::Metrics;
+use fedgate_operations::OperationsSource;
+use log::Log;
+use parking_lot::Mutex;
+use reader::Reader;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, MissedTickBehavior},
+};
+
+/// Interval of deltas.
+const EVERY: Duration = Duration::from_secs(1);
+/// Maximum number of streams.
+const STREAMS: usize = 32;
+/// Age of the oldest delta that a stream has not read, at which the stream ends.
+const BEHIND: Duration = Duration::from_secs(5);
+
+/// Ends the connection of a request. A stream whose reader does not read cannot end otherwise: the connection waits for
+/// its reader.
+#[derive(Debug, Clone, Default)]
+pub struct HangUp(Arc<Notify>);
+
+impl HangUp {
+    /// Returns when the connection is to end.
+    pub async fn wanted(&self) {
+        self.0.notified().await;
+    }
+
+    fn now(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// An open stream.
+struct Open {
+    selection: Selection,
+    /// Number of the last delta that it has read.
+    read: u64,
+    since: Instant,
+    hang_up: HangUp,
+}
+
+/// The streams of the process.
+#[derive(Clone)]
+pub(super) struct Streams(Arc<Shared>);
+
+struct Shared {
+    process: String,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+    /// Changed when there is a new delta, or a stream has ended.
+    news: watch::Sender<()>,
+    /// Held while a stream opens, and while the role is asked: a stream misses nothing between its first position and the
+    /// next delta.
+    collecting: tokio::sync::Mutex<BTreeMap<collector::Part, Watched>>,
+}
+
+#[derive(Default)]
+struct State {
+    log: Log,
+    open: BTreeMap<u64, Open>,
+    /// Number of streams since the start.
+    opened: u64,
+    runs: bool,
+}
+
+fn failed(error: &tokio::task::JoinError) -> Refusal {
+    tracing::error!(%error, "a stream of the operations API failed; report this");
+    Refusal::unavailable("the stream failed, see the log")
+}
+
+/// The headers of a stream.
+pub(super) fn headers(body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (headers, body).into_response()
+}
+
+impl Streams {
+    pub(super) fn new(process: String, metrics: Arc<Metrics>) -> Self {
+        Self(Arc::new(Shared {
+            process,
+            metrics,
+            state: Mutex::default(),
+            news: watch::Sender::new(()),
+            collecting: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Opens a stream that goes on after the event `last`, if it is still kept.
+    pub(super) async fn open(
+        &self,
+        source: Arc<dyn OperationsSource>,
+        selection: Selection,
+        last: Option<&str>,
+        hang_up: HangUp,
+    ) -> Result<Response, Refusal> {
+        self.0.state.lock().has_place()?;
+        let (shared, last) = (self.0.clone(), last.map(str::to_owned));
+        // A task of its own: it holds its lock until the role has answered, also if the requester has gone.
+        let opening = tokio::spawn(async move { shared.begin(source, selection, last, hang_up).await });
+        let reader = match tokio::time::timeout(ANSWER_WITHIN, opening).await {
+            Ok(Ok(reader)) => reader?,
+            Ok(Err(error)) => return Err(failed(&error)),
+            Err(_) => return Err(super::too_slow()),
+        };
+        Ok(headers(Body::from_stream(reader.into_stream())))
+    }
+
+    /// Number of open streams.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.state.lock().open.len()
+    }
+}
+
+impl Shared {
+    async fn begin(
+        self: &Arc<Self>,
+        source: Arc<dyn OperationsSource>,
+        selection: Selection,
+        last: Option<String>,
+        hang_up: HangUp,
+    ) -> Result<Reader, Refusal> {
+        let mut watched = self.collecting.lock().await;
+        // It also ends the collection if this stream does not open.
+        let is_first = !std::mem::replace(&mut self.state.lock().runs, true);
+        if is_first {
+            tokio::spawn(self.clone().collect(source.clone()));
+        }
+        let missing = collector::missing(&selection, &watched);
+        let begun = tokio::task::spawn_blocking(move || Begun::of(&*source, missing, is_first));
+        let begun = begun.await.map_err(|error| failed(&error))?;
+        let mut state = self.state.lock();
+        state.has_place()?;
+        let position = state.log.last();
+        watched.extend(begun.parts.into_iter().map(|(part, base)| {
+            let since = position;
+            (part, Watched { base, since })
+        }));
+        let resumed = last.as_deref().and_then(|id| self.number(id)).filter(|read| {
+            let covered = |watched: &Watched| watched.since <= *read;
+            let parts = collector::parts(&selection);
+            state.log.has_all_after(*read) && parts.iter().all(|part| watched.get(part).is_some_and(covered))
+        });
+        let read = resumed.unwrap_or(position);
+        state.opened += 1;
+        let id = state.opened;
+        let mut first = vec![self.hello(read, &begun.header)];
+        if last.is_some() && resumed.is_none() {
+            first.push(self.reset(read, selection.topics.iter().copied()));
+        }
+        let stream = Open {
+            selection,
+            read,
+            since: Instant::now(),
+            hang_up,
+        };
+        state.open.insert(id, stream);
+        self.metrics.operations_streams(state.open.len());
+        Ok(Reader::new(self.clone(), id, first))
+    }
+
+    /// The number of an event of this process.
+    fn number(&self, id: &str) -> Option<u64> {
+        let (process, number) = id.rsplit_once('-')?;
+        (process == self.process).then(|| number.parse().ok()).flatten()
+    }
+
+    /// Asks the role once a second, until no stream is open.
+    async fn collect(self: Arc<Self>, source: Arc<dyn OperationsSource>) {
+        let mut ticks = tokio::time::interval_at(Instant::now() + EVERY, EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let mut watched = self.collecting.lock().await;
+            if !self.has_readers() {
+                watched.clear();
+                let ended = tokio::task::spawn_blocking(move || source.collect_changes(false));
+                // A stream that opens meanwhile waits for the lock, and then begins anew.
+                let _ = ended.await;
+                self.state.lock().end();
+                return;
+            }
+            watched.retain(|part, _| self.is_read(part));
+            let (from, parts) = (source.clone(), std::mem::take(&mut *watched));
+            match tokio::task::spawn_blocking(move || collector::collect(&*from, parts)).await {
+                Ok((kept, change)) => {
+                    *watched = kept;
+                    self.publish(change);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "event streams end: the role failed; report this");
+                    self.end_streams(|_| true);
+                }
+            }
+        }
+    }
+
+    fn has_readers(&self) -> bool {
+        !self.state.lock().open.is_empty()
+    }
+
+    fn is_read(&self, part: &collector::Part) -> bool {
+        let state = self.state.lock();
+        let reads = |open: &Open| open.selection.project == part.0 && open.selection.topics.contains(&part.1);
+        state.open.values().any(reads)
+    }
+
+    /// Adds a delta, and ends the streams that are too far behind.
+    fn publish(&self, change: collector::Change) {
+        let now = Instant::now();
+        let limit = now.checked_sub(BEHIND);
+        let overdue = {
+            let mut state = self.state.lock();
+            state.log.push(now, change);
+            state.log.last_before(limit)
+        };
+        // A stream that came back may still read what it missed.
+        self.end_streams(|open| open.read < overdue && Some(open.since) <= limit);
+        self.news.send_replace(());
+    }
+
+    fn end_streams(&self, ends: impl Fn(&Open) -> bool) {
+        let mut state = self.state.lock();
+        state.open.retain(|_, open| {
+            let ends = ends(open);
+            if ends {
+                open.hang_up.now();
+            }
+            !ends
+        });
+        self.metrics.operations_streams(state.open.len());
+        drop(state);
+        self.news.send_replace(());
+    }
+}
+
+impl State {
+    fn has_place(&self) -> Result<(), Refusal> {
+        if self.open.len() < STREAMS {
+            return Ok(());
+        }
+        Err(Refusal::unavailable(format!(
+            "{STREAMS} streams are open already"
+        )))
+    }
+
+    /// Ends the collection: what happens from now on is not in the log.
+    fn end(&mut self) {
+        self.runs = false;
+        self.log.forget();
+    }
+}
