@@ -10,9 +10,6 @@ mod projects;
 mod stuck;
 mod trace;
 
-#[cfg(test)]
-mod tests;
-
 use super::{
     Gateway,
     index::{GatewayIndex, TableId},

@@ -320,7 +320,8 @@ impl<'a> Way<'a> {
                 .map(|row| row.name.as_str())
                 .take(3)
                 .collect();
-            hop.state = HopState::Waiting;
+            hop.since = of.unprojected.map(|since| Time(since.at));
+            hop.state = self.waits(hop.since);
             hop.detail = format!("the project lacks, or does not own: {}", missing.join(", "));
         } else if of.extra > 0 {
             hop.state = HopState::Waiting;

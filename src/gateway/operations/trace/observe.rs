@@ -40,6 +40,8 @@ pub(super) struct Deployed {
     pub(super) cells: Vec<CellSeen>,
     /// Since when it waits on its way to the hub, to the cell, and back.
     pub(super) waits: [Option<Since>; 3],
+    /// Since when the oldest of its Instances waits to be projected.
+    pub(super) unprojected: Option<Since>,
     /// Its Instances.
     pub(super) instances: Vec<InstanceRow>,
     /// Number of the project's Instances that it owns although no cell has written them back.
@@ -139,6 +141,7 @@ pub(super) fn deployment(
         cells: cells(index, binding.as_ref()),
         binding: (index.binding_name(kind, name), binding),
         waits: [Stage::ProjectToHub, Stage::HubToCell, Stage::HubStatusToProject].map(since),
+        unprojected: unprojected(index, kind, at, &instances),
         source,
         instances,
         extra,
@@ -164,6 +167,15 @@ fn cells(index: &GatewayIndex, binding: Option<&Row<Binding>>) -> Vec<CellSeen> 
         }
     });
     seen.collect()
+}
+
+fn unprojected(index: &GatewayIndex, kind: KindId, hub: &str, instances: &[InstanceRow]) -> Option<Since> {
+    let hub: Arc<str> = hub.into();
+    let since = instances.iter().filter_map(|row| {
+        let object = (kind, hub.clone(), Arc::from(row.name.as_str()));
+        index.undelivered.since(Stage::WritebackToProjection, &object)
+    });
+    since.min()
 }
 
 /// The Instances of a deployment, and the number of the project's that no cell has written back.
