@@ -28,7 +28,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("cell", &["fedgate_api", "fedgate_engine"]),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             ("operations", &["fedgate_engine", "fedgate_operations"]),
-            ("admin", &["fedgate_engine", "operations"]),
+            ("admin", &["fedgate_engine", "fedgate_operations", "operations"]),
             ("telemetry", &[]),
             (
                 "config",
@@ -55,6 +55,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_api",
                     "fedgate_engine",
                     "fedgate_kinds",
+                    "fedgate_operations",
                     "gateway",
                 ],
             ),

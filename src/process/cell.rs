@@ -49,7 +49,7 @@ pub async fn run_cell(
         None => None,
     };
     let subject = RoleStatus::new(&metrics, "the cell has not begun yet");
-    let desk = AdminServer::open(&config.process, &subject).await?;
+    let desk = AdminServer::open(&config.process, &subject, None).await?;
     let identity = identity();
     let lease = elect(
         config.lease.as_ref(),

@@ -22,6 +22,7 @@ use fedgate_engine::{
     },
 };
 use fedgate_kinds::{FederatedKind, LoadError};
+use fedgate_operations::OperationsSource;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use std::{
@@ -128,7 +129,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     };
 
     let subject = RoleStatus::new(&metrics, "the hub is being checked");
-    let desk = AdminServer::open(&config.process, &subject).await?;
+    let reviewer = config.hub_reviews_tokens.then(|| hub.clone());
+    let desk = AdminServer::open(&config.process, &subject, reviewer).await?;
 
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
@@ -241,17 +243,24 @@ fn identity() -> String {
 /// The administrative address while it is open.
 struct AdminServer {
     stop: watch::Sender<bool>,
-    served: JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 impl AdminServer {
-    async fn open(config: &ProcessConfig, subject: &Arc<RoleStatus>) -> Result<Self, StartError> {
-        let token = config.admin_token_file.clone().map(Token::of);
-        let listener = admin::bind(config.admin_address, token.as_ref()).await?;
-        let (stop, mut stopped) = watch::channel(false);
-        let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
-            let _ = stopped.wait_for(|s| *s).await;
-        }));
+    async fn open(
+        config: &ProcessConfig,
+        subject: &Arc<RoleStatus>,
+        reviewer: Option<Connection>,
+    ) -> Result<Self, StartError> {
+        let bound = admin::bind(admin::Settings {
+            address: config.admin_address,
+            token: config.admin_token_file.clone().map(Token::of),
+            reviewer,
+            tls: config.admin_tls_directory.clone(),
+        });
+        let bound = bound.await?;
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(bound.serve(subject.clone(), subject.metrics.clone(), stopped));
         Ok(Self { stop, served })
     }
 
@@ -291,6 +300,7 @@ impl<R: Role> RoleView for Runtime<R> {
 struct RoleStatus {
     metrics: Arc<Metrics>,
     role: OnceLock<Arc<dyn RoleView>>,
+    operations: OnceLock<Arc<dyn OperationsSource>>,
     before: &'static str,
     refused: Mutex<BTreeMap<String, String>>,
 }
@@ -301,6 +311,7 @@ impl RoleStatus {
         Arc::new(Self {
             metrics: metrics.clone(),
             role: OnceLock::new(),
+            operations: OnceLock::new(),
             before,
             refused: Mutex::default(),
         })
@@ -343,5 +354,9 @@ impl AdminSource for RoleStatus {
             .map_or_else(|| serde_json::json!({}), |role| role.describe());
         document["refusedProjects"] = serde_json::json!(*self.refused.lock());
         document
+    }
+
+    fn operations(&self) -> Option<Arc<dyn OperationsSource>> {
+        self.operations.get().cloned()
     }
 }
