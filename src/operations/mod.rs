@@ -4,6 +4,7 @@
 mod answer;
 mod position;
 mod question;
+pub mod reference;
 mod refusal;
 mod route;
 mod streams;
