@@ -227,7 +227,7 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 34, "{table}");
+        assert_eq!(table.lines().count(), 2 + 36, "{table}");
     }
 
     #[test]

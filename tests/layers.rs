@@ -205,6 +205,7 @@ const DECISION: &[&[&str]] = &[
     &["fedgate_engine", "error"],
     &["fedgate_engine", "clock"],
     &["fedgate_engine", "diff"],
+    &["fedgate_engine", "message"],
     &["fedgate_engine", "interner"],
     &["fedgate_engine", "store", "table"],
     // An object as a server sends it, and measures of it.

@@ -111,6 +111,37 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
 }
 
 #[test]
+fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_resource() {
+    let files = fedgate_manifests::all(&kinds()).unwrap();
+    let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
+    let reviewer = file("hub/admin-auth/reviewer.yaml");
+    assert!(reviewer.planes.is_empty(), "it is applied only if it is wanted");
+    for (group, resource) in [
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    ] {
+        assert_eq!(verbs(Plane::Hub, group, resource), "");
+        let rules = reviewer.objects[0]["rules"].as_array().unwrap();
+        let rule = rules
+            .iter()
+            .find(|rule| rule["resources"] == json!([resource]))
+            .unwrap();
+        assert_eq!(
+            (&rule["apiGroups"], &rule["verbs"]),
+            (&json!([group]), &json!(["create"]))
+        );
+    }
+    let viewer = &file("hub/operations-viewer.yaml").objects[0];
+    let mut wanted: Vec<_> = fedgate::operations::Route::all()
+        .map(|route| route.resource())
+        .collect();
+    wanted.dedup();
+    wanted.push("metrics");
+    assert_eq!(viewer["rules"][0]["resources"], json!(wanted));
+    assert_eq!(viewer["rules"][0]["verbs"], json!(["get"]));
+}
+
+#[test]
 fn a_kind_without_rust_gets_its_roles_from_its_profile() {
     let kind = KindManifests {
         group: "example.com".into(),

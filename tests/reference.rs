@@ -7,8 +7,13 @@ use clap::CommandFactory;
 use fedgate::commands;
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
+use fedgate_operations::{
+    Answer, CellDetail, CellRow, ErrorAnswer, Flows, Journal, Overview, Page, Planes, ProjectDetail,
+    ProjectRow, Stuck, Trace,
+};
 use fedgate_sandbox::SandboxCommand;
 use regex::Regex;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -131,21 +136,42 @@ fn the_conditions_are_those_of_the_types() {
     check("conditions.md", &text);
 }
 
+/// A schema that may be null as that of its value.
+fn present(schema: &Value) -> &Value {
+    let is_null = |part: &&Value| part["type"] == "null";
+    match schema["anyOf"].as_array().map(Vec::as_slice) {
+        Some([value, null]) if is_null(&null) => value,
+        _ => schema,
+    }
+}
+
+/// The type of a field, or its values.
+fn kind_of(schema: &Value) -> String {
+    let schema = present(schema);
+    if schema["x-kubernetes-int-or-string"] == true {
+        return "integer or string".to_owned();
+    }
+    let text = |value: &Value| value.as_str().map(|text| format!("`{text}`"));
+    let constants = schema["oneOf"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| &one["const"]);
+    let values = schema["enum"].as_array().into_iter().flatten().chain(constants);
+    let values: Vec<String> = values.filter_map(text).collect();
+    if !values.is_empty() {
+        return values.join(", ");
+    }
+    let types = schema["type"].as_array().into_iter().flatten();
+    let single = types.filter_map(Value::as_str).find(|kind| *kind != "null");
+    single.or(schema["type"].as_str()).unwrap_or_default().to_owned()
+}
+
 /// Rows of a schema: each field by its path, with type, default and meaning.
 fn fields(path: &str, schema: &Value, required: bool, table: &mut String) {
     if !path.is_empty() {
         let text = |key: &str| schema[key].as_str().unwrap_or_default();
-        let mut kind = text("type").to_owned();
-        if schema["x-kubernetes-int-or-string"] == true {
-            "integer or string".clone_into(&mut kind);
-        }
-        if let Some(values) = schema["enum"].as_array() {
-            let values: Vec<String> = values
-                .iter()
-                .map(|v| format!("`{}`", v.as_str().unwrap_or_default()))
-                .collect();
-            kind = values.join(", ");
-        }
+        let kind = kind_of(schema);
         let default = match &schema["default"] {
             Value::Null if required => "required".to_owned(),
             Value::Null => String::new(),
@@ -159,11 +185,12 @@ fn fields(path: &str, schema: &Value, required: bool, table: &mut String) {
         let all = schema["required"].as_array();
         all.is_some_and(|all| all.iter().any(|required| required == name))
     };
+    let schema = present(schema);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let dot = if path.is_empty() { "" } else { "." };
         fields(&format!("{path}{dot}{name}"), field, is_required(name), table);
     }
-    if schema["items"]["properties"].is_object() {
+    if present(&schema["items"])["properties"].is_object() {
         let items = &schema["items"];
         let mut below = String::new();
         fields("", items, false, &mut below);
@@ -192,6 +219,81 @@ fn the_definitions_are_those_of_the_types() {
         }
     }
     check("crds.md", &text);
+}
+
+/// Name and kind of an answer with its schema, written to a file of its own.
+fn schema<T: JsonSchema>(name: &str, kind: &str) -> (String, Value) {
+    let written = SchemaSettings::draft2020_12()
+        .into_generator()
+        .into_root_schema_for::<T>();
+    let mut written = serde_json::to_value(written).unwrap();
+    written["title"] = kind.into();
+    check(
+        &format!("operations-api/{name}.schema.json"),
+        &format!("{written:#}\n"),
+    );
+    let inline = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let inline = inline.into_generator().into_root_schema_for::<T>();
+    (kind.to_owned(), serde_json::to_value(inline).unwrap())
+}
+
+const EVENTS: &str = r#"
+## Events
+
+`/api/v1/events` is a `text/event-stream`. The first event is `hello` with `asOf`, `position` and `replica`: fetch the lists
+after it. Then at most one event comes each second, and the comment `: alive` each 15 s.
+
+| event | data |
+|---|---|
+| `delta` | `asOf`, and for each topic that has changed: `overview`, the object; `projects`, `cells` and `stuck`, `{"rows": […], "gone": […]}` with rows as in the lists; `journal`, the writes, newest first |
+| `reset` | `{"topics": […]}`: fetch these anew. More than 512 rows or 256 KiB have changed, or what followed `Last-Event-ID` is no longer kept |
+
+`gone` has names, and of `stuck` the `class`, `plane` and `word` of groups. The last 300 deltas are kept while a stream is open
+(at most 16 MiB), so a client that comes back with `Last-Event-ID` goes on without loss. A reader that is 5 s behind is dropped.
+"#;
+
+#[test]
+fn the_operations_api_is_that_of_the_routes_and_types() {
+    let mut text = format!(
+        "# Operations API\n\n\
+         Gateway and cell serve it on the admin address, with GET and HEAD. It is answered from memory: no request goes to any \
+         plane. Times are instants in UTC; `complete` is false while first lists are read, and `missing` names them. A list has \
+         `continue` and `remaining`; no answer is larger than 1 MiB.\n\n{}{EVENTS}",
+        fedgate::operations::reference::markdown()
+    );
+    let schemas = [
+        schema::<Answer<Overview>>("overview", "Overview"),
+        schema::<Answer<Planes>>("planes", "Planes"),
+        schema::<Answer<Page<ProjectRow>>>("projects", "Projects"),
+        schema::<Answer<ProjectDetail>>("project", "Project"),
+        schema::<Answer<Page<CellRow>>>("cells", "Cells"),
+        schema::<Answer<CellDetail>>("cell", "Cell"),
+        schema::<Answer<Flows>>("flows", "Flows"),
+        schema::<Answer<Stuck>>("stuck", "Stuck"),
+        schema::<Answer<Trace>>("trace", "Trace"),
+        schema::<Answer<Journal>>("journal", "Journal"),
+        schema::<ErrorAnswer>("error", "Error"),
+    ];
+    let table = |title: &str, schema: &Value, text: &mut String| {
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| field | type | default | meaning |\n|---|---|---|---|\n"
+        );
+        fields("", schema, false, text);
+    };
+    let of_all = ["apiVersion", "kind", "asOf", "complete", "missing", "replica"];
+    let only = |mut schema: Value, is_header: bool| {
+        let all = schema["properties"].as_object_mut().unwrap();
+        all.retain(|name, _| of_all.contains(&name.as_str()) == is_header);
+        schema
+    };
+    table("Every answer", &only(schemas[0].1.clone(), true), &mut text);
+    for (kind, schema) in schemas {
+        let is_error = kind == "Error";
+        let shown = if is_error { schema } else { only(schema, false) };
+        table(&kind, &shown, &mut text);
+    }
+    check("operations-api.md", &text);
 }
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -1,24 +1,35 @@
-//! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes`. No response contains a credential or
-//! an object.
+//! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes` and the operations API. No response contains a
+//! credential or an object.
 //!
-//! `/metrics` and `/debug/planes` contain tenants' names, so they require a token if other machines can reach the
-//! address.
+//! All but the first two contain tenants' names, so they require a token if other machines can reach the address.
 
+mod access;
+mod attempts;
+mod origin;
+mod reviews;
+mod server;
+mod tls;
 mod token;
 
+pub use tls::TlsError;
 pub use token::{Token, TokenError};
 
+use crate::operations::Operations;
+use access::Access;
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use fedgate_engine::{metrics::Metrics, plane::client::Connection};
 use fedgate_operations::OperationsSource;
-use std::{net::SocketAddr, sync::Arc};
-use tokio::net::TcpListener;
+use reviews::Reviews;
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
+use tls::Tls;
+use tokio::{net::TcpListener, sync::watch};
 
 /// Source of the responses, implemented for the role of the process.
 pub trait AdminSource: Send + Sync + 'static {
@@ -36,6 +47,18 @@ pub trait AdminSource: Send + Sync + 'static {
     fn planes(&self) -> serde_json::Value;
 }
 
+/// Settings of the address.
+pub struct Settings {
+    /// The address.
+    pub address: SocketAddr,
+    /// The token that admits a request.
+    pub token: Option<Token>,
+    /// The hub that reviews other tokens, if it does.
+    pub reviewer: Option<Connection>,
+    /// Folder with certificate and key.
+    pub tls: Option<PathBuf>,
+}
+
 /// Reason why the address cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
@@ -50,6 +73,9 @@ pub enum AdminError {
     /// The token cannot be read, or is too short.
     #[error("--admin-token-file {0}; put a token of at least {least} characters there, for example of openssl rand -hex 32", least = token::LEAST)]
     Token(#[from] TokenError),
+    /// Certificate or key cannot be used.
+    #[error("--admin-tls-directory {0}; put a PEM chain into tls.crt and its key into tls.key")]
+    Tls(#[from] TlsError),
 }
 
 type Shared = State<Arc<dyn AdminSource>>;
@@ -61,47 +87,43 @@ fn verdict(result: Result<(), String>) -> (StatusCode, String) {
     }
 }
 
-/// Admits requests that present the token. The file is read at each request, so that a new token is valid at once.
-async fn guard(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
-    let Some(token) = token else {
-        return next.run(request).await;
-    };
-    let shown = request.headers().get(header::AUTHORIZATION);
-    let shown = shown.and_then(|value| value.to_str().ok()).and_then(bearer);
-    match (token.read().await, shown) {
-        (Ok(wanted), Some(shown)) if wanted.is(shown) => next.run(request).await,
-        (Ok(_), _) => (
-            StatusCode::UNAUTHORIZED,
-            [(header::WWW_AUTHENTICATE, "Bearer")],
-            "send the token of --admin-token-file: Authorization: Bearer <token>\n",
-        )
-            .into_response(),
-        (Err(error), _) => {
-            tracing::warn!(%error, "/metrics and /debug/planes reject every request");
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the token cannot be read, see the gateway's log\n",
-            )
-                .into_response()
-        }
+/// A request that reached the address under a foreign name is refused, whatever it asks.
+async fn under_own_name(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match access.check_origin(&parts) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => refusal.into_response(),
     }
 }
 
-/// The token in a header; the scheme is case-insensitive.
-fn bearer(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// Admits requests that show a valid token. Its file is read at each request, so that a new token is valid at once.
+async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match access.check(&parts).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
-/// The routes. With a token, only `/livez` and `/readyz` are open to every client.
-pub fn router(subject: Arc<dyn AdminSource>, token: Option<Token>) -> Router {
+/// Counts the answers of the operations API, refusals included.
+async fn count(State(operations): State<Arc<Operations>>, request: Request, next: Next) -> Response {
+    let (began, path) = (Instant::now(), request.uri().path().to_owned());
+    let response = next.run(request).await;
+    operations.count(&path, response.status(), began);
+    response
+}
+
+/// The routes. Only `/livez` and `/readyz` need no token.
+fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
+    let access = Arc::new(access);
     let open = Router::new()
         .route("/livez", get(|State(s): Shared| async move { verdict(s.live()) }))
         .route(
             "/readyz",
             get(|State(s): Shared| async move { verdict(s.ready()) }),
-        );
-    let guarded = Router::new()
+        )
+        .with_state(subject.clone());
+    let texts = Router::new()
         .route(
             "/debug/planes",
             get(|State(s): Shared| async move { Json(s.planes()) }),
@@ -115,30 +137,59 @@ pub fn router(subject: Arc<dyn AdminSource>, token: Option<Token>) -> Router {
                 }
             }),
         )
-        .route_layer(middleware::from_fn_with_state(token, guard));
-    open.merge(guarded).with_state(subject)
+        .route_layer(middleware::from_fn_with_state(access.clone(), guard))
+        .with_state(subject.clone());
+    let role = subject.clone();
+    let operations = Operations::new(Arc::new(move || role.operations()), metrics);
+    let api = operations
+        .router()
+        .route_layer(middleware::from_fn_with_state(access.clone(), guard))
+        .route_layer(middleware::from_fn_with_state(operations, count));
+    open.merge(texts)
+        .merge(api)
+        .layer(middleware::from_fn_with_state(access, under_own_name))
 }
 
-/// Binds the address; if there is a token, the file must be readable. Serving starts with [`serve`].
-pub async fn bind(address: SocketAddr, token: Option<&Token>) -> Result<TcpListener, AdminError> {
-    if let Some(token) = token {
+/// The bound address.
+pub struct Bound {
+    listener: TcpListener,
+    tls: Option<Tls>,
+    access: Access,
+}
+
+/// Binds the address; if there are a token, a certificate and a key, their files must be readable. Serving starts with
+/// [`Bound::serve`].
+pub async fn bind(settings: Settings) -> Result<Bound, AdminError> {
+    if let Some(token) = &settings.token {
         token.read().await?;
     }
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| AdminError::Address { address, source })
+    let tls = settings.tls.as_deref().map(Tls::follow).transpose()?;
+    let failed = |source| AdminError::Address {
+        address: settings.address,
+        source,
+    };
+    let listener = TcpListener::bind(settings.address).await.map_err(failed)?;
+    // The port may have been 0.
+    let address = listener.local_addr().map_err(failed)?;
+    let reviews = settings.reviewer.map(Reviews::by);
+    Ok(Bound {
+        listener,
+        tls,
+        access: Access::new(address, settings.token, reviews),
+    })
 }
 
-/// Serves until `shutdown`.
-pub async fn serve(
-    listener: TcpListener,
-    subject: Arc<dyn AdminSource>,
-    token: Option<Token>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(subject, token))
-        .with_graceful_shutdown(shutdown)
-        .await
+impl Bound {
+    /// Serves until `shutdown` holds true.
+    pub async fn serve(
+        self,
+        subject: Arc<dyn AdminSource>,
+        metrics: Arc<Metrics>,
+        shutdown: watch::Receiver<bool>,
+    ) {
+        let router = router(&subject, &metrics, self.access);
+        server::serve(self.listener, router, self.tls, shutdown).await;
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,15 @@ pub enum ProjectMode {
     Secrets,
 }
 
+/// Tokens that the administrative address accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AdminAuth {
+    /// That of the file alone.
+    Token,
+    /// Those of the hub too.
+    Hub,
+}
+
 /// Flags of `fedgate gateway`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -134,6 +143,16 @@ pub struct GatewayArgs {
     /// Shortest time between two changes of one copy or companion; the first change is written at once.
     #[arg(long, env = "FEDGATE_HUB_UPDATE_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "500ms")]
     pub hub_update_interval: Duration,
+    /// Tokens that the admin address accepts: that of --admin-token-file alone, or those of the hub too, whose users need
+    /// get on the resources of operations.fedgate.dev there (ClusterRole fedgate-operations-viewer).
+    #[arg(
+        long,
+        env = "FEDGATE_ADMIN_AUTH",
+        value_name = "MODE",
+        value_enum,
+        default_value = "token"
+    )]
+    pub admin_auth: AdminAuth,
     /// Flags of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
@@ -188,6 +207,8 @@ pub struct GatewayConfig {
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
     pub settings: crate::gateway::settings::Settings,
+    /// True if the hub reviews tokens that are not the file's.
+    pub hub_reviews_tokens: bool,
     /// Settings of the process.
     pub process: ProcessConfig,
 }
@@ -231,7 +252,7 @@ pub enum ConfigError {
     },
     /// The administrative address is reachable from other machines and has no token.
     #[error(
-        "--admin-address {0} can be reached from elsewhere, and /metrics and /debug/planes tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
+        "--admin-address {0} can be reached from elsewhere, and most of its paths tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
     )]
     OpenAdmin(SocketAddr),
 }
@@ -268,6 +289,7 @@ impl GatewayArgs {
             hub_create_burst,
             hub_update_burst,
             hub_update_interval,
+            admin_auth,
             process,
         } = self;
         let projects = Given {
@@ -305,6 +327,7 @@ impl GatewayArgs {
                 location_checks,
                 networking,
             },
+            hub_reviews_tokens: admin_auth == AdminAuth::Hub,
             process,
         })
     }

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, path::PathBuf};
 /// Flags of every role; see the module.
 #[derive(Debug, Clone, Args)]
 pub struct ProcessArgs {
-    /// Address of /livez, /readyz, /metrics and /debug/planes.
+    /// Address of /livez, /readyz, /metrics, /debug/planes and the operations API under /api/v1.
     #[arg(
         long,
         env = "FEDGATE_ADMIN_ADDRESS",
@@ -17,10 +17,13 @@ pub struct ProcessArgs {
         default_value = "127.0.0.1:8080"
     )]
     pub admin_address: SocketAddr,
-    /// File with the token that /metrics and /debug/planes require (Authorization: Bearer). Read at each request.
+    /// File with the token that all paths but /livez and /readyz require (Authorization: Bearer). Read at each request.
     /// Required unless the address is of the loopback interface.
     #[arg(long, env = "FEDGATE_ADMIN_TOKEN_FILE", value_name = "PATH")]
     pub admin_token_file: Option<PathBuf>,
+    /// Folder with tls.crt and tls.key: the admin address is served over TLS. Read again when a file changes.
+    #[arg(long, env = "FEDGATE_ADMIN_TLS_DIRECTORY", value_name = "DIR")]
+    pub admin_tls_directory: Option<PathBuf>,
     /// Format of log lines.
     #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
@@ -50,6 +53,8 @@ pub struct ProcessConfig {
     pub admin_address: SocketAddr,
     /// File with the token that the paths with tenants' data require.
     pub admin_token_file: Option<PathBuf>,
+    /// Folder with certificate and key of the administrative address; `None` serves it without TLS.
+    pub admin_tls_directory: Option<PathBuf>,
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Log filter.
@@ -68,6 +73,7 @@ impl ProcessArgs {
         let Self {
             admin_address,
             admin_token_file,
+            admin_tls_directory,
             log_format,
             log_level,
             leader_elect,
@@ -80,6 +86,7 @@ impl ProcessArgs {
         Ok(ProcessConfig {
             admin_address,
             admin_token_file,
+            admin_tls_directory,
             log_format,
             log_level,
             leader_elect,

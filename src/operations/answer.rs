@@ -81,6 +81,7 @@ pub(super) fn answer(
 
 fn known<T>(result: Result<T, NoAnswer>) -> Result<T, Refusal> {
     result.map_err(|none| match none {
+        NoAnswer::Starting(reason) => Refusal::unavailable(reason),
         NoAnswer::NotServed => Refusal::new(
             ErrorCode::NotFound,
             "a cell does not serve this path",

@@ -4,6 +4,7 @@
 mod answer;
 mod position;
 mod question;
+pub mod reference;
 mod refusal;
 mod route;
 mod streams;
@@ -41,8 +42,8 @@ const OTHER: &str = "other";
 /// Statuses of answers.
 const STATUSES: [u16; 11] = [200, 400, 401, 403, 404, 405, 410, 421, 429, 500, 503];
 
-/// The role, once it runs.
-pub type Provider = Arc<dyn Fn() -> Option<Arc<dyn OperationsSource>> + Send + Sync>;
+/// The source of the answers: the role, or before it runs the process itself.
+pub type Provider = Arc<dyn Fn() -> Arc<dyn OperationsSource> + Send + Sync>;
 
 /// The API of a process.
 pub struct Operations {
@@ -54,7 +55,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// The API; without a role each question is answered with `Unavailable`.
+    /// The API of a process.
     pub fn new(provider: Provider, metrics: &Arc<Metrics>) -> Arc<Self> {
         let paths = Route::all().map(Route::path).chain([OTHER]);
         metrics.declare_operations(paths, &STATUSES);
@@ -91,8 +92,7 @@ impl Operations {
             ));
         }
         let question = Question::of(target, query, &self.positions)?;
-        let source = (self.provider)()
-            .ok_or_else(|| Refusal::unavailable("the role does not run yet; /readyz has the reason"))?;
+        let source = (self.provider)();
         match question {
             Question::Events(selection) => {
                 let last = request.headers.get("last-event-id");

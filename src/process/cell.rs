@@ -50,7 +50,7 @@ pub async fn run_cell(
     };
     let identity = identity();
     let subject = RoleStatus::new(&metrics, &identity, "cell");
-    let desk = AdminServer::open(&config.process, &subject).await?;
+    let desk = AdminServer::open(&config.process, &subject, None).await?;
     let lease = elect(
         config.lease.as_ref(),
         &election,

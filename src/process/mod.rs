@@ -132,7 +132,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
 
     let identity = identity();
     let subject = RoleStatus::new(&metrics, &identity, "hub");
-    let desk = AdminServer::open(&config.process, &subject).await?;
+    let reviewer = config.hub_reviews_tokens.then(|| hub.clone());
+    let desk = AdminServer::open(&config.process, &subject, reviewer).await?;
 
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
@@ -252,17 +253,24 @@ fn identity() -> String {
 /// The administrative address while it is open.
 struct AdminServer {
     stop: watch::Sender<bool>,
-    served: JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 impl AdminServer {
-    async fn open(config: &ProcessConfig, subject: &Arc<RoleStatus>) -> Result<Self, StartError> {
-        let token = config.admin_token_file.clone().map(Token::of);
-        let listener = admin::bind(config.admin_address, token.as_ref()).await?;
-        let (stop, mut stopped) = watch::channel(false);
-        let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
-            let _ = stopped.wait_for(|s| *s).await;
-        }));
+    async fn open(
+        config: &ProcessConfig,
+        subject: &Arc<RoleStatus>,
+        reviewer: Option<Connection>,
+    ) -> Result<Self, StartError> {
+        let bound = admin::bind(admin::Settings {
+            address: config.admin_address,
+            token: config.admin_token_file.clone().map(Token::of),
+            reviewer,
+            tls: config.admin_tls_directory.clone(),
+        });
+        let bound = bound.await?;
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(bound.serve(subject.clone(), subject.metrics.clone(), stopped));
         Ok(Self { stop, served })
     }
 

@@ -1,11 +1,12 @@
 //! The answers of a process whose role does not run yet, because a plane that it needs is being awaited.
 
 use super::header::Process;
-use fedgate_engine::clock::Clock;
+use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use fedgate_operations::{
-    Class, Header, Health, HealthReason, HealthState, JournalRow, OperationsSource, Overview, PlaneRow,
-    RefusedProject, Rows, StuckGroup, StuckItem, Time,
-    query::{JournalQuery, PlanesQuery, StuckQuery},
+    CellDetail, CellRow, Class, Flows, Header, Health, HealthReason, HealthState, JournalRow, NoAnswer,
+    OperationsSource, Overview, PlaneRow, ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup,
+    StuckItem, Time, Trace,
+    query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
 use parking_lot::Mutex;
 
@@ -58,6 +59,19 @@ impl Starting {
             || format!("the {} is being checked", self.plane),
             |awaited| format!("the {} is awaited: {}", self.plane, awaited.error),
         )
+    }
+
+    /// A cell has neither projects nor cells; a gateway will have them.
+    fn served(&self) -> Result<(), NoAnswer> {
+        if self.plane == PlaneKind::Cell.as_str() {
+            return Err(NoAnswer::NotServed);
+        }
+        Ok(())
+    }
+
+    fn unknown<T>(&self) -> Result<T, NoAnswer> {
+        self.served()?;
+        Err(NoAnswer::Starting(self.reason()))
     }
 
     fn group(&self) -> Option<StuckGroup> {
@@ -128,6 +142,30 @@ impl OperationsSource for Starting {
 
     fn journal(&self, _: &JournalQuery) -> Rows<JournalRow> {
         Rows::default()
+    }
+
+    fn projects(&self, _: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
+        self.served().map(|()| Rows::default())
+    }
+
+    fn project(&self, _: &str) -> Result<ProjectDetail, NoAnswer> {
+        self.unknown()
+    }
+
+    fn cells(&self, _: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
+        self.served().map(|()| Rows::default())
+    }
+
+    fn cell(&self, _: &str) -> Result<CellDetail, NoAnswer> {
+        self.unknown()
+    }
+
+    fn flows(&self, _: &FlowsQuery) -> Result<Flows, NoAnswer> {
+        self.served().map(|()| Flows::default())
+    }
+
+    fn trace(&self, _: &TraceQuery) -> Result<Trace, NoAnswer> {
+        self.unknown()
     }
 }
 

@@ -31,6 +31,17 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
             objects: hub,
         },
         Manifest {
+            path: "hub/operations-viewer.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: vec![viewer()],
+        },
+        Manifest {
+            path: "hub/admin-auth/reviewer.yaml".to_owned(),
+            // Applied only with `--admin-auth=hub`: no plane gets it otherwise.
+            planes: &[],
+            objects: reviewer(),
+        },
+        Manifest {
             path: "hub/cell-role.yaml".to_owned(),
             planes: &[Plane::Hub],
             objects: cells_on_hub(),
@@ -143,6 +154,27 @@ pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
         rules.push(rule(group, &[plural], READ));
     }
     bound(&role_name(kind), &json!(rules))
+}
+
+/// Permissions of a user of the hub to ask the operations API everything (contract: operations.md §2.7). It is bound to
+/// nobody.
+fn viewer() -> Value {
+    let resources = &[
+        "overview", "planes", "projects", "cells", "flows", "stuck", "trace", "journal", "events", "metrics",
+    ];
+    let rules = json!([rule("operations.fedgate.dev", resources, &["get"])]);
+    cluster_role("fedgate-operations-viewer", &rules)
+}
+
+/// Permissions of the gateway to have the hub review the tokens of such users.
+fn reviewer() -> Vec<Value> {
+    bound(
+        "fedgate-operations-reviewer",
+        &json!([
+            rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+            rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+        ]),
+    )
 }
 
 /// Permissions of cells on the hub; `cell-writes.yaml` limits them to certain objects.

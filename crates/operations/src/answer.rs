@@ -11,7 +11,7 @@ pub const API_VERSION: &str = "operations.fedgate.dev/v1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer<T> {
-    /// [`API_VERSION`].
+    /// `operations.fedgate.dev/v1`.
     pub api_version: String,
     /// The kind of the answer, e.g. `Overview`.
     pub kind: String,
@@ -86,7 +86,7 @@ pub struct Page<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorAnswer {
-    /// [`API_VERSION`].
+    /// `operations.fedgate.dev/v1`.
     pub api_version: String,
     /// `Error`.
     pub kind: String,

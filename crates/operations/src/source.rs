@@ -33,6 +33,8 @@ impl<T> Default for Rows<T> {
 pub enum NoAnswer {
     /// The role of the process does not serve the path.
     NotServed,
+    /// The role does not run yet, with the reason.
+    Starting(String),
     /// The named project, namespace, cell or object is unknown.
     Unknown {
         /// Names the unknown part.

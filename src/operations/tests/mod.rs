@@ -15,7 +15,7 @@ use tower::ServiceExt;
 /// The API over this role.
 fn api(fake: &Arc<Fake>) -> Arc<Operations> {
     let fake = fake.clone();
-    let provider: Provider = Arc::new(move || Some(fake.clone()));
+    let provider: Provider = Arc::new(move || fake.clone());
     Operations::new(provider, &Metrics::new().unwrap())
 }
 

@@ -271,18 +271,3 @@ async fn an_answer_over_a_mebibyte_is_cut_and_goes_on_where_it_was_cut() {
     }
     assert_eq!(seen, (1..=500).rev().collect::<Vec<u64>>());
 }
-
-#[tokio::test]
-async fn without_a_role_the_api_is_unavailable() {
-    let api = Operations::new(Arc::new(|| None), &Metrics::new().unwrap());
-    let (status, response) = send(&api, "GET", "/api/v1/overview").await;
-    assert_eq!(
-        (status, &response.headers()["retry-after"]),
-        (503, &"1".parse().unwrap())
-    );
-    assert_eq!(
-        get(&api, "overview?x=1").await.0,
-        400,
-        "the question is wrong anyway"
-    );
-}

@@ -303,7 +303,7 @@ async fn the_thirty_third_stream_is_refused_until_another_one_ends() {
     let fake = Fake::with_projects(1);
     let metrics = Metrics::new().unwrap();
     let source = fake.clone();
-    let provider: Provider = Arc::new(move || Some(source.clone()));
+    let provider: Provider = Arc::new(move || source.clone());
     let api = Operations::new(provider, &metrics);
     let shown = |metrics: &Metrics| {
         let text = metrics

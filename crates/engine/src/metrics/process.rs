@@ -12,7 +12,7 @@ const MOUNT: &str = "/sys/fs/cgroup";
 const OWN: &str = "/proc/self/cgroup";
 
 /// Version, revision and compiler of the executable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Build {
     /// Version of the program.
     pub version: &'static str,
