@@ -17,6 +17,7 @@ mod fairness;
 mod federation;
 mod kinds;
 mod namespaces;
+mod operations;
 mod policies;
 mod projection;
 mod projects;
@@ -51,6 +52,7 @@ fn together() -> Vec<Trial> {
         companions::trials(),
         suspension::trials(),
         workload::trials(),
+        operations::trials(),
         kinds::trials(),
     ]
     .into_iter()
@@ -67,6 +69,7 @@ fn alone() -> Vec<Trial> {
         deletion::lone_trials(),
         restarts::lone_trials(),
         restored::lone_trials(),
+        operations::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

@@ -5,7 +5,7 @@ use crate::{
     support::{
         Case,
         audit::GATEWAY,
-        condition, credentials, deployment, deployment_with_data,
+        credentials, deployment, deployment_with_data,
         gateway::{LINGER, ORPHAN, SELDOM, SWEEP},
         kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, INTERPRETER, LEASE, NAMESPACE, POLICY},
         lone_trials, rest_seconds, seconds,
@@ -166,17 +166,7 @@ async fn a79_hub_down(case: Case) {
         "converged {:?} after the hub's return",
         returned.elapsed()
     );
-    let web = case
-        .project
-        .get(&DEPLOYMENT, &case.ns, "web")
-        .await
-        .expect("the deployment is there");
-    let federated = condition(&web, "Federated").map(|c| c["reason"].clone());
-    assert_eq!(
-        federated,
-        Some(json!("Delivered")),
-        "an outage changes no condition"
-    );
+    case.condition("web", "Federated", "True", "Delivered").await;
 }
 
 async fn a80_failing_lists_and_the_brake(case: Case) {

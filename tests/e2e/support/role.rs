@@ -179,6 +179,22 @@ impl Role {
         http::metric(&self.metrics().await, name, labels)
     }
 
+    /// The answer of the operations API below `/api/v1/`: its code and its document; `None` if nobody answers.
+    pub(crate) async fn operations(&self, path: &str) -> Option<(u16, Value)> {
+        let (code, text) = http::get(&self.address, &format!("/api/v1/{path}")).await?;
+        let document = serde_json::from_str(&text);
+        Some((
+            code,
+            document.unwrap_or_else(|error| panic!("{path} answers {error}: {text}")),
+        ))
+    }
+
+    /// Whether the process answers `/livez` with 200.
+    pub(crate) async fn lives(&self) -> bool {
+        let answer = http::get(&self.address, "/livez").await;
+        answer.is_some_and(|(code, _)| code == 200)
+    }
+
     /// The document at `/debug/planes`, null if nobody answers.
     pub(crate) async fn planes(&self) -> Value {
         let answer = http::get(&self.address, "/debug/planes").await;
