@@ -19,6 +19,7 @@
 
 pub mod admin;
 pub mod cell;
+pub mod client;
 pub mod commands;
 pub mod config;
 pub mod doctor;

@@ -174,6 +174,23 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// The innermost cause of an error: the outer ones say that a request failed.
+pub fn root(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    plain(&innermost.to_string())
+}
+
+/// The text of an error of the operating system without its number.
+pub fn plain(text: &str) -> String {
+    match text.rsplit_once(" (os error ") {
+        Some((text, number)) if number.ends_with(')') => text.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
