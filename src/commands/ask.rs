@@ -114,7 +114,7 @@ pub struct StuckArgs {
         reason = "clap's form of a flag with an optional value"
     )]
     pub cell: Option<Option<String>>,
-    /// How long an object does not go on before it is stuck.
+    /// How long an object does not go on before it is stuck; 60 s unless set.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub stuck_for: Option<Duration>,
     /// Show it again at each change, until Ctrl-C.

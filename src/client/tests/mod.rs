@@ -1,4 +1,4 @@
-//! What the commands print of canned answers.
+//! The output and the exit codes of the commands for canned answers.
 
 mod documents;
 mod trace;
