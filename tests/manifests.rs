@@ -124,7 +124,7 @@ fn an_operator_finds_pods_forwards_to_them_and_reads_one_secret() {
             role["rules"],
             json!([
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
-                {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]},
+                {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
                 {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fedgate-admin"], "verbs": ["get"]},
             ])
         );

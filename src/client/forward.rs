@@ -20,7 +20,7 @@ pub(super) async fn send(
         .body(Empty::<Bytes>::new());
     let request = request.map_err(|error| failure::broken_forward(to, error.to_string()))?;
     let forwarded = host.pods().portforward(pod, &[*port]).await;
-    let refused = |error| host.request("create", "pods/portforward").failed(&error);
+    let refused = |error| host.request("get and create", "pods/portforward").failed(&error);
     let mut forwarded = forwarded.map_err(refused)?;
     let (Some(stream), Some(words)) = (forwarded.take_stream(*port), forwarded.take_error(*port)) else {
         return Err(failure::broken_forward(

@@ -51,8 +51,8 @@ async fn the_leader_is_found_among_the_pods_and_gets_the_token_of_the_secret() {
         [
             format!("get secrets {own}"),
             format!("list pods {own}"),
-            format!("create pods/portforward {own}"),
-            format!("create pods/portforward {own}"),
+            format!("get pods/portforward {own}"),
+            format!("get pods/portforward {own}"),
         ]
     );
 }
@@ -119,8 +119,8 @@ async fn missing_permissions_are_named_with_the_role_that_grants_them() {
             "you may not get secrets in namespace fedgate-system",
         ),
         (
-            "create pods/portforward",
-            "you may not create pods/portforward in namespace fedgate-system",
+            "get pods/portforward",
+            "you may not get and create pods/portforward in namespace fedgate-system",
         ),
     ] {
         let (host, leader) = (Host::start().await, Replica::start().await);

@@ -147,7 +147,7 @@ async fn forward(
     Path(path): Path<HashMap<String, String>>,
     mut request: Request,
 ) -> Response {
-    if let Err(refused) = state.note("create pods/portforward", &request) {
+    if let Err(refused) = state.note("get pods/portforward", &request) {
         return *refused;
     }
     assert_eq!(request.uri().query(), Some("&ports=8080"));

@@ -37,7 +37,12 @@ struct Canned {
 impl Replica {
     /// A replica without answers.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at(0).await
+    }
+
+    /// The same on this port.
+    pub(crate) async fn at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Canned {
             answers: Mutex::default(),

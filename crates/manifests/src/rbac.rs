@@ -175,7 +175,8 @@ pub(super) fn operator() -> Value {
         "metadata": {"name": OPERATOR, "namespace": NAMESPACE},
         "rules": [
             rule("", &["pods"], &["get", "list"]),
-            rule("", &["pods/portforward"], &["create"]),
+            // A WebSocket begins with a GET; newer API servers require `create` beside it.
+            rule("", &["pods/portforward"], &["get", "create"]),
             {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [ADMIN_SECRET], "verbs": ["get"]},
         ],
     })
