@@ -16,6 +16,7 @@ use std::{
     path::PathBuf,
     process::{Output, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -62,7 +63,10 @@ impl From<Output> for Seen {
 }
 
 async fn run(arguments: &[&str]) -> Seen {
-    command(arguments).output().await.unwrap().into()
+    within("the end of the command", command(arguments).output())
+        .await
+        .unwrap()
+        .into()
 }
 
 /// A command that runs on; the lines of its stdout.
@@ -76,14 +80,33 @@ fn spawn(arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
     (child, lines)
 }
 
+/// The time after which a test fails instead of waiting for ever.
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    let ended = tokio::time::timeout(LIMIT, wait).await;
+    ended.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
 /// Reads lines up to one that contains the text.
 async fn line_with(lines: &mut Lines<BufReader<ChildStdout>>, text: &str) -> String {
-    while let Some(line) = lines.next_line().await.unwrap() {
-        if line.contains(text) {
-            return line;
+    let found = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(text) {
+                return line;
+            }
         }
-    }
-    panic!("no line has {text}");
+        panic!("no line has {text}");
+    };
+    within(text, found).await
+}
+
+/// Waits for the end of a command; its exit code.
+async fn exit(child: &mut Child) -> Option<i32> {
+    within("the end of the command", child.wait())
+        .await
+        .unwrap()
+        .code()
 }
 
 /// The words of a command for a replica.
@@ -379,7 +402,7 @@ async fn a_watched_answer_is_printed_again_at_each_event_until_ctrl_c() {
     );
     let pid = rustix::process::Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+    assert_eq!(exit(&mut child).await, Some(130));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,7 +417,7 @@ async fn a_watched_trace_ends_when_it_is_whole() {
     replica.serves(path, whole());
     replica.event("delta");
     line_with(&mut lines, "web                                            whole").await;
-    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+    assert_eq!(exit(&mut child).await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -404,13 +427,13 @@ async fn new_writes_follow_and_are_printed_once() {
     let url = replica.url();
     let (_child, mut lines) = spawn(&["journal", "-f", "-o", "json", "--server", &url]);
     for seq in [99_119, 99_120] {
-        let row: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        let row: Value = serde_json::from_str(&line_with(&mut lines, "seq").await).unwrap();
         assert_eq!(row["seq"], seq);
     }
     let next = documents::write(99_121, "2026-12-01T10:00:01.000Z");
     replica.serves("/journal", documents::answer("Journal", json!({"items": [next]})));
     replica.event("delta");
-    let row: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    let row: Value = serde_json::from_str(&line_with(&mut lines, "seq").await).unwrap();
     assert_eq!(row["seq"], 99_121);
     let last = replica.requests().pop().unwrap().0;
     assert_eq!(last, "/api/v1/journal?after=99120&limit=500");
