@@ -5,7 +5,7 @@ use super::{
     host::Host,
     line_with,
     replica::{Replica, error},
-    run, spawn,
+    run, spawn, within,
 };
 use serde_json::{Value, json};
 
@@ -214,4 +214,8 @@ async fn a_watch_goes_on_with_the_next_leader() {
     third.serves("/overview", overview("third", "leader"));
     second.event("delta");
     line_with(&mut lines, "third, leader").await;
+    within("a stream of the next leader", third.streams(1)).await;
+    third.serves("/overview", overview("third again", "leader"));
+    third.event("delta");
+    line_with(&mut lines, "third again, leader").await;
 }

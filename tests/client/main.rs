@@ -438,3 +438,38 @@ async fn new_writes_follow_and_are_printed_once() {
     let last = replica.requests().pop().unwrap().0;
     assert_eq!(last, "/api/v1/journal?after=99120&limit=500");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_an_unknown_authority_is_named() {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![pair.cert.der().clone()], key)
+        .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        while let Ok((stream, _)) = listener.accept().await {
+            // The command ends the handshake.
+            let _ = acceptor.accept(stream).await;
+        }
+    });
+    let seen = run(&["status", "--server", &url]).await;
+    assert_eq!(seen.exit, 1, "{}", seen.stderr);
+    assert!(
+        seen.stderr.starts_with(&format!(
+            "error: cannot reach {url}\n  cause: invalid peer certificate"
+        )),
+        "{}",
+        seen.stderr
+    );
+    assert!(
+        seen.stderr.contains("next: SSL_CERT_FILE=PATH"),
+        "{}",
+        seen.stderr
+    );
+}
