@@ -2,13 +2,14 @@
 //!
 //! Tenants write to their own project control planes; fedgate syncs their specs to a Karmada hub, and returns status
 //! and the cells' Instances. Below this package are `fedgate_api` (wire types), `fedgate_kinds` (federated kinds and
-//! their Lua host), `fedgate_engine` (planes, watches, queue, executor, metrics) and `fedgate_manifests`. Its modules,
+//! their Lua host), `fedgate_engine` (planes, watches, queue, executor, metrics), `fedgate_manifests`, `fedgate_operations`
+//! (documents of the operations API) and `fedgate_terminal` (output of commands). Its modules,
 //! whose dependencies `tests/layers.rs` enforces:
 //!
 //! * [`gateway`]: the controllers between projects and hub.
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
-//! * [`config`]: the flags of the roles. [`commands`]: the command line.
+//! * [`config`]: the flags of the roles. [`commands`]: the command line. [`client`]: the commands that ask a running gateway.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
 //!   there.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
@@ -21,6 +22,7 @@
 
 pub mod admin;
 pub mod cell;
+pub mod client;
 pub mod commands;
 pub mod config;
 pub mod doctor;

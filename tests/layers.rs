@@ -47,7 +47,24 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
             ),
-            ("commands", &["config"]),
+            (
+                "commands",
+                &[
+                    "config",
+                    "fedgate_manifests",
+                    "fedgate_operations",
+                    "fedgate_terminal",
+                ],
+            ),
+            (
+                "client",
+                &[
+                    "commands",
+                    "fedgate_manifests",
+                    "fedgate_operations",
+                    "fedgate_terminal",
+                ],
+            ),
             (
                 "doctor",
                 &[

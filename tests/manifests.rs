@@ -110,6 +110,27 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     }
 }
 
+/// Operators reach the Pods with the token of the administrative address, and no other Secret.
+#[test]
+fn an_operator_finds_pods_forwards_to_them_and_reads_one_secret() {
+    let hosts = fedgate_manifests::all(&kinds()).unwrap();
+    let hosts: Vec<_> = hosts.iter().filter(|f| f.planes == [Plane::Host]).collect();
+    assert_eq!(hosts.len(), 2, "gateway and cell");
+    for file in hosts {
+        let is_role = |o: &&Value| o["kind"] == "Role" && o["metadata"]["name"] == "fedgate-operator";
+        let role = file.objects.iter().find(is_role).unwrap();
+        assert_eq!(role["metadata"]["namespace"], "fedgate-system");
+        assert_eq!(
+            role["rules"],
+            json!([
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+                {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fedgate-admin"], "verbs": ["get"]},
+            ])
+        );
+    }
+}
+
 #[test]
 fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_resource() {
     let files = fedgate_manifests::all(&kinds()).unwrap();

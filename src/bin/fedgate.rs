@@ -4,6 +4,7 @@ use clap::Parser;
 #[cfg(feature = "checks")]
 use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
+    client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Role},
@@ -38,6 +39,10 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gateway(args) => gateway(*args).await,
         Command::Cell(args) => cell(*args).await,
         Command::Doctor(args) => doctor_report(args).await,
+        Command::Status(args) => Ok(client::status(&args).await),
+        Command::Stuck(args) => Ok(client::stuck(&args).await),
+        Command::Trace(args) => Ok(client::trace(&args).await),
+        Command::Journal(args) => Ok(client::journal(&args).await),
         Command::Manifests(args) => print_manifests(&args),
         #[cfg(feature = "checks")]
         Command::Interpreters(command) => Ok(interpreters(&command)),

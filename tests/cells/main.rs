@@ -13,10 +13,17 @@ mod chain;
 mod closing;
 mod compute;
 mod crashes;
+#[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
+#[path = "../../src/client/tests/documents.rs"]
+mod documents;
 mod gates;
+mod operator;
 mod outage;
 mod pods;
 mod quota;
+#[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
+#[path = "../client/replica.rs"]
+mod replica;
 mod story;
 mod support;
 mod teardown;
@@ -34,6 +41,7 @@ fn together() -> Vec<Trial> {
         pods::trials(),
         chain::trials(),
         compute::trials(),
+        operator::trials(),
         story::trials(),
         gates::trials(),
         bad_input::trials(),

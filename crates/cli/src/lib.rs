@@ -10,7 +10,6 @@ mod commands;
 mod completion;
 mod diff;
 mod effects;
-mod error;
 mod history;
 mod interrupt;
 mod manifest;
@@ -27,6 +26,8 @@ mod time;
 mod trace;
 mod typing;
 mod view;
+
+use fedgate_terminal::error;
 
 use args::Cli;
 use clap::{Parser, error::ErrorKind};

@@ -1,5 +1,7 @@
 //! Ages, counted from the server's clock.
 
+pub(crate) use fedgate_terminal::time::age;
+
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -48,32 +50,9 @@ pub(crate) fn prose(time: Duration) -> String {
     format!("{seconds:#}")
 }
 
-/// An age as in kubectl's tables, in the largest whole unit: `9s`, `5m`, `3h`, `12d`.
-pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(since).as_secs().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
-
-    #[test]
-    fn an_age_has_the_largest_whole_unit() {
-        let of = |seconds| age(at(0), at(seconds));
-        let ages = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 864_000].map(of);
-        assert_eq!(ages, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"]);
-        assert_eq!(age(at(5), at(0)), "0s", "of the future");
-    }
 
     #[test]
     fn the_servers_date_counts_and_not_the_local_clock() {

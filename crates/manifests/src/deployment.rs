@@ -1,9 +1,9 @@
 //! Manifests of the roles' Pods: namespace, service account, two replicas under the restricted profile, network policy.
 
-use super::{CELL, GATEWAY, Manifest, NAMESPACE, Plane};
+use super::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, Manifest, NAMESPACE, Plane, rbac};
 use serde_json::{Value, json};
 
-const ADMIN_PORT: u16 = 8080;
+const ADMIN_PORT_NUMBER: u16 = 8080;
 /// The UID of user `nonroot` in distroless images.
 const NONROOT: u32 = 65532;
 
@@ -52,6 +52,7 @@ pub(super) fn files() -> Vec<Manifest> {
             objects: vec![
                 namespace(),
                 service_account(&role),
+                rbac::operator(),
                 network_policy(&role),
                 disruption_budget(&role),
                 deployment(&role),
@@ -94,7 +95,7 @@ fn network_policy(role: &Role) -> Value {
         "spec": {
             "podSelector": {"matchLabels": labels(role)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": [port("TCP", ADMIN_PORT)]}],
+            "ingress": [{"ports": [port("TCP", ADMIN_PORT_NUMBER)]}],
             "egress": [
                 {"ports": [port("UDP", 53), port("TCP", 53)]},
                 {"ports": [port("TCP", 443), port("TCP", 5443), port("TCP", 6443)]},
@@ -142,28 +143,28 @@ fn pod(role: &Role) -> Value {
         // long string.
         "volumes": [
             {"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}},
-            {"name": "admin", "secret": {"secretName": "fedgate-admin", "defaultMode": 0o440}},
+            {"name": "admin", "secret": {"secretName": ADMIN_SECRET, "defaultMode": 0o440}},
         ],
     })
 }
 
 fn container(role: &Role) -> Value {
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "admin"}});
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": ADMIN_PORT}});
     let mut args = vec![
         role.command.to_owned(),
         "--hub-kubeconfig=/etc/fedgate/hub/kubeconfig".to_owned(),
     ];
     args.extend(role.flags.iter().cloned());
     args.extend([
-        format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
-        "--admin-token-file=/etc/fedgate/admin/token".to_owned(),
+        format!("--admin-address=0.0.0.0:{ADMIN_PORT_NUMBER}"),
+        format!("--admin-token-file=/etc/fedgate/admin/{ADMIN_TOKEN}"),
         "--log-format=json".to_owned(),
     ]);
     let mut container = json!({
         "name": role.command,
         "image": concat!("fedgate:", env!("CARGO_PKG_VERSION")),
         "args": args,
-        "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
+        "ports": [{"name": ADMIN_PORT, "containerPort": ADMIN_PORT_NUMBER}],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
         "resources": {

@@ -24,6 +24,14 @@ pub const CELL: &str = "fedgate-cell";
 pub const CELLS: &str = "fedgate-cells";
 /// The group of the users as which cells claim quota in projects.
 pub const QUOTA: &str = "fedgate-quota";
+/// The Role of operators where the Pods run, which `fedgate status` and its like need.
+pub const OPERATOR: &str = "fedgate-operator";
+/// The Secret with the token of the administrative address.
+pub const ADMIN_SECRET: &str = "fedgate-admin";
+/// The key of [`ADMIN_SECRET`] that has the token.
+pub const ADMIN_TOKEN: &str = "token";
+/// Name of the container port of the administrative address.
+pub const ADMIN_PORT: &str = "admin";
 /// Prefix of a cell's user name on the hub; the name of its Karmada Cluster follows.
 pub const CELL_USER_PREFIX: &str = "fedgate-cell-";
 

@@ -1,7 +1,7 @@
 //! Roles of the gateway on project planes and on the hub, and of cells on the hub, in projects and on their own planes
 //! (contract: federation.md §1.1, §6 rule 7). Each granted verb is in use.
 
-use super::{CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, Plane, QUOTA};
+use super::{ADMIN_SECRET, CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, OPERATOR, Plane, QUOTA};
 use fedgate_api::GROUP;
 use serde_json::{Value, json};
 
@@ -195,6 +195,23 @@ fn cells_in_projects() -> Vec<Value> {
     let rules = json!([rule("quota.miloapis.com", &["resourceclaims"], verbs)]);
     let askers = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": QUOTA}]);
     vec![cluster_role(name, &rules), binding(name, &askers)]
+}
+
+/// Permissions of operators where the Pods run: the commands `fedgate status`, `stuck`, `trace` and `journal` find the
+/// Pods, forward to them, and read the token. The administrator binds the role; to forward is to reach every port of
+/// every Pod of the namespace.
+pub(super) fn operator() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": OPERATOR, "namespace": NAMESPACE},
+        "rules": [
+            rule("", &["pods"], &["get", "list"]),
+            // A WebSocket begins with a GET; newer API servers require `create` beside it.
+            rule("", &["pods/portforward"], &["get", "create"]),
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [ADMIN_SECRET], "verbs": ["get"]},
+        ],
+    })
 }
 
 /// Permissions of a cell on its own plane.

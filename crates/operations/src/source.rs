@@ -1,4 +1,4 @@
-//! What the server asks of a role.
+//! The questions of the server to a role.
 
 use crate::{
     CellDetail, CellRow, Flows, Header, JournalRow, Overview, PlaneRow, ProjectDetail, ProjectRow,

@@ -76,6 +76,10 @@ impl ApiServer<'_> {
             // Tests and measurements read the log of the whole run: it must not be rotated. MiB.
             "--audit-log-maxsize=65536".to_owned(),
         ];
+        if self.role == PlaneRole::Cell {
+            // The Node's name is known to no name server.
+            args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
+        }
         if self.role == PlaneRole::Hub {
             // An aggregated API server sits behind the hub's.
             args.extend([

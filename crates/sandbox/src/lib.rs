@@ -85,6 +85,12 @@ impl Sandbox {
         users::path(&self.layout, plane, project, user)
     }
 
+    /// The port of this machine to which the ports of a Pod lead; `None` if [`Options::forwards`] does not have it.
+    pub fn forward_target(&self, cell: &str, pod: &str) -> Option<u16> {
+        let forwards = self.plane(cell).ok()?.forwards.as_ref()?;
+        forwards.targets.get(pod).copied()
+    }
+
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
     pub fn project_kubeconfigs(&self) -> PathBuf {
         self.layout.kubeconfigs().join("projects")

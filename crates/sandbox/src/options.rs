@@ -159,6 +159,9 @@ pub struct Options {
     pub manifests: Vec<Manifest>,
     /// Whether cells run Pods: with kube-scheduler, and KWOK that plays one Node and its Pods. No container runs.
     pub pods: bool,
+    /// Pods of cells, of any namespace, whose ports can be forwarded, all to one port of this machine:
+    /// [`super::Sandbox::forward_target`]. Needs `pods`.
+    pub forwards: Vec<String>,
     /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
     /// granter of claims per project.
     pub backends: bool,
@@ -186,6 +189,7 @@ impl Options {
             hub_controllers: HubControllers::StandIn,
             manifests: Vec::new(),
             pods: false,
+            forwards: Vec::new(),
             backends: false,
             own_etcd: Vec::new(),
             fsync: false,

@@ -4,6 +4,7 @@ use super::{
     SandboxError,
     apply::Objects,
     etcd::Etcd,
+    pods::Forwards,
     process::{Launcher, Process, Spec},
 };
 use std::fmt;
@@ -38,6 +39,8 @@ pub(super) struct Plane {
     pub(super) url: String,
     /// Its own etcd, if it does not share the sandbox's.
     pub(super) etcd: Option<Etcd>,
+    /// Ports of Pods that lead to this machine.
+    pub(super) forwards: Option<Forwards>,
     pub(super) server_spec: Spec,
     pub(super) controllers_specs: Vec<Spec>,
     pub(super) server: Mutex<Option<Process>>,

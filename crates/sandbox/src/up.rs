@@ -63,7 +63,15 @@ impl Sandbox {
             } else {
                 None
             };
-            planes.push(plane(name, role, &layout, &binaries, &files, (own, &shared))?);
+            planes.push(plane(
+                name,
+                role,
+                &layout,
+                &binaries,
+                &files,
+                (own, &shared),
+                &options,
+            )?);
         }
         users.write_kubeconfigs(&layout, &planes)?;
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
@@ -148,6 +156,7 @@ fn plane(
     binaries: &Binaries,
     files: &Files,
     (own, shared): (Option<Etcd>, &Etcd),
+    options: &Options,
 ) -> Result<Plane, SandboxError> {
     let port = free_port()?;
     let server_spec = ApiServer {
@@ -161,6 +170,7 @@ fn plane(
         audit_log: &layout.audit_log(&name),
     }
     .spec();
+    let mut forwards = None;
     let mut controllers_specs = vec![controller_manager::spec(
         &binaries.kube_controller_manager,
         &name,
@@ -170,13 +180,15 @@ fn plane(
     if let Some(binaries) = &binaries.pods
         && role == PlaneRole::Cell
     {
-        controllers_specs.extend(pods::specs(binaries, &name, layout));
+        forwards = pods::Forwards::new(&options.forwards)?;
+        controllers_specs.extend(pods::specs(binaries, &name, layout, forwards.as_ref())?);
     }
     Ok(Plane {
         url: format!("https://127.0.0.1:{port}"),
         name,
         role,
         etcd: own,
+        forwards,
         server_spec,
         controllers_specs,
         server: Mutex::default(),

@@ -13,7 +13,7 @@ pub(crate) const ADMINISTRATORS: &[&str] = &["system:masters"];
 
 /// One user of the command line.
 pub(crate) struct Compute {
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
     /// Where the user's files are.
     folder: PathBuf,
     pub(crate) project: String,

@@ -9,6 +9,7 @@ use super::{
     platform::Platform,
     text,
 };
+use crate::operator;
 use anyhow::{Context, Result};
 use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
 use futures::FutureExt;
@@ -96,6 +97,7 @@ impl Suite {
             hub_controllers,
             manifests: Manifest::builtin()?,
             pods: true,
+            forwards: operator::PODS.map(str::to_owned).into(),
             backends: true,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
             ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
@@ -159,6 +161,14 @@ impl Suite {
             "--development-allow-http".to_owned(),
         ];
         (platform, flags)
+    }
+
+    /// The port of this machine to which the ports of a Pod in DFW lead.
+    pub(crate) async fn forward_target(&self, pod: &str) -> u16 {
+        let sandbox = self.sandbox.lock().await;
+        let sandbox = sandbox.as_ref().expect("it is up until all tests have ended");
+        let port = sandbox.forward_target(&self.dfw.name, pod);
+        port.expect("the sandbox forwards to it")
     }
 
     /// All cells.

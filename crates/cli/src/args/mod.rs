@@ -17,6 +17,7 @@ use crate::{
     plane::Choice,
 };
 use clap::{Args, Parser, Subcommand};
+use fedgate_terminal::time::duration;
 use std::{path::PathBuf, time::Duration};
 
 /// Run workloads in the cities of an edge cloud.
@@ -267,16 +268,6 @@ pub(crate) struct StatusArgs {
 /// Parses a whole number.
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "a whole number is expected".to_owned())
-}
-
-/// Parses `90s`, `10m`, `1h30m` or `0`.
-fn duration(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let wrong = || format!("{text:?} is not a duration, e.g. 90s, 10m, 1h30m or 0");
-    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(span).map_err(|_| wrong())
 }
 
 /// Parses a word of health, in any case.

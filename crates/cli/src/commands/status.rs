@@ -78,7 +78,9 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
             news = follow.next() => {
                 let news = news?;
                 if let Some(notice) = news.notice() {
-                    screen.notice(output, &notice)?;
+                    if !output.quiet {
+                        screen.notice(&notice)?;
+                    }
                     continue;
                 }
                 is_listed = true;

@@ -1,19 +1,23 @@
 //! Results: tables for people, objects for programs.
 
 pub(crate) mod jsonpath;
-pub(crate) mod screen;
 pub(crate) mod style;
-pub(crate) mod table;
 pub(crate) mod watched;
+
+pub(crate) use fedgate_terminal::{
+    screen, table,
+    write::{complain, warn, write, write_next},
+};
 
 use crate::{
     error::{Error, Kind},
     interrupt::Writes,
     view::Object,
 };
+use fedgate_terminal::write::say;
 use jsonpath::Template;
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::io;
 use style::ColorChoice;
 use table::Table;
 
@@ -202,17 +206,8 @@ impl Output {
     /// Prints a line for people in every case: a plan or a result that is not for programs.
     #[allow(clippy::unused_self)]
     pub(crate) fn say(&self, line: &str) {
-        if !line.is_empty() {
-            // Without stderr nobody reads it.
-            let _ = writeln!(io::stderr(), "{}", table::escape_lines(line));
-        }
+        say(line);
     }
-}
-
-/// Prints a warning.
-pub(crate) fn warn(line: &str) {
-    // Without stderr nobody reads it.
-    let _ = writeln!(io::stderr(), "warning: {}", table::escape(line));
 }
 
 /// The object as the server sent it, less the fields that nobody reads.
@@ -236,32 +231,4 @@ fn name(object: &Value) -> String {
     let kind = text("/kind").to_lowercase();
     let dot = if group.is_empty() { "" } else { "." };
     format!("{kind}{dot}{group}/{}", text("/metadata/name"))
-}
-
-/// Writes to stdout. A reader that has gone, e.g. `head`, is no error.
-pub(crate) fn write(text: &str) -> Result<(), Error> {
-    write_next(text).or_else(|error| match error.kind {
-        Kind::Interrupted => Ok(()),
-        _ => Err(error),
-    })
-}
-
-/// Writes to stdout while more is to come: without a reader the command ends, as by Ctrl-C.
-pub(crate) fn write_next(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-}
-
-/// The end of a write of a result that goes on.
-fn written(result: io::Result<()>) -> Result<(), Error> {
-    result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::new(Kind::Interrupted, "nobody reads the result").shown(),
-        _ => Error::new(Kind::Failed, "cannot write the result").because(error.to_string()),
-    })
-}
-
-/// Prints an error or a help text on stderr.
-pub(crate) fn complain(text: &str) {
-    // Without stderr nobody reads it.
-    let _ = writeln!(io::stderr(), "{text}");
 }

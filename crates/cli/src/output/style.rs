@@ -1,67 +1,12 @@
-//! Colour as a second signal: it repeats a word and never replaces it.
+//! The colours of the words that commands print.
+
+pub(crate) use fedgate_terminal::style::{ColorChoice, Tone};
 
 use crate::{
     rollout::Phase,
     trace::State,
     view::{HealthWord, InstanceWord},
 };
-use anstyle::{AnsiColor, Style};
-use std::io::IsTerminal;
-
-/// When colours are used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ColorChoice {
-    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-impl ColorChoice {
-    /// True if the stream gets colours.
-    pub(crate) fn applies(self, stream: &impl IsTerminal) -> bool {
-        let variable = |name: &str| std::env::var_os(name).unwrap_or_default();
-        match self {
-            Self::Always => true,
-            Self::Never => false,
-            Self::Auto => {
-                stream.is_terminal() && variable("NO_COLOR").is_empty() && variable("TERM") != "dumb"
-            }
-        }
-    }
-}
-
-/// The meaning of a coloured word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
-    /// As wanted.
-    Good,
-    /// On its way.
-    Busy,
-    /// Broken.
-    Bad,
-    /// Not known.
-    Dim,
-    /// Without colour.
-    Plain,
-}
-
-impl Tone {
-    /// The escape sequences.
-    pub(crate) fn style(self) -> Style {
-        let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
-        match self {
-            Self::Good => colour(AnsiColor::Green),
-            Self::Busy => colour(AnsiColor::Yellow),
-            Self::Bad => colour(AnsiColor::Red),
-            Self::Dim => Style::new().dimmed(),
-            Self::Plain => Style::new(),
-        }
-    }
-}
 
 impl From<HealthWord> for Tone {
     fn from(word: HealthWord) -> Self {

@@ -1,6 +1,8 @@
 //! Failed requests, as users see them (contract: cli.md §9).
 
 use super::{Plane, Resource, Scope};
+pub(super) use fedgate_terminal::error::{plain, root};
+
 use crate::error::{Error, Kind};
 use fedgate_api::GROUP;
 use kube::{
@@ -228,22 +230,5 @@ pub(crate) fn cause(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => text(status),
         other => root(other),
-    }
-}
-
-/// The innermost cause of an error: the outer ones say that a request failed.
-pub(super) fn root(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    plain(&innermost.to_string())
-}
-
-/// The text of an error of the operating system without its number.
-pub(super) fn plain(text: &str) -> String {
-    match text.rsplit_once(" (os error ") {
-        Some((text, number)) if number.ends_with(')') => text.to_owned(),
-        _ => text.to_owned(),
     }
 }

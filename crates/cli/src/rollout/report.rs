@@ -75,7 +75,8 @@ impl<'a> Report<'a> {
     /// Says that the server does not answer.
     pub(super) fn notice(&mut self, line: &str) -> Result<(), Error> {
         match &mut self.form {
-            Form::Drawn(screen) => screen.notice(self.output, line),
+            Form::Drawn(_) if self.output.quiet => Ok(()),
+            Form::Drawn(screen) => screen.notice(line),
             Form::Lines(_) | Form::Objects { .. } => {
                 self.output.remark(line);
                 Ok(())

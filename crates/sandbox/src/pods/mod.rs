@@ -2,6 +2,10 @@
 //!
 //! What a Pod does is said by its image and its annotations, see `stages.yaml`.
 
+mod forwards;
+
+pub(super) use forwards::Forwards;
+
 use super::{
     CellSpec, Sandbox, SandboxError, User,
     apply::Objects,
@@ -32,7 +36,12 @@ fn stages_path(layout: &Layout) -> PathBuf {
 }
 
 /// The command lines for one cell.
-pub(super) fn specs(binaries: &PodBinaries, cell: &str, layout: &Layout) -> [Spec; 2] {
+pub(super) fn specs(
+    binaries: &PodBinaries,
+    cell: &str,
+    layout: &Layout,
+    forwards: Option<&Forwards>,
+) -> Result<[Spec; 2], SandboxError> {
     let kubeconfig = |user| format!("--kubeconfig={}", own_path(layout, user, cell).display());
     let scheduler = vec![
         kubeconfig(Own::Scheduler),
@@ -43,7 +52,7 @@ pub(super) fn specs(binaries: &PodBinaries, cell: &str, layout: &Layout) -> [Spe
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
     ];
-    let kwok = vec![
+    let mut kwok = vec![
         kubeconfig(Own::Kwok),
         format!("--config={}", stages_path(layout).display()),
         "--manage-all-nodes=true".to_owned(),
@@ -51,7 +60,10 @@ pub(super) fn specs(binaries: &PodBinaries, cell: &str, layout: &Layout) -> [Spe
         "--node-lease-duration-seconds=0".to_owned(),
         "--cidr=10.64.0.0/14".to_owned(),
     ];
-    [
+    if let Some(forwards) = forwards {
+        kwok.extend(forwards.flags(cell, layout)?);
+    }
+    Ok([
         Spec {
             name: format!("{cell} kube-scheduler"),
             program: binaries.kube_scheduler.clone(),
@@ -62,7 +74,7 @@ pub(super) fn specs(binaries: &PodBinaries, cell: &str, layout: &Layout) -> [Spe
             program: binaries.kwok.clone(),
             args: kwok,
         },
-    ]
+    ])
 }
 
 /// The one Node of a cell. KWOK says the rest in its status.

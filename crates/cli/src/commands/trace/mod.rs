@@ -95,7 +95,9 @@ impl Tracer<'_> {
                 news = follow.next() => {
                     let news = news?;
                     if let Some(notice) = news.notice() {
-                        screen.notice(self.output, &notice)?;
+                        if !self.output.quiet {
+                            screen.notice(&notice)?;
+                        }
                         continue;
                     }
                     is_listed = true;

@@ -1,11 +1,11 @@
 //! Errors as users see them: what failed, its cause, the next command, and the exit code (contract: cli.md §9).
 
-use crate::output::table::{escape, escape_lines};
+use crate::table::{escape, escape_lines};
 use std::{fmt, process::ExitCode};
 
 /// The kind of an error. Scripts rely on the codes and words: kinds are only added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Anything without a kind of its own.
     Failed,
     /// A bad flag, word, value, format or file.
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The exit code.
-    pub(crate) const fn exit(self) -> u8 {
+    pub const fn exit(self) -> u8 {
         match self {
             Self::Failed | Self::Different | Self::NotServed => 1,
             Self::Usage => 2,
@@ -64,7 +64,7 @@ impl Kind {
     }
 
     /// The word in `-o json`.
-    pub(crate) const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Failed | Self::Different | Self::DiffFailed | Self::NotServed => "Failed",
             Self::Usage => "Usage",
@@ -85,22 +85,22 @@ impl Kind {
 
 /// An error of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Error {
+pub struct Error {
     /// Its kind.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// The action that failed, with the object.
-    pub(crate) what: String,
+    pub what: String,
     /// The server's text.
-    pub(crate) cause: Option<String>,
+    pub cause: Option<String>,
     /// The command to run next.
-    pub(crate) next: Option<String>,
+    pub next: Option<String>,
     /// True if the result has said it already: only the exit code is left.
-    pub(crate) shown: bool,
+    pub shown: bool,
 }
 
 impl Error {
     /// An error of this kind.
-    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self {
             kind,
             what: what.into(),
@@ -111,38 +111,38 @@ impl Error {
     }
 
     /// A bad flag, word or value.
-    pub(crate) fn usage(what: impl Into<String>) -> Self {
+    pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Kind::Usage, what)
     }
 
     /// The same, with the server's text.
     #[must_use]
-    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// The same, with the command to run next.
     #[must_use]
-    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+    pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
     }
 
     /// The same, which the result has said already.
     #[must_use]
-    pub(crate) fn shown(mut self) -> Self {
+    pub fn shown(mut self) -> Self {
         self.shown = true;
         self
     }
 
     /// The exit code.
-    pub(crate) fn exit(&self) -> ExitCode {
+    pub fn exit(&self) -> ExitCode {
         ExitCode::from(self.kind.exit())
     }
 
     /// The error as one line of JSON.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> serde_json::Value {
         serde_json::json!({"error": {"code": self.kind.word(), "exit": self.kind.exit(), "message": self.message(), "next": self.next}})
     }
 
@@ -173,6 +173,23 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// The innermost cause of an error: the outer ones say that a request failed.
+pub fn root(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    plain(&innermost.to_string())
+}
+
+/// The text of an error of the operating system without its number.
+pub fn plain(text: &str) -> String {
+    match text.rsplit_once(" (os error ") {
+        Some((text, number)) if number.ends_with(')') => text.to_owned(),
+        _ => text.to_owned(),
+    }
+}
 
 #[cfg(test)]
 mod tests {

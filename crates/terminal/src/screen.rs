@@ -1,13 +1,16 @@
 //! Text that is drawn again as it changes: in place on a terminal, one after the other elsewhere.
 
-use super::{Output, table::escape, written};
-use crate::error::Error;
+use crate::{
+    error::Error,
+    table::escape,
+    write::{say, written},
+};
 use console::{Term, truncate_str};
 use std::io::Write;
 
 /// A place for text that is drawn again.
 #[derive(Debug)]
-pub(crate) struct Screen {
+pub struct Screen {
     stream: Term,
     /// True for a result, which needs a reader.
     is_result: bool,
@@ -21,12 +24,12 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// A place on stdout, for a result.
-    pub(crate) fn stdout() -> Self {
+    pub fn stdout() -> Self {
         Self::on(Term::stdout(), true)
     }
 
     /// A place on stderr, for progress.
-    pub(crate) fn stderr() -> Self {
+    pub fn stderr() -> Self {
         Self::on(Term::stderr(), false)
     }
 
@@ -42,17 +45,14 @@ impl Screen {
     }
 
     /// True if the text is drawn in place.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         self.stream.features().is_attended()
     }
 
     /// Shows a notice above the text: on a terminal, a line of its own would be overdrawn and leave a line of the text behind.
-    pub(crate) fn notice(&mut self, output: &Output, line: &str) -> Result<(), Error> {
+    pub fn notice(&mut self, line: &str) -> Result<(), Error> {
         if !self.is_terminal() {
-            output.remark(line);
-            return Ok(());
-        }
-        if output.quiet {
+            say(line);
             return Ok(());
         }
         self.notice = escape(line) + "\n";
@@ -61,7 +61,7 @@ impl Screen {
     }
 
     /// Takes the notice away.
-    pub(crate) fn clear_notice(&mut self) -> Result<(), Error> {
+    pub fn clear_notice(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.notice).is_empty() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Screen {
     }
 
     /// Draws a text instead of the one before. Elsewhere than on a terminal an empty line is between them.
-    pub(crate) fn draw(&mut self, text: &str) -> Result<(), Error> {
+    pub fn draw(&mut self, text: &str) -> Result<(), Error> {
         let drawn = if self.is_terminal() {
             text.clone_into(&mut self.text);
             let text = self.fitting(&format!("{}{text}", self.notice));
@@ -154,10 +154,6 @@ mod tests {
         let term = Term::read_write_pair(slave.try_clone().unwrap(), slave);
         let mut screen = Screen::on(term, true);
         assert!(screen.is_terminal());
-        let output = Output {
-            quiet: false,
-            ..Output::quiet()
-        };
         let mut written = String::new();
         let mut expect = |screen: &mut Screen, lines: &[&str]| {
             // The end of what was written so far.
@@ -170,7 +166,7 @@ mod tests {
         };
         screen.draw("a\nb\n").unwrap();
         expect(&mut screen, &["a", "b"]);
-        screen.notice(&output, "no answer").unwrap();
+        screen.notice("no answer").unwrap();
         expect(&mut screen, &["no answer", "a", "b"]);
         screen.draw("c\n").unwrap();
         expect(&mut screen, &["no answer", "c"]);

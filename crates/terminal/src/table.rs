@@ -9,14 +9,14 @@ const LONGEST: usize = 200;
 
 /// A cell: its text and the tone of its first word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
     /// A cell whose first word has a tone.
-    pub(crate) fn toned(text: &str, tone: Tone) -> Self {
+    pub fn toned(text: &str, tone: Tone) -> Self {
         let text = if text.is_empty() { "-" } else { text };
         Self {
             text: truncate_str(&escape(text), LONGEST, "...").into_owned(),
@@ -39,14 +39,14 @@ impl From<String> for Cell {
 
 /// A table.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: &'static [&'static str],
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table with these columns and without rows.
-    pub(crate) fn new(columns: &'static [&'static str]) -> Self {
+    pub fn new(columns: &'static [&'static str]) -> Self {
         Self {
             columns,
             rows: Vec::new(),
@@ -54,23 +54,23 @@ impl Table {
     }
 
     /// Adds a row, a cell for each column of the widest form.
-    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+    pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
     /// True if it has no rows.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The text, with the columns of the narrow form if `columns` is smaller than their number.
-    pub(crate) fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
+    pub fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
         let all: Vec<usize> = (0..self.rows.len()).collect();
         self.text_of(&all, columns, headers, colour, &mut Vec::new())
     }
 
     /// The text of some rows. Columns are as wide as these rows need, and at least as wide as before; `widths` keeps that.
-    pub(crate) fn text_of(
+    pub fn text_of(
         &self,
         rows: &[usize],
         columns: usize,
@@ -90,7 +90,7 @@ impl Table {
     }
 
     /// A row without its age, to see whether it has changed.
-    pub(crate) fn identity(&self, row: usize, columns: usize) -> String {
+    pub fn identity(&self, row: usize, columns: usize) -> String {
         let cells = self
             .rows
             .get(row)
@@ -135,7 +135,7 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
 
 /// Escapes the characters that a terminal does not show as they are: a message of a server must not move the cursor,
 /// change colours, or order and hide letters.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_invisible(c) {
@@ -148,7 +148,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// The same for a text whose ends of lines are meant.
-pub(crate) fn escape_lines(text: &str) -> String {
+pub fn escape_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(escape).collect();
     lines.join("\n")
 }

@@ -1,0 +1,204 @@
+//! The cluster that runs the Pods: its API server, the replicas' Pods, and the token of their administrative address.
+
+use super::{
+    failure::{HostRequest, status},
+    replicas::PodPort,
+};
+use crate::commands::{AdminAuth, AskArgs};
+use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
+use fedgate_terminal::error::{Error, Kind, plain, root};
+use http::{HeaderValue, header::AUTHORIZATION};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{
+    Api, Client, Config,
+    api::ListParams,
+    client::{Body, ConfigExt},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use std::time::Duration;
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+
+/// The cluster that runs the Pods.
+pub(super) struct Host {
+    client: Client,
+    config: Config,
+    /// The API server, for errors.
+    server: String,
+    namespace: String,
+    /// The label `app.kubernetes.io/name` of the Pods.
+    role: &'static str,
+    timeout: Duration,
+}
+
+impl Host {
+    /// Reads the kubeconfig as kubectl does. Sends no request.
+    pub(super) async fn open(args: &AskArgs, cell: bool) -> Result<Self, Error> {
+        let kubeconfig = match &args.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let options = KubeConfigOptions {
+            context: args.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig.map_err(|error| unusable(&error))?, &options).await;
+        let mut config = config.map_err(|error| unusable(&error))?;
+        // A forward may be silent for long, and each request has one limit as a whole.
+        config.read_timeout = None;
+        config.connect_timeout = Some(args.timeout);
+        config.default_retry = false;
+        let client = Client::try_from(config.clone());
+        Ok(Self {
+            client: client.map_err(|error| no_host("the kubeconfig cannot be used").because(root(&error)))?,
+            server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+            config,
+            namespace: args.namespace.clone(),
+            role: if cell { CELL } else { GATEWAY },
+            timeout: args.timeout,
+        })
+    }
+
+    /// The Pods, to forward to.
+    pub(super) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// A request to the API server, for errors.
+    pub(super) fn request(&self, verb: &'static str, resource: &'static str) -> HostRequest<'_> {
+        HostRequest {
+            server: &self.server,
+            namespace: &self.namespace,
+            verb,
+            resource,
+        }
+    }
+
+    /// The addresses of the replicas that run, by name.
+    pub(super) async fn replicas(&self) -> Result<Vec<PodPort>, Error> {
+        let selector = format!("app.kubernetes.io/name={}", self.role);
+        let pods = self.pods();
+        let params = ListParams::default().labels(&selector);
+        let request = self.request("list", "pods");
+        let listed = tokio::time::timeout(self.timeout, pods.list(&params)).await;
+        let listed = listed.map_err(|_| request.late(self.timeout))?;
+        let listed = listed.map_err(|error| request.failed(&error))?.items;
+        let found = listed.len();
+        let mut addresses: Vec<PodPort> = listed.into_iter().filter_map(|pod| self.address(pod)).collect();
+        addresses.sort();
+        if addresses.is_empty() {
+            let (
+                Self {
+                    namespace, server, ..
+                },
+                pods,
+            ) = (self, if found == 0 { "no Pod" } else { "no running Pod" });
+            let what =
+                format!("{pods} {selector} with a port {ADMIN_PORT} in namespace {namespace} of {server}");
+            return Err(Error::new(Kind::Failed, what).next(format!(
+                "kubectl -n {namespace} get pods -l {selector}, or --context and --namespace of the Pods"
+            )));
+        }
+        Ok(addresses)
+    }
+
+    fn address(&self, pod: Pod) -> Option<PodPort> {
+        let is_running = pod.status.and_then(|status| status.phase).as_deref() == Some("Running");
+        let containers = pod.spec.into_iter().flat_map(|spec| spec.containers);
+        let mut ports = containers.flat_map(|container| container.ports.unwrap_or_default());
+        let port = ports.find(|port| port.name.as_deref() == Some(ADMIN_PORT))?;
+        Some(PodPort {
+            namespace: self.namespace.clone(),
+            pod: pod.metadata.name.filter(|_| is_running)?,
+            port: port.container_port.try_into().ok()?,
+        })
+    }
+
+    /// The credential for the administrative address. The kubeconfig's own token goes to a Pod only if that is asked for.
+    pub(super) async fn credential(&self, auth: AdminAuth) -> Result<HeaderValue, Error> {
+        match auth {
+            AdminAuth::Token => self.secret().await,
+            AdminAuth::Hub => self.own_token().await,
+        }
+    }
+
+    async fn secret(&self) -> Result<HeaderValue, Error> {
+        let (namespace, secrets) = (
+            &self.namespace,
+            Api::<Secret>::namespaced(self.client.clone(), &self.namespace),
+        );
+        let request = self.request("get", "secrets");
+        let read = tokio::time::timeout(self.timeout, secrets.get(ADMIN_SECRET)).await;
+        let secret = match read.map_err(|_| request.late(self.timeout))? {
+            Ok(secret) => secret,
+            Err(error) if status(&error) == Some(404) => {
+                let what = format!(
+                    "namespace {namespace} of {} has no Secret {ADMIN_SECRET}",
+                    self.server
+                );
+                return Err(Error::new(Kind::Failed, what).next("--token-file PATH, or --admin-auth=hub"));
+            }
+            Err(error) => return Err(request.failed(&error)),
+        };
+        let token = secret.data.and_then(|mut data| data.remove(ADMIN_TOKEN));
+        let token = token.and_then(|token| String::from_utf8(token.0).ok());
+        token.as_deref().and_then(bearer).ok_or_else(|| {
+            let what = format!("Secret {namespace}/{ADMIN_SECRET} has no token under its key {ADMIN_TOKEN}");
+            Error::new(Kind::Failed, what).next("--token-file PATH, or --admin-auth=hub")
+        })
+    }
+
+    async fn own_token(&self) -> Result<HeaderValue, Error> {
+        let request = self.request("get", "pods");
+        let layer = self.config.auth_layer().map_err(|error| request.failed(&error))?;
+        let echo = service_fn(|request: http::Request<Body>| async move {
+            Ok::<_, BoxError>(http::Response::new(request.headers().get(AUTHORIZATION).cloned()))
+        });
+        let service = ServiceBuilder::new().option_layer(layer).service(echo);
+        let sent = service.oneshot(http::Request::new(Body::empty())).await;
+        let header = sent.map_err(|error| {
+            Error::new(Kind::Failed, format!("no credentials for {}", self.server))
+                .because(root(error.as_ref()))
+                .next("kubectl auth whoami")
+        })?;
+        let header = header
+            .into_body()
+            .filter(|header| header.as_bytes().starts_with(b"Bearer "));
+        header.ok_or_else(|| {
+            Error::new(
+                Kind::Failed,
+                "the kubeconfig has no token, which --admin-auth=hub needs",
+            )
+            .next("a context with a token of the hub's user, or --token-file PATH")
+        })
+    }
+}
+
+/// The header for a token; `None` if it is empty or cannot be sent.
+pub(super) fn bearer(token: &str) -> Option<HeaderValue> {
+    let token = token.trim();
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))
+        .ok()
+        .filter(|_| !token.is_empty())?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+fn no_host(cause: &str) -> Error {
+    Error::new(Kind::Failed, format!("no cluster to ask: {cause}"))
+        .next("--kubeconfig and --context of the cluster that runs the Pods, or --server URL")
+}
+
+fn unusable(error: &KubeconfigError) -> Error {
+    match error {
+        KubeconfigError::CurrentContextNotSet => no_host("no context is set"),
+        KubeconfigError::LoadContext(name) => no_host(&format!("the kubeconfig has no context {name:?}")),
+        KubeconfigError::FindPath => no_host("there is no kubeconfig"),
+        KubeconfigError::ReadConfig(error, path) => {
+            no_host(&format!("{} cannot be read", path.display())).because(plain(&error.to_string()))
+        }
+        // The parser shows the lines around a fault, which may have credentials.
+        KubeconfigError::Parse(_) => no_host("the kubeconfig is no valid YAML"),
+        other => no_host("the kubeconfig cannot be used").because(root(other)),
+    }
+}

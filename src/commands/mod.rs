@@ -1,0 +1,134 @@
+//! The command line of `fedgate`: its commands and flags, and their tables in the reference.
+
+mod ask;
+mod tables;
+
+pub use ask::{
+    AdminAuth, AskArgs, JournalArgs, ListFormat, ObjectName, StatusArgs, StuckArgs, TraceArgs, TraceFormat,
+};
+pub use tables::{cell_flags, gateway_flags, other_commands};
+
+use crate::config::{CellArgs, GatewayArgs};
+use clap::{Args, Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// A federation gateway for Karmada.
+#[derive(Debug, Parser)]
+#[command(name = "fedgate", version)]
+pub enum Command {
+    /// Sync tenants' specs from their projects to the hub, and return status and Instances.
+    Gateway(Box<GatewayArgs>),
+    /// In a cell: run deployments as Instances, and write the Instances back to the hub.
+    Cell(Box<CellArgs>),
+    /// Check hub, projects and cells for all requirements of fedgate; each line has its next step, and nothing is written.
+    Doctor(DoctorArgs),
+    /// Show the state of planes, delivery, stuck objects and cells, the worst first.
+    Status(Box<StatusArgs>),
+    /// List what does not go on, in groups with the same cause.
+    Stuck(Box<StuckArgs>),
+    /// Follow an object from its project to its cells and back, and show the first broken hop.
+    Trace(Box<TraceArgs>),
+    /// List the last writes, with their reasons and results.
+    Journal(Box<JournalArgs>),
+    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
+    Manifests(ManifestsArgs),
+    /// Check the Lua scripts of federated kinds, without a cluster.
+    #[cfg(feature = "checks")]
+    #[command(subcommand)]
+    Interpreters(InterpretersCommand),
+}
+
+/// Planes to check.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Kubeconfig of the Karmada hub.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    pub hub_kubeconfig: PathBuf,
+    /// Kubeconfig of a project, which is named by its file; may be repeated.
+    #[arg(long = "project-kubeconfig", value_name = "PATH")]
+    pub project_kubeconfigs: Vec<PathBuf>,
+    /// Kubeconfig of a cell for its own API server; may be repeated.
+    #[arg(long = "cell-kubeconfig", value_name = "NAME=PATH", value_parser = NamedPath::parse)]
+    pub cell_kubeconfigs: Vec<NamedPath>,
+    /// Kubeconfig of a cell for the hub; may be repeated.
+    #[arg(long = "cell-hub-kubeconfig", value_name = "NAME=PATH", value_parser = NamedPath::parse)]
+    pub cell_hub_kubeconfigs: Vec<NamedPath>,
+    /// Kubeconfig of an administrator of the hub, for admission policies and columns.
+    #[arg(long, value_name = "PATH")]
+    pub admin_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the cluster that runs karmada-controller-manager, for its arguments.
+    #[arg(long, value_name = "PATH")]
+    pub karmada_host_kubeconfig: Option<PathBuf>,
+    /// Folder with additional federated kinds.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+    /// Exit with 1 if a check is open, too.
+    #[arg(long)]
+    pub strict: bool,
+    /// Format of the report.
+    #[arg(long, short, value_enum, default_value = "text")]
+    pub output: ReportFormat,
+}
+
+/// A file of something with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The name.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl NamedPath {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                path: path.into(),
+            }),
+            _ => Err("it must be NAME=PATH, with the name of the Karmada Cluster".to_owned()),
+        }
+    }
+}
+
+/// Format of the report of `fedgate doctor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A line for each check.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+/// Manifests to generate, and their destination.
+#[derive(Debug, Args)]
+pub struct ManifestsArgs {
+    /// Write the files under this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    pub write: Option<PathBuf>,
+    /// Compare the files under this folder with the generated ones; fail if they differ.
+    #[arg(long, value_name = "DIR")]
+    pub check: Option<PathBuf>,
+    /// Folder with additional federated kinds: includes their roles and interpreters.
+    #[arg(long, value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+}
+
+/// The commands of `fedgate interpreters`.
+#[cfg(feature = "checks")]
+#[derive(Debug, clap::Subcommand)]
+pub enum InterpretersCommand {
+    /// Run the cases beside the scripts, and show how results differ from the expected ones.
+    Test(KindsDir),
+    /// Find errors that Karmada would reject or misinterpret.
+    Lint(KindsDir),
+}
+
+/// Federated kinds to check.
+#[cfg(feature = "checks")]
+#[derive(Debug, Args)]
+pub struct KindsDir {
+    /// Folder of federated kinds.
+    #[arg(default_value = "interpreters")]
+    pub dir: PathBuf,
+}
