@@ -1,6 +1,9 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the README.
 
-use crate::config::{CellArgs, GatewayArgs};
+use crate::{
+    config::{CellArgs, GatewayArgs},
+    membership::args::{CellsCommand, ProjectsCommand},
+};
 use clap::{Arg, Args, CommandFactory, Parser, ValueEnum};
 use std::{fmt::Write, path::PathBuf};
 
@@ -19,6 +22,12 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
     Manifests(ManifestsArgs),
+    /// Join, list, drain and take away cells, and issue their credentials.
+    #[command(subcommand)]
+    Cells(CellsCommand),
+    /// Add, list, rotate and remove projects.
+    #[command(subcommand)]
+    Projects(ProjectsCommand),
     /// Check the Lua scripts of federated kinds, without a cluster.
     #[cfg(feature = "checks")]
     #[command(subcommand)]

@@ -11,6 +11,7 @@
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
+//! * [`membership`]: cells join, drain and leave, projects come and go, as commands.
 //! * [`process`]: the process around a role.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
@@ -23,5 +24,6 @@ pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod gateway;
+pub mod membership;
 pub mod process;
 pub mod telemetry;

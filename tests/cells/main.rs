@@ -14,6 +14,7 @@ mod closing;
 mod compute;
 mod crashes;
 mod gates;
+mod membership;
 mod outage;
 mod pods;
 mod quota;
@@ -52,6 +53,7 @@ fn one_at_a_time() -> Vec<Trial> {
         quota::lone_trials(),
         crashes::lone_trials(),
         compute::lone_trials(),
+        membership::lone_trials(),
     ]
     .into_iter()
     .flatten()
