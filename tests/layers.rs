@@ -33,7 +33,17 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
             ),
-            ("commands", &["config"]),
+            (
+                "membership",
+                &[
+                    "config",
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_manifests",
+                ],
+            ),
+            ("commands", &["config", "membership"]),
             (
                 "doctor",
                 &[

@@ -59,11 +59,17 @@ mod tests {
             city: "DFW",
         };
         let objects = objects(&agent, "dfw-2", &[]).unwrap();
-        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let deployment = objects
+            .iter()
+            .find(|object| object["kind"] == "Deployment")
+            .unwrap();
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "registry.example.com/fedgate:1");
         let args = container["args"].to_string();
-        assert!(args.contains("--location=dfw-2") && args.contains("--city=DFW"), "{args}");
+        assert!(
+            args.contains("--location=dfw-2") && args.contains("--city=DFW"),
+            "{args}"
+        );
         assert_eq!(objects.last().unwrap()["data"]["name"], "dfw-2");
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of `fedgate cells` and `fedgate projects`.
 
-use super::registration::Rights;
+use super::registration::AccountRights;
 use clap::{Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -82,7 +82,7 @@ pub struct JoinArgs {
     pub hub_endpoint: Option<String>,
     /// Rights of Karmada's account at the cell.
     #[arg(long, value_enum, default_value = "narrow")]
-    pub rights: Rights,
+    pub rights: AccountRights,
     /// Use a Cluster of this name that another program has made, if it is the same member.
     #[arg(long)]
     pub adopt: bool,
@@ -338,7 +338,9 @@ fn cell_name(text: &str) -> Result<String, String> {
     if text.len() <= LONGEST && fedgate_api::names::is_object_name(text) && !text.contains('.') {
         return Ok(text.to_owned());
     }
-    Err(format!("a cell's name has 1 to {LONGEST} lower-case letters, digits and '-'"))
+    Err(format!(
+        "a cell's name has 1 to {LONGEST} lower-case letters, digits and '-'"
+    ))
 }
 
 fn city(text: &str) -> Result<String, String> {

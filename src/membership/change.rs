@@ -59,13 +59,19 @@ pub fn title(object: &Value) -> String {
 /// True if `live` has everything of `wanted`; what else it has, a server's defaults and others' fields, does not count.
 pub fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match live.get(key) {
-            Some(live) => contains(live, wanted),
-            // Servers leave empty values out.
-            None => wanted.is_null() || wanted == &json!({}) || wanted == &json!([]) || wanted == "",
-        }),
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| match live.get(key) {
+                Some(live) => contains(live, wanted),
+                // Servers leave empty values out.
+                None => wanted.is_null() || wanted == &json!({}) || wanted == &json!([]) || wanted == "",
+            })
+        }
         (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(live, wanted))
         }
         // Servers write 0.0 as 0.
         (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),

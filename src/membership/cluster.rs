@@ -176,7 +176,10 @@ pub(super) mod tests {
 
     /// Our kind.
     pub(crate) fn kinds() -> Vec<ApiResource> {
-        vec![super::super::plane::kind("compute.datumapis.com/v1alpha", "WorkloadDeployment")]
+        vec![super::super::plane::kind(
+            "compute.datumapis.com/v1alpha",
+            "WorkloadDeployment",
+        )]
     }
 
     #[test]
@@ -203,7 +206,10 @@ pub(super) mod tests {
         open["spec"]["taints"] = json!([other.clone()]);
         assert!(Cluster(&open).is_available(&kinds()));
         let taints = Cluster(&open).taints_with(true).unwrap();
-        assert_eq!(taints, [other.clone(), json!({"key": DRAINING, "effect": "NoSchedule"})]);
+        assert_eq!(
+            taints,
+            [other.clone(), json!({"key": DRAINING, "effect": "NoSchedule"})]
+        );
         open["spec"]["taints"] = json!(taints);
         assert!(!Cluster(&open).is_available(&kinds()));
         assert_eq!(Cluster(&open).taints_with(true), None);

@@ -38,7 +38,8 @@ pub fn account_object(cell: &str) -> Value {
 /// The roles and policies of cells on the hub: without them the credential would be useless, or unlimited.
 pub fn hub_objects(kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
     let files = fedgate_manifests::all(kinds)?.into_iter();
-    let files = files.filter(|file| matches!(file.path.as_str(), "hub/cell-role.yaml" | "hub/cell-writes.yaml"));
+    let files =
+        files.filter(|file| matches!(file.path.as_str(), "hub/cell-role.yaml" | "hub/cell-writes.yaml"));
     Ok(files.flat_map(|file| file.objects).collect())
 }
 
@@ -53,7 +54,9 @@ pub async fn ensure_account(
     for object in hub_objects(kinds).map_err(super::internal)? {
         executor.ensure(hub, object, Owner::Shared).await?;
     }
-    executor.ensure(hub, account_object(cell), Owner::Cell(mark)).await?;
+    executor
+        .ensure(hub, account_object(cell), Owner::Cell(mark))
+        .await?;
     Ok(())
 }
 
@@ -67,7 +70,9 @@ pub async fn kubeconfig(
     let account = account(cell);
     if let Some(old) = old
         && kubeconfig::is_fresh(old.as_bytes(), hub.endpoint, lifetime, Timestamp::now())
-        && token::user_of(old, "hub").await.is_ok_and(|user| user == account.user())
+        && token::user_of(old, "hub")
+            .await
+            .is_ok_and(|user| user == account.user())
     {
         return Ok(old.to_owned());
     }

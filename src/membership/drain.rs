@@ -4,7 +4,7 @@
 use super::{
     args::{DrainArgs, UncordonArgs},
     change::{Change, Verb, mark},
-    cluster::{API_VERSION, Cluster},
+    cluster::Cluster,
     error::{Error, Kind},
     executor::{Executor, Mode, say},
     plane::{Plane, kind},
@@ -25,10 +25,7 @@ enum Step {
     /// Keep new bindings away.
     Cordon(Value),
     /// The last cell of a city in use: nothing happens.
-    LastOfCity {
-        city: String,
-        deployments: Vec<String>,
-    },
+    LastOfCity { city: String, deployments: Vec<String> },
     /// Wait until other cells run these, then withdraw.
     AwaitOthers(Vec<String>),
     /// Take the city label off.
@@ -38,7 +35,13 @@ enum Step {
 }
 
 /// Decides the next step from the Clusters and bindings of the hub.
-fn decide(cluster: Cluster<'_>, clusters: &[Value], bindings: &[Value], allow_outage: bool, kinds: &[ApiResource]) -> Step {
+fn decide(
+    cluster: Cluster<'_>,
+    clusters: &[Value],
+    bindings: &[Value],
+    allow_outage: bool,
+    kinds: &[ApiResource],
+) -> Step {
     if let Some(taints) = cluster.taints_with(true) {
         return Step::Cordon(cluster.patch(json!({"spec": {"taints": taints}})));
     }
@@ -68,7 +71,9 @@ fn decide(cluster: Cluster<'_>, clusters: &[Value], bindings: &[Value], allow_ou
         }
     }
     let before = json!({"city": city}).to_string();
-    Step::Withdraw(cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}, "annotations": {BEFORE: before}}})))
+    Step::Withdraw(
+        cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}, "annotations": {BEFORE: before}}})),
+    )
 }
 
 /// Runs `fedgate cells drain`.
@@ -80,10 +85,14 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
         .into_iter()
         .map(|kind| kind.resource)
         .collect();
-    let mut executor = Executor::new(if args.write.dry_run { Mode::DryRun } else { Mode::Write });
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
     let mut awaited = false;
     loop {
-        let clusters = hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+        let clusters = hub.clusters().await?;
         let cluster = find(name, &clusters)?;
         if args.cordon && cluster.is_cordoned() {
             say(&format!("cell {name} takes no new deployments"));
@@ -91,7 +100,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
         }
         let bindings = usage::list_bindings(&hub).await?;
         match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
-            Step::Cordon(patch) => merge(&mut executor, &hub, patch).await?,
+            Step::Cordon(patch) | Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
             Step::LastOfCity { city, deployments } => return Err(last_of_city(name, &city, &deployments)),
             Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
             Step::AwaitOthers(_) if executor.writes() => {
@@ -99,7 +108,6 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
                 awaited = true;
             }
             Step::AwaitOthers(left) => say(&format!("would wait for other cells to run {}", first(&left))),
-            Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
             Step::AwaitEmpty => {
                 if executor.writes() {
                     await_empty(&hub, member.as_ref(), name, args.timeout).await?;
@@ -123,8 +131,12 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
 pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.hub).await?;
-    let mut executor = Executor::new(if args.write.dry_run { Mode::DryRun } else { Mode::Write });
-    let clusters = hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let clusters = hub.clusters().await?;
     let cluster = find(name, &clusters)?;
     match restored(cluster)? {
         Some(patch) => merge(&mut executor, &hub, patch).await?,
@@ -140,8 +152,11 @@ fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
     let city = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let city = city.as_ref().and_then(|before| before["city"].as_str());
     match (cluster.city(), city) {
-        (None, None) => Err(Error::new(Kind::Refused, format!("the city of cell {} is not known", cluster.name()))
-            .next(format!("fedgate cells join {} --city CODE", cluster.name()))),
+        (None, None) => Err(Error::new(
+            Kind::Refused,
+            format!("the city of cell {} is not known", cluster.name()),
+        )
+        .next(format!("fedgate cells join {} --city CODE", cluster.name()))),
         (Some(_), _) if taints.is_none() && noted.is_none() => Ok(None),
         (open, city) => {
             let mut patch = json!({"metadata": {"annotations": {BEFORE: null}}});
@@ -158,15 +173,23 @@ fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
 
 /// The Cluster, if these commands may change it.
 pub(super) fn find<'a>(name: &str, clusters: &'a [Value]) -> Result<Cluster<'a>, Error> {
-    let found = clusters.iter().map(Cluster).find(|cluster| cluster.name() == name);
+    let found = clusters
+        .iter()
+        .map(Cluster)
+        .find(|cluster| cluster.name() == name);
     let cluster = found.ok_or_else(|| {
         Error::new(Kind::NotFound, format!("the hub has no Cluster {name}")).next("fedgate cells list")
     })?;
     if mark(cluster.0).is_some() || cluster.is_adopted() {
         return Ok(cluster);
     }
-    Err(Error::new(Kind::Refused, format!("Cluster {name} was made by another program"))
-        .next(format!("let these commands use it: fedgate cells join {name} --adopt")))
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {name} was made by another program"),
+    )
+    .next(format!(
+        "let these commands use it: fedgate cells join {name} --adopt"
+    )))
 }
 
 async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<(), Error> {
@@ -179,16 +202,22 @@ async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<()
 }
 
 fn last_of_city(name: &str, city: &str, deployments: &[String]) -> Error {
-    let what = format!("cell {name} is the only usable cell of {city}, with {} deployments", deployments.len());
+    let what = format!(
+        "cell {name} is the only usable cell of {city}, with {} deployments",
+        deployments.len()
+    );
     Error::new(Kind::Refused, what)
         .because(format!("LastCellOfCity: {}", first(deployments)))
         .next("join another cell of the city, or --allow-outage; the cell stays cordoned")
 }
 
 fn others_not_healthy(name: &str, left: &[String]) -> Error {
-    Error::new(Kind::TimedOut, format!("no other cell runs {} deployments of cell {name}", left.len()))
-        .because(format!("OthersNotHealthy: {}", first(left)))
-        .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
+    Error::new(
+        Kind::TimedOut,
+        format!("no other cell runs {} deployments of cell {name}", left.len()),
+    )
+    .because(format!("OthersNotHealthy: {}", first(left)))
+    .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
 }
 
 fn value(object: &kube::api::DynamicObject) -> Value {
@@ -209,7 +238,10 @@ async fn await_others(hub: &Plane, name: &str, limit: Duration) -> Result<(), Er
     };
     let [bindings, _] = usage::bindings();
     let test = |objects: &Objects| left(objects).is_empty().then_some(());
-    let waited = until(hub, &all(bindings, ""), limit, test, |objects| first(&left(objects))).await;
+    let waited = until(hub, &all(bindings, ""), limit, test, |objects| {
+        first(&left(objects))
+    })
+    .await;
     waited.map_err(|error| match error.kind {
         Kind::TimedOut => others_not_healthy(name, &[error.what]),
         _ => error,
@@ -229,31 +261,49 @@ fn all(kind: ApiResource, labels: &str) -> Watched<'_> {
 async fn await_empty(hub: &Plane, member: Option<&Plane>, name: &str, limit: Duration) -> Result<(), Error> {
     let deadline = tokio::time::Instant::now() + limit;
     let remaining = || deadline.saturating_duration_since(tokio::time::Instant::now());
-    let emptied = |what: &str, names: &[String]| format!("cell {name} still has {} {what}: {}", names.len(), first(names));
+    let emptied = |what: &str, names: &[String]| {
+        format!("cell {name} still has {} {what}: {}", names.len(), first(names))
+    };
     for bindings in usage::bindings() {
         let left = |objects: &Objects| -> Vec<String> {
             let bindings = objects.values().map(value);
-            bindings.filter(|b| names_cell(b, name)).map(|b| object_of(&b)).collect()
+            bindings
+                .filter(|b| names_cell(b, name))
+                .map(|b| object_of(&b))
+                .collect()
         };
         let test = |objects: &Objects| left(objects).is_empty().then_some(());
         let report = |objects: &Objects| emptied("bindings", &left(objects));
-        until(hub, &all(bindings, ""), remaining(), test, report).await.map_err(timed_out)?;
+        until(hub, &all(bindings, ""), remaining(), test, report)
+            .await
+            .map_err(timed_out)?;
     }
     let names = |objects: &Objects| -> Vec<String> {
-        objects.keys().map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+        objects
+            .keys()
+            .map(|(namespace, name)| format!("{namespace}/{name}"))
+            .collect()
     };
     let of_cell = format!("{CELL}={name}");
     let none = |objects: &Objects| objects.is_empty().then_some(());
     let report = |objects: &Objects| emptied("write-backs", &names(objects));
-    until(hub, &all(usage::instances(), &of_cell), remaining(), none, report).await.map_err(timed_out)?;
+    until(hub, &all(usage::instances(), &of_cell), remaining(), none, report)
+        .await
+        .map_err(timed_out)?;
     if let Some(member) = member {
         let tenants = |objects: &Objects| -> Vec<String> {
-            objects.keys().map(|(_, name)| name.clone()).filter(|name| name.starts_with("ns-")).collect()
+            objects
+                .keys()
+                .map(|(_, name)| name.clone())
+                .filter(|name| name.starts_with("ns-"))
+                .collect()
         };
         let managed = all(kind("v1", "Namespace"), "karmada.io/managed=true");
         let test = |objects: &Objects| tenants(objects).is_empty().then_some(());
         let report = |objects: &Objects| emptied("Namespaces", &tenants(objects));
-        until(member, &managed, remaining(), test, report).await.map_err(timed_out)?;
+        until(member, &managed, remaining(), test, report)
+            .await
+            .map_err(timed_out)?;
     }
     Ok(())
 }
@@ -268,7 +318,10 @@ fn timed_out(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{cluster::tests::{cluster, kinds}, usage::tests::binding},
+        super::{
+            cluster::tests::{cluster, kinds},
+            usage::tests::binding,
+        },
         *,
     };
 
@@ -290,13 +343,23 @@ mod tests {
         let used = [binding(&["dfw-1"], &["dfw-1"])];
         assert_eq!(
             decide(&own, std::slice::from_ref(&own), &used, false),
-            Step::LastOfCity { city: "DFW".to_owned(), deployments: vec!["ns-1/web".to_owned()] }
+            Step::LastOfCity {
+                city: "DFW".to_owned(),
+                deployments: vec!["ns-1/web".to_owned()]
+            }
         );
         let both = [own.clone(), other];
         let waiting = [binding(&["dfw-1", "dfw-2"], &["dfw-1"])];
-        assert_eq!(decide(&own, &both, &waiting, false), Step::AwaitOthers(vec!["ns-1/web".to_owned()]));
+        assert_eq!(
+            decide(&own, &both, &waiting, false),
+            Step::AwaitOthers(vec!["ns-1/web".to_owned()])
+        );
         let safe = [binding(&["dfw-1", "dfw-2"], &["dfw-2"])];
-        for (clusters, bindings, outage) in [(&both[..], &safe[..], false), (&both[..1], &used, true), (&both[..1], &[], false)] {
+        for (clusters, bindings, outage) in [
+            (&both[..], &safe[..], false),
+            (&both[..1], &used, true),
+            (&both[..1], &[], false),
+        ] {
             let Step::Withdraw(patch) = decide(&own, clusters, bindings, outage) else {
                 panic!("the label goes");
             };

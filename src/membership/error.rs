@@ -88,9 +88,15 @@ impl Error {
 
     fn of_status(status: &Status, what: &str) -> Self {
         let (kind, next) = match status.code {
-            401 => (Kind::Forbidden, "give a kubeconfig whose credential the server accepts"),
+            401 => (
+                Kind::Forbidden,
+                "give a kubeconfig whose credential the server accepts",
+            ),
             403 => (Kind::Forbidden, "use an administrator's kubeconfig"),
-            404 => (Kind::NotFound, "apply the manifests of this plane: fedgate manifests"),
+            404 => (
+                Kind::NotFound,
+                "apply the manifests of this plane: fedgate manifests",
+            ),
             409 => (Kind::Conflict, CONFLICT),
             _ => return Self::new(Kind::Failed, format!("cannot {what}")).because(&status.message),
         };
@@ -104,7 +110,9 @@ impl Error {
         } else {
             fields.join("; ")
         };
-        Self::new(kind, format!("cannot {what}")).because(cause).next(next)
+        Self::new(kind, format!("cannot {what}"))
+            .because(cause)
+            .next(next)
     }
 }
 
@@ -159,10 +167,17 @@ mod tests {
                                     "message": "conflict with \"kubectl\" using v1"}]}
         }))
         .unwrap();
-        let error = Error::of(&kube::Error::Api(Box::new(status)), "apply ClusterRole x on cell dfw-1");
+        let error = Error::of(
+            &kube::Error::Api(Box::new(status)),
+            "apply ClusterRole x on cell dfw-1",
+        );
         assert_eq!(error.kind.exit(), 5);
         let text = error.to_string();
-        for part in ["ClusterRole x on cell dfw-1", ".rules: conflict with \"kubectl\"", "next: let the owner"] {
+        for part in [
+            "ClusterRole x on cell dfw-1",
+            ".rules: conflict with \"kubectl\"",
+            "next: let the owner",
+        ] {
             assert!(text.contains(part), "{text}");
         }
     }

@@ -106,7 +106,10 @@ fn print_object(plane: &Plane, object: &Value) -> Result<(), Error> {
         && let Some(fields) = object.as_object_mut()
         && fields.remove("data").is_some()
     {
-        println!("# {}: its data is a credential, and is not printed", title(&object));
+        println!(
+            "# {}: its data is a credential, and is not printed",
+            title(&object)
+        );
     }
     let text = serde_saphyr::to_string(&object)
         .map_err(|error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string()))?;

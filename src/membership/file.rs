@@ -49,7 +49,10 @@ mod tests {
         std::fs::write(&path, "old, and readable by all").unwrap();
         write_private(&path, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "no draft is left");
         assert!(write_private(&dir.join("no/such/folder"), "x").is_err());
         std::fs::remove_dir_all(&dir).unwrap();

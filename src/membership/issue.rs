@@ -3,20 +3,23 @@
 use super::{
     args::{CredentialAction, CredentialArgs},
     change::{delete, mark},
-    cluster::API_VERSION,
     credential::{self, Hub},
     drain::find,
     error::{Error, Kind},
     executor::{Executor, Mode, Owner, say},
     join::hand_out,
-    plane::{Plane, kind},
+    plane::Plane,
     registration::member_mark,
 };
 
 /// Runs the command.
 pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.hub).await?;
-    let mut executor = Executor::new(if args.write.dry_run { Mode::DryRun } else { Mode::Write });
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
     match args.action {
         CredentialAction::Rotate => rotate(&mut executor, &hub, args).await,
         CredentialAction::Revoke => revoke(&mut executor, &hub, &args.name).await,
@@ -26,16 +29,20 @@ pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
 
 async fn rotate(executor: &mut Executor, hub: &Plane, args: &CredentialArgs) -> Result<(), Error> {
     let Some(out) = &args.out else {
-        return Err(Error::new(Kind::Usage, "rotate needs a place for the new credential")
-            .next("give --out FILE, or --out - for standard output"));
+        return Err(
+            Error::new(Kind::Usage, "rotate needs a place for the new credential")
+                .next("give --out FILE, or --out - for standard output"),
+        );
     };
-    let clusters = hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+    let clusters = hub.clusters().await?;
     let cluster = find(&args.name, &clusters)?;
     let mark = mark(cluster.0).map_or_else(|| member_mark(cluster.id()), str::to_owned);
     for object in credential::hub_objects(&[]).map_err(super::internal)? {
         executor.ensure(hub, object, Owner::Shared).await?;
     }
-    executor.ensure(hub, credential::account_object(&args.name), Owner::Cell(&mark)).await?;
+    executor
+        .ensure(hub, credential::account_object(&args.name), Owner::Cell(&mark))
+        .await?;
     if !executor.writes() {
         say(&format!("would issue a token of cell {}", args.name));
         return Ok(());
@@ -50,18 +57,25 @@ async fn rotate(executor: &mut Executor, hub: &Plane, args: &CredentialArgs) -> 
 
 async fn revoke(executor: &mut Executor, hub: &Plane, name: &str) -> Result<(), Error> {
     let Some(account) = hub.live(&credential::account_object(name)).await? else {
-        say(&format!("cell {name} has no account on the hub; nothing to change"));
+        say(&format!(
+            "cell {name} has no account on the hub; nothing to change"
+        ));
         return Ok(());
     };
     let own = mark(&account).map(str::to_owned);
     match own.and_then(|own| delete(&account, &own)) {
         Some(change) => {
             executor.run(hub, &change).await?;
-            say(&format!("the tokens of cell {name} end within 10 s; a client certificate does not"));
+            say(&format!(
+                "the tokens of cell {name} end within 10 s; a client certificate does not"
+            ));
             Ok(())
         }
-        None => Err(Error::new(Kind::Refused, format!("the account of cell {name} was made by another program"))
-            .next(format!("kubectl -n fedgate-cells delete serviceaccount {name}"))),
+        None => Err(Error::new(
+            Kind::Refused,
+            format!("the account of cell {name} was made by another program"),
+        )
+        .next(format!("kubectl -n fedgate-cells delete serviceaccount {name}"))),
     }
 }
 
@@ -72,10 +86,7 @@ async fn show(hub: &Plane, name: &str) -> Result<(), Error> {
             .next(format!("fedgate cells credential {name} rotate --out FILE"))
     })?;
     let created = account["metadata"]["creationTimestamp"].as_str().unwrap_or("-");
-    let own = match mark(&account) {
-        Some(mark) => mark,
-        None => "another program's",
-    };
+    let own = mark(&account).unwrap_or("another program's");
     let rows = [vec![
         name.to_owned(),
         "Token".to_owned(),

@@ -12,7 +12,7 @@ use super::{
     internal,
     kubeconfig::from_base64,
     plane::{Plane, kind},
-    registration::{self as registration, Cell, Found, NAMESPACE, Rights},
+    registration::{self as registration, AccountRights, Cell, Found, NAMESPACE},
     token::{self, Account},
     wait::{Watched, until},
 };
@@ -44,18 +44,25 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     };
     let member = super::open_cell(&args.cell).await?;
     let member = member.ok_or_else(|| {
-        Error::new(Kind::Usage, "join needs the cell").next("give --cell-kubeconfig, of an administrator of the cell")
+        Error::new(Kind::Usage, "join needs the cell")
+            .next("give --cell-kubeconfig, of an administrator of the cell")
     })?;
     let mut join = Join {
         args,
         hub: super::open_hub(&args.cell.hub).await?,
         member,
         manifests: kinds.iter().map(|kind| KindManifests::of(kind, None)).collect(),
-        kinds: kinds.into_iter().map(|kind: FederatedKind| kind.resource).collect(),
+        kinds: kinds
+            .into_iter()
+            .map(|kind: FederatedKind| kind.resource)
+            .collect(),
         executor: Executor::new(mode),
     };
     let id = member_id(&join.member).await?;
-    let endpoint = args.cell_endpoint.clone().unwrap_or_else(|| join.member.server.clone());
+    let endpoint = args
+        .cell_endpoint
+        .clone()
+        .unwrap_or_else(|| join.member.server.clone());
     let cell = Cell {
         name,
         city: &args.city,
@@ -63,7 +70,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
         endpoint: endpoint.trim_end_matches('/'),
         rights: args.rights,
     };
-    let clusters = join.hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+    let clusters = join.hub.clusters().await?;
     match registration::find(name, &id, args.adopt, &clusters)? {
         Found::Adopted(cluster) => join.adopt(cluster).await?,
         Found::Nothing => join.register(&cell, None).await?,
@@ -86,10 +93,16 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
 pub(super) async fn member_id(member: &Plane) -> Result<String, Error> {
     let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
     let found = member.live(&system).await?.unwrap_or_default();
-    found["metadata"]["uid"].as_str().map(str::to_owned).ok_or_else(|| {
-        Error::new(Kind::Failed, format!("{} has no namespace kube-system", member.title))
+    found["metadata"]["uid"]
+        .as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| {
+            Error::new(
+                Kind::Failed,
+                format!("{} has no namespace kube-system", member.title),
+            )
             .next("wait until the cluster is up, then run the command again")
-    })
+        })
 }
 
 impl Join<'_> {
@@ -116,9 +129,12 @@ impl Join<'_> {
         let mark = cell.mark();
         for object in registration::member_objects(cell, &self.manifests) {
             let policy = object["kind"] == "ValidatingAdmissionPolicy";
-            let applied = self.executor.ensure(&self.member, object, Owner::Cell(&mark)).await;
+            let applied = self
+                .executor
+                .ensure(&self.member, object, Owner::Cell(&mark))
+                .await;
             applied.map_err(|error| match error.kind {
-                Kind::NotFound if policy && cell.rights == Rights::Narrow => {
+                Kind::NotFound if policy && cell.rights == AccountRights::Narrow => {
                     error.next("NarrowUnsupported: the cell serves no ValidatingAdmissionPolicy; join it with --rights full")
                 }
                 _ => error,
@@ -143,7 +159,9 @@ impl Join<'_> {
                 token::prove(title, cell.endpoint, &self.member.authority, &text, account).await?;
             }
         }
-        self.executor.ensure(&self.hub, secret.clone(), Owner::Cell(&mark)).await?;
+        self.executor
+            .ensure(&self.hub, secret.clone(), Owner::Cell(&mark))
+            .await?;
         match cluster {
             Some(cluster) => self.correct(cell, cluster).await,
             None => self.create(cell, secret).await,
@@ -170,7 +188,7 @@ impl Join<'_> {
         if !self.executor.writes() {
             return Ok(());
         }
-        let clusters = self.hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+        let clusters = self.hub.clusters().await?;
         if registration::is_younger_duplicate(cell.name, cell.id, &clusters) {
             let change = Change {
                 verb: Verb::Delete,
@@ -178,12 +196,17 @@ impl Join<'_> {
                 is_new: false,
             };
             self.executor.run(&self.hub, &change).await?;
-            return Err(Error::new(Kind::Refused, format!("another Cluster of this member was made before {}", cell.name))
-                .because("DuplicateMember")
-                .next("fedgate cells list"));
+            return Err(Error::new(
+                Kind::Refused,
+                format!("another Cluster of this member was made before {}", cell.name),
+            )
+            .because("DuplicateMember")
+            .next("fedgate cells list"));
         }
         let secret = registration::owned(secret, &created);
-        self.executor.ensure(&self.hub, secret, Owner::Cell(&mark)).await?;
+        self.executor
+            .ensure(&self.hub, secret, Owner::Cell(&mark))
+            .await?;
         Ok(())
     }
 
@@ -203,11 +226,19 @@ impl Join<'_> {
             name: &account,
             labels: "",
         };
-        let test = |objects: &super::wait::Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
-        let left = |_: &super::wait::Objects| format!("{} has put no token into Secret {NAMESPACE}/{account}", self.member.title);
+        let test =
+            |objects: &super::wait::Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
+        let left = |_: &super::wait::Objects| {
+            format!(
+                "{} has put no token into Secret {NAMESPACE}/{account}",
+                self.member.title
+            )
+        };
         let waited = until(&self.member, &watched, self.args.wait, test, left).await;
         waited.map_err(|error| match error.kind {
-            Kind::TimedOut => error.next("start serviceaccount-token-controller in its kube-controller-manager, then join again"),
+            Kind::TimedOut => error.next(
+                "start serviceaccount-token-controller in its kube-controller-manager, then join again",
+            ),
             _ => error,
         })
     }
@@ -216,7 +247,9 @@ impl Join<'_> {
     async fn definitions(&mut self, cell: &Cell<'_>) -> Result<(), Error> {
         let mark = cell.mark();
         for object in agent::definitions(&self.manifests).map_err(internal)? {
-            self.executor.ensure(&self.member, object, Owner::Cell(&mark)).await?;
+            self.executor
+                .ensure(&self.member, object, Owner::Cell(&mark))
+                .await?;
         }
         Ok(())
     }
@@ -241,7 +274,9 @@ impl Join<'_> {
         }
         match out {
             Some(out) if self.executor.writes() => {
-                let old = (out != Path::new("-")).then(|| std::fs::read_to_string(out).ok()).flatten();
+                let old = (out != Path::new("-"))
+                    .then(|| std::fs::read_to_string(out).ok())
+                    .flatten();
                 let text = self.kubeconfig(cell, old.as_deref()).await?;
                 if old.as_deref() != Some(text.as_str()) {
                     hand_out(out, &text)?;
@@ -264,7 +299,9 @@ impl Join<'_> {
     async fn agent(&mut self, cell: &Cell<'_>, agent: &Agent<'_>) -> Result<(), Error> {
         let mark = cell.mark();
         for object in agent::objects(agent, cell.name, &self.manifests).map_err(internal)? {
-            self.executor.ensure(&self.member, object, Owner::Cell(&mark)).await?;
+            self.executor
+                .ensure(&self.member, object, Owner::Cell(&mark))
+                .await?;
         }
         let sample = agent::secret("fedgate-hub", "kubeconfig", b"");
         let live = self.member.live(&sample).await?.unwrap_or_default();
@@ -275,11 +312,15 @@ impl Join<'_> {
             old.unwrap_or_default()
         };
         let hub = agent::secret("fedgate-hub", "kubeconfig", text.as_bytes());
-        self.executor.ensure(&self.member, hub, Owner::Cell(&mark)).await?;
+        self.executor
+            .ensure(&self.member, hub, Owner::Cell(&mark))
+            .await?;
         let sample = agent::secret("fedgate-admin", "token", b"");
         if self.member.live(&sample).await?.is_none() {
             let admin = agent::secret("fedgate-admin", "token", random_token()?.as_bytes());
-            self.executor.ensure(&self.member, admin, Owner::Cell(&mark)).await?;
+            self.executor
+                .ensure(&self.member, admin, Owner::Cell(&mark))
+                .await?;
         }
         Ok(())
     }
@@ -288,7 +329,8 @@ impl Join<'_> {
     async fn open(&mut self, cell: &Cell<'_>) -> Result<(), Error> {
         let label = json!({"metadata": {"labels": {CITY_CODE: cell.city}}});
         if !self.executor.writes() {
-            let object = json!({"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": cell.name}});
+            let object =
+                json!({"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": cell.name}});
             let live = self.hub.live(&object).await?.unwrap_or(object);
             if Cluster(&live).city() == Some(cell.city) {
                 return Ok(());
@@ -299,18 +341,32 @@ impl Join<'_> {
         let live = Cluster(&cluster);
         match live.city() {
             Some(city) if city == cell.city => Ok(()),
-            Some(city) => Err(Error::new(Kind::Refused, format!("cell {} serves {city}, not {}", cell.name, cell.city))
-                .because("the city of a cell cannot change: its objects would be withdrawn and made anew")
-                .next(format!("give --city {city}, or: fedgate cells drain {0} and fedgate cells leave {0}", cell.name))),
-            None if live.is_cordoned() => Err(Error::new(Kind::Refused, format!("cell {} is drained", cell.name))
-                .next(format!("fedgate cells uncordon {}", cell.name))),
+            Some(city) => Err(Error::new(
+                Kind::Refused,
+                format!("cell {} serves {city}, not {}", cell.name, cell.city),
+            )
+            .because("the city of a cell cannot change: its objects would be withdrawn and made anew")
+            .next(format!(
+                "give --city {city}, or: fedgate cells drain {0} and fedgate cells leave {0}",
+                cell.name
+            ))),
+            None if live.is_cordoned() => Err(Error::new(
+                Kind::Refused,
+                format!("cell {} is drained", cell.name),
+            )
+            .next(format!("fedgate cells uncordon {}", cell.name))),
             None => self.merge(live.patch(label)).await.map(drop),
         }
     }
 }
 
 /// Waits until a Cluster is ready and serves the kinds.
-async fn await_usable(hub: &Plane, name: &str, kinds: &[ApiResource], limit: Duration) -> Result<Value, Error> {
+async fn await_usable(
+    hub: &Plane,
+    name: &str,
+    kinds: &[ApiResource],
+    limit: Duration,
+) -> Result<Value, Error> {
     let watched = Watched {
         kind: kind(API_VERSION, "Cluster"),
         namespace: "",
@@ -325,14 +381,19 @@ async fn await_usable(hub: &Plane, name: &str, kinds: &[ApiResource], limit: Dur
     let left = |objects: &super::wait::Objects| {
         let pending = seen(objects).map(|cluster| Cluster(&cluster).pending(kinds).unwrap_or_default());
         let pending = pending.unwrap_or_else(|| "it is not there".to_owned());
-        format!("Cluster {name} is not usable after {} s: {pending}", limit.as_secs())
+        format!(
+            "Cluster {name} is not usable after {} s: {pending}",
+            limit.as_secs()
+        )
     };
-    until(hub, &watched, limit, test, left).await.map_err(|error| match error.kind {
-        Kind::TimedOut => error.next(format!(
-            "kubectl describe cluster {name}; then run the command again: it goes on where it ended"
-        )),
-        _ => error,
-    })
+    until(hub, &watched, limit, test, left)
+        .await
+        .map_err(|error| match error.kind {
+            Kind::TimedOut => error.next(format!(
+                "kubectl describe cluster {name}; then run the command again: it goes on where it ended"
+            )),
+            _ => error,
+        })
 }
 
 /// Writes a credential to the file, or to standard output for `-`.

@@ -19,7 +19,13 @@ pub fn from_base64(value: &Value) -> Option<Vec<u8>> {
 }
 
 /// A kubeconfig for a server whose authority is a PEM bundle. `plane` names cluster and context.
-pub fn with_token(plane: &str, server: &str, authority: &[u8], user: &str, token: &str) -> Result<String, Error> {
+pub fn with_token(
+    plane: &str,
+    server: &str,
+    authority: &[u8],
+    user: &str,
+    token: &str,
+) -> Result<String, Error> {
     let document = json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -10,7 +10,7 @@ use super::{
     executor::{Executor, Mode, say},
     internal,
     plane::{Plane, kind},
-    registration::{self, Cell, Rights, member_mark},
+    registration::{self, AccountRights, Cell, member_mark},
     usage,
     wait::{Objects, Watched, until},
 };
@@ -27,9 +27,16 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         .iter()
         .map(|kind| KindManifests::of(kind, None))
         .collect();
-    let mut executor = Executor::new(if args.write.dry_run { Mode::DryRun } else { Mode::Write });
-    let clusters = hub.list(&kind(API_VERSION, "Cluster"), "").await?;
-    let cluster = clusters.iter().map(Cluster).find(|cluster| cluster.name() == name);
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let clusters = hub.clusters().await?;
+    let cluster = clusters
+        .iter()
+        .map(Cluster)
+        .find(|cluster| cluster.name() == name);
     if let Some(cluster) = cluster {
         may_leave(cluster, args.adopt)?;
     }
@@ -44,8 +51,11 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     };
     let usage = usage::read(name, &hub, member.as_ref()).await?;
     if !usage.is_empty() && !args.force {
-        return Err(Error::new(Kind::Refused, format!("cell {name} is in use: {usage}"))
-            .next(format!("fedgate cells drain {name}; --force takes it away at once and leaves these behind")));
+        return Err(
+            Error::new(Kind::Refused, format!("cell {name} is in use: {usage}")).next(format!(
+                "fedgate cells drain {name}; --force takes it away at once and leaves these behind"
+            )),
+        );
     }
     if !usage.is_empty() {
         say(&format!("cell {name} is in use and leaves all the same: {usage}"));
@@ -55,7 +65,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         city: "",
         id: &id,
         endpoint: "",
-        rights: Rights::Narrow,
+        rights: AccountRights::Narrow,
     };
     if let Some(member) = &member {
         program(&mut executor, member, &cell, &kinds).await?;
@@ -78,24 +88,36 @@ fn may_leave(cluster: Cluster<'_>, adopt: bool) -> Result<(), Error> {
     if mark(cluster.0).is_some() || adopt {
         return Ok(());
     }
-    Err(Error::new(Kind::Refused, format!("Cluster {} was made by another program", cluster.name()))
-        .next("take it away with that program, or --adopt"))
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {} was made by another program", cluster.name()),
+    )
+    .next("take it away with that program, or --adopt"))
 }
 
 /// Fails if the kubeconfig is another member's.
 fn same_member(name: &str, id: &str, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
     match cluster {
-        Some(cluster) if cluster.id() != id => {
-            Err(Error::new(Kind::Refused, format!("the kubeconfig is not of cell {name}: its id is {id}, not {}", cluster.id()))
-                .because("MemberReplaced")
-                .next("give --cell-kubeconfig of that cell, or leave it out"))
-        }
+        Some(cluster) if cluster.id() != id => Err(Error::new(
+            Kind::Refused,
+            format!(
+                "the kubeconfig is not of cell {name}: its id is {id}, not {}",
+                cluster.id()
+            ),
+        )
+        .because("MemberReplaced")
+        .next("give --cell-kubeconfig of that cell, or leave it out")),
         _ => Ok(()),
     }
 }
 
 /// Deletes those of the objects that are there and bear the mark, the last first.
-async fn take_away(executor: &mut Executor, plane: &Plane, objects: Vec<Value>, mark: &str) -> Result<(), Error> {
+async fn take_away(
+    executor: &mut Executor,
+    plane: &Plane,
+    objects: Vec<Value>,
+    mark: &str,
+) -> Result<(), Error> {
     for object in objects.into_iter().rev() {
         let live = plane.live(&object).await?;
         if let Some(change) = live.and_then(|live| delete(&live, mark)) {
@@ -106,7 +128,12 @@ async fn take_away(executor: &mut Executor, plane: &Plane, objects: Vec<Value>, 
 }
 
 /// The cell's program, before its credential ends.
-async fn program(executor: &mut Executor, member: &Plane, cell: &Cell<'_>, kinds: &[KindManifests]) -> Result<(), Error> {
+async fn program(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+    kinds: &[KindManifests],
+) -> Result<(), Error> {
     let agent = agent::Agent {
         image: "",
         location: "",
@@ -132,7 +159,11 @@ async fn from_hub(
     let account = hub.live(&credential::account_object(cell.name)).await?;
     // Without Cluster and member the account's own mark is all that says whose it is.
     let marked = account.as_ref().and_then(mark).map(str::to_owned);
-    let own = if cell.id.is_empty() { marked.unwrap_or_default() } else { member_mark(cell.id) };
+    let own = if cell.id.is_empty() {
+        marked.unwrap_or_default()
+    } else {
+        member_mark(cell.id)
+    };
     if let Some(change) = account.and_then(|account| delete(&account, &own)) {
         executor.run(hub, &change).await?;
     }
@@ -162,15 +193,29 @@ async fn gone(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
         labels: "",
     };
     let test = |objects: &Objects| objects.is_empty().then_some(());
-    let left = |_: &Objects| format!("Karmada has not let Cluster {name} go after {} s", limit.as_secs());
-    until(hub, &watched, limit, test, left).await.map_err(|error| match error.kind {
-        Kind::TimedOut => error.next(format!("kubectl describe cluster {name}, then run the command again")),
-        _ => error,
-    })
+    let left = |_: &Objects| {
+        format!(
+            "Karmada has not let Cluster {name} go after {} s",
+            limit.as_secs()
+        )
+    };
+    until(hub, &watched, limit, test, left)
+        .await
+        .map_err(|error| match error.kind {
+            Kind::TimedOut => error.next(format!(
+                "kubectl describe cluster {name}, then run the command again"
+            )),
+            _ => error,
+        })
 }
 
 /// Karmada's account, roles and definitions at the member.
-async fn from_member(executor: &mut Executor, member: &Plane, cell: &Cell<'_>, kinds: &[KindManifests]) -> Result<(), Error> {
+async fn from_member(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+    kinds: &[KindManifests],
+) -> Result<(), Error> {
     let mark = cell.mark();
     let mut objects = registration::member_objects(cell, kinds);
     let mut definitions = Vec::new();
@@ -181,19 +226,30 @@ async fn from_member(executor: &mut Executor, member: &Plane, cell: &Cell<'_>, k
             objects.push(object);
         }
     }
-    let (namespaces, objects): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| object["kind"] == "Namespace");
+    let (namespaces, objects): (Vec<Value>, Vec<Value>) = objects
+        .into_iter()
+        .partition(|object| object["kind"] == "Namespace");
     take_away(executor, member, objects, &mark).await?;
     for namespace in namespaces {
-        if is_empty(member, namespace["metadata"]["name"].as_str().unwrap_or_default(), &mark).await? {
+        if is_empty(
+            member,
+            namespace["metadata"]["name"].as_str().unwrap_or_default(),
+            &mark,
+        )
+        .await?
+        {
             take_away(executor, member, vec![namespace], &mark).await?;
         }
     }
     for definition in definitions {
-        if member.list(&defined(&definition), "").await?.is_empty() {
+        if member.list_if_served(&defined(&definition), "").await?.is_empty() {
             take_away(executor, member, vec![definition], &mark).await?;
         } else {
-            say(&format!("{}: {} stays, its kind has objects", member.title, super::change::title(&definition)));
+            say(&format!(
+                "{}: {} stays, its kind has objects",
+                member.title,
+                super::change::title(&definition)
+            ));
         }
     }
     Ok(())
@@ -202,14 +258,18 @@ async fn from_member(executor: &mut Executor, member: &Plane, cell: &Cell<'_>, k
 /// True if a namespace has no Secret, ConfigMap or account of another.
 async fn is_empty(member: &Plane, namespace: &str, own: &str) -> Result<bool, Error> {
     for name in ["Secret", "ConfigMap", "ServiceAccount"] {
-        let foreign = member.list(&kind("v1", name), "").await?.into_iter().any(|object| {
-            let metadata = &object["metadata"];
-            metadata["namespace"] == namespace
+        let foreign = member
+            .list(&kind("v1", name), "")
+            .await?
+            .into_iter()
+            .any(|object| {
+                let metadata = &object["metadata"];
+                metadata["namespace"] == namespace
                 && mark(&object) != Some(own)
                 // Kubernetes makes these itself.
                 && metadata["name"] != "kube-root-ca.crt"
                 && metadata["name"] != "default"
-        });
+            });
         if foreign {
             return Ok(false);
         }
@@ -251,10 +311,16 @@ mod tests {
         assert_eq!(may_leave(Cluster(&ours), false), Ok(()));
         let mut foreign = ours.clone();
         foreign["metadata"]["annotations"] = json!({});
-        assert_eq!(may_leave(Cluster(&foreign), false).unwrap_err().kind, Kind::Refused);
+        assert_eq!(
+            may_leave(Cluster(&foreign), false).unwrap_err().kind,
+            Kind::Refused
+        );
         assert_eq!(may_leave(Cluster(&foreign), true), Ok(()));
         assert_eq!(same_member("dfw-1", "1", Some(Cluster(&ours))), Ok(()));
-        assert_eq!(same_member("dfw-1", "2", Some(Cluster(&ours))).unwrap_err().kind, Kind::Refused);
+        assert_eq!(
+            same_member("dfw-1", "2", Some(Cluster(&ours))).unwrap_err().kind,
+            Kind::Refused
+        );
     }
 
     #[test]
@@ -264,10 +330,13 @@ mod tests {
             city: "",
             id: "1",
             endpoint: "",
-            rights: Rights::Narrow,
+            rights: AccountRights::Narrow,
         };
         let text = left_behind(&cell, &[]);
-        assert!(text.contains("ServiceAccount karmada-cluster/karmada-dfw-1"), "{text}");
+        assert!(
+            text.contains("ServiceAccount karmada-cluster/karmada-dfw-1"),
+            "{text}"
+        );
         assert!(text.contains("Deployment fedgate-system/fedgate-cell"), "{text}");
     }
 
@@ -276,6 +345,9 @@ mod tests {
         let definition = json!({"spec": {"group": "g.example.com", "versions": [{"name": "v1"}],
                                 "names": {"kind": "Gadget", "plural": "gadgets"}}});
         let kind = defined(&definition);
-        assert_eq!((kind.api_version.as_str(), kind.plural.as_str()), ("g.example.com/v1", "gadgets"));
+        assert_eq!(
+            (kind.api_version.as_str(), kind.plural.as_str()),
+            ("g.example.com/v1", "gadgets")
+        );
     }
 }

@@ -2,16 +2,25 @@
 
 use super::{
     args::{ListArgs, ListFormat},
-    cluster::{API_VERSION, Cluster},
+    cluster::Cluster,
     error::{Error, Kind, plain},
-    plane::kind,
     usage::{self, names_cell},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 const COLUMNS: [&str; 11] = [
-    "NAME", "CITY", "OPEN", "READY", "MODE", "BINDINGS", "CELLS-IN-CITY", "MADE-BY", "AGE", "ENDPOINT", "VERSION",
+    "NAME",
+    "CITY",
+    "OPEN",
+    "READY",
+    "MODE",
+    "BINDINGS",
+    "CELLS-IN-CITY",
+    "MADE-BY",
+    "AGE",
+    "ENDPOINT",
+    "VERSION",
 ];
 /// Columns of the narrow form.
 const NARROW: usize = 9;
@@ -19,20 +28,36 @@ const NARROW: usize = 9;
 /// Runs the command.
 pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.hub).await?;
-    let clusters = hub.list(&kind(API_VERSION, "Cluster"), "").await?;
+    let clusters = hub.clusters().await?;
     let bindings = usage::list_bindings(&hub).await?;
     let rows = rows(&clusters, &bindings, Timestamp::now());
-    let columns = if args.output == ListFormat::Wide { COLUMNS.len() } else { NARROW };
+    let columns = if args.output == ListFormat::Wide {
+        COLUMNS.len()
+    } else {
+        NARROW
+    };
     print(args.output, "Cell", &COLUMNS[..columns], &rows)
 }
 
 fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<String>> {
-    let of_city = |city: &str| clusters.iter().filter(|other| Cluster(other).city() == Some(city)).count();
+    let of_city = |city: &str| {
+        clusters
+            .iter()
+            .filter(|other| Cluster(other).city() == Some(city))
+            .count()
+    };
     let mut rows: Vec<Vec<String>> = clusters
         .iter()
         .map(Cluster)
         .map(|cluster| {
-            let text = |path: &str| cluster.0.pointer(path).and_then(Value::as_str).unwrap_or("-").to_owned();
+            let text = |path: &str| {
+                cluster
+                    .0
+                    .pointer(path)
+                    .and_then(Value::as_str)
+                    .unwrap_or("-")
+                    .to_owned()
+            };
             let city = cluster.city();
             let open = city.is_some() && !cluster.is_cordoned();
             vec![
@@ -41,7 +66,11 @@ fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<Strin
                 open.to_string(),
                 cluster.condition("Ready").unwrap_or("Unknown").to_owned(),
                 text("/spec/syncMode"),
-                bindings.iter().filter(|binding| names_cell(binding, cluster.name())).count().to_string(),
+                bindings
+                    .iter()
+                    .filter(|binding| names_cell(binding, cluster.name()))
+                    .count()
+                    .to_string(),
                 city.map_or(0, of_city).to_string(),
                 cluster.maker().as_str().to_owned(),
                 age(&text("/metadata/creationTimestamp"), now),
@@ -69,14 +98,24 @@ pub(super) fn age(since: &str, now: Timestamp) -> String {
 }
 
 /// Prints rows in a format. `noun` is the kind in JSON and YAML; the first column is the name.
-pub(super) fn print(format: ListFormat, noun: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<(), Error> {
+pub(super) fn print(
+    format: ListFormat,
+    noun: &str,
+    columns: &[&str],
+    rows: &[Vec<String>],
+) -> Result<(), Error> {
     match format {
         ListFormat::Table | ListFormat::Wide => print!("{}", table(columns, rows)),
         ListFormat::Name => rows.iter().for_each(|row| println!("{}", plain(&row[0]))),
         ListFormat::Json => println!("{:#}", document(noun, columns, rows)),
         ListFormat::Yaml => {
             let text = serde_saphyr::to_string(&document(noun, columns, rows));
-            print!("{}", text.map_err(|error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string()))?);
+            print!(
+                "{}",
+                text.map_err(
+                    |error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string())
+                )?
+            );
         }
     }
     Ok(())
@@ -94,7 +133,13 @@ fn document(noun: &str, columns: &[&str], rows: &[Vec<String>]) -> Value {
     };
     let items: Vec<Value> = rows
         .iter()
-        .map(|row| columns.iter().zip(row).map(|(column, cell)| (field(column), json!(cell))).collect())
+        .map(|row| {
+            columns
+                .iter()
+                .zip(row)
+                .map(|(column, cell)| (field(column), json!(cell)))
+                .collect()
+        })
         .collect();
     json!({"apiVersion": "cli.fedgate.dev/v1", "kind": format!("{noun}List"), "items": items})
 }
@@ -111,7 +156,10 @@ fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| -> String {
-        let cells: Vec<String> = cells.zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+        let cells: Vec<String> = cells
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:width$}"))
+            .collect();
         cells.join("   ").trim_end().to_owned() + "\n"
     };
     let mut text = line(&mut columns.iter().copied());
@@ -132,7 +180,11 @@ mod tests {
     fn each_cluster_of_the_hub_is_a_row() {
         let mut foreign = cluster("dfw-1", "1", Some("DFW"));
         foreign["metadata"]["annotations"] = json!({});
-        let clusters = [cluster("dfw-2", "2", Some("DFW")), foreign, cluster("lhr-1", "3", None)];
+        let clusters = [
+            cluster("dfw-2", "2", Some("DFW")),
+            foreign,
+            cluster("lhr-1", "3", None),
+        ];
         let now = "2026-01-01T02:00:00Z".parse().unwrap();
         let rows = rows(&clusters, &[binding(&["dfw-1"], &[])], now);
         assert_eq!(

@@ -75,7 +75,12 @@ fn load_kinds(dir: Option<&Path>) -> Result<Vec<FederatedKind>, Error> {
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {
-    Plane::open("hub".to_owned(), &args.hub_kubeconfig, args.hub_context.as_deref()).await
+    Plane::open(
+        "hub".to_owned(),
+        &args.hub_kubeconfig,
+        args.hub_context.as_deref(),
+    )
+    .await
 }
 
 async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
@@ -83,5 +88,7 @@ async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
         return Ok(None);
     };
     let title = format!("cell {}", args.name);
-    Plane::open(title, path, args.cell.cell_context.as_deref()).await.map(Some)
+    Plane::open(title, path, args.cell.cell_context.as_deref())
+        .await
+        .map(Some)
 }

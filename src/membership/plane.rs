@@ -7,7 +7,9 @@ use super::{
 use fedgate_engine::executor::FIELD_MANAGER;
 use kube::{
     Api, Client, Config,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+    },
     config::{KubeConfigOptions, Kubeconfig},
     core::GroupVersionKind,
 };
@@ -33,7 +35,9 @@ pub struct Plane {
 
 impl std::fmt::Debug for Plane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plane").field("title", &self.title).finish_non_exhaustive()
+        f.debug_struct("Plane")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
     }
 }
 
@@ -102,15 +106,32 @@ impl Plane {
         Ok(found.as_ref().map(|found| value(found, like)))
     }
 
-    /// All objects of a kind with these labels; none if the plane does not serve the kind.
+    /// [`Plane::list`]; nothing if the plane does not serve the kind.
+    pub async fn list_if_served(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
+        match self.list(kind, labels).await {
+            Err(error) if error.kind == Kind::NotFound => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// The Clusters of a hub.
+    pub async fn clusters(&self) -> Result<Vec<Value>, Error> {
+        let listed = self.list(&kind(super::cluster::API_VERSION, "Cluster"), "").await;
+        listed.map_err(|error| match error.kind {
+            Kind::NotFound => {
+                error.next("give --hub-kubeconfig of a Karmada API server: this one serves no Clusters")
+            }
+            _ => error,
+        })
+    }
+
+    /// All objects of a kind with these labels.
     pub async fn list(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
-            let page = match self.api(kind, "").list(&params).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-                page => page.map_err(|error| self.error(&error, &format!("list {}", kind.plural)))?,
-            };
+            let page = self.api(kind, "").list(&params).await;
+            let page = page.map_err(|error| self.error(&error, &format!("list {}", kind.plural)))?;
             all.extend(page.items.iter().map(|object| {
                 let mut found = value(object, &Value::Null);
                 found["apiVersion"] = kind.api_version.clone().into();
@@ -209,7 +230,11 @@ fn authority(file: &Kubeconfig, context: Option<&str>) -> Result<Vec<u8>, String
     let context = file.contexts.iter().find(|context| context.name == name);
     let cluster = context
         .and_then(|context| context.context.as_ref())
-        .and_then(|context| file.clusters.iter().find(|cluster| cluster.name == context.cluster))
+        .and_then(|context| {
+            file.clusters
+                .iter()
+                .find(|cluster| cluster.name == context.cluster)
+        })
         .and_then(|cluster| cluster.cluster.as_ref())
         .ok_or_else(|| format!("it has no context {name:?} with a cluster"))?;
     if let Some(data) = &cluster.certificate_authority_data {

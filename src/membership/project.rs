@@ -6,7 +6,9 @@ use super::{
     usage::{first, identity},
 };
 use fedgate_api::{
-    keys::{FEDERATOR_FINALIZER, PROJECT_SECRET, REFERENCED_DATA_FINALIZER, UPSTREAM_CLUSTER, WORKLOAD_FINALIZER},
+    keys::{
+        FEDERATOR_FINALIZER, PROJECT_SECRET, REFERENCED_DATA_FINALIZER, UPSTREAM_CLUSTER, WORKLOAD_FINALIZER,
+    },
     names::{ProjectKey, short_hash},
 };
 use fedgate_manifests::{GATEWAY, KindManifests, ManifestError, NAMESPACE, Plane};
@@ -61,7 +63,10 @@ pub(super) struct Usage {
 impl Usage {
     /// The uses: copies in hub namespaces of the project, and objects in the project with our finalizers.
     pub(super) fn of(namespaces: &[Value], copies: &[Value], in_project: &[Value]) -> Self {
-        let ours: Vec<&str> = namespaces.iter().filter_map(|n| n["metadata"]["name"].as_str()).collect();
+        let ours: Vec<&str> = namespaces
+            .iter()
+            .filter_map(|n| n["metadata"]["name"].as_str())
+            .collect();
         let is_ours = |copy: &&Value| {
             let namespace = copy["metadata"]["namespace"].as_str();
             namespace.is_some_and(|namespace| ours.contains(&namespace))
@@ -69,7 +74,9 @@ impl Usage {
         let finalizers = [FEDERATOR_FINALIZER, REFERENCED_DATA_FINALIZER, WORKLOAD_FINALIZER];
         let is_held = |object: &&Value| {
             let has = object["metadata"]["finalizers"].as_array();
-            has.into_iter().flatten().any(|f| finalizers.iter().any(|ours| f == ours))
+            has.into_iter()
+                .flatten()
+                .any(|f| finalizers.iter().any(|ours| f == ours))
         };
         Self {
             copies: copies.iter().filter(is_ours).map(identity).collect(),
@@ -88,7 +95,10 @@ impl fmt::Display for Usage {
         let mut parts = Vec::new();
         for (names, noun) in [
             (&self.copies, "deployments on the hub"),
-            (&self.held, "objects in the project whose finalizer only the gateway takes away"),
+            (
+                &self.held,
+                "objects in the project whose finalizer only the gateway takes away",
+            ),
         ] {
             if !names.is_empty() {
                 parts.push(format!("{} {noun} ({})", names.len(), first(names)));
@@ -106,7 +116,8 @@ mod tests {
     fn a_projects_use_is_its_copies_and_the_objects_that_it_holds() {
         let namespace = json!({"metadata": {"name": "ns-1"}});
         let copy = |namespace: &str| json!({"metadata": {"name": "web", "namespace": namespace}});
-        let held = json!({"metadata": {"name": "web", "namespace": "default", "finalizers": [FEDERATOR_FINALIZER]}});
+        let held =
+            json!({"metadata": {"name": "web", "namespace": "default", "finalizers": [FEDERATOR_FINALIZER]}});
         let free = json!({"metadata": {"name": "x", "namespace": "default", "finalizers": ["other"]}});
         let usage = Usage::of(&[namespace], &[copy("ns-1"), copy("ns-2")], &[held, free]);
         assert_eq!(
@@ -120,9 +131,15 @@ mod tests {
     #[test]
     fn the_secret_engages_the_project() {
         let secret = secret("alpha", "fedgate-system", "k");
-        assert_eq!(secret["metadata"]["labels"], json!({"fedgate.dev/project": "true"}));
+        assert_eq!(
+            secret["metadata"]["labels"],
+            json!({"fedgate.dev/project": "true"})
+        );
         assert_eq!(secret["data"], json!({"kubeconfig": "aw=="}));
         assert_ne!(anchor("a")["metadata"]["name"], anchor("b")["metadata"]["name"]);
-        assert_eq!(selector("alpha").unwrap(), "meta.datumapis.com/upstream-cluster-name=cluster-alpha");
+        assert_eq!(
+            selector("alpha").unwrap(),
+            "meta.datumapis.com/upstream-cluster-name=cluster-alpha"
+        );
     }
 }

@@ -35,11 +35,15 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
     let hub = super::open_hub(&args.secrets.hub).await?;
     let title = format!("project {name}");
     let plane = Plane::open(title, &args.project_kubeconfig, args.project_context.as_deref()).await?;
-    let live = hub.live(&project::secret(name, &args.secrets.secrets_namespace, "")).await?;
+    let live = hub
+        .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
+        .await?;
     let old = usable(name, live.as_ref())?;
     if renew && old.is_none() {
-        return Err(Error::new(Kind::NotFound, format!("the hub has no project {name}"))
-            .next(format!("fedgate projects add {name}")));
+        return Err(
+            Error::new(Kind::NotFound, format!("the hub has no project {name}"))
+                .next(format!("fedgate projects add {name}")),
+        );
     }
     let kinds: Vec<KindManifests> = super::load_kinds(args.interpreters.as_deref())?
         .iter()
@@ -49,9 +53,9 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
         executor.ensure(&plane, object, Owner::Shared).await?;
     }
     let server = args.project_endpoint.as_deref().unwrap_or(&plane.server);
-    let fresh = old.as_deref().is_some_and(|old| {
-        kubeconfig::is_fresh(old, server, args.lifetime, Timestamp::now())
-    });
+    let fresh = old
+        .as_deref()
+        .is_some_and(|old| kubeconfig::is_fresh(old, server, args.lifetime, Timestamp::now()));
     if renew || !fresh {
         exchange(&mut executor, &hub, &plane, args, server).await?;
     }
@@ -70,11 +74,15 @@ fn usable(name: &str, live: Option<&Value>) -> Result<Option<Vec<u8>>, Error> {
         return Ok(None);
     };
     if live["metadata"]["labels"][PROJECT_SECRET] != "true" {
-        return Err(Error::new(Kind::Refused, format!("Secret {name} exists and is no project's"))
-            .because(format!("NameTaken: it has no label {PROJECT_SECRET}=true"))
-            .next("choose another name for the project"));
+        return Err(
+            Error::new(Kind::Refused, format!("Secret {name} exists and is no project's"))
+                .because(format!("NameTaken: it has no label {PROJECT_SECRET}=true"))
+                .next("choose another name for the project"),
+        );
     }
-    Ok(Some(kubeconfig::from_base64(&live["data"]["kubeconfig"]).unwrap_or_default()))
+    Ok(Some(
+        kubeconfig::from_base64(&live["data"]["kubeconfig"]).unwrap_or_default(),
+    ))
 }
 
 /// A new credential for the gateway: its anchor and token, the Secret on the hub, and the end of the older ones.
@@ -110,7 +118,9 @@ async fn exchange(
 
 /// The anchors of a project's credentials.
 async fn anchors(plane: &Plane, own: &str) -> Result<Vec<Value>, Error> {
-    let all = plane.list(&kind("v1", "Secret"), &format!("{ANCHOR}=gateway")).await?;
+    let all = plane
+        .list(&kind("v1", "Secret"), &format!("{ANCHOR}=gateway"))
+        .await?;
     let ours = |anchor: &Value| anchor["metadata"]["namespace"] == NAMESPACE && mark(anchor) == Some(own);
     Ok(all.into_iter().filter(ours).collect())
 }
@@ -129,8 +139,12 @@ async fn usage(name: &str, hub: &Plane, plane: Option<&Plane>) -> Result<Usage, 
     };
     let mut held = Vec::new();
     if let Some(plane) = plane {
-        held.extend(plane.list(&deployments, "").await?);
-        held.extend(plane.list(&kind("compute.datumapis.com/v1alpha", "Workload"), "").await?);
+        held.extend(plane.list_if_served(&deployments, "").await?);
+        held.extend(
+            plane
+                .list_if_served(&kind("compute.datumapis.com/v1alpha", "Workload"), "")
+                .await?,
+        );
     }
     Ok(Usage::of(&namespaces, &copies, &held))
 }
@@ -140,16 +154,27 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.secrets.hub).await?;
     let plane = match &args.project_kubeconfig {
-        Some(path) => Some(Plane::open(format!("project {name}"), path, args.project_context.as_deref()).await?),
+        Some(path) => {
+            Some(Plane::open(format!("project {name}"), path, args.project_context.as_deref()).await?)
+        }
         None => None,
     };
-    let mut executor = Executor::new(if args.write.dry_run { Mode::DryRun } else { Mode::Write });
-    let live = hub.live(&project::secret(name, &args.secrets.secrets_namespace, "")).await?;
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let live = hub
+        .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
+        .await?;
     usable(name, live.as_ref())?;
     let usage = usage(name, &hub, plane.as_ref()).await?;
     if !usage.is_empty() && !args.force && live.is_some() {
-        return Err(Error::new(Kind::Refused, format!("project {name} is in use: {usage}"))
-            .next("delete its Workloads first; --force removes it at once, and its deployments go on running"));
+        return Err(
+            Error::new(Kind::Refused, format!("project {name} is in use: {usage}")).next(
+                "delete its Workloads first; --force removes it at once, and its deployments go on running",
+            ),
+        );
     }
     if let Some(object) = live {
         let change = Change {
@@ -168,7 +193,9 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
                 }
             }
         }
-        None => say("without --project-kubeconfig the gateway's token stays valid in the project until it expires"),
+        None => say(
+            "without --project-kubeconfig the gateway's token stays valid in the project until it expires",
+        ),
     }
     say(&match executor.changes() {
         0 => format!("nothing is left of project {name}; nothing to change"),
@@ -180,16 +207,28 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
 
 /// Runs `list`.
 pub(super) async fn list(args: &ProjectListArgs) -> Result<(), Error> {
-    let SecretsArgs { hub, secrets_namespace } = &args.secrets;
+    let SecretsArgs {
+        hub,
+        secrets_namespace,
+    } = &args.secrets;
     let hub = super::open_hub(hub).await?;
-    let secrets = hub.list(&kind("v1", "Secret"), &format!("{PROJECT_SECRET}=true")).await?;
-    let namespaces = hub.list(&kind("v1", "Namespace"), fedgate_api::keys::UPSTREAM_CLUSTER).await?;
+    let secrets = hub
+        .list(&kind("v1", "Secret"), &format!("{PROJECT_SECRET}=true"))
+        .await?;
+    let namespaces = hub
+        .list(&kind("v1", "Namespace"), fedgate_api::keys::UPSTREAM_CLUSTER)
+        .await?;
     let secrets: Vec<Value> = secrets
         .into_iter()
         .filter(|secret| secret["metadata"]["namespace"] == secrets_namespace.as_str())
         .collect();
     let columns = ["NAME", "SERVER", "EXPIRES", "NAMESPACES", "MADE-BY", "AGE"];
-    print(args.output, "Project", &columns, &rows(&secrets, &namespaces, Timestamp::now()))
+    print(
+        args.output,
+        "Project",
+        &columns,
+        &rows(&secrets, &namespaces, Timestamp::now()),
+    )
 }
 
 fn rows(secrets: &[Value], namespaces: &[Value], now: Timestamp) -> Vec<Vec<String>> {
@@ -199,17 +238,35 @@ fn rows(secrets: &[Value], namespaces: &[Value], now: Timestamp) -> Vec<Vec<Stri
             let name = secret["metadata"]["name"].as_str().unwrap_or_default();
             let text = kubeconfig::from_base64(&secret["data"]["kubeconfig"]).unwrap_or_default();
             let credential = Credential::from_secret("", name, &text, Rules::default()).ok();
-            let server = credential.as_ref().map_or("rejected".to_owned(), |c| c.server().to_string());
+            let server = credential
+                .as_ref()
+                .map_or("rejected".to_owned(), |c| c.server().to_string());
             let expires = credential
                 .and_then(|credential| credential.expiry())
                 .and_then(|expiry| Timestamp::from_second(expiry.at).ok())
                 .map_or("-".to_owned(), |at| at.to_string());
             let selector = project::selector(name).unwrap_or_default();
             let (key, value) = selector.split_once('=').unwrap_or_default();
-            let used = namespaces.iter().filter(|n| n["metadata"]["labels"][key] == value).count();
-            let created = secret["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
-            let maker = if mark(secret).is_some() { "command" } else { "other" };
-            vec![name.to_owned(), server, expires, used.to_string(), maker.to_owned(), age(created, now)]
+            let used = namespaces
+                .iter()
+                .filter(|n| n["metadata"]["labels"][key] == value)
+                .count();
+            let created = secret["metadata"]["creationTimestamp"]
+                .as_str()
+                .unwrap_or_default();
+            let maker = if mark(secret).is_some() {
+                "command"
+            } else {
+                "other"
+            };
+            vec![
+                name.to_owned(),
+                server,
+                expires,
+                used.to_string(),
+                maker.to_owned(),
+                age(created, now),
+            ]
         })
         .collect();
     rows.sort();
@@ -234,8 +291,12 @@ mod tests {
     fn a_list_shows_no_credential() {
         let mut secret = project::secret("alpha", "fedgate-system", "a: secret");
         secret["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
-        let namespace = json!({"metadata": {"labels": {"meta.datumapis.com/upstream-cluster-name": "cluster-alpha"}}});
+        let namespace =
+            json!({"metadata": {"labels": {"meta.datumapis.com/upstream-cluster-name": "cluster-alpha"}}});
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        assert_eq!(rows(&[secret], &[namespace], now), [["alpha", "rejected", "-", "1", "other", "1m"]]);
+        assert_eq!(
+            rows(&[secret], &[namespace], now),
+            [["alpha", "rejected", "-", "1", "other", "1m"]]
+        );
     }
 }

@@ -16,7 +16,7 @@ const POLICY: &str = "fedgate-karmada-writes";
 
 /// The rights of Karmada's account at the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Rights {
+pub enum AccountRights {
     /// What Karmada needs for the federated kinds.
     Narrow,
     /// Everything, as `karmadactl join` gives.
@@ -35,7 +35,7 @@ pub struct Cell<'a> {
     /// The member's address as the hub reaches it.
     pub endpoint: &'a str,
     /// Rights of Karmada's account.
-    pub rights: Rights,
+    pub rights: AccountRights,
 }
 
 impl Cell<'_> {
@@ -78,21 +78,28 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
         let what = format!("this member is Cluster {} of the hub already", other.name());
         return Err(Error::new(Kind::Refused, what)
             .because("DuplicateMember: two Clusters of one member would both deliver to it")
-            .next(format!("give the kubeconfig of another cluster, or: fedgate cells leave {}", other.name())));
+            .next(format!(
+                "give the kubeconfig of another cluster, or: fedgate cells leave {}",
+                other.name()
+            )));
     }
     let Some(cluster) = all().find(|cluster| cluster.name() == name) else {
         return Ok(Found::Nothing);
     };
     if cluster.is_going() {
         let what = format!("Cluster {name} is being deleted");
-        return Err(Error::new(Kind::Refused, what).next(format!("fedgate cells leave {name}, then join again")));
+        return Err(
+            Error::new(Kind::Refused, what).next(format!("fedgate cells leave {name}, then join again"))
+        );
     }
     let is_ours = super::change::mark(cluster.0).is_some();
     if is_ours && cluster.id() != id {
         let what = format!("Cluster {name} is of another member, with id {}", cluster.id());
         return Err(Error::new(Kind::Refused, what)
             .because("MemberReplaced")
-            .next(format!("check --cell-kubeconfig, choose another name, or: fedgate cells leave {name}")));
+            .next(format!(
+                "check --cell-kubeconfig, choose another name, or: fedgate cells leave {name}"
+            )));
     }
     if is_ours {
         return Ok(Found::Ours(cluster));
@@ -100,9 +107,12 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
     if (adopt || cluster.is_adopted()) && cluster.id() == id {
         return Ok(Found::Adopted(cluster));
     }
-    Err(Error::new(Kind::Refused, format!("Cluster {name} was made by another program"))
-        .because("NameTaken")
-        .next("choose another name, or --adopt to use it if it is the same member"))
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {name} was made by another program"),
+    )
+    .because("NameTaken")
+    .next("choose another name, or --adopt to use it if it is the same member"))
 }
 
 /// The objects at the member, in the order in which they are applied.
@@ -120,11 +130,13 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": system}}),
         within(json!({"apiVersion": "v1", "kind": "ServiceAccount"})),
-        within(json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-            "metadata": {"annotations": {"kubernetes.io/service-account.name": account}}})),
+        within(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+            "metadata": {"annotations": {"kubernetes.io/service-account.name": account}}}),
+        ),
     ];
     // Before the role: the account may write nothing that the policy would not have seen.
-    if cell.rights == Rights::Narrow {
+    if cell.rights == AccountRights::Narrow {
         objects.extend(policy(&account, kinds));
     }
     objects.extend([
@@ -138,20 +150,21 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     objects
 }
 
-fn rules(rights: Rights, kinds: &[KindManifests]) -> Value {
+fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
-    if rights == Rights::Full {
+    if rights == AccountRights::Full {
         return json!([
             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
             {"nonResourceURLs": ["*"], "verbs": ["get"]},
         ]);
     }
-    let mut rules = vec![
-        json!({"apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ALL}),
-    ];
-    rules.extend(kinds.iter().map(
-        |kind| json!({"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ALL}),
-    ));
+    let mut rules =
+        vec![json!({"apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ALL})];
+    rules.extend(
+        kinds
+            .iter()
+            .map(|kind| json!({"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ALL})),
+    );
     rules.extend([
         // Without them Karmada never reports Ready.
         json!({"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}),
@@ -165,14 +178,14 @@ fn rules(rights: Rights, kinds: &[KindManifests]) -> Value {
 fn policy(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
     let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
     let operations = ["CREATE", "UPDATE", "DELETE"];
-    let mut written = vec![json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,
-        "resources": ["namespaces", "configmaps", "secrets"]})];
+    let mut written = vec![
+        json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,
+        "resources": ["namespaces", "configmaps", "secrets"]}),
+    ];
     written.extend(kinds.iter().map(
         |kind| json!({"apiGroups": [kind.group], "apiVersions": ["*"], "operations": operations, "resources": [kind.plural]}),
     ));
-    let object = |kind: &str, spec: Value| {
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": spec})
-    };
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": spec});
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": written},
@@ -190,7 +203,10 @@ fn policy(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
     });
     vec![
         object("ValidatingAdmissionPolicy", spec),
-        object("ValidatingAdmissionPolicyBinding", json!({"policyName": POLICY, "validationActions": ["Deny"]})),
+        object(
+            "ValidatingAdmissionPolicyBinding",
+            json!({"policyName": POLICY, "validationActions": ["Deny"]}),
+        ),
     ]
 }
 
@@ -252,7 +268,7 @@ mod tests {
         city: "DFW",
         id: "id-2",
         endpoint: "https://10.0.0.5:6443",
-        rights: Rights::Narrow,
+        rights: AccountRights::Narrow,
     };
 
     fn kinds() -> Vec<KindManifests> {
@@ -284,8 +300,17 @@ mod tests {
             ]
         );
         let rules = objects[5]["rules"].to_string();
-        assert!(rules.contains("workloaddeployments") && !rules.contains("\"*\""), "{rules}");
-        let full = member_objects(&Cell { rights: Rights::Full, ..CELL }, &kinds());
+        assert!(
+            rules.contains("workloaddeployments") && !rules.contains("\"*\""),
+            "{rules}"
+        );
+        let full = member_objects(
+            &Cell {
+                rights: AccountRights::Full,
+                ..CELL
+            },
+            &kinds(),
+        );
         assert_eq!(full.len(), 5);
         assert_eq!(full[3]["rules"][0]["verbs"], json!(["*"]));
     }
@@ -307,7 +332,10 @@ mod tests {
         let foreign = [foreign];
         assert!(refused("dfw-2", "id-2", false, &foreign).contains("NameTaken"));
         assert!(refused("dfw-2", "id-9", true, &foreign).contains("NameTaken"));
-        assert!(matches!(find("dfw-2", "id-2", true, &foreign), Ok(Found::Adopted(_))));
+        assert!(matches!(
+            find("dfw-2", "id-2", true, &foreign),
+            Ok(Found::Adopted(_))
+        ));
         let mut going = live("dfw-2", "id-2", None);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(refused("dfw-2", "id-2", false, &[going]).contains("is being deleted"));
@@ -323,14 +351,20 @@ mod tests {
         assert!(!is_younger_duplicate("dfw-9", "id-2", &all));
         assert!(!is_younger_duplicate("lhr-1", "id-1", &all));
         let same_second = [older, live("dfw-2", "id-2", None)];
-        assert!(is_younger_duplicate("dfw-9", "id-2", &same_second), "then the greater name");
+        assert!(
+            is_younger_duplicate("dfw-9", "id-2", &same_second),
+            "then the greater name"
+        );
     }
 
     #[test]
     fn the_cluster_has_no_city_before_it_is_opened() {
         let cluster = cluster(&CELL);
         assert!(cluster["metadata"]["labels"].is_null());
-        assert_eq!(cluster["spec"]["secretRef"], json!({"namespace": "karmada-cluster", "name": "dfw-2"}));
+        assert_eq!(
+            cluster["spec"]["secretRef"],
+            json!({"namespace": "karmada-cluster", "name": "dfw-2"})
+        );
         let secret = owned(hub_secret("dfw-2", b"t", b"ca"), &live("dfw-2", "id-2", None));
         assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], "uid-dfw-2");
         assert_eq!(secret["data"], json!({"token": "dA==", "caBundle": "Y2E="}));

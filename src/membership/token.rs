@@ -64,7 +64,11 @@ pub async fn issue(
 /// The user that a kubeconfig logs in as.
 pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
     let failed = |cause: String| {
-        Error::new(Kind::Failed, format!("{plane} does not accept the new credential")).because(cause)
+        Error::new(
+            Kind::Failed,
+            format!("{plane} does not accept the new credential"),
+        )
+        .because(cause)
     };
     let file = Kubeconfig::from_yaml(kubeconfig).map_err(|_| failed("it is no kubeconfig".to_owned()))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -76,7 +80,10 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await
         .map_err(|error| Error::of(&error, &format!("log in to {plane} with the new credential")))?;
-    let user = review.status.and_then(|status| status.user_info).and_then(|user| user.username);
+    let user = review
+        .status
+        .and_then(|status| status.user_info)
+        .and_then(|user| user.username);
     Ok(user.unwrap_or_default())
 }
 
@@ -93,6 +100,12 @@ pub async fn prove(
     if user == account.user() {
         return Ok(());
     }
-    Err(Error::new(Kind::Failed, format!("{title} at {server} takes the token for {user}"))
-        .next(format!("give the address of the same API server; its user should be {}", account.user())))
+    Err(Error::new(
+        Kind::Failed,
+        format!("{title} at {server} takes the token for {user}"),
+    )
+    .next(format!(
+        "give the address of the same API server; its user should be {}",
+        account.user()
+    )))
 }

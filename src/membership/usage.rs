@@ -1,6 +1,10 @@
 //! The use of a cell: bindings, write-backs, and objects of tenants at the member. Pure, but for the lists.
 
-use super::{cluster::Cluster, error::Error, plane::{Plane, kind}};
+use super::{
+    cluster::Cluster,
+    error::Error,
+    plane::{Plane, kind},
+};
 use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER};
 use kube::api::ApiResource;
 use serde_json::Value;
@@ -19,20 +23,26 @@ pub fn instances() -> ApiResource {
 /// True if the binding delivers to the cell.
 pub fn names_cell(binding: &Value, cell: &str) -> bool {
     let clusters = binding["spec"]["clusters"].as_array();
-    clusters.into_iter().flatten().any(|cluster| cluster["name"] == cell)
+    clusters
+        .into_iter()
+        .flatten()
+        .any(|cluster| cluster["name"] == cell)
 }
 
 /// True if the binding is of a city: its affinity names the city label.
 pub fn is_city_binding(binding: &Value) -> bool {
-    binding["spec"]["placement"]["clusterAffinity"].to_string().contains(CITY_CODE)
+    binding["spec"]["placement"]["clusterAffinity"]
+        .to_string()
+        .contains(CITY_CODE)
 }
 
 /// True if another cell reports the binding's object as applied and healthy, or none has to.
 pub fn is_safe_without(binding: &Value, cell: &str) -> bool {
     let items = binding["status"]["aggregatedStatus"].as_array();
-    items.into_iter().flatten().any(|item| {
-        item["clusterName"] != cell && item["applied"] == true && item["health"] == "Healthy"
-    })
+    items
+        .into_iter()
+        .flatten()
+        .any(|item| item["clusterName"] != cell && item["applied"] == true && item["health"] == "Healthy")
 }
 
 /// `namespace/name` of a binding's object.
@@ -70,7 +80,9 @@ impl Usage {
                 usage.other_bindings += 1;
             }
         }
-        let written = write_backs.iter().filter(|w| w["metadata"]["labels"][CELL] == cell);
+        let written = write_backs
+            .iter()
+            .filter(|w| w["metadata"]["labels"][CELL] == cell);
         usage.write_backs = written.map(identity).collect();
         usage.instances = instances.iter().map(identity).collect();
         let claims = |instance: &&Value| {
@@ -112,7 +124,12 @@ impl fmt::Display for Usage {
 /// The first five names.
 pub fn first(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > SHOWN {
         return format!("{shown}, ...");
     }
@@ -137,9 +154,11 @@ pub async fn list_bindings(hub: &Plane) -> Result<Vec<Value>, Error> {
 /// Reads the uses of a cell; those at the member only if it is given.
 pub async fn read(cell: &str, hub: &Plane, member: Option<&Plane>) -> Result<Usage, Error> {
     let bindings = list_bindings(hub).await?;
-    let write_backs = hub.list(&instances(), &format!("{CELL}={cell}")).await?;
+    let write_backs = hub
+        .list_if_served(&instances(), &format!("{CELL}={cell}"))
+        .await?;
     let instances = match member {
-        Some(member) => member.list(&instances(), "").await?,
+        Some(member) => member.list_if_served(&instances(), "").await?,
         None => Vec::new(),
     };
     Ok(Usage::of(cell, &bindings, &write_backs, &instances))
@@ -162,7 +181,10 @@ pub fn others_of_city<'a>(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{super::cluster::tests::{cluster, kinds}, *};
+    use super::{
+        super::cluster::tests::{cluster, kinds},
+        *,
+    };
     use serde_json::json;
 
     /// A binding of a deployment.
@@ -185,8 +207,10 @@ pub(super) mod tests {
 
     #[test]
     fn everything_that_uses_a_cell_is_named() {
-        let write_back = json!({"metadata": {"name": "web-0", "namespace": "ns-1", "labels": {CELL: "dfw-1"}}});
-        let instance = json!({"metadata": {"name": "web-0", "namespace": "ns-1", "finalizers": [CLAIM_FINALIZER]}});
+        let write_back =
+            json!({"metadata": {"name": "web-0", "namespace": "ns-1", "labels": {CELL: "dfw-1"}}});
+        let instance =
+            json!({"metadata": {"name": "web-0", "namespace": "ns-1", "finalizers": [CLAIM_FINALIZER]}});
         let other = json!({"spec": {"resource": {"kind": "Namespace", "name": "ns-1"}, "clusters": [{"name": "dfw-1"}]}});
         let all = [binding(&["dfw-1", "dfw-2"], &[]), binding(&["lhr-1"], &[]), other];
         let usage = Usage::of("dfw-1", &all, std::slice::from_ref(&write_back), &[instance]);
@@ -200,8 +224,14 @@ pub(super) mod tests {
 
     #[test]
     fn a_deployment_is_safe_only_with_another_healthy_cell() {
-        assert!(is_safe_without(&binding(&["dfw-1", "dfw-2"], &["dfw-1", "dfw-2"]), "dfw-1"));
-        assert!(!is_safe_without(&binding(&["dfw-1", "dfw-2"], &["dfw-1"]), "dfw-1"));
+        assert!(is_safe_without(
+            &binding(&["dfw-1", "dfw-2"], &["dfw-1", "dfw-2"]),
+            "dfw-1"
+        ));
+        assert!(!is_safe_without(
+            &binding(&["dfw-1", "dfw-2"], &["dfw-1"]),
+            "dfw-1"
+        ));
         assert!(!is_safe_without(&binding(&["dfw-1"], &[]), "dfw-1"));
         assert!(is_city_binding(&binding(&[], &[])) && !is_city_binding(&json!({})));
     }

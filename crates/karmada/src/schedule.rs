@@ -79,9 +79,7 @@ pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
     let members: BTreeSet<String> = matching
         .iter()
         .filter(|cluster| !cluster.is_deleting())
-        .filter(|cluster| {
-            is_ready(**cluster) && !is_tainted(**cluster) || held.contains(cluster.name())
-        })
+        .filter(|cluster| is_ready(**cluster) && !is_tainted(**cluster) || held.contains(cluster.name()))
         .map(|cluster| cluster.name().to_owned())
         .collect();
     let condition = if members.is_empty() {
@@ -159,7 +157,10 @@ mod tests {
             cell.data["spec"] = json!({"taints": [{"key": "x", "effect": effect}]});
             [Arc::new(cell)]
         };
-        let (new, held) = (binding("DFW", &Value::Null), binding("DFW", &json!([{"name": "dfw-1"}])));
+        let (new, held) = (
+            binding("DFW", &Value::Null),
+            binding("DFW", &json!([{"name": "dfw-1"}])),
+        );
         for effect in ["NoSchedule", "NoExecute"] {
             assert!(placed(&new, &tainted(effect)).is_empty());
             assert_eq!(placed(&held, &tainted(effect)), ["dfw-1"]);

@@ -199,7 +199,9 @@ impl Options {
     /// The cells that are registered with the hub.
     pub(super) fn registered(&self) -> Vec<CellSpec> {
         let all = self.cells.iter();
-        all.filter(|cell| !self.unregistered.contains(&cell.name)).cloned().collect()
+        all.filter(|cell| !self.unregistered.contains(&cell.name))
+            .cloned()
+            .collect()
     }
 
     /// What is played beside the hub's controllers, in lines for people.

@@ -182,7 +182,8 @@ impl Suite {
         let credential = self.dir.join(format!("{}-on-hub.yaml", NEW.0));
         let admin = |plane: &str| sandbox.kubeconfig(plane, User::Admin);
         NewCell {
-            role: CellRole::joined(sandbox, NEW.0, &self.dir, &credential, NEW.1).expect("connect to the new cell"),
+            role: CellRole::joined(sandbox, NEW.0, &self.dir, &credential, NEW.1)
+                .expect("connect to the new cell"),
             hub: admin("hub"),
             cell: admin(NEW.0),
             project: admin(ALPHA),

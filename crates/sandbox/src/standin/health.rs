@@ -47,8 +47,14 @@ async fn kinds(client: &Client) -> Option<Value> {
     let mut enabled = Vec::new();
     for group in groups.groups.iter().filter(|group| !is_built_in(&group.name)) {
         for version in &group.versions {
-            let list = client.list_api_group_resources(&version.group_version).await.ok()?;
-            let resources = list.resources.iter().filter(|resource| !resource.name.contains('/'));
+            let list = client
+                .list_api_group_resources(&version.group_version)
+                .await
+                .ok()?;
+            let resources = list
+                .resources
+                .iter()
+                .filter(|resource| !resource.name.contains('/'));
             let resources: Vec<Value> = resources
                 .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
                 .collect();
