@@ -13,6 +13,7 @@
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
 //!   there.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
+//! * [`membership`]: cells join, drain and leave, projects come and go, as commands.
 //! * [`process`]: the process around a role.
 //! * [`views`]: the parts of the operations API that both roles fill alike.
 //!
@@ -27,6 +28,7 @@ pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod gateway;
+pub mod membership;
 pub mod operations;
 pub mod process;
 pub mod telemetry;

@@ -54,6 +54,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_manifests",
                     "fedgate_operations",
                     "fedgate_terminal",
+                    "membership",
                 ],
             ),
             (
@@ -63,6 +64,16 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_manifests",
                     "fedgate_operations",
                     "fedgate_terminal",
+                ],
+            ),
+            (
+                "membership",
+                &[
+                    "config",
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_manifests",
                 ],
             ),
             (

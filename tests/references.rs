@@ -13,7 +13,7 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 5] = ["api", "cell", "cli", "federation", "operations"];
+const DOCUMENTS: [&str; 6] = ["api", "cell", "cli", "federation", "operations", "provisioning"];
 
 /// The sections of a document by number, each with the numbers of its list items.
 type Sections = BTreeMap<String, BTreeSet<u32>>;

@@ -8,7 +8,7 @@ use fedgate::{
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Role},
-    process, telemetry,
+    membership, process, telemetry,
 };
 use fedgate_engine::{
     metrics::Metrics,
@@ -44,6 +44,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => Ok(client::trace(&args).await),
         Command::Journal(args) => Ok(client::journal(&args).await),
         Command::Manifests(args) => print_manifests(&args),
+        Command::Cells(command) => Ok(membership::cells(&command).await),
+        Command::Projects(command) => Ok(membership::projects(&command).await),
         #[cfg(feature = "checks")]
         Command::Interpreters(command) => Ok(interpreters(&command)),
     }

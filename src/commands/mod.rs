@@ -8,7 +8,10 @@ pub use ask::{
 };
 pub use tables::{cell_flags, gateway_flags, other_commands};
 
-use crate::config::{CellArgs, GatewayArgs};
+use crate::{
+    config::{CellArgs, GatewayArgs},
+    membership::args::{CellsCommand, ProjectsCommand},
+};
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -30,6 +33,12 @@ pub enum Command {
     Trace(Box<TraceArgs>),
     /// List the last writes, with their reasons and results.
     Journal(Box<JournalArgs>),
+    /// Join, list, drain and take away cells, and issue their credentials.
+    #[command(subcommand)]
+    Cells(CellsCommand),
+    /// Add, list, rotate and remove projects.
+    #[command(subcommand)]
+    Projects(ProjectsCommand),
     /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
     Manifests(ManifestsArgs),
     /// Check the Lua scripts of federated kinds, without a cluster.

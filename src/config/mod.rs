@@ -395,7 +395,7 @@ impl Given {
 }
 
 /// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
         .map_err(|_| format!("{text:?} is no duration; write for example 250ms, 60s, 5m or 1h30m"))?;

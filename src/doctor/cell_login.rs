@@ -1,7 +1,7 @@
 //! A cell's user on the hub: admission policies bind its writes to the Cluster whose name it has.
 
 use super::{Check, Finding, PreflightError, Subject};
-use fedgate_manifests::{CELL_USER_PREFIX, CELLS};
+use fedgate_manifests::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, api::PostParams};
 
@@ -28,23 +28,28 @@ pub(super) async fn check(subject: &Subject, clusters: Option<&[String]>) -> Fin
 fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[String]>) -> Finding {
     let check = Check::CellLogin;
     let cell = &subject.name;
-    let wanted = format!("{CELL_USER_PREFIX}{cell}");
-    let issue = format!("issue one with examples/cell-credential.sh hub {cell}");
-    if user != wanted {
+    let wanted = format!("{CELL_ACCOUNT_PREFIX}{cell}");
+    let by_certificate = format!("{CELL_USER_PREFIX}{cell}");
+    let issue = format!("issue one: fedgate cells credential {cell} rotate --out FILE");
+    let group = if user == wanted {
+        CELL_ACCOUNTS_GROUP
+    } else if user == by_certificate {
+        CELLS
+    } else {
         return subject.fail(
             check,
-            format!("the credential is of user {user}, not {wanted}"),
+            format!("the credential is of user {user}, not {wanted} or {by_certificate}"),
             issue,
         );
-    }
-    if !groups.iter().any(|group| group == CELLS) {
-        return subject.fail(check, format!("user {user} is not in group {CELLS}"), issue);
+    };
+    if !groups.iter().any(|of| of == group) {
+        return subject.fail(check, format!("user {user} is not in group {group}"), issue);
     }
     match clusters {
         Some(clusters) if !clusters.contains(cell) => subject.fail(
             check,
             format!("the hub has no Cluster {cell}, so the cell may write nothing"),
-            format!("join it under this name: karmadactl join {cell}, or correct the name"),
+            format!("join it under this name: fedgate cells join {cell} --city CITY, or correct the name"),
         ),
         Some(_) => subject.ok(check, format!("user {user} is the one of Cluster {cell}")),
         None => subject.open(
@@ -67,6 +72,10 @@ mod tests {
         let clusters = ["dfw-1".to_owned()];
         let own = "fedgate-cell-dfw-1";
         let judge = |user: &str, groups: &[String], clusters| judge(&subject, user, groups, clusters);
+        let account = "system:serviceaccount:fedgate-cells:dfw-1";
+        let accounts = ["system:serviceaccounts:fedgate-cells".to_owned()];
+        assert_eq!(judge(account, &accounts, Some(&clusters)).verdict, Verdict::Ok);
+        assert_eq!(judge(account, &cells, Some(&clusters)).verdict, Verdict::Fail);
         assert_eq!(judge(own, &cells, Some(&clusters)).verdict, Verdict::Ok);
         assert_eq!(judge(own, &cells, None).verdict, Verdict::Open);
         for (finding, text) in [

@@ -30,7 +30,7 @@ pub(super) async fn list(hub: &PlaneClient) -> Result<Vec<DynamicObject>, Prefli
 /// Checks the Clusters; each fault is a finding.
 pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[FederatedKind]) -> Vec<Finding> {
     if clusters.is_empty() {
-        let next = "join the cells: karmadactl join";
+        let next = "join the cells: fedgate cells join NAME --city CITY";
         return vec![subject.open(Check::Cells, "no Cluster is registered", next)];
     }
     let mut findings = Vec::new();

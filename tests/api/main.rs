@@ -60,6 +60,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     walls::a_cell_puts_nothing_else_on_a_write_back(&sandbox).await?;
     walls::a_cell_takes_no_other_names(&sandbox).await?;
     walls::a_cell_speaks_for_its_own_city(&sandbox).await?;
+    walls::a_cell_is_also_its_service_account(&sandbox).await?;
     walls::nobody_in_the_group_deletes_what_names_no_cell(&sandbox).await?;
     admission::the_gateway_deletes_only_what_is_its_own(&sandbox).await?;
     admission::the_gateway_writes_only_what_is_its_own(&sandbox).await?;

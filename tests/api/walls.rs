@@ -207,6 +207,41 @@ pub(crate) async fn a_cell_speaks_for_its_own_city(sandbox: &Sandbox) -> Result<
     Ok(())
 }
 
+/// federation.md §6 rule 7: a cell may log in with its `ServiceAccount` of namespace fedgate-cells, and no other account
+/// or group makes a cell.
+pub(crate) async fn a_cell_is_also_its_service_account(sandbox: &Sandbox) -> Result<()> {
+    let uid = copy(&sandbox.client("hub", User::Admin)?).await?;
+    let as_user = async |user: &str, group: &str| -> Result<Api<DynamicObject>> {
+        let client = play(sandbox, "hub", user, &[group, "system:authenticated"]).await?;
+        Ok(objects::<Instance>(&client, HOME))
+    };
+    let account = |name: &str| format!("system:serviceaccount:fedgate-cells:{name}");
+    let group = "system:serviceaccounts:fedgate-cells";
+    let dfw = as_user(&account("dfw-1"), group).await?;
+    let other = as_user(&account("dfw-2"), group).await?;
+    let good = write_back("d-77", "dfw-1", &uid);
+    denied(&create(&other, &good).await, "label fedgate.dev/cell must be");
+    // A name of one kind in the group of the other is no cell.
+    let mixed = [
+        as_user("fedgate-cell-dfw-1", group).await?,
+        as_user(&account("dfw-1"), "fedgate-cells").await?,
+    ];
+    for user in mixed {
+        denied(&create(&user, &good).await, "label fedgate.dev/cell must be");
+    }
+    let elsewhere = "system:serviceaccount:default:dfw-1";
+    let stranger = as_user(elsewhere, "system:serviceaccounts:default").await?;
+    denied(&create(&stranger, &good).await, "forbidden");
+    assert_eq!(create(&dfw, &good).await, "200");
+    let delete = DeleteParams::default();
+    denied(
+        &verdict(other.delete("d-77", &delete).await),
+        "belongs to another cell",
+    );
+    assert_eq!(verdict(dfw.delete("d-77", &delete).await), "200");
+    Ok(())
+}
+
 /// S3, S22: a user of the cells' group who is no cell deletes nothing, not even what names no cell.
 pub(crate) async fn nobody_in_the_group_deletes_what_names_no_cell(sandbox: &Sandbox) -> Result<()> {
     let admin = sandbox.client("hub", User::Admin)?;

@@ -17,6 +17,7 @@ mod crashes;
 #[path = "../../src/client/tests/documents.rs"]
 mod documents;
 mod gates;
+mod membership;
 mod operator;
 mod outage;
 mod pods;
@@ -60,6 +61,7 @@ fn one_at_a_time() -> Vec<Trial> {
         quota::lone_trials(),
         crashes::lone_trials(),
         compute::lone_trials(),
+        membership::lone_trials(),
     ]
     .into_iter()
     .flatten()

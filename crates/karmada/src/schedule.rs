@@ -61,7 +61,14 @@ pub fn is_ready(cluster: &impl Object) -> bool {
     is_true(&cluster.field("status")["conditions"], "Ready")
 }
 
-/// Chooses the members. A member that is not ready gets no new binding and keeps the bindings that it has.
+/// True if a taint keeps new bindings away from a Cluster; our policies tolerate none.
+fn is_tainted(cluster: &impl Object) -> bool {
+    let taints = cluster.field("spec")["taints"].as_array();
+    let mut taints = taints.into_iter().flatten();
+    taints.any(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")))
+}
+
+/// Chooses the members. A member that is tainted or not ready gets no new binding and keeps the bindings that it has.
 pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
     let affinity = &binding.field("spec")["placement"]["clusterAffinity"];
     let held = members(binding);
@@ -72,7 +79,7 @@ pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
     let members: BTreeSet<String> = matching
         .iter()
         .filter(|cluster| !cluster.is_deleting())
-        .filter(|cluster| is_ready(**cluster) || held.contains(cluster.name()))
+        .filter(|cluster| is_ready(**cluster) && !is_tainted(**cluster) || held.contains(cluster.name()))
         .map(|cluster| cluster.name().to_owned())
         .collect();
     let condition = if members.is_empty() {
@@ -141,6 +148,24 @@ mod tests {
 
     fn placed(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Vec<String> {
         place(binding, clusters).members.into_iter().collect()
+    }
+
+    #[test]
+    fn a_tainted_cell_keeps_what_it_has_and_gets_nothing_new() {
+        let tainted = |effect: &str| {
+            let mut cell = DynamicObject::clone(&cell("dfw-1", "DFW", "True"));
+            cell.data["spec"] = json!({"taints": [{"key": "x", "effect": effect}]});
+            [Arc::new(cell)]
+        };
+        let (new, held) = (
+            binding("DFW", &Value::Null),
+            binding("DFW", &json!([{"name": "dfw-1"}])),
+        );
+        for effect in ["NoSchedule", "NoExecute"] {
+            assert!(placed(&new, &tainted(effect)).is_empty());
+            assert_eq!(placed(&held, &tainted(effect)), ["dfw-1"]);
+        }
+        assert_eq!(placed(&new, &tainted("PreferNoSchedule")), ["dfw-1"]);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Roles of the gateway on project planes and on the hub, and of cells on the hub, in projects and on their own planes
 //! (contract: federation.md §1.1, §6 rule 7). Each granted verb is in use.
 
-use super::{ADMIN_SECRET, CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, OPERATOR, Plane, QUOTA};
+use super::{
+    ADMIN_SECRET, CELL, CELL_ACCOUNTS, CELL_ACCOUNTS_GROUP, CELLS, GATEWAY, KindManifests, Manifest,
+    NAMESPACE, OPERATOR, Plane, QUOTA,
+};
 use fedgate_api::GROUP;
 use serde_json::{Value, json};
 
@@ -95,15 +98,7 @@ pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
 
 /// Permissions of the gateway on the hub, independent of its kinds.
 fn hub_base() -> Vec<Value> {
-    let mut objects = vec![json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": NAMESPACE,
-            // Without this label Karmada propagates the Namespace to every cell.
-            "labels": {"namespace.karmada.io/skip-auto-propagation": "true"},
-        },
-    })];
+    let mut objects = vec![unpropagated(NAMESPACE)];
     objects.extend(bound(
         GATEWAY,
         &json!([
@@ -147,6 +142,15 @@ fn hub_base() -> Vec<Value> {
     objects
 }
 
+/// A Namespace of the hub that stays there: without the label Karmada propagates it to every cell.
+fn unpropagated(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"namespace.karmada.io/skip-auto-propagation": "true"}},
+    })
+}
+
 /// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs read-only.
 pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
@@ -185,7 +189,13 @@ fn cells_on_hub() -> Vec<Value> {
         rule(GROUP, &["instances"], OWN_AND_READ),
         rule(GROUP, &["instances/status"], &["patch"]),
     ]);
-    vec![cluster_role(CELL, &rules), binding(CELL, &json!([all_cells()]))]
+    let accounts =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELL_ACCOUNTS_GROUP});
+    vec![
+        unpropagated(CELL_ACCOUNTS),
+        cluster_role(CELL, &rules),
+        binding(CELL, &json!([all_cells(), accounts])),
+    ]
 }
 
 /// Permissions of cells in projects, where cells claim quota.
@@ -277,7 +287,7 @@ fn provider() -> Vec<Value> {
     vec![cluster_role(name, &rules), binding(name, &here())]
 }
 
-/// Subject: the group of all cells' users, the only identity of cells on planes other than their own.
+/// Subject: the group of all cells' users that log in with a client certificate.
 fn all_cells() -> Value {
     json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS})
 }

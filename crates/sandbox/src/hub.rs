@@ -23,21 +23,29 @@ pub(super) enum Hub {
     /// Karmada itself.
     Karmada(Box<Karmada>),
     /// The stand-in, or nobody.
-    OwnKinds { stand_in: bool, cells: Vec<CellSpec> },
+    OwnKinds {
+        stand_in: bool,
+        /// The registered cells.
+        cells: Vec<CellSpec>,
+        /// All cells.
+        members: Vec<CellSpec>,
+    },
 }
 
 impl Hub {
     /// Reads what the choice needs, so that a wrong folder is reported before anything starts.
     pub(super) fn new(options: &Options) -> Result<Self, SandboxError> {
-        let cells = options.cells.clone();
+        let (cells, members) = (options.registered(), options.cells.clone());
         match &options.hub_controllers {
             HubControllers::StandIn => Ok(Self::OwnKinds {
                 stand_in: true,
                 cells,
+                members,
             }),
             HubControllers::Nobody => Ok(Self::OwnKinds {
                 stand_in: false,
                 cells,
+                members,
             }),
             HubControllers::Karmada {
                 bin_dir,
@@ -72,6 +80,7 @@ impl Hub {
             Self::OwnKinds {
                 stand_in: false,
                 cells,
+                ..
             } => {
                 clusters_ready(sandbox, cells).await?;
                 Ok(Vec::new())
@@ -79,8 +88,9 @@ impl Hub {
             Self::OwnKinds {
                 stand_in: true,
                 cells,
+                members,
             } => {
-                let process = start_stand_in(sandbox, cells)?;
+                let process = start_stand_in(sandbox, members)?;
                 let ready = try_join_all(cells.iter().map(|cell| await_ready(sandbox, &cell.name)));
                 tokio::select! {
                     ready = ready => ready.map(|_| vec![process]),

@@ -165,6 +165,8 @@ pub struct Options {
     /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
     /// granter of claims per project.
     pub backends: bool,
+    /// Names of cells that no one registers with the hub, and that get no manifests: `fedgate cells join` does both.
+    pub unregistered: Vec<String>,
     /// Planes with an etcd of their own, which [`super::Sandbox::save_plane`] and [`super::Sandbox::restore_plane`] need.
     pub own_etcd: Vec<String>,
     /// Whether etcd waits for the disk: `false` for tests, `true` for measurements.
@@ -191,10 +193,19 @@ impl Options {
             pods: false,
             forwards: Vec::new(),
             backends: false,
+            unregistered: Vec::new(),
             own_etcd: Vec::new(),
             fsync: false,
             progress: Progress::silent(),
         }
+    }
+
+    /// The cells that are registered with the hub.
+    pub(super) fn registered(&self) -> Vec<CellSpec> {
+        let all = self.cells.iter();
+        all.filter(|cell| !self.unregistered.contains(&cell.name))
+            .cloned()
+            .collect()
     }
 
     /// What is played beside the hub's controllers, in lines for people.

@@ -228,7 +228,7 @@ fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Resu
     for manifest in options
         .manifests
         .iter()
-        .filter(|manifest| manifest.plane == plane.role)
+        .filter(|manifest| manifest.plane == plane.role && !options.unregistered.contains(&plane.name))
     {
         objects.add_yaml(&plane.name, &manifest.yaml)?;
     }

@@ -135,7 +135,7 @@ async fn a_karmada_that_delivers_nothing_is_told() {
         Broken::open(
             (clusters, 200, none()),
             Check::Cells,
-            ["no Cluster", "karmadactl join"],
+            ["no Cluster", "fedgate cells join"],
         ),
         Broken::open(
             (interpreters, 200, none()),

@@ -90,6 +90,18 @@ impl CellRole {
         Ok(cell)
     }
 
+    /// A member that logs in to the hub with the credential in a file, in a city that it is told.
+    pub(crate) fn joined(sandbox: &Sandbox, name: &str, dir: &Path, hub: &Path, city: &str) -> Result<Self> {
+        let mut cell = Self::new(
+            sandbox,
+            name,
+            dir,
+            &["--name", name, "--location", &city.to_lowercase(), "--city", city],
+        )?;
+        cell.arguments.extend(["--hub-kubeconfig".into(), hub.into()]);
+        Ok(cell)
+    }
+
     /// A cell that stands alone: one API server for everything, in a city that it is told.
     pub(crate) fn standalone(sandbox: &Sandbox, name: &str, dir: &Path, city: &str) -> Result<Self> {
         Self::new(

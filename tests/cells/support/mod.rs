@@ -8,7 +8,7 @@ pub(crate) mod cell;
 pub(crate) mod compute;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/credentials.rs"]
-mod credentials;
+pub(crate) mod credentials;
 mod dump;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/gateway.rs"]

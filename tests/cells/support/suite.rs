@@ -30,6 +30,8 @@ pub(crate) const ALPHA: &str = "alpha";
 pub(crate) const BETA: &str = "beta";
 /// The cell without a hub, and its city.
 pub(crate) const LAB: (&str, &str) = ("lab-1", "LAB");
+/// The cell that no one has registered, and its city.
+pub(crate) const NEW: (&str, &str) = ("iad-1", "IAD");
 /// The hub's members, and their cities.
 const MEMBERS: [(&str, &str); 2] = [("dfw-1", "DFW"), ("lhr-1", "LHR")];
 
@@ -54,6 +56,16 @@ pub(crate) struct Suite {
     pub(crate) kubeconfig: PathBuf,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
+}
+
+/// The cell that no one has registered, and kubeconfigs of administrators.
+pub(crate) struct NewCell {
+    pub(crate) role: CellRole,
+    pub(crate) hub: PathBuf,
+    pub(crate) cell: PathBuf,
+    pub(crate) project: PathBuf,
+    /// The file for its credential on the hub.
+    pub(crate) credential: PathBuf,
 }
 
 impl Suite {
@@ -93,9 +105,10 @@ impl Suite {
         };
         let sandbox = Sandbox::up(Options {
             projects: vec![ALPHA.to_owned(), BETA.to_owned()],
-            cells: MEMBERS.into_iter().chain([LAB]).map(cell).collect(),
+            cells: MEMBERS.into_iter().chain([LAB, NEW]).map(cell).collect(),
             hub_controllers,
             manifests: Manifest::builtin()?,
+            unregistered: vec![NEW.0.to_owned()],
             pods: true,
             forwards: operator::PODS.map(str::to_owned).into(),
             backends: true,
@@ -169,6 +182,23 @@ impl Suite {
         let sandbox = sandbox.as_ref().expect("it is up until all tests have ended");
         let port = sandbox.forward_target(&self.dfw.name, pod);
         port.expect("the sandbox forwards to it")
+    }
+
+    /// The cell that no one has registered, with a file for its credential on the hub, and the administrators' kubeconfigs of
+    /// hub and cell.
+    pub(crate) async fn new_cell(&self) -> NewCell {
+        let sandbox = self.sandbox.lock().await;
+        let sandbox = sandbox.as_ref().expect("it is up until all tests have ended");
+        let credential = self.dir.join(format!("{}-on-hub.yaml", NEW.0));
+        let admin = |plane: &str| sandbox.kubeconfig(plane, User::Admin);
+        NewCell {
+            role: CellRole::joined(sandbox, NEW.0, &self.dir, &credential, NEW.1)
+                .expect("connect to the new cell"),
+            hub: admin("hub"),
+            cell: admin(NEW.0),
+            project: admin(ALPHA),
+            credential,
+        }
     }
 
     /// All cells.

@@ -3,8 +3,8 @@
 //! Secrets.
 
 use super::{
-    super::{CELLS, GATEWAY, NAMESPACE},
-    annotations_of, on, policy, validation,
+    super::{GATEWAY, NAMESPACE},
+    annotations_of, is_cell, on, policy, validation,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -99,8 +99,8 @@ pub(super) fn reassigning() -> Vec<Value> {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "v1", &["CREATE", "UPDATE"], &["namespaces"]),
         "matchConditions": [{"name": "by-the-gateway-or-a-cell", "expression": format!(
-            "request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}'] || \
-             '{CELLS}' in request.userInfo.groups"
+            "request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}'] || {}",
+            is_cell()
         )}],
         "variables": [annotations_of("annotations", "object"), annotations_of("oldAnnotations", "oldObject")],
         "validations": [validation(

@@ -4,7 +4,7 @@
 
 mod gateway;
 
-use super::{CELL_USER_PREFIX, CELLS, Manifest, Plane};
+use super::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, Manifest, Plane};
 use fedgate_api::{GROUP, VERSION, keys};
 use serde_json::{Value, json};
 
@@ -64,16 +64,29 @@ fn telling(expression: impl Into<String>, telling: impl Into<String>, message: &
     json!({"expression": expression.into(), "messageExpression": telling.into(), "message": message})
 }
 
-/// Matches requests of a cell.
-fn by_a_cell() -> Value {
-    json!([{"name": "by-a-cell", "expression": format!("'{CELLS}' in request.userInfo.groups")}])
+/// True for requests of a cell, with either identity.
+fn is_cell() -> String {
+    format!("('{CELLS}' in request.userInfo.groups || '{CELL_ACCOUNTS_GROUP}' in request.userInfo.groups)")
 }
 
-/// The writer's cell: the name of its Karmada Cluster, or empty for a user without the prefix.
+/// Matches requests of a cell.
+fn by_a_cell() -> Value {
+    json!([{"name": "by-a-cell", "expression": is_cell()}])
+}
+
+/// The writer's cell: the name of its Karmada Cluster, or empty for a user without the prefix of its group.
 fn writer() -> Value {
+    let after = |prefix: &str, group: &str| {
+        format!(
+            "'{group}' in request.userInfo.groups && request.userInfo.username.startsWith('{prefix}') ? \
+             request.userInfo.username.substring({})",
+            prefix.len()
+        )
+    };
     json!({"name": "writer", "expression": format!(
-        "request.userInfo.username.startsWith('{CELL_USER_PREFIX}') ? \
-         request.userInfo.username.substring({}) : ''", CELL_USER_PREFIX.len()
+        "{} : ({} : '')",
+        after(CELL_USER_PREFIX, CELLS),
+        after(CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP),
     )})
 }
 

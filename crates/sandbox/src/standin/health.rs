@@ -1,4 +1,4 @@
-//! Probes each member and reports its reachability in the condition `Ready` of its Cluster object.
+//! Probes each member and reports its reachability and its kinds in the status of its Cluster object.
 
 use super::{
     refs::Plane,
@@ -7,7 +7,7 @@ use super::{
 };
 use fedgate_karmada::condition::Condition;
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Interval between two probes. Karmada probes every 10 s and waits 30 s before it reports a failure.
@@ -21,8 +21,9 @@ pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Cl
     let mut bad = 0;
     loop {
         bad = if answers(&client).await { 0 } else { bad + 1 };
+        let kinds = if bad == 0 { kinds(&client).await } else { None };
         if (bad == 0 || bad >= PATIENCE)
-            && let Err(error) = say(&world, &member, bad == 0).await
+            && let Err(error) = say(&world, &member, bad == 0, kinds).await
         {
             tracing::debug!(%member, %error, "the readiness of a member could not be written");
         }
@@ -40,7 +41,35 @@ async fn answers(client: &Client) -> bool {
     )
 }
 
-async fn say(world: &World, member: &str, ready: bool) -> Result<(), StepError> {
+/// The kinds of definitions that the member serves, as Karmada lists them; `None` if the member does not say.
+async fn kinds(client: &Client) -> Option<Value> {
+    let groups = client.list_api_groups().await.ok()?;
+    let mut enabled = Vec::new();
+    for group in groups.groups.iter().filter(|group| !is_built_in(&group.name)) {
+        for version in &group.versions {
+            let list = client
+                .list_api_group_resources(&version.group_version)
+                .await
+                .ok()?;
+            let resources = list
+                .resources
+                .iter()
+                .filter(|resource| !resource.name.contains('/'));
+            let resources: Vec<Value> = resources
+                .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
+                .collect();
+            enabled.push(json!({"groupVersion": version.group_version, "resources": resources}));
+        }
+    }
+    Some(json!(enabled))
+}
+
+/// True for Kubernetes' own groups, which no test asks for.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+async fn say(world: &World, member: &str, ready: bool, kinds: Option<Value>) -> Result<(), StepError> {
     let clusters = world.mirrors.get(&Plane::Hub, &wire::cluster());
     let Some(cluster) = clusters.and_then(|clusters| clusters.get("", member)) else {
         return Ok(());
@@ -62,12 +91,19 @@ async fn say(world: &World, member: &str, ready: bool) -> Result<(), StepError> 
         .unwrap_or_default()
         .iter()
         .any(|have| have["type"] == "Ready" && have["status"] == condition.status.as_str());
-    if said {
+    let complete = Condition::new("CompleteAPIEnablements", true, "Complete", "all APIs are known");
+    let enabled = &cluster.data["status"]["apiEnablements"];
+    let known = kinds.as_ref().is_none_or(|kinds| kinds == enabled);
+    if said && known {
         return Ok(());
     }
-    let conditions = condition.set_in(old, &now());
+    let mut status = json!({"conditions": condition.set_in(old, &now())});
+    if let Some(kinds) = kinds {
+        status["conditions"] = complete.set_in(&status["conditions"], &now());
+        status["apiEnablements"] = kinds;
+    }
     world
-        .merge_status(&wire::cluster(), &cluster, json!({"conditions": conditions}))
+        .merge_status(&wire::cluster(), &cluster, status)
         .await
         .map(drop)
 }

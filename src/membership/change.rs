@@ -1,0 +1,177 @@
+//! From the objects that a plane should have to the requests that make it so. Pure.
+
+use serde_json::{Value, json};
+use std::fmt;
+
+/// Annotation on each object that a command or role has made for a cell: the cell's mark (contract: provisioning.md §1.3).
+pub const CELL_UID: &str = "fedgate.dev/cell-uid";
+/// Label beside it: `command` or `provisioner`.
+pub const MADE_BY: &str = "fedgate.dev/made-by";
+/// The value of [`MADE_BY`] of these commands.
+pub const BY_COMMAND: &str = "command";
+
+/// A request that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// POST: the object is not there.
+    Create,
+    /// Server-side apply with our field manager, without force.
+    Apply,
+    /// Merge patch with UID and resourceVersion.
+    Merge,
+    /// Delete with the UID.
+    Delete,
+}
+
+/// A write to one object of a plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The kind of request.
+    pub verb: Verb,
+    /// The body: the object, the patch, or for a delete the object as it was seen.
+    pub object: Value,
+    /// True if the object was not there before.
+    pub is_new: bool,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.verb {
+            Verb::Delete => "delete",
+            Verb::Merge => "patch",
+            Verb::Create | Verb::Apply if self.is_new => "create",
+            Verb::Create | Verb::Apply => "apply",
+        };
+        write!(f, "{verb} {}", title(&self.object))
+    }
+}
+
+/// Kind and name of an object, for people.
+pub fn title(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+/// True if `live` has everything of `wanted`; what else it has, a server's defaults and others' fields, does not count.
+pub fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| match live.get(key) {
+                Some(live) => contains(live, wanted),
+                // Servers leave empty values out.
+                None => wanted.is_null() || wanted == &json!({}) || wanted == &json!([]) || wanted == "",
+            })
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(live, wanted))
+        }
+        // Servers write 0.0 as 0.
+        (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),
+        (live, wanted) => live == wanted,
+    }
+}
+
+/// The mark of a cell on an object; `None` without.
+pub fn mark(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][CELL_UID].as_str()
+}
+
+/// The object with the mark of a cell.
+pub fn marked(mut object: Value, uid: &str) -> Value {
+    object["metadata"]["annotations"][CELL_UID] = json!(uid);
+    object["metadata"]["labels"][MADE_BY] = json!(BY_COMMAND);
+    object
+}
+
+/// The apply that makes `live` what is wanted; `None` if it is that. An object of another is used and not marked, so that
+/// it stays when the cell leaves.
+pub fn apply(wanted: Value, live: Option<&Value>, uid: &str) -> Option<Change> {
+    let wanted = match live {
+        Some(live) if mark(live).is_none() => wanted,
+        _ => marked(wanted, uid),
+    };
+    apply_unmarked(wanted, live)
+}
+
+/// [`apply`] for an object that belongs to no cell.
+pub fn apply_unmarked(wanted: Value, live: Option<&Value>) -> Option<Change> {
+    if live.is_some_and(|live| contains(live, &wanted)) {
+        return None;
+    }
+    Some(Change {
+        verb: Verb::Apply,
+        object: wanted,
+        is_new: live.is_none(),
+    })
+}
+
+/// The delete of an object that was seen; `None` if it is another's or going already.
+pub fn delete(live: &Value, uid: &str) -> Option<Change> {
+    let is_going = !live["metadata"]["deletionTimestamp"].is_null();
+    (mark(live) == Some(uid) && !is_going).then(|| Change {
+        verb: Verb::Delete,
+        object: live.clone(),
+        is_new: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role() -> Value {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
+               "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]})
+    }
+
+    #[test]
+    fn an_absent_object_is_made_with_the_mark() {
+        let change = apply(role(), None, "member-1").unwrap();
+        assert_eq!((change.verb, change.is_new), (Verb::Apply, true));
+        assert_eq!(mark(&change.object), Some("member-1"));
+        assert_eq!(change.object["metadata"]["labels"][MADE_BY], "command");
+        assert_eq!(change.to_string(), "create ClusterRole r");
+    }
+
+    #[test]
+    fn an_object_that_is_right_is_not_written() {
+        let mut live = marked(role(), "member-1");
+        live["metadata"]["uid"] = json!("u");
+        live["rules"][0]["resourceNames"] = json!([]);
+        assert_eq!(apply(role(), Some(&live), "member-1"), None);
+        live["rules"][0]["verbs"] = json!(["list", "delete"]);
+        let change = apply(role(), Some(&live), "member-1").unwrap();
+        assert_eq!(change.to_string(), "apply ClusterRole r");
+    }
+
+    #[test]
+    fn an_object_of_another_is_used_unmarked_and_never_deleted() {
+        assert_eq!(apply(role(), Some(&role()), "member-1"), None);
+        let mut other = role();
+        other["rules"] = json!([]);
+        let change = apply(role(), Some(&other), "member-1").unwrap();
+        assert_eq!(mark(&change.object), None);
+        assert_eq!(delete(&role(), "member-1"), None);
+        assert_eq!(delete(&marked(role(), "member-2"), "member-1"), None);
+        let own = marked(role(), "member-1");
+        assert_eq!(delete(&own, "member-1").unwrap().object, own);
+    }
+
+    #[test]
+    fn lists_count_whole() {
+        assert!(!contains(&json!([1, 2]), &json!([1])));
+        assert!(contains(&json!([{"a": 1, "b": 2}]), &json!([{"a": 1}])));
+        assert!(contains(&json!({}), &json!({"a": [], "b": ""})));
+        assert!(!contains(&json!({}), &json!({"a": 0})));
+        assert!(contains(&json!({"minimum": 0}), &json!({"minimum": 0.0})));
+        assert!(!contains(&json!({"minimum": 1}), &json!({"minimum": 0.0})));
+    }
+}

@@ -1,0 +1,218 @@
+//! A Karmada Cluster as the commands see it. Pure.
+
+use super::change::{BY_COMMAND, MADE_BY, mark};
+use fedgate_api::keys::{CITY_CODE, STAND_IN};
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+
+/// API version of Clusters.
+pub const API_VERSION: &str = "cluster.karmada.io/v1alpha1";
+/// Annotation on a Cluster that a command did not make: the name of the cell that may use it, by an operator.
+pub const ADOPT: &str = "fedgate.dev/adopt";
+/// Key of the taint that keeps new deployments away.
+pub const DRAINING: &str = "fedgate.dev/draining";
+
+/// A Cluster of the hub.
+#[derive(Debug, Clone, Copy)]
+pub struct Cluster<'a>(pub &'a Value);
+
+/// The maker of a Cluster, for `cells list`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// These commands.
+    Command,
+    /// The role `fedgate provisioner`.
+    Role,
+    /// Another program, e.g. karmadactl.
+    Other,
+}
+
+impl Maker {
+    /// The word in the column MADE-BY.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Role => "role",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl<'a> Cluster<'a> {
+    /// Its name.
+    pub fn name(self) -> &'a str {
+        self.0["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// The id of its member: UID of the member's namespace kube-system.
+    pub fn id(self) -> &'a str {
+        self.0["spec"]["id"].as_str().unwrap_or_default()
+    }
+
+    /// Its city; `None` while it is not open.
+    pub fn city(self) -> Option<&'a str> {
+        self.0["metadata"]["labels"][CITY_CODE].as_str()
+    }
+
+    /// True if an operator lets the commands use it.
+    pub fn is_adopted(self) -> bool {
+        self.0["metadata"]["annotations"][ADOPT] == self.name()
+    }
+
+    /// True if a deletion has begun.
+    pub fn is_going(self) -> bool {
+        !self.0["metadata"]["deletionTimestamp"].is_null()
+    }
+
+    /// Its maker.
+    pub fn maker(self) -> Maker {
+        match (mark(self.0), self.0["metadata"]["labels"][MADE_BY].as_str()) {
+            (None, _) => Maker::Other,
+            (Some(_), Some(BY_COMMAND)) => Maker::Command,
+            (Some(_), _) => Maker::Role,
+        }
+    }
+
+    /// The status of a condition.
+    pub fn condition(self, kind: &str) -> Option<&'a str> {
+        let conditions = self.0["status"]["conditions"].as_array()?;
+        conditions.iter().find(|c| c["type"] == kind)?["status"].as_str()
+    }
+
+    /// True if Karmada reports the member as reachable.
+    pub fn is_ready(self) -> bool {
+        self.condition("Ready") == Some("True")
+    }
+
+    /// True if the member serves the kind, by Karmada's complete list of its APIs.
+    pub fn serves(self, kind: &ApiResource) -> bool {
+        let stand_in = !self.0["metadata"]["annotations"][STAND_IN].is_null();
+        let groups = self.0["status"]["apiEnablements"].as_array();
+        let mut groups = groups.into_iter().flatten();
+        stand_in
+            || groups.any(|group| {
+                let resources = group["resources"].as_array();
+                group["groupVersion"] == *kind.api_version
+                    && resources.into_iter().flatten().any(|r| r["kind"] == *kind.kind)
+            })
+    }
+
+    /// True if new bindings are kept away by our taint.
+    pub fn is_cordoned(self) -> bool {
+        self.taints().iter().any(|taint| taint["key"] == DRAINING)
+    }
+
+    fn taints(self) -> Vec<Value> {
+        self.0["spec"]["taints"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// True if it takes new deployments of its city.
+    pub fn is_available(self, kinds: &[ApiResource]) -> bool {
+        let repels = |taint: &Value| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
+        self.city().is_some()
+            && self.is_ready()
+            && !self.is_going()
+            && !self.taints().iter().any(repels)
+            && kinds.iter().all(|kind| self.serves(kind))
+    }
+
+    /// The missing step before it can be opened; `None` if there is none.
+    pub fn pending(self, kinds: &[ApiResource]) -> Option<String> {
+        if !self.is_ready() {
+            return Some("Karmada does not call it Ready".to_owned());
+        }
+        if self.condition("CompleteAPIEnablements") == Some("False") {
+            return Some("Karmada has not read all of its APIs".to_owned());
+        }
+        let missing: Vec<&str> = kinds
+            .iter()
+            .filter(|kind| !self.serves(kind))
+            .map(|kind| kind.kind.as_str())
+            .collect();
+        (!missing.is_empty()).then(|| format!("it does not serve {}", missing.join(", ")))
+    }
+
+    /// The taints with ours set or taken away; `None` if they are that already.
+    pub fn taints_with(self, cordoned: bool) -> Option<Vec<Value>> {
+        if self.is_cordoned() == cordoned {
+            return None;
+        }
+        let mut taints = self.taints();
+        taints.retain(|taint| taint["key"] != DRAINING);
+        if cordoned {
+            taints.push(json!({"key": DRAINING, "effect": "NoSchedule"}));
+        }
+        Some(taints)
+    }
+
+    /// A merge patch of this very version of the Cluster.
+    pub fn patch(self, mut patch: Value) -> Value {
+        patch["apiVersion"] = json!(API_VERSION);
+        patch["kind"] = json!("Cluster");
+        for key in ["name", "uid", "resourceVersion"] {
+            patch["metadata"][key] = self.0["metadata"][key].clone();
+        }
+        patch
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A Cluster that is ready and serves our kind.
+    pub(crate) fn cluster(name: &str, id: &str, city: Option<&str>) -> Value {
+        let labels = city.map(|city| json!({CITY_CODE: city, MADE_BY: BY_COMMAND}));
+        json!({
+            "apiVersion": API_VERSION, "kind": "Cluster",
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "7",
+                "creationTimestamp": "2026-01-01T00:00:00Z", "labels": labels,
+                "annotations": {"fedgate.dev/cell-uid": format!("member-{id}")}},
+            "spec": {"id": id, "syncMode": "Push"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "apiEnablements": [
+                {"groupVersion": "compute.datumapis.com/v1alpha", "resources": [{"kind": "WorkloadDeployment"}]}]},
+        })
+    }
+
+    /// Our kind.
+    pub(crate) fn kinds() -> Vec<ApiResource> {
+        vec![super::super::plane::kind(
+            "compute.datumapis.com/v1alpha",
+            "WorkloadDeployment",
+        )]
+    }
+
+    #[test]
+    fn a_cluster_is_opened_only_when_ready_and_serving_the_kinds() {
+        let good = cluster("dfw-2", "id", None);
+        assert_eq!(Cluster(&good).pending(&kinds()), None);
+        let with = |path: &str, value: Value| {
+            let mut bad = good.clone();
+            *bad.pointer_mut(path).unwrap() = value;
+            Cluster(&bad).pending(&kinds()).unwrap()
+        };
+        assert!(with("/status/conditions/0/status", json!("False")).contains("Ready"));
+        assert!(with("/status/apiEnablements", json!([])).contains("WorkloadDeployment"));
+        let partial = json!([{"type": "Ready", "status": "True"}, {"type": "CompleteAPIEnablements", "status": "False"}]);
+        assert!(with("/status/conditions", partial).contains("APIs"));
+    }
+
+    #[test]
+    fn only_an_open_untainted_cell_takes_new_deployments() {
+        let mut open = cluster("dfw-2", "id", Some("DFW"));
+        assert!(Cluster(&open).is_available(&kinds()));
+        assert!(!Cluster(&cluster("dfw-2", "id", None)).is_available(&kinds()));
+        let other = json!({"key": "x", "effect": "PreferNoSchedule"});
+        open["spec"]["taints"] = json!([other.clone()]);
+        assert!(Cluster(&open).is_available(&kinds()));
+        let taints = Cluster(&open).taints_with(true).unwrap();
+        assert_eq!(
+            taints,
+            [other.clone(), json!({"key": DRAINING, "effect": "NoSchedule"})]
+        );
+        open["spec"]["taints"] = json!(taints);
+        assert!(!Cluster(&open).is_available(&kinds()));
+        assert_eq!(Cluster(&open).taints_with(true), None);
+        assert_eq!(Cluster(&open).taints_with(false), Some(vec![other]));
+    }
+}

@@ -1,0 +1,395 @@
+//! `fedgate cells drain` and `uncordon`: the taint, then the city label, then the wait until the cell is empty (contract:
+//! provisioning.md §7.2).
+
+use super::{
+    args::{DrainArgs, UncordonArgs},
+    change::{Change, Verb, mark},
+    cluster::Cluster,
+    error::{Error, Kind},
+    executor::{Executor, Mode, say},
+    plane::{Plane, kind},
+    usage::{self, first, is_city_binding, is_safe_without, names_cell, object_of},
+    wait::{Objects, Watched, until},
+};
+use fedgate_api::keys::{CELL, CITY_CODE};
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Annotation on a Cluster that was withdrawn: its city, as JSON.
+pub(super) const BEFORE: &str = "fedgate.dev/before";
+
+/// The next step of a drain.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// Keep new bindings away.
+    Cordon(Value),
+    /// The last cell of a city in use: nothing happens.
+    LastOfCity { city: String, deployments: Vec<String> },
+    /// Wait until other cells run these, then withdraw.
+    AwaitOthers(Vec<String>),
+    /// Take the city label off.
+    Withdraw(Value),
+    /// Wait until nothing is left.
+    AwaitEmpty,
+}
+
+/// Decides the next step from the Clusters and bindings of the hub.
+fn decide(
+    cluster: Cluster<'_>,
+    clusters: &[Value],
+    bindings: &[Value],
+    allow_outage: bool,
+    kinds: &[ApiResource],
+) -> Step {
+    if let Some(taints) = cluster.taints_with(true) {
+        return Step::Cordon(cluster.patch(json!({"spec": {"taints": taints}})));
+    }
+    let Some(city) = cluster.city() else {
+        return Step::AwaitEmpty;
+    };
+    let used: Vec<&Value> = bindings
+        .iter()
+        .filter(|binding| is_city_binding(binding) && names_cell(binding, cluster.name()))
+        .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
+        .collect();
+    if !allow_outage && !used.is_empty() {
+        let others = usage::others_of_city(cluster.name(), city, clusters, kinds);
+        if others.is_empty() {
+            return Step::LastOfCity {
+                city: city.to_owned(),
+                deployments: used.iter().map(|binding| object_of(binding)).collect(),
+            };
+        }
+        let unsafe_ones: Vec<String> = used
+            .iter()
+            .filter(|binding| !is_safe_without(binding, cluster.name()))
+            .map(|binding| object_of(binding))
+            .collect();
+        if !unsafe_ones.is_empty() {
+            return Step::AwaitOthers(unsafe_ones);
+        }
+    }
+    let before = json!({"city": city}).to_string();
+    Step::Withdraw(
+        cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}, "annotations": {BEFORE: before}}})),
+    )
+}
+
+/// Runs `fedgate cells drain`.
+pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
+    let name = &args.cell.name;
+    let hub = super::open_hub(&args.cell.hub).await?;
+    let member = super::open_cell(&args.cell).await?;
+    let kinds: Vec<ApiResource> = super::load_kinds(args.interpreters.as_deref())?
+        .into_iter()
+        .map(|kind| kind.resource)
+        .collect();
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let mut awaited = false;
+    loop {
+        let clusters = hub.clusters().await?;
+        let cluster = find(name, &clusters)?;
+        if args.cordon && cluster.is_cordoned() {
+            say(&format!("cell {name} takes no new deployments"));
+            return Ok(());
+        }
+        let bindings = usage::list_bindings(&hub).await?;
+        match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
+            Step::Cordon(patch) | Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
+            Step::LastOfCity { city, deployments } => return Err(last_of_city(name, &city, &deployments)),
+            Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
+            Step::AwaitOthers(_) if executor.writes() => {
+                await_others(&hub, name, args.timeout).await?;
+                awaited = true;
+            }
+            Step::AwaitOthers(left) => say(&format!("would wait for other cells to run {}", first(&left))),
+            Step::AwaitEmpty => {
+                if executor.writes() {
+                    await_empty(&hub, member.as_ref(), name, args.timeout).await?;
+                }
+                let text = match executor.changes() {
+                    0 => "nothing to change".to_owned(),
+                    changes => format!("{changes} changes were made"),
+                };
+                say(&format!("cell {name} is drained; {text}"));
+                return Ok(());
+            }
+        }
+        if !executor.writes() {
+            say("(dry run: the steps after this depend on it)");
+            return Ok(());
+        }
+    }
+}
+
+/// Runs `fedgate cells uncordon`.
+pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
+    let name = &args.name;
+    let hub = super::open_hub(&args.hub).await?;
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let clusters = hub.clusters().await?;
+    let cluster = find(name, &clusters)?;
+    match restored(cluster)? {
+        Some(patch) => merge(&mut executor, &hub, patch).await?,
+        None => say(&format!("cell {name} takes new deployments; nothing to change")),
+    }
+    Ok(())
+}
+
+/// The patch that takes the taint off and the city label back; `None` if the cell is open.
+fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
+    let taints = cluster.taints_with(false);
+    let noted = cluster.0["metadata"]["annotations"][BEFORE].as_str();
+    let city = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let city = city.as_ref().and_then(|before| before["city"].as_str());
+    match (cluster.city(), city) {
+        (None, None) => Err(Error::new(
+            Kind::Refused,
+            format!("the city of cell {} is not known", cluster.name()),
+        )
+        .next(format!("fedgate cells join {} --city CODE", cluster.name()))),
+        (Some(_), _) if taints.is_none() && noted.is_none() => Ok(None),
+        (open, city) => {
+            let mut patch = json!({"metadata": {"annotations": {BEFORE: null}}});
+            if let (None, Some(city)) = (open, city) {
+                patch["metadata"]["labels"] = json!({CITY_CODE: city});
+            }
+            if let Some(taints) = taints {
+                patch["spec"] = json!({"taints": taints});
+            }
+            Ok(Some(cluster.patch(patch)))
+        }
+    }
+}
+
+/// The Cluster, if these commands may change it.
+pub(super) fn find<'a>(name: &str, clusters: &'a [Value]) -> Result<Cluster<'a>, Error> {
+    let found = clusters
+        .iter()
+        .map(Cluster)
+        .find(|cluster| cluster.name() == name);
+    let cluster = found.ok_or_else(|| {
+        Error::new(Kind::NotFound, format!("the hub has no Cluster {name}")).next("fedgate cells list")
+    })?;
+    if mark(cluster.0).is_some() || cluster.is_adopted() {
+        return Ok(cluster);
+    }
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {name} was made by another program"),
+    )
+    .next(format!(
+        "let these commands use it: fedgate cells join {name} --adopt"
+    )))
+}
+
+async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<(), Error> {
+    let change = Change {
+        verb: Verb::Merge,
+        object,
+        is_new: false,
+    };
+    executor.run(hub, &change).await.map(drop)
+}
+
+fn last_of_city(name: &str, city: &str, deployments: &[String]) -> Error {
+    let what = format!(
+        "cell {name} is the only usable cell of {city}, with {} deployments",
+        deployments.len()
+    );
+    Error::new(Kind::Refused, what)
+        .because(format!("LastCellOfCity: {}", first(deployments)))
+        .next("join another cell of the city, or --allow-outage; the cell stays cordoned")
+}
+
+fn others_not_healthy(name: &str, left: &[String]) -> Error {
+    Error::new(
+        Kind::TimedOut,
+        format!("no other cell runs {} deployments of cell {name}", left.len()),
+    )
+    .because(format!("OthersNotHealthy: {}", first(left)))
+    .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
+}
+
+fn value(object: &kube::api::DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
+}
+
+/// Waits until each deployment of the cell is healthy at another cell.
+async fn await_others(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
+    let left = |objects: &Objects| -> Vec<String> {
+        objects
+            .values()
+            .map(value)
+            .filter(|binding| is_city_binding(binding) && names_cell(binding, name))
+            .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
+            .filter(|binding| !is_safe_without(binding, name))
+            .map(|binding| object_of(&binding))
+            .collect()
+    };
+    let [bindings, _] = usage::bindings();
+    let test = |objects: &Objects| left(objects).is_empty().then_some(());
+    let waited = until(hub, &all(bindings, ""), limit, test, |objects| {
+        first(&left(objects))
+    })
+    .await;
+    waited.map_err(|error| match error.kind {
+        Kind::TimedOut => others_not_healthy(name, &[error.what]),
+        _ => error,
+    })
+}
+
+fn all(kind: ApiResource, labels: &str) -> Watched<'_> {
+    Watched {
+        kind,
+        namespace: "",
+        name: "",
+        labels,
+    }
+}
+
+/// Waits until no binding names the cell, its write-backs are gone, and its Namespaces of tenants too.
+async fn await_empty(hub: &Plane, member: Option<&Plane>, name: &str, limit: Duration) -> Result<(), Error> {
+    let deadline = tokio::time::Instant::now() + limit;
+    let remaining = || deadline.saturating_duration_since(tokio::time::Instant::now());
+    let emptied = |what: &str, names: &[String]| {
+        format!("cell {name} still has {} {what}: {}", names.len(), first(names))
+    };
+    for bindings in usage::bindings() {
+        let left = |objects: &Objects| -> Vec<String> {
+            let bindings = objects.values().map(value);
+            bindings
+                .filter(|b| names_cell(b, name))
+                .map(|b| object_of(&b))
+                .collect()
+        };
+        let test = |objects: &Objects| left(objects).is_empty().then_some(());
+        let report = |objects: &Objects| emptied("bindings", &left(objects));
+        until(hub, &all(bindings, ""), remaining(), test, report)
+            .await
+            .map_err(timed_out)?;
+    }
+    let names = |objects: &Objects| -> Vec<String> {
+        objects
+            .keys()
+            .map(|(namespace, name)| format!("{namespace}/{name}"))
+            .collect()
+    };
+    let of_cell = format!("{CELL}={name}");
+    let none = |objects: &Objects| objects.is_empty().then_some(());
+    let report = |objects: &Objects| emptied("write-backs", &names(objects));
+    until(hub, &all(usage::instances(), &of_cell), remaining(), none, report)
+        .await
+        .map_err(timed_out)?;
+    if let Some(member) = member {
+        let tenants = |objects: &Objects| -> Vec<String> {
+            objects
+                .keys()
+                .map(|(_, name)| name.clone())
+                .filter(|name| name.starts_with("ns-"))
+                .collect()
+        };
+        let managed = all(kind("v1", "Namespace"), "karmada.io/managed=true");
+        let test = |objects: &Objects| tenants(objects).is_empty().then_some(());
+        let report = |objects: &Objects| emptied("Namespaces", &tenants(objects));
+        until(member, &managed, remaining(), test, report)
+            .await
+            .map_err(timed_out)?;
+    }
+    Ok(())
+}
+
+fn timed_out(error: Error) -> Error {
+    match error.kind {
+        Kind::TimedOut => error.next("keep the cell's program running, then run the command again"),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            cluster::tests::{cluster, kinds},
+            usage::tests::binding,
+        },
+        *,
+    };
+
+    fn cordoned(mut cluster: Value) -> Value {
+        cluster["spec"]["taints"] = json!([{"key": "fedgate.dev/draining", "effect": "NoSchedule"}]);
+        cluster
+    }
+
+    #[test]
+    fn a_drain_cordons_checks_the_others_and_withdraws_last() {
+        let open = cluster("dfw-1", "1", Some("DFW"));
+        let other = cluster("dfw-2", "2", Some("DFW"));
+        let decide = |own: &Value, clusters: &[Value], bindings: &[Value], outage| {
+            decide(Cluster(own), clusters, bindings, outage, &kinds())
+        };
+        assert!(matches!(decide(&open, &[], &[], false), Step::Cordon(patch)
+            if patch["spec"]["taints"][0]["effect"] == "NoSchedule" && patch["metadata"]["resourceVersion"] == "7"));
+        let own = cordoned(open);
+        let used = [binding(&["dfw-1"], &["dfw-1"])];
+        assert_eq!(
+            decide(&own, std::slice::from_ref(&own), &used, false),
+            Step::LastOfCity {
+                city: "DFW".to_owned(),
+                deployments: vec!["ns-1/web".to_owned()]
+            }
+        );
+        let both = [own.clone(), other];
+        let waiting = [binding(&["dfw-1", "dfw-2"], &["dfw-1"])];
+        assert_eq!(
+            decide(&own, &both, &waiting, false),
+            Step::AwaitOthers(vec!["ns-1/web".to_owned()])
+        );
+        let safe = [binding(&["dfw-1", "dfw-2"], &["dfw-2"])];
+        for (clusters, bindings, outage) in [
+            (&both[..], &safe[..], false),
+            (&both[..1], &used, true),
+            (&both[..1], &[], false),
+        ] {
+            let Step::Withdraw(patch) = decide(&own, clusters, bindings, outage) else {
+                panic!("the label goes");
+            };
+            assert_eq!(patch["metadata"]["labels"], json!({CITY_CODE: null}));
+        }
+        let withdrawn = cordoned(cluster("dfw-1", "1", None));
+        assert_eq!(decide(&withdrawn, &both, &safe, false), Step::AwaitEmpty);
+    }
+
+    #[test]
+    fn uncordon_puts_taint_and_city_back() {
+        let mut drained = cordoned(cluster("dfw-1", "1", None));
+        assert_eq!(restored(Cluster(&drained)).unwrap_err().kind, Kind::Refused);
+        drained["metadata"]["annotations"][BEFORE] = json!("{\"city\":\"DFW\"}");
+        let patch = restored(Cluster(&drained)).unwrap().unwrap();
+        assert_eq!(patch["metadata"]["labels"], json!({CITY_CODE: "DFW"}));
+        assert_eq!(patch["spec"]["taints"], json!([]));
+        let only_cordoned = cordoned(cluster("dfw-1", "1", Some("DFW")));
+        let patch = restored(Cluster(&only_cordoned)).unwrap().unwrap();
+        assert!(patch["metadata"]["labels"].is_null());
+        assert_eq!(restored(Cluster(&cluster("dfw-1", "1", Some("DFW")))), Ok(None));
+    }
+
+    #[test]
+    fn another_programs_cluster_is_not_changed() {
+        let mut foreign = cluster("dfw-1", "1", Some("DFW"));
+        foreign["metadata"]["annotations"] = json!({});
+        let all = [foreign, cluster("dfw-2", "2", None)];
+        assert_eq!(find("dfw-1", &all).unwrap_err().kind, Kind::Refused);
+        assert_eq!(find("dfw-3", &all).unwrap_err().kind, Kind::NotFound);
+        assert_eq!(find("dfw-2", &all).unwrap().name(), "dfw-2");
+    }
+}

@@ -1,0 +1,99 @@
+//! `fedgate cells credential`: the cell's account on the hub.
+
+use super::{
+    args::{CredentialAction, CredentialArgs},
+    change::{delete, mark},
+    credential::{self, Hub},
+    drain::find,
+    error::{Error, Kind},
+    executor::{Executor, Mode, Owner, say},
+    join::hand_out,
+    plane::Plane,
+    registration::member_mark,
+};
+
+/// Runs the command.
+pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
+    let hub = super::open_hub(&args.hub).await?;
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    match args.action {
+        CredentialAction::Rotate => rotate(&mut executor, &hub, args).await,
+        CredentialAction::Revoke => revoke(&mut executor, &hub, &args.name).await,
+        CredentialAction::Show => show(&hub, &args.name).await,
+    }
+}
+
+async fn rotate(executor: &mut Executor, hub: &Plane, args: &CredentialArgs) -> Result<(), Error> {
+    let Some(out) = &args.out else {
+        return Err(
+            Error::new(Kind::Usage, "rotate needs a place for the new credential")
+                .next("give --out FILE, or --out - for standard output"),
+        );
+    };
+    let clusters = hub.clusters().await?;
+    let cluster = find(&args.name, &clusters)?;
+    let mark = mark(cluster.0).map_or_else(|| member_mark(cluster.id()), str::to_owned);
+    for object in credential::hub_objects(&[]).map_err(super::internal)? {
+        executor.ensure(hub, object, Owner::Shared).await?;
+    }
+    executor
+        .ensure(hub, credential::account_object(&args.name), Owner::Cell(&mark))
+        .await?;
+    if !executor.writes() {
+        say(&format!("would issue a token of cell {}", args.name));
+        return Ok(());
+    }
+    let hub = Hub {
+        plane: hub,
+        endpoint: args.hub_endpoint.as_deref().unwrap_or(&hub.server),
+    };
+    let text = credential::kubeconfig(hub, &args.name, args.lifetime, None).await?;
+    hand_out(out, &text)
+}
+
+async fn revoke(executor: &mut Executor, hub: &Plane, name: &str) -> Result<(), Error> {
+    let Some(account) = hub.live(&credential::account_object(name)).await? else {
+        say(&format!(
+            "cell {name} has no account on the hub; nothing to change"
+        ));
+        return Ok(());
+    };
+    let own = mark(&account).map(str::to_owned);
+    match own.and_then(|own| delete(&account, &own)) {
+        Some(change) => {
+            executor.run(hub, &change).await?;
+            say(&format!(
+                "the tokens of cell {name} end within 10 s; a client certificate does not"
+            ));
+            Ok(())
+        }
+        None => Err(Error::new(
+            Kind::Refused,
+            format!("the account of cell {name} was made by another program"),
+        )
+        .next(format!("kubectl -n fedgate-cells delete serviceaccount {name}"))),
+    }
+}
+
+async fn show(hub: &Plane, name: &str) -> Result<(), Error> {
+    let account = hub.live(&credential::account_object(name)).await?;
+    let account = account.ok_or_else(|| {
+        Error::new(Kind::NotFound, format!("cell {name} has no account on the hub"))
+            .next(format!("fedgate cells credential {name} rotate --out FILE"))
+    })?;
+    let created = account["metadata"]["creationTimestamp"].as_str().unwrap_or("-");
+    let own = mark(&account).unwrap_or("another program's");
+    let rows = [vec![
+        name.to_owned(),
+        "Token".to_owned(),
+        credential::account(name).user(),
+        created.to_owned(),
+        own.to_owned(),
+    ]];
+    let columns = ["NAME", "KIND", "USER", "SINCE", "MARK"];
+    super::list::print(super::args::ListFormat::Table, "Credential", &columns, &rows)
+}

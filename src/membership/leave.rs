@@ -1,0 +1,353 @@
+//! `fedgate cells leave`: what join has made goes, in the order of provisioning.md §7.3.
+
+use super::{
+    agent,
+    args::LeaveArgs,
+    change::{delete, mark},
+    cluster::{API_VERSION, Cluster},
+    credential,
+    error::{Error, Kind},
+    executor::{Executor, Mode, say},
+    internal,
+    plane::{Plane, kind},
+    registration::{self, AccountRights, Cell, member_mark},
+    usage,
+    wait::{Objects, Watched, until},
+};
+use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Runs the command.
+pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
+    let name = &args.cell.name;
+    let hub = super::open_hub(&args.cell.hub).await?;
+    let member = super::open_cell(&args.cell).await?;
+    let kinds: Vec<KindManifests> = super::load_kinds(args.interpreters.as_deref())?
+        .iter()
+        .map(|kind| KindManifests::of(kind, None))
+        .collect();
+    let mut executor = Executor::new(if args.write.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Write
+    });
+    let clusters = hub.clusters().await?;
+    let cluster = clusters
+        .iter()
+        .map(Cluster)
+        .find(|cluster| cluster.name() == name);
+    if let Some(cluster) = cluster {
+        may_leave(cluster, args.adopt)?;
+    }
+    let id = match (&member, cluster) {
+        (Some(member), cluster) => {
+            let id = super::join::member_id(member).await?;
+            same_member(name, &id, cluster)?;
+            id
+        }
+        (None, Some(cluster)) => cluster.id().to_owned(),
+        (None, None) => String::new(),
+    };
+    let usage = usage::read(name, &hub, member.as_ref()).await?;
+    if !usage.is_empty() && !args.force {
+        return Err(
+            Error::new(Kind::Refused, format!("cell {name} is in use: {usage}")).next(format!(
+                "fedgate cells drain {name}; --force takes it away at once and leaves these behind"
+            )),
+        );
+    }
+    if !usage.is_empty() {
+        say(&format!("cell {name} is in use and leaves all the same: {usage}"));
+    }
+    let cell = Cell {
+        name,
+        city: "",
+        id: &id,
+        endpoint: "",
+        rights: AccountRights::Narrow,
+    };
+    if let Some(member) = &member {
+        program(&mut executor, member, &cell, &kinds).await?;
+    }
+    from_hub(&mut executor, &hub, &cell, cluster, args.wait).await?;
+    match &member {
+        Some(member) => from_member(&mut executor, member, &cell, &kinds).await?,
+        None => say(&left_behind(&cell, &kinds)),
+    }
+    say(&match executor.changes() {
+        0 => format!("nothing is left of cell {name}; nothing to change"),
+        changes if args.write.dry_run => format!("cell {name}: {changes} objects would be deleted"),
+        changes => format!("cell {name} has left; {changes} objects were deleted"),
+    });
+    Ok(())
+}
+
+/// Fails for a Cluster that another program has made.
+fn may_leave(cluster: Cluster<'_>, adopt: bool) -> Result<(), Error> {
+    if mark(cluster.0).is_some() || adopt {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {} was made by another program", cluster.name()),
+    )
+    .next("take it away with that program, or --adopt"))
+}
+
+/// Fails if the kubeconfig is another member's.
+fn same_member(name: &str, id: &str, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
+    match cluster {
+        Some(cluster) if cluster.id() != id => Err(Error::new(
+            Kind::Refused,
+            format!(
+                "the kubeconfig is not of cell {name}: its id is {id}, not {}",
+                cluster.id()
+            ),
+        )
+        .because("MemberReplaced")
+        .next("give --cell-kubeconfig of that cell, or leave it out")),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes those of the objects that are there and bear the mark, the last first.
+async fn take_away(
+    executor: &mut Executor,
+    plane: &Plane,
+    objects: Vec<Value>,
+    mark: &str,
+) -> Result<(), Error> {
+    for object in objects.into_iter().rev() {
+        let live = plane.live(&object).await?;
+        if let Some(change) = live.and_then(|live| delete(&live, mark)) {
+            executor.run(plane, &change).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The cell's program, before its credential ends.
+async fn program(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+    kinds: &[KindManifests],
+) -> Result<(), Error> {
+    let agent = agent::Agent {
+        image: "",
+        location: "",
+        city: "",
+    };
+    let mut objects = agent::objects(&agent, cell.name, kinds).map_err(internal)?;
+    // The Namespace is the roles' too, and goes with them.
+    objects.retain(|object| object["kind"] != "Namespace");
+    for secret in ["fedgate-hub", "fedgate-admin"] {
+        objects.push(agent::secret(secret, "x", b""));
+    }
+    take_away(executor, member, objects, &cell.mark()).await
+}
+
+/// Credential, Cluster and Secrets on the hub.
+async fn from_hub(
+    executor: &mut Executor,
+    hub: &Plane,
+    cell: &Cell<'_>,
+    cluster: Option<Cluster<'_>>,
+    limit: Duration,
+) -> Result<(), Error> {
+    let account = hub.live(&credential::account_object(cell.name)).await?;
+    // Without Cluster and member the account's own mark is all that says whose it is.
+    let marked = account.as_ref().and_then(mark).map(str::to_owned);
+    let own = if cell.id.is_empty() {
+        marked.unwrap_or_default()
+    } else {
+        member_mark(cell.id)
+    };
+    if let Some(change) = account.and_then(|account| delete(&account, &own)) {
+        executor.run(hub, &change).await?;
+    }
+    if let Some(cluster) = cluster {
+        if !cluster.is_going() {
+            let change = super::change::Change {
+                verb: super::change::Verb::Delete,
+                object: cluster.0.clone(),
+                is_new: false,
+            };
+            executor.run(hub, &change).await?;
+        }
+        if executor.writes() {
+            gone(hub, cell.name, limit).await?;
+        }
+    }
+    let secret = registration::hub_secret(cell.name, b"", b"");
+    take_away(executor, hub, vec![secret], &own).await
+}
+
+/// Waits until Karmada has let the Cluster go.
+async fn gone(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
+    let watched = Watched {
+        kind: kind(API_VERSION, "Cluster"),
+        namespace: "",
+        name,
+        labels: "",
+    };
+    let test = |objects: &Objects| objects.is_empty().then_some(());
+    let left = |_: &Objects| {
+        format!(
+            "Karmada has not let Cluster {name} go after {} s",
+            limit.as_secs()
+        )
+    };
+    until(hub, &watched, limit, test, left)
+        .await
+        .map_err(|error| match error.kind {
+            Kind::TimedOut => error.next(format!(
+                "kubectl describe cluster {name}, then run the command again"
+            )),
+            _ => error,
+        })
+}
+
+/// Karmada's account, roles and definitions at the member.
+async fn from_member(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+    kinds: &[KindManifests],
+) -> Result<(), Error> {
+    let mark = cell.mark();
+    let mut objects = registration::member_objects(cell, kinds);
+    let mut definitions = Vec::new();
+    for object in agent::definitions(kinds).map_err(internal)? {
+        if object["kind"] == "CustomResourceDefinition" {
+            definitions.push(object);
+        } else {
+            objects.push(object);
+        }
+    }
+    let (namespaces, objects): (Vec<Value>, Vec<Value>) = objects
+        .into_iter()
+        .partition(|object| object["kind"] == "Namespace");
+    take_away(executor, member, objects, &mark).await?;
+    for namespace in namespaces {
+        if is_empty(
+            member,
+            namespace["metadata"]["name"].as_str().unwrap_or_default(),
+            &mark,
+        )
+        .await?
+        {
+            take_away(executor, member, vec![namespace], &mark).await?;
+        }
+    }
+    for definition in definitions {
+        if member.list_if_served(&defined(&definition), "").await?.is_empty() {
+            take_away(executor, member, vec![definition], &mark).await?;
+        } else {
+            say(&format!(
+                "{}: {} stays, its kind has objects",
+                member.title,
+                super::change::title(&definition)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// True if a namespace has no Secret, ConfigMap or account of another.
+async fn is_empty(member: &Plane, namespace: &str, own: &str) -> Result<bool, Error> {
+    for name in ["Secret", "ConfigMap", "ServiceAccount"] {
+        let foreign = member
+            .list(&kind("v1", name), "")
+            .await?
+            .into_iter()
+            .any(|object| {
+                let metadata = &object["metadata"];
+                metadata["namespace"] == namespace
+                && mark(&object) != Some(own)
+                // Kubernetes makes these itself.
+                && metadata["name"] != "kube-root-ca.crt"
+                && metadata["name"] != "default"
+            });
+        if foreign {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The kind that a definition makes.
+fn defined(definition: &Value) -> kube::api::ApiResource {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = &definition["spec"];
+    let version = format!("{}/{}", text(&spec["group"]), text(&spec["versions"][0]["name"]));
+    let mut defined = kind(&version, &text(&spec["names"]["kind"]));
+    defined.plural = text(&spec["names"]["plural"]);
+    defined
+}
+
+/// The objects that stay without the member's kubeconfig.
+fn left_behind(cell: &Cell<'_>, kinds: &[KindManifests]) -> String {
+    let mut titles: Vec<String> = registration::member_objects(cell, kinds)
+        .iter()
+        .map(super::change::title)
+        .collect();
+    titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
+    format!(
+        "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
+        titles.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cluster::tests::cluster, *};
+    use serde_json::json;
+
+    #[test]
+    fn another_programs_cluster_and_another_member_are_refused() {
+        let ours = cluster("dfw-1", "1", None);
+        assert_eq!(may_leave(Cluster(&ours), false), Ok(()));
+        let mut foreign = ours.clone();
+        foreign["metadata"]["annotations"] = json!({});
+        assert_eq!(
+            may_leave(Cluster(&foreign), false).unwrap_err().kind,
+            Kind::Refused
+        );
+        assert_eq!(may_leave(Cluster(&foreign), true), Ok(()));
+        assert_eq!(same_member("dfw-1", "1", Some(Cluster(&ours))), Ok(()));
+        assert_eq!(
+            same_member("dfw-1", "2", Some(Cluster(&ours))).unwrap_err().kind,
+            Kind::Refused
+        );
+    }
+
+    #[test]
+    fn the_objects_that_stay_are_named() {
+        let cell = Cell {
+            name: "dfw-1",
+            city: "",
+            id: "1",
+            endpoint: "",
+            rights: AccountRights::Narrow,
+        };
+        let text = left_behind(&cell, &[]);
+        assert!(
+            text.contains("ServiceAccount karmada-cluster/karmada-dfw-1"),
+            "{text}"
+        );
+        assert!(text.contains("Deployment fedgate-system/fedgate-cell"), "{text}");
+    }
+
+    #[test]
+    fn the_kind_of_a_definition_is_read_from_it() {
+        let definition = json!({"spec": {"group": "g.example.com", "versions": [{"name": "v1"}],
+                                "names": {"kind": "Gadget", "plural": "gadgets"}}});
+        let kind = defined(&definition);
+        assert_eq!(
+            (kind.api_version.as_str(), kind.plural.as_str()),
+            ("g.example.com/v1", "gadgets")
+        );
+    }
+}

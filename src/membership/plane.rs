@@ -1,0 +1,248 @@
+//! An API server as its administrator reaches it: requests for objects as JSON.
+
+use super::{
+    change::{Change, Verb, title},
+    error::{Error, Kind},
+};
+use fedgate_engine::executor::FIELD_MANAGER;
+use kube::{
+    Api, Client, Config,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+    },
+    config::{KubeConfigOptions, Kubeconfig},
+    core::GroupVersionKind,
+};
+use serde_json::Value;
+use std::{path::Path, time::Duration};
+
+/// Time for one connection, and for a silent answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// An API server, with an administrator's credential.
+#[derive(Clone)]
+pub struct Plane {
+    /// Its name for people: `hub`, `cell dfw-1`, `project alpha`.
+    pub title: String,
+    /// Address of the server in the kubeconfig.
+    pub server: String,
+    /// PEM bundle of the server's authority.
+    pub authority: Vec<u8>,
+    client: Client,
+}
+
+impl std::fmt::Debug for Plane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plane")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kind of objects with this API version and kind.
+pub fn kind(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+impl Plane {
+    /// Reads the kubeconfig. Sends no request. The file may have whatever kubectl can use, but needs an authority: it is
+    /// handed on with each credential.
+    pub async fn open(title: String, path: &Path, context: Option<&str>) -> Result<Self, Error> {
+        let unusable = |cause: String| {
+            Error::new(Kind::Usage, format!("{title}: {} cannot be used", path.display()))
+                .because(cause)
+                .next("give a kubeconfig with a server, a certificate authority and an administrator's credential")
+        };
+        // The parser's own text shows lines around a fault, which may have credentials.
+        let file = Kubeconfig::read_from(path).map_err(|error| {
+            unusable(match error {
+                kube::config::KubeconfigError::Parse(_) => "it is no valid YAML".to_owned(),
+                other => other.to_string(),
+            })
+        })?;
+        let options = KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..KubeConfigOptions::default()
+        };
+        let authority = authority(&file, context).map_err(unusable)?;
+        let mut config = Config::from_custom_kubeconfig(file, &options)
+            .await
+            .map_err(|error| unusable(error.to_string()))?;
+        config.connect_timeout = Some(PATIENCE);
+        config.read_timeout = None;
+        config.default_retry = false;
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
+        Ok(Self {
+            title,
+            server,
+            authority,
+            client,
+        })
+    }
+
+    /// The client, for typed requests and watches.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Objects of a kind, in a namespace or, with an empty one, in all of them.
+    pub fn api(&self, kind: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+        if namespace.is_empty() {
+            Api::all_with(self.client(), kind)
+        } else {
+            Api::namespaced_with(self.client(), namespace, kind)
+        }
+    }
+
+    /// The live object with the identity of `like`; `None` if it is not there.
+    pub async fn live(&self, like: &Value) -> Result<Option<Value>, Error> {
+        let (api, name) = self.place(like);
+        let found = api.get_opt(&name).await;
+        let found = found.map_err(|error| self.error(&error, &format!("get {}", title(like))))?;
+        Ok(found.as_ref().map(|found| value(found, like)))
+    }
+
+    /// [`Plane::list`]; nothing if the plane does not serve the kind.
+    pub async fn list_if_served(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
+        match self.list(kind, labels).await {
+            Err(error) if error.kind == Kind::NotFound => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// The Clusters of a hub.
+    pub async fn clusters(&self) -> Result<Vec<Value>, Error> {
+        let listed = self.list(&kind(super::cluster::API_VERSION, "Cluster"), "").await;
+        listed.map_err(|error| match error.kind {
+            Kind::NotFound => {
+                error.next("give --hub-kubeconfig of a Karmada API server: this one serves no Clusters")
+            }
+            _ => error,
+        })
+    }
+
+    /// All objects of a kind with these labels.
+    pub async fn list(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
+        let mut all = Vec::new();
+        let mut params = ListParams::default().labels(labels).limit(PAGE);
+        loop {
+            let page = self.api(kind, "").list(&params).await;
+            let page = page.map_err(|error| self.error(&error, &format!("list {}", kind.plural)))?;
+            all.extend(page.items.iter().map(|object| {
+                let mut found = value(object, &Value::Null);
+                found["apiVersion"] = kind.api_version.clone().into();
+                found["kind"] = kind.kind.clone().into();
+                found
+            }));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Sends one change; the object as the server has it then.
+    pub async fn write(&self, change: &Change) -> Result<Value, Error> {
+        let (api, name) = self.place(&change.object);
+        let object = &change.object;
+        let what = change.to_string();
+        let answer = match change.verb {
+            Verb::Create => {
+                let params = PostParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PostParams::default()
+                };
+                match serde_json::from_value::<DynamicObject>(object.clone()) {
+                    Ok(new) => api.create(&params, &new).await,
+                    Err(error) => return Err(Error::new(Kind::Failed, what).because(error.to_string())),
+                }
+            }
+            Verb::Apply => {
+                let params = PatchParams::apply(FIELD_MANAGER);
+                api.patch(&name, &params, &Patch::Apply(object)).await
+            }
+            Verb::Merge => {
+                let params = PatchParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PatchParams::default()
+                };
+                api.patch(&name, &params, &Patch::Merge(object)).await
+            }
+            Verb::Delete => return self.delete(&api, &name, object, &what).await,
+        };
+        answer
+            .map(|found| value(&found, object))
+            .map_err(|error| self.error(&error, &what))
+    }
+
+    async fn delete(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        object: &Value,
+        what: &str,
+    ) -> Result<Value, Error> {
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: object["metadata"]["uid"].as_str().map(str::to_owned),
+            resource_version: None,
+        });
+        match api.delete(name, &params).await {
+            Ok(_) => Ok(Value::Null),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Value::Null),
+            Err(error) => Err(self.error(&error, what)),
+        }
+    }
+
+    /// The error of a request to this plane.
+    pub fn error(&self, error: &kube::Error, what: &str) -> Error {
+        Error::of(error, &format!("{what} on {}", self.title))
+    }
+
+    fn place(&self, object: &Value) -> (Api<DynamicObject>, String) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = kind(&text(&object["apiVersion"]), &text(&object["kind"]));
+        let api = self.api(&kind, &text(&object["metadata"]["namespace"]));
+        (api, text(&object["metadata"]["name"]))
+    }
+}
+
+/// An object as JSON; servers leave out the kind in lists, so it comes from `like`.
+fn value(object: &DynamicObject, like: &Value) -> Value {
+    let mut found = serde_json::to_value(object).unwrap_or_default();
+    for key in ["apiVersion", "kind"] {
+        if found[key].is_null() {
+            found[key] = like[key].clone();
+        }
+    }
+    if let Some(metadata) = found["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    found
+}
+
+/// The PEM bundle of the context's cluster.
+fn authority(file: &Kubeconfig, context: Option<&str>) -> Result<Vec<u8>, String> {
+    let name = context.or(file.current_context.as_deref()).unwrap_or_default();
+    let context = file.contexts.iter().find(|context| context.name == name);
+    let cluster = context
+        .and_then(|context| context.context.as_ref())
+        .and_then(|context| {
+            file.clusters
+                .iter()
+                .find(|cluster| cluster.name == context.cluster)
+        })
+        .and_then(|cluster| cluster.cluster.as_ref())
+        .ok_or_else(|| format!("it has no context {name:?} with a cluster"))?;
+    if let Some(data) = &cluster.certificate_authority_data {
+        let bytes = super::kubeconfig::from_base64(&Value::String(data.clone()));
+        return bytes.ok_or_else(|| "certificate-authority-data is not in base64".to_owned());
+    }
+    let Some(path) = &cluster.certificate_authority else {
+        return Err("its cluster has no certificate-authority".to_owned());
+    };
+    std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))
+}

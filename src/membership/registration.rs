@@ -1,0 +1,372 @@
+//! The objects of a cell's registration at the member and on the hub (contract: provisioning.md §5). Pure.
+
+use super::{
+    cluster::{API_VERSION, Cluster},
+    error::{Error, Kind},
+    kubeconfig::base64,
+};
+use clap::ValueEnum;
+use fedgate_manifests::KindManifests;
+use serde_json::{Value, json};
+
+/// Karmada's namespace of credentials, at the member and on the hub.
+pub const NAMESPACE: &str = "karmada-cluster";
+/// The policy at the member that limits Karmada's account.
+const POLICY: &str = "fedgate-karmada-writes";
+
+/// The rights of Karmada's account at the member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountRights {
+    /// What Karmada needs for the federated kinds.
+    Narrow,
+    /// Everything, as `karmadactl join` gives.
+    Full,
+}
+
+/// The facts of a cell that its objects are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Cell<'a> {
+    /// Name of the Cluster.
+    pub name: &'a str,
+    /// City code.
+    pub city: &'a str,
+    /// UID of the member's namespace kube-system.
+    pub id: &'a str,
+    /// The member's address as the hub reaches it.
+    pub endpoint: &'a str,
+    /// Rights of Karmada's account.
+    pub rights: AccountRights,
+}
+
+impl Cell<'_> {
+    /// The mark of its objects.
+    pub fn mark(&self) -> String {
+        member_mark(self.id)
+    }
+
+    /// Name of Karmada's account, and of its token Secret.
+    pub fn account(&self) -> String {
+        account(self.name)
+    }
+}
+
+/// The mark of a member's objects.
+pub fn member_mark(id: &str) -> String {
+    format!("member-{id}")
+}
+
+/// Name of Karmada's account for a cell.
+pub fn account(cell: &str) -> String {
+    format!("karmada-{cell}")
+}
+
+/// What a name and a member's id find among the hub's Clusters.
+#[derive(Debug, Clone, Copy)]
+pub enum Found<'a> {
+    /// Neither.
+    Nothing,
+    /// Our Cluster of this member.
+    Ours(Cluster<'a>),
+    /// Another program's Cluster of this member, which may be used.
+    Adopted(Cluster<'a>),
+}
+
+/// Looks for the cell among the hub's Clusters (contract: provisioning.md §5.6).
+pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Result<Found<'a>, Error> {
+    let all = || clusters.iter().map(Cluster);
+    if let Some(other) = all().find(|cluster| cluster.id() == id && cluster.name() != name) {
+        let what = format!("this member is Cluster {} of the hub already", other.name());
+        return Err(Error::new(Kind::Refused, what)
+            .because("DuplicateMember: two Clusters of one member would both deliver to it")
+            .next(format!(
+                "give the kubeconfig of another cluster, or: fedgate cells leave {}",
+                other.name()
+            )));
+    }
+    let Some(cluster) = all().find(|cluster| cluster.name() == name) else {
+        return Ok(Found::Nothing);
+    };
+    if cluster.is_going() {
+        let what = format!("Cluster {name} is being deleted");
+        return Err(
+            Error::new(Kind::Refused, what).next(format!("fedgate cells leave {name}, then join again"))
+        );
+    }
+    let is_ours = super::change::mark(cluster.0).is_some();
+    if is_ours && cluster.id() != id {
+        let what = format!("Cluster {name} is of another member, with id {}", cluster.id());
+        return Err(Error::new(Kind::Refused, what)
+            .because("MemberReplaced")
+            .next(format!(
+                "check --cell-kubeconfig, choose another name, or: fedgate cells leave {name}"
+            )));
+    }
+    if is_ours {
+        return Ok(Found::Ours(cluster));
+    }
+    if (adopt || cluster.is_adopted()) && cluster.id() == id {
+        return Ok(Found::Adopted(cluster));
+    }
+    Err(Error::new(
+        Kind::Refused,
+        format!("Cluster {name} was made by another program"),
+    )
+    .because("NameTaken")
+    .next("choose another name, or --adopt to use it if it is the same member"))
+}
+
+/// The objects at the member, in the order in which they are applied.
+pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
+    let account = cell.account();
+    let role = format!("karmada-controller-manager:{account}");
+    let system = json!({"karmada.io/system": "true"});
+    let within = |mut object: Value| {
+        object["metadata"]["name"] = json!(account);
+        object["metadata"]["namespace"] = json!(NAMESPACE);
+        object["metadata"]["labels"] = system.clone();
+        object
+    };
+    let rbac = "rbac.authorization.k8s.io";
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": system}}),
+        within(json!({"apiVersion": "v1", "kind": "ServiceAccount"})),
+        within(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+            "metadata": {"annotations": {"kubernetes.io/service-account.name": account}}}),
+        ),
+    ];
+    // Before the role: the account may write nothing that the policy would not have seen.
+    if cell.rights == AccountRights::Narrow {
+        objects.extend(policy(&account, kinds));
+    }
+    objects.extend([
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": role, "labels": system}, "rules": rules(cell.rights, kinds)}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": role, "labels": system},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]}),
+    ]);
+    objects
+}
+
+fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
+    const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+    if rights == AccountRights::Full {
+        return json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["get"]},
+        ]);
+    }
+    let mut rules =
+        vec![json!({"apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ALL})];
+    rules.extend(
+        kinds
+            .iter()
+            .map(|kind| json!({"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ALL})),
+    );
+    rules.extend([
+        // Without them Karmada never reports Ready.
+        json!({"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}),
+        json!({"nonResourceURLs": ["/readyz", "/healthz", "/version", "/api", "/api/*", "/apis", "/apis/*"],
+               "verbs": ["get"]}),
+    ]);
+    json!(rules)
+}
+
+/// Limits Karmada's account to Namespaces `ns-*`, and keeps it from making tokens of other accounts.
+fn policy(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
+    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+    let operations = ["CREATE", "UPDATE", "DELETE"];
+    let mut written = vec![
+        json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,
+        "resources": ["namespaces", "configmaps", "secrets"]}),
+    ];
+    written.extend(kinds.iter().map(
+        |kind| json!({"apiGroups": [kind.group], "apiVersions": ["*"], "operations": operations, "resources": [kind.plural]}),
+    ));
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": spec});
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": written},
+        "matchConditions": [{"name": "by-karmada", "expression": format!("request.userInfo.username == '{user}'")}],
+        "variables": [{"name": "target", "expression":
+            "request.resource.group == '' && request.resource.resource == 'namespaces' ? \
+             (object == null ? oldObject.metadata.name : object.metadata.name) : request.namespace"}],
+        "validations": [
+            {"expression": "variables.target.startsWith('ns-')",
+             "message": "Karmada writes only to Namespaces ns-* of this cell; for others join it with --rights full"},
+            {"expression": "request.resource.resource != 'secrets' || object == null || !has(object.type) || \
+                            object.type != 'kubernetes.io/service-account-token'",
+             "message": "Karmada may make no token Secret at this cell"},
+        ],
+    });
+    vec![
+        object("ValidatingAdmissionPolicy", spec),
+        object(
+            "ValidatingAdmissionPolicyBinding",
+            json!({"policyName": POLICY, "validationActions": ["Deny"]}),
+        ),
+    ]
+}
+
+/// The Namespace of credentials on the hub.
+pub fn hub_namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace",
+           "metadata": {"name": NAMESPACE, "labels": {"karmada.io/system": "true"}}})
+}
+
+/// The Secret on the hub with the member's token.
+pub fn hub_secret(cell: &str, token: &[u8], authority: &[u8]) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": cell, "namespace": NAMESPACE, "labels": {"karmada.io/system": "true"}},
+        "data": {"token": base64(token), "caBundle": base64(authority)}})
+}
+
+/// The Secret with its Cluster as owner.
+pub fn owned(mut secret: Value, cluster: &Value) -> Value {
+    secret["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": API_VERSION, "kind": "Cluster", "controller": true, "blockOwnerDeletion": true,
+        "name": cluster["metadata"]["name"], "uid": cluster["metadata"]["uid"],
+    }]);
+    secret
+}
+
+/// The Cluster, without its city: that is the last write (contract: provisioning.md §5.1 step 8).
+pub fn cluster(cell: &Cell<'_>) -> Value {
+    json!({
+        "apiVersion": API_VERSION, "kind": "Cluster",
+        "metadata": {"name": cell.name},
+        "spec": cluster_spec(cell),
+    })
+}
+
+/// The fields of a Cluster's spec that are ours.
+pub fn cluster_spec(cell: &Cell<'_>) -> Value {
+    json!({"id": cell.id, "syncMode": "Push", "apiEndpoint": cell.endpoint,
+           "secretRef": {"namespace": NAMESPACE, "name": cell.name}})
+}
+
+/// Among Clusters of one member all but the oldest have to go; true if that is this one (contract: provisioning.md §5.1
+/// step 5).
+pub fn is_younger_duplicate(name: &str, id: &str, clusters: &[Value]) -> bool {
+    let age = |cluster: &Value| {
+        let text = |key: &str| cluster["metadata"][key].as_str().unwrap_or_default().to_owned();
+        (text("creationTimestamp"), text("name"))
+    };
+    let same = || clusters.iter().filter(|cluster| Cluster(cluster).id() == id);
+    let own = same().find(|cluster| Cluster(cluster).name() == name).map(age);
+    own.is_some_and(|own| same().any(|other| age(other) < own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cluster::tests::cluster as live, *};
+
+    const CELL: Cell<'_> = Cell {
+        name: "dfw-2",
+        city: "DFW",
+        id: "id-2",
+        endpoint: "https://10.0.0.5:6443",
+        rights: AccountRights::Narrow,
+    };
+
+    fn kinds() -> Vec<KindManifests> {
+        vec![KindManifests {
+            group: "compute.datumapis.com".to_owned(),
+            plural: "workloaddeployments".to_owned(),
+            write_back: None,
+            interpreter: None,
+        }]
+    }
+
+    fn titles(objects: &[Value]) -> Vec<String> {
+        objects.iter().map(super::super::change::title).collect()
+    }
+
+    #[test]
+    fn narrow_rights_are_policy_first_and_no_more_than_karmada_uses() {
+        let objects = member_objects(&CELL, &kinds());
+        assert_eq!(
+            titles(&objects),
+            [
+                "Namespace karmada-cluster",
+                "ServiceAccount karmada-cluster/karmada-dfw-2",
+                "Secret karmada-cluster/karmada-dfw-2",
+                "ValidatingAdmissionPolicy fedgate-karmada-writes",
+                "ValidatingAdmissionPolicyBinding fedgate-karmada-writes",
+                "ClusterRole karmada-controller-manager:karmada-dfw-2",
+                "ClusterRoleBinding karmada-controller-manager:karmada-dfw-2",
+            ]
+        );
+        let rules = objects[5]["rules"].to_string();
+        assert!(
+            rules.contains("workloaddeployments") && !rules.contains("\"*\""),
+            "{rules}"
+        );
+        let full = member_objects(
+            &Cell {
+                rights: AccountRights::Full,
+                ..CELL
+            },
+            &kinds(),
+        );
+        assert_eq!(full.len(), 5);
+        assert_eq!(full[3]["rules"][0]["verbs"], json!(["*"]));
+    }
+
+    #[test]
+    fn a_name_or_a_member_that_is_taken_is_refused_with_the_next_step() {
+        let refused = |name: &str, id: &str, adopt, clusters: &[Value]| {
+            let error = find(name, id, adopt, clusters).unwrap_err();
+            assert_eq!(error.kind, Kind::Refused);
+            error.to_string()
+        };
+        assert!(matches!(find("dfw-2", "id-2", false, &[]), Ok(Found::Nothing)));
+        let ours = [live("dfw-2", "id-2", Some("DFW"))];
+        assert!(matches!(find("dfw-2", "id-2", false, &ours), Ok(Found::Ours(_))));
+        assert!(refused("dfw-3", "id-2", false, &ours).contains("fedgate cells leave dfw-2"));
+        assert!(refused("dfw-2", "id-9", false, &ours).contains("MemberReplaced"));
+        let mut foreign = live("dfw-2", "id-2", None);
+        foreign["metadata"]["annotations"] = json!({});
+        let foreign = [foreign];
+        assert!(refused("dfw-2", "id-2", false, &foreign).contains("NameTaken"));
+        assert!(refused("dfw-2", "id-9", true, &foreign).contains("NameTaken"));
+        assert!(matches!(
+            find("dfw-2", "id-2", true, &foreign),
+            Ok(Found::Adopted(_))
+        ));
+        let mut going = live("dfw-2", "id-2", None);
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(refused("dfw-2", "id-2", false, &[going]).contains("is being deleted"));
+    }
+
+    #[test]
+    fn of_two_clusters_of_one_member_the_younger_goes() {
+        let older = live("dfw-9", "id-2", None);
+        let mut younger = live("dfw-2", "id-2", None);
+        younger["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
+        let all = [older.clone(), younger, live("lhr-1", "id-1", None)];
+        assert!(is_younger_duplicate("dfw-2", "id-2", &all));
+        assert!(!is_younger_duplicate("dfw-9", "id-2", &all));
+        assert!(!is_younger_duplicate("lhr-1", "id-1", &all));
+        let same_second = [older, live("dfw-2", "id-2", None)];
+        assert!(
+            is_younger_duplicate("dfw-9", "id-2", &same_second),
+            "then the greater name"
+        );
+    }
+
+    #[test]
+    fn the_cluster_has_no_city_before_it_is_opened() {
+        let cluster = cluster(&CELL);
+        assert!(cluster["metadata"]["labels"].is_null());
+        assert_eq!(
+            cluster["spec"]["secretRef"],
+            json!({"namespace": "karmada-cluster", "name": "dfw-2"})
+        );
+        let secret = owned(hub_secret("dfw-2", b"t", b"ca"), &live("dfw-2", "id-2", None));
+        assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], "uid-dfw-2");
+        assert_eq!(secret["data"], json!({"token": "dA==", "caBundle": "Y2E="}));
+    }
+}
