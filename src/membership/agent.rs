@@ -37,7 +37,6 @@ pub fn objects(agent: &Agent<'_>, cell: &str, kinds: &[KindManifests]) -> Result
             args.push(json!(format!("--city={}", agent.city)));
         }
     }
-    // A Pod starts only when its Secrets are there, so the order matters to nobody but the reader.
     Ok(objects)
 }
 

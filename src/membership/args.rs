@@ -205,7 +205,7 @@ pub struct LeaveArgs {
     pub write: WriteArgs,
 }
 
-/// What to do with a credential.
+/// The use of `fedgate cells credential`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialAction {
     /// Issue a new token.

@@ -35,7 +35,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// One that has sent nothing.
+    /// An executor that has sent nothing.
     pub fn new(mode: Mode) -> Self {
         Self { mode, changes: 0 }
     }

@@ -17,7 +17,7 @@ const POLICY: &str = "fedgate-karmada-writes";
 /// The rights of Karmada's account at the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccountRights {
-    /// What Karmada needs for the federated kinds.
+    /// Those that Karmada needs for the federated kinds.
     Narrow,
     /// Everything, as `karmadactl join` gives.
     Full,
@@ -60,7 +60,7 @@ pub fn account(cell: &str) -> String {
     format!("karmada-{cell}")
 }
 
-/// What a name and a member's id find among the hub's Clusters.
+/// The Cluster that a name and a member's id find on the hub.
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// Neither.

@@ -165,7 +165,7 @@ pub struct Options {
     /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
     /// granter of claims per project.
     pub backends: bool,
-    /// Names of cells that no one registers with the hub, and that get no manifests: `fedgate cells join` does both.
+    /// Names of cells without a Cluster and without manifests: `fedgate cells join` makes both.
     pub unregistered: Vec<String>,
     /// Planes with an etcd of their own, which [`super::Sandbox::save_plane`] and [`super::Sandbox::restore_plane`] need.
     pub own_etcd: Vec<String>,

@@ -30,7 +30,7 @@ pub(crate) const ALPHA: &str = "alpha";
 pub(crate) const BETA: &str = "beta";
 /// The cell without a hub, and its city.
 pub(crate) const LAB: (&str, &str) = ("lab-1", "LAB");
-/// The cell that no one has registered, and its city.
+/// The cell that joins by a command, and its city.
 pub(crate) const NEW: (&str, &str) = ("iad-1", "IAD");
 /// The hub's members, and their cities.
 const MEMBERS: [(&str, &str); 2] = [("dfw-1", "DFW"), ("lhr-1", "LHR")];
@@ -58,7 +58,7 @@ pub(crate) struct Suite {
     pub(crate) dir: PathBuf,
 }
 
-/// The cell that no one has registered, and kubeconfigs of administrators.
+/// The cell that joins by a command, and kubeconfigs of administrators.
 pub(crate) struct NewCell {
     pub(crate) role: CellRole,
     pub(crate) hub: PathBuf,
@@ -184,7 +184,7 @@ impl Suite {
         port.expect("the sandbox forwards to it")
     }
 
-    /// The cell that no one has registered, with a file for its credential on the hub, and the administrators' kubeconfigs of
+    /// The cell that joins by a command, with a file for its credential on the hub, and the administrators' kubeconfigs of
     /// hub and cell.
     pub(crate) async fn new_cell(&self) -> NewCell {
         let sandbox = self.sandbox.lock().await;
