@@ -11,6 +11,7 @@
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
+//! * [`monitoring`]: alerts and dashboard, made from the rows of the metrics.
 //! * [`process`]: the process around a role.
 //! * [`views`]: the parts of the operations API that both roles fill alike.
 //!
@@ -24,6 +25,7 @@ pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod gateway;
+pub mod monitoring;
 pub mod process;
 pub mod telemetry;
 pub mod views;

@@ -42,6 +42,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             ("admin", &["fedgate_operations"]),
             ("telemetry", &[]),
+            ("monitoring", &["fedgate_engine", "fedgate_manifests"]),
             (
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
