@@ -41,7 +41,7 @@ pub struct Alert {
     pub severity: Severity,
     /// One line.
     pub summary: &'static str,
-    /// What is true, with figures.
+    /// The state that it reports, with figures.
     pub description: &'static str,
 }
 

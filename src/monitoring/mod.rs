@@ -18,6 +18,6 @@ use promql::Fault;
 pub struct MonitoringError {
     /// The alert or panel.
     pub name: &'static str,
-    /// What is wrong.
+    /// The fault of its expression.
     pub fault: Fault,
 }

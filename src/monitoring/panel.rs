@@ -1,4 +1,4 @@
-//! What a panel of the dashboard is made of.
+//! Sections and panels, as the dashboard is made of them.
 
 /// A row of the dashboard.
 #[derive(Debug, Clone, Copy)]

@@ -117,6 +117,17 @@ async fn metrics_of_gateway_and_cell_please_promtool_and_are_those_of_the_dashbo
         assert_eq!(promtool::complaints(&text), "", "{text}");
         served.push_str(&text);
     }
+    for reason in [
+        "identity_mismatch",
+        "namespace_labels_edited",
+        "hub_namespace_claimed",
+    ] {
+        let line = format!("fedgate_identity_rejections_total{{reason=\"{reason}\"}} 0\n");
+        assert!(
+            served.contains(&line),
+            "the first rejection has to be an increase: {line}"
+        );
+    }
     let served = families(&served);
     // These appear with the first object or answer that they count.
     let later = BTreeSet::from([

@@ -8,6 +8,7 @@ mod dashboard;
 mod live;
 mod promtool;
 mod rules;
+mod runbooks;
 mod series;
 
 #[path = "../../benches/scale/address.rs"]

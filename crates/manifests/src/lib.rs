@@ -110,8 +110,11 @@ pub enum ManifestError {
 impl Manifest {
     /// The text of the file: a comment line that names its source, then a YAML stream; or an object in JSON.
     pub fn text(&self) -> Result<String, ManifestError> {
+        let is_json = Path::new(&self.path)
+            .extension()
+            .is_some_and(|ending| ending == "json");
         match &self.objects[..] {
-            [object] if self.path.ends_with(".json") => Ok(format!("{object:#}\n")),
+            [object] if is_json => Ok(format!("{object:#}\n")),
             _ => self.yaml(),
         }
     }
