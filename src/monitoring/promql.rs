@@ -1,4 +1,4 @@
-//! The names in an expression of PromQL: the metrics that it asks for, and the labels. Everything that is no keyword,
+//! The names in an expression of `PromQL`: the metrics that it asks for, and the labels. Everything that is no keyword,
 //! function or label is a metric, so that a misspelt metric is found and not overlooked.
 
 use fedgate_engine::metrics::Row;

@@ -44,70 +44,80 @@ pub(crate) fn file() -> Value {
     for case in CASES {
         let alert = ALERTS.iter().find(|alert| alert.name == case.alert);
         let alert = alert.unwrap_or_else(|| panic!("there is no alert {}", case.alert));
-        let waits = minutes(alert.after);
-        let length = (waits + FILLED + 3 * FILLED) * 60 / STEP;
-        let of = |series: Series| {
-            samples(
-                series
-                    .iter()
-                    .map(|(name, does)| (*name, all_along(*does, length))),
-            )
-        };
-        tests.push(test(
-            format!("{} fires", case.alert),
-            of(case.fires),
-            format!("{}m", waits + FILLED),
-            firing(alert),
-            Some(labels(case, alert)),
-        ));
-        tests.push(test(
-            format!("{} does not fire just below", case.alert),
-            of(case.below),
-            format!("{}m", waits + 3 * FILLED),
-            ever(alert, "firing"),
-            None,
-        ));
-        if waits > 0 {
-            let pairs = case.fires.iter().zip(case.below);
-            let brief = pairs.map(|((name, fires), (_, below))| {
-                (*name, briefly(*fires, *below, waits, case.short, length))
-            });
-            let mut short = test(
-                format!("{} does not fire after a shorter time than it waits", case.alert),
-                samples(brief),
-                format!("{}m", waits + 3 * FILLED),
-                ever(alert, "firing"),
-                None,
-            );
-            // It was about to.
-            let pending = format!("count({})", ever(alert, "pending"));
-            let expected = json!({"expr": pending, "eval_time": format!("{}m", waits + 3 * FILLED), "exp_samples": [{"labels": "{}", "value": 1}]});
-            short["promql_expr_test"].as_array_mut().unwrap().push(expected);
-            tests.push(short);
-        }
+        tests.extend(of_case(case, alert));
     }
     tests.push(rest());
     json!({"rule_files": ["alerts.yaml"], "evaluation_interval": format!("{STEP}s"), "tests": tests})
 }
 
+fn of_case(case: &Case, alert: &Alert) -> Vec<Value> {
+    let waits = minutes(alert.after);
+    let end = waits + 3 * FILLED;
+    let length = (end + FILLED) * 60 / STEP;
+    let of = |series: Series| {
+        samples(
+            series
+                .iter()
+                .map(|(name, does)| (*name, all_along(*does, length))),
+        )
+    };
+    let name = |what: &str| format!("{} {what}", case.alert);
+    let fired = ever(alert, "firing");
+    let mut tests = vec![
+        test(
+            &name("fires"),
+            &of(case.fires),
+            waits + FILLED,
+            &firing(alert),
+            Some(labels(case, alert)),
+        ),
+        test(
+            &name("does not fire just below"),
+            &of(case.below),
+            end,
+            &fired,
+            None,
+        ),
+    ];
+    if waits > 0 {
+        let pairs = case.fires.iter().zip(case.below);
+        let brief = pairs.map(|((name, fires), (_, below))| {
+            (*name, Some(briefly(*fires, *below, waits, case.short, length)))
+        });
+        let series = samples(brief);
+        let mut short = test(
+            &name("does not fire after a shorter time than it waits"),
+            &series,
+            end,
+            &fired,
+            None,
+        );
+        // It was about to.
+        let pending = test(
+            "",
+            &[],
+            end,
+            &format!("count({})", ever(alert, "pending")),
+            Some("{}".to_owned()),
+        );
+        let expected = [&short, &pending].map(|test| test["promql_expr_test"][0].clone());
+        short["promql_expr_test"] = json!(expected);
+        tests.push(short);
+    }
+    tests
+}
+
 /// Two gateways at rest, as they were recorded: no alert fires.
 fn rest() -> Value {
     let recording = live::recording();
-    let series = recording
-        .series
-        .iter()
-        .map(|(name, values)| (name.as_str(), Some(values.clone())));
-    let never = "count_over_time(ALERTS{alertstate=\"firing\"}[2h])".to_owned();
-    test(
-        format!(
-            "two replicas at rest for {} minutes fire nothing",
-            recording.minutes
-        ),
-        samples(series),
-        format!("{}m", recording.minutes),
-        never,
-        None,
-    )
+    let series = recording.series.iter();
+    let series = samples(series.map(|(name, values)| (name.as_str(), Some(values.clone()))));
+    let name = format!(
+        "two replicas at rest for {} minutes fire nothing",
+        recording.minutes
+    );
+    let fired = "count_over_time(ALERTS{alertstate=\"firing\"}[3h])";
+    test(&name, &series, recording.minutes, fired, None)
 }
 
 fn minutes(after: &str) -> u32 {
@@ -144,7 +154,7 @@ fn labels(case: &Case, alert: &Alert) -> String {
     format!("ALERTS{{{}}}", all.join(","))
 }
 
-fn test(name: String, series: Vec<Value>, at: String, expression: String, expected: Option<String>) -> Value {
+fn test(name: &str, series: &[Value], at: u32, expression: &str, expected: Option<String>) -> Value {
     let samples: Vec<Value> = expected
         .into_iter()
         .map(|labels| json!({"labels": labels, "value": 1}))
@@ -153,7 +163,7 @@ fn test(name: String, series: Vec<Value>, at: String, expression: String, expect
         "name": name,
         "interval": format!("{STEP}s"),
         "input_series": series,
-        "promql_expr_test": [{"expr": expression, "eval_time": at, "exp_samples": samples}],
+        "promql_expr_test": [{"expr": expression, "eval_time": format!("{at}m"), "exp_samples": samples}],
     })
 }
 
@@ -176,10 +186,10 @@ fn all_along(does: Does, length: u32) -> Option<String> {
 }
 
 /// As when the alert fires, for less time than it waits; then as below.
-fn briefly(fires: Does, below: Does, waits: u32, short: u32, length: u32) -> Option<String> {
+fn briefly(fires: Does, below: Does, waits: u32, short: u32, length: u32) -> String {
     let steps = waits * 60 / STEP;
     let grown = short * 60 / STEP;
-    Some(match (fires, below) {
+    match (fires, below) {
         (Is(one), Is(other)) => format!("{one}x{} {other}x{length}", steps - 1),
         (Absent, Is(other)) => format!("_x{steps} {other}x{length}"),
         (Is(one), Absent) => format!("{one}x{} stale", steps - 1),
@@ -192,5 +202,5 @@ fn briefly(fires: Does, below: Does, waits: u32, short: u32, length: u32) -> Opt
             format!("{one}+{STEP}x{} {then}+{STEP}x{length}", steps - 1)
         }
         _ => panic!("{fires:?} and {below:?} do not follow each other"),
-    })
+    }
 }

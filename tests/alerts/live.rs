@@ -115,6 +115,12 @@ async fn metrics_of_gateway_and_cell_please_promtool_and_are_those_of_the_dashbo
     for role in [&first, &second, &cell] {
         let text = scrape(role).await?;
         assert_eq!(promtool::complaints(&text), "", "{text}");
+        let is_gateway = text.contains("\nfedgate_projects{");
+        assert_eq!(
+            is_gateway,
+            role.address != cell.address,
+            "FedgateDown tells gateways by this metric"
+        );
         served.push_str(&text);
     }
     for reason in [
