@@ -66,6 +66,7 @@ lint: ## Check format, clippy, licenses and advisories
 
 manifests: ## Write manifests/ anew
 	@$(FEDGATE) manifests --write manifests
+	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test alerts each_alert_fires
 
 docs: ## Write docs/reference and packaging/man anew
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test reference

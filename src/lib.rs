@@ -14,6 +14,7 @@
 //!   there.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`membership`]: cells join, drain and leave, projects come and go, as commands.
+//! * [`monitoring`]: alerts and dashboard, made from the rows of the metrics.
 //! * [`process`]: the process around a role.
 //! * [`views`]: the parts of the operations API that both roles fill alike.
 //!
@@ -29,6 +30,7 @@ pub mod config;
 pub mod doctor;
 pub mod gateway;
 pub mod membership;
+pub mod monitoring;
 pub mod operations;
 pub mod process;
 pub mod telemetry;

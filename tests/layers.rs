@@ -43,6 +43,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("operations", &["fedgate_engine", "fedgate_operations"]),
             ("admin", &["fedgate_engine", "fedgate_operations", "operations"]),
             ("telemetry", &[]),
+            ("monitoring", &["fedgate_engine", "fedgate_manifests"]),
             (
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],

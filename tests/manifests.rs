@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
+use fedgate::monitoring;
+use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, Manifest, Plane};
 use serde_json::{Value, json};
@@ -21,7 +23,9 @@ fn folder() -> &'static Path {
 
 #[test]
 fn committed_manifests_are_those_that_are_generated() {
-    let differing = fedgate_manifests::compare(folder(), &kinds()).unwrap();
+    let mut files = fedgate_manifests::all(&kinds()).unwrap();
+    files.extend(monitoring::files(&Metrics::new().unwrap().rows(), "docs/runbooks").unwrap());
+    let differing = fedgate_manifests::compare(folder(), &files).unwrap();
     assert!(
         differing.is_empty(),
         "run `make manifests`; these differ: {differing:?}"

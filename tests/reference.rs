@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::CommandFactory;
-use fedgate::commands;
+use fedgate::{commands, monitoring::alerts::ALERTS};
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
 use fedgate_operations::{
@@ -100,6 +100,31 @@ fn the_metrics_are_those_that_are_served() {
         Metrics::new().unwrap().markdown()
     );
     check("metrics.md", &text);
+}
+
+#[test]
+fn the_alerts_are_those_of_the_rules() {
+    let mut text = String::from(
+        "# Alerts\n\n\
+         The rules of `manifests/monitoring/alerts.yaml`. Each name leads to its runbook; \
+         [monitoring.md](../operations/monitoring.md) says how they are wired.\n\n\
+         | alert | severity | for | expression |\n|---|---|---|---|\n",
+    );
+    for alert in ALERTS {
+        let name = alert.name;
+        let severity = format!("{:?}", alert.severity).to_lowercase();
+        let expression = alert.expression.replace('|', "\\|");
+        let keep = alert
+            .keep_firing
+            .map(|keep| format!(", goes on for {keep}"))
+            .unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| [{name}](../runbooks/{name}.md) | {severity} | {}{keep} | `{expression}` |",
+            alert.after
+        );
+    }
+    check("alerts.md", &text);
 }
 
 #[test]

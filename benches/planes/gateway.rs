@@ -27,7 +27,8 @@ pub(crate) struct Gateway {
     // Ends it when its standard input closes, hence also when the bench is killed.
     holder: Child,
     pid: u32,
-    address: String,
+    /// Of its admin server.
+    pub(crate) address: String,
     log: PathBuf,
 }
 

@@ -120,7 +120,7 @@ impl Planes {
     }
 
     /// A kubeconfig is JSON as well as YAML. It comes whole, so that nobody reads half of it.
-    fn kubeconfig(&self, plane: &str, user: &str, path: &Path) -> Result<()> {
+    pub(crate) fn kubeconfig(&self, plane: &str, user: &str, path: &Path) -> Result<()> {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {

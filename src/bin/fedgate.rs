@@ -8,7 +8,7 @@ use fedgate::{
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Role},
-    membership, process, telemetry,
+    membership, monitoring, process, telemetry,
 };
 use fedgate_engine::{
     metrics::Metrics,
@@ -132,10 +132,12 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();
+    let mut files = fedgate_manifests::all(&kinds)?;
+    files.extend(monitoring::files(&Metrics::new()?.rows(), &args.runbooks)?);
     if let Some(dir) = &args.write {
-        fedgate_manifests::write(dir, &kinds)?;
+        fedgate_manifests::write(dir, &files)?;
     } else if let Some(dir) = &args.check {
-        let differing = fedgate_manifests::compare(dir, &kinds)?;
+        let differing = fedgate_manifests::compare(dir, &files)?;
         for path in &differing {
             eprintln!(
                 "{} differs from what `fedgate manifests` generates",
@@ -147,7 +149,11 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     } else {
-        for manifest in fedgate_manifests::all(&kinds)? {
+        // A rule file and a dashboard are no objects of an API server.
+        let objects = files
+            .into_iter()
+            .filter(|file| file.objects.iter().all(|object| object["kind"].is_string()));
+        for manifest in objects {
             println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
         }
     }

@@ -39,7 +39,8 @@ pub enum Command {
     /// Add, list, rotate and remove projects.
     #[command(subcommand)]
     Projects(ProjectsCommand),
-    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
+    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment,
+    /// monitors and alerts.
     Manifests(ManifestsArgs),
     /// Check the Lua scripts of federated kinds, without a cluster.
     #[cfg(feature = "checks")]
@@ -121,6 +122,9 @@ pub struct ManifestsArgs {
     /// Folder with additional federated kinds: includes their roles and interpreters.
     #[arg(long, value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Address below which the runbooks are, for the annotation `runbook_url` of alerts.
+    #[arg(long, value_name = "URL", default_value = "docs/runbooks")]
+    pub runbooks: String,
 }
 
 /// The commands of `fedgate interpreters`.

@@ -51,6 +51,7 @@ use policies::Policies;
 use projector::Projector;
 use queries::lifecycle;
 use rate_limit::RateLimiter;
+use reason::IdentityRejection;
 use settings::Settings;
 use std::{sync::Arc, time::Duration};
 use workload::Workloads;
@@ -156,6 +157,8 @@ impl Role for Gateway {
         Stage::HubStatusToProject,
         Stage::WritebackToProjection,
     ];
+
+    const REJECTIONS: &'static [&'static str] = IdentityRejection::WORDS;
 
     fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         for triggers in TRIGGERS {
@@ -348,7 +351,9 @@ fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
         holder,
     } in claims
     {
-        shared.metrics.identity_rejected("hub_namespace_claimed");
+        shared
+            .metrics
+            .identity_rejected(IdentityRejection::NamespaceClaimed.label());
         tracing::warn!(
             project = %claimant.project,
             namespace = &*claimant.namespace,

@@ -23,21 +23,41 @@ const KEPT_LINES: usize = 12;
 struct Module {
     go_mod: &'static str,
     go_sum: &'static str,
+    /// Build tags, with commas.
+    tags: &'static str,
 }
 
 const ETCD: Module = Module {
     go_mod: include_str!("modules/etcd/go.mod"),
     go_sum: include_str!("modules/etcd/go.sum"),
+    tags: "",
 };
 const KUBERNETES: Module = Module {
     go_mod: include_str!("modules/kubernetes/go.mod"),
     go_sum: include_str!("modules/kubernetes/go.sum"),
+    tags: "",
 };
 
 const KWOK: Module = Module {
     go_mod: include_str!("modules/kwok/go.mod"),
     go_sum: include_str!("modules/kwok/go.sum"),
+    tags: "",
 };
+
+/// Without the tag, promtool needs the clients of all clouds in which Prometheus finds its targets.
+const PROMTOOL: Module = Module {
+    go_mod: include_str!("modules/promtool/go.mod"),
+    go_sum: include_str!("modules/promtool/go.sum"),
+    tags: "remove_all_sd",
+};
+
+/// Prometheus's promtool, which judges alerts and metrics; built once. No plane needs it.
+///
+/// `holder` is the `fedgate-sandbox` executable, under which the build runs.
+pub async fn promtool(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
+    let package = "github.com/prometheus/prometheus/cmd/promtool";
+    get("promtool", package, &PROMTOOL, holder, progress).await
+}
 
 /// Where the executables of a plane are.
 #[derive(Debug, Clone)]
@@ -117,7 +137,12 @@ async fn get(
     // Two processes that need the same build: one builds, the other waits and finds it.
     let lock = lock(&bin.join(format!("{program}.lock")), program, progress).await?;
     if !built.is_file() {
-        build(program, package, &source, &built, holder, progress).await?;
+        let source = Source {
+            package,
+            folder: &source,
+            tags: module.tags,
+        };
+        build(program, &source, &built, holder, progress).await?;
     }
     drop(lock);
     Ok(built)
@@ -149,10 +174,17 @@ async fn lock(path: &Path, program: &str, progress: &Progress) -> Result<File, S
     }
 }
 
+/// What is built.
+struct Source<'a> {
+    package: &'a str,
+    /// The folder of the module.
+    folder: &'a Path,
+    tags: &'a str,
+}
+
 async fn build(
     program: &str,
-    package: &str,
-    source: &Path,
+    source: &Source<'_>,
     built: &Path,
     holder: &Path,
     progress: &Progress,
@@ -162,6 +194,7 @@ async fn build(
         reason,
         next: next.to_owned(),
     };
+    let Source { package, folder, .. } = *source;
     progress.say(&format!(
         "{program}: building from {package} (once; minutes on a small machine)"
     ));
@@ -169,7 +202,7 @@ async fn build(
     let started = Instant::now();
     let alive = built.with_extension("building");
     File::create(&alive).map_err(SandboxError::io("create", &alive))?;
-    let mut child = go_build(package, source, &unfinished, &alive, holder)
+    let mut child = go_build(source, &unfinished, &alive, holder)
         .spawn()
         .map_err(SandboxError::io("start", holder))?;
     // `wait` would close it, and the holder would end the build.
@@ -181,7 +214,7 @@ async fn build(
     let status = child
         .wait()
         .await
-        .map_err(SandboxError::io("wait for go in", source))?;
+        .map_err(SandboxError::io("wait for go in", folder))?;
     if kept.iter().any(|line| line.contains("cannot start go:")) {
         let next = "install Go (https://go.dev/dl) so that `go` is on PATH, or set KUBEBUILDER_ASSETS";
         return Err(failed("go does not start".to_owned(), next));
@@ -190,7 +223,7 @@ async fn build(
         return Err(failed(
             format!(
                 "go build {package} in {} failed ({status}):\n{}",
-                source.display(),
+                folder.display(),
                 kept.join("\n")
             ),
             "check the network, GOPROXY and the space in the cache folder, then try again",
@@ -206,15 +239,16 @@ async fn build(
 }
 
 /// `go build`, held by a process that ends it with us.
-fn go_build(package: &str, source: &Path, output: &Path, alive: &Path, holder: &Path) -> Command {
+fn go_build(source: &Source<'_>, output: &Path, alive: &Path, holder: &Path) -> Command {
     let mut command = Command::new(holder);
     command
         .args(["hold", "--lock"])
         .arg(alive)
-        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
+        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w"])
+        .args(["-tags", source.tags, "-o"])
         .arg(output)
-        .arg(package)
-        .current_dir(source)
+        .arg(source.package)
+        .current_dir(source.folder)
         .env("CGO_ENABLED", "0")
         // The module stands alone, whatever the caller's settings say.
         .env("GOWORK", "off")

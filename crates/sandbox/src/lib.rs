@@ -41,6 +41,7 @@ mod supervise;
 mod up;
 mod users;
 
+pub use binaries::promtool;
 pub use commands::SandboxCommand;
 pub use error::SandboxError;
 pub use kubeconfig::User;

@@ -12,7 +12,7 @@ use super::{
     context::{Context, State, clear_withdrawing, record_refusal},
     index::GatewayIndex,
     queries::lifecycle,
-    reason::Verdict,
+    reason::{IdentityRejection, Verdict},
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, city_set};
@@ -142,7 +142,9 @@ impl Reconciler for Namespaces {
         }
         run.ctx.quarantine.release(run.key);
         if decision.identity_restored {
-            run.ctx.metrics.identity_rejected("namespace_labels_edited");
+            run.ctx
+                .metrics
+                .identity_rejected(IdentityRejection::LabelsEdited.label());
             tracing::warn!(
                 plane = "hub",
                 controller = Self::NAME,
@@ -199,7 +201,7 @@ fn quarantine(ctx: &Context<'_>, key: &Key, foreign: bool) {
     }
     let namespace = &*key.name;
     if foreign {
-        ctx.metrics.identity_rejected(verdict.label());
+        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
         tracing::warn!(
             plane = "hub",
             controller = Namespaces::NAME,

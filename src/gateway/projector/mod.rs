@@ -14,7 +14,7 @@ use super::{
     confirm,
     context::{Context, Shared, State},
     index::{GatewayIndex, TableId, digest::Source},
-    reason::Verdict,
+    reason::{IdentityRejection, Verdict},
 };
 use crate::gateway::queries::instances;
 use decide::{Decision, Rejection, Reporting, Snapshot};
@@ -275,7 +275,7 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     }
     let is_foreign = verdict == Verdict::IdentityMismatch;
     if is_foreign {
-        ctx.metrics.identity_rejected(verdict.label());
+        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
     }
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "projector", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "write-back quarantined");

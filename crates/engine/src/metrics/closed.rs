@@ -19,6 +19,8 @@ pub struct ClosedLabels {
     pub workers: usize,
     /// Directions between planes that are measured.
     pub stages: Vec<Stage>,
+    /// Reasons for which an identity is rejected.
+    pub rejections: Vec<&'static str>,
     /// Kind of plane and resource of each watch.
     pub watches: Vec<(&'static str, String)>,
 }
@@ -67,6 +69,9 @@ impl Metrics {
         for stage in &closed.stages {
             self.federation.seconds.with_label_values(&[stage.as_str()]);
         }
+        for reason in &closed.rejections {
+            self.federation.rejections.with_label_values(&[reason]);
+        }
         for (plane, kind) in &closed.watches {
             for event in ["applied", "deleted"] {
                 self.planes.watch_events.with_label_values(&[*plane, kind, event]);
@@ -104,6 +109,7 @@ mod tests {
             categories: vec!["server", "timeout"],
             workers: 32,
             stages: vec![Stage::ProjectToHub],
+            rejections: vec!["identity_mismatch"],
             watches: vec![("hub", "instances".to_owned())],
         });
         let mut figures = Gauges::default();
@@ -130,6 +136,7 @@ mod tests {
             "fedgate_watch_events_total{kind=\"instances\",plane=\"hub\",type=\"deleted\"} 0",
             "fedgate_watch_restarts_total{cause=\"gone\",kind=\"instances\",plane=\"hub\"} 0",
             "fedgate_federation_seconds_count{stage=\"project_to_hub\"} 0",
+            "fedgate_identity_rejections_total{reason=\"identity_mismatch\"} 0",
             "workqueue_retries_total{name=\"gateway\"} 0",
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line} is missing in {text}");

@@ -197,30 +197,36 @@ impl Metrics {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    /// The metrics as a Markdown table, for the README.
-    pub fn markdown(&self) -> String {
-        let ours = self.rows.iter().map(|row| {
-            let labels: Vec<_> = row.labels.iter().map(|l| format!("`{l}`")).collect();
-            (
-                row.name.to_owned(),
-                row.kind,
-                labels.join(", "),
-                row.help.to_owned(),
-            )
-        });
+    /// All metrics, those of the process included, in order of name.
+    pub fn rows(&self) -> Vec<Row> {
         let process = ProcessCollector::for_self();
-        let process = process.desc().into_iter().map(|desc| {
-            let kind = if desc.fq_name.ends_with("_total") {
+        let process = process.desc().into_iter().map(|desc| Row {
+            kind: if desc.fq_name.ends_with("_total") {
                 "counter"
             } else {
                 "gauge"
-            };
-            (desc.fq_name.clone(), kind, String::new(), desc.help.clone())
+            },
+            name: desc.fq_name.clone().into(),
+            labels: &[],
+            help: desc.help.clone().into(),
         });
-        let mut rows: Vec<_> = ours.chain(process).collect();
-        rows.sort();
+        let mut rows: Vec<Row> = self.rows.iter().cloned().chain(process).collect();
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows
+    }
+
+    /// The metrics as a Markdown table.
+    pub fn markdown(&self) -> String {
         let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
-        for (name, kind, labels, help) in rows {
+        for Row {
+            name,
+            kind,
+            labels,
+            help,
+        } in self.rows()
+        {
+            let labels: Vec<_> = labels.iter().map(|l| format!("`{l}`")).collect();
+            let labels = labels.join(", ");
             let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
         }
         table

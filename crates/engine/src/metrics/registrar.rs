@@ -4,18 +4,19 @@ use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, core::Collector,
 };
+use std::borrow::Cow;
 
 /// One row of the table of metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The metric's name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
     /// Its labels.
     pub labels: &'static [&'static str],
     /// Its meaning.
-    pub help: &'static str,
+    pub help: Cow<'static, str>,
 }
 
 /// The registry with the rows of its table.
@@ -41,10 +42,10 @@ impl Registrar<'_> {
     ) -> Built<IntCounterVec> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "counter",
                 labels,
-                help,
+                help: help.into(),
             },
             IntCounterVec::new(Opts::new(name, help), labels)?,
         )
@@ -53,10 +54,10 @@ impl Registrar<'_> {
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Built<IntCounter> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "counter",
                 labels: &[],
-                help,
+                help: help.into(),
             },
             IntCounter::new(name, help)?,
         )
@@ -70,10 +71,10 @@ impl Registrar<'_> {
     ) -> Built<IntGaugeVec> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "gauge",
                 labels,
-                help,
+                help: help.into(),
             },
             IntGaugeVec::new(Opts::new(name, help), labels)?,
         )
@@ -87,10 +88,10 @@ impl Registrar<'_> {
     ) -> Built<GaugeVec> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "gauge",
                 labels,
-                help,
+                help: help.into(),
             },
             GaugeVec::new(Opts::new(name, help), labels)?,
         )
@@ -99,10 +100,10 @@ impl Registrar<'_> {
     pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Built<IntGauge> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "gauge",
                 labels: &[],
-                help,
+                help: help.into(),
             },
             IntGauge::new(name, help)?,
         )
@@ -111,10 +112,10 @@ impl Registrar<'_> {
     pub(super) fn float_gauge(&mut self, name: &'static str, help: &'static str) -> Built<Gauge> {
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "gauge",
                 labels: &[],
-                help,
+                help: help.into(),
             },
             Gauge::new(name, help)?,
         )
@@ -143,10 +144,10 @@ impl Registrar<'_> {
         let options = HistogramOpts::new(name, help).buckets(buckets);
         self.keep(
             Row {
-                name,
+                name: name.into(),
                 kind: "histogram",
                 labels,
-                help,
+                help: help.into(),
             },
             HistogramVec::new(options, labels)?,
         )

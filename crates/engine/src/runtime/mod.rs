@@ -160,6 +160,7 @@ impl<R: Role> Runtime<R> {
             categories: Category::ALL.map(Category::as_str).to_vec(),
             workers: setup.workers,
             stages: R::STAGES.to_vec(),
+            rejections: R::REJECTIONS.to_vec(),
             watches: watches
                 .map(|(plane, table)| (plane.as_str(), index.plural(table)))
                 .collect(),

@@ -44,6 +44,9 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// The directions between planes whose times it measures.
     const STAGES: &'static [Stage] = &[];
 
+    /// The reasons for which it rejects an identity, for metrics.
+    const REJECTIONS: &'static [&'static str] = &[];
+
     /// Adds the keys that a change concerns; calls the triggers of each controller.
     fn triggers(index: &IndexOf<Self>, change: &ChangeOf<Self>, keys: &mut Vec<Key>);
 

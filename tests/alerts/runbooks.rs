@@ -1,0 +1,130 @@
+//! Each alert has a runbook, whose commands can be run as they stand.
+
+use crate::root;
+use clap::CommandFactory;
+use fedgate::{commands::Command, monitoring::alerts::ALERTS};
+use regex::Regex;
+use std::{collections::BTreeSet, fs};
+
+/// Commands that this executable does not have yet. The list, and all that uses it, goes away with the last of them: an
+/// entry whose command exists fails a test.
+const NOT_YET_THERE: &[&str] = &["cells", "journal", "projects", "status", "stuck", "trace"];
+
+/// The forms of kubectl that runbooks may use; after these come resources, names, selectors and formats.
+const KUBECTL: &[&str] = &[
+    r"kubectl --context (hub|alpha) get --raw /readyz(\?verbose)?",
+    r"kubectl --context (hub|alpha|dfw-1) get --raw /readyz",
+    r"kubectl --context (hub|dfw-1) (-n fedgate-system )?get [a-z,]+( [a-z-]+)?( -A)?( -l [a-z./-]+)?( -o yaml)?( --show-managed-fields)?",
+    r"kubectl --context hub describe cluster dfw-1",
+    r"kubectl --context hub label cluster dfw-1 topology\.datum\.net/city-code=DFW",
+    r"kubectl --context hub annotate namespace -l meta\.datumapis\.com/upstream-cluster-name=cluster-alpha --overwrite fedgate\.dev/garbage-confirmed=\$\(date -u \+%FT%TZ\)",
+    r"kubectl --context (host|hub|dfw-1) apply --server-side( --force-conflicts)?( -f (-|manifests/[a-z./]+))+",
+    r"kubectl --context host -n fedgate-system (get|describe|top) pods -l app\.kubernetes\.io/name=fedgate-gateway( -o (wide|yaml)| --containers)?",
+    r"kubectl --context host -n fedgate-system get (deployment fedgate-gateway|secret fedgate-admin)",
+    r"kubectl --context host -n fedgate-system logs -l app\.kubernetes\.io/name=fedgate-gateway --prefix --tail=\d+( --previous)?",
+    r"kubectl --context host -n fedgate-system rollout (undo|restart) deployment/fedgate-gateway",
+    r"kubectl --context host -n fedgate-system rollout status deployment/fedgate-gateway --timeout=10s",
+    r"kubectl --context host -n fedgate-system scale deployment/fedgate-gateway --replicas=2",
+    r"kubectl --context host -n fedgate-system create secret generic fedgate-hub --from-file=kubeconfig=hub\.yaml --dry-run=client -o yaml",
+    r"kubectl compute trace",
+];
+
+fn runbooks() -> Vec<(String, String)> {
+    let folder = root().join("docs/runbooks");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: std::path::PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn alerts_and_runbooks_are_one_to_one() {
+    let alerts: BTreeSet<&str> = ALERTS.iter().map(|alert| alert.name).collect();
+    let runbooks = runbooks();
+    let runbooks: BTreeSet<&str> = runbooks.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(alerts, runbooks, "alerts (left) and docs/runbooks (right)");
+}
+
+#[test]
+fn a_runbook_is_short_and_has_four_headings() {
+    for (name, text) in runbooks() {
+        let lines = text.lines().count();
+        assert!(lines <= 60, "{name} has {lines} lines");
+        let headings: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+        let title = format!("# {name}");
+        let wanted = [&title, "## Meaning", "## Impact", "## Check", "## Act"];
+        assert_eq!(headings, wanted, "{name}");
+        assert!(!commands(&text).is_empty(), "{name} has no command");
+    }
+}
+
+/// The commands of `Check` and `Act`.
+fn commands(text: &str) -> Vec<String> {
+    let span = Regex::new("`((?:fedgate|kubectl|examples/)[^`]*)`").unwrap();
+    let (_, steps) = text.split_once("## Check").unwrap();
+    let found = span.captures_iter(steps);
+    let commands = found.map(|found| found[1].split_whitespace().collect::<Vec<_>>().join(" "));
+    // Names of objects are no commands.
+    commands.filter(|command| command.contains(' ')).collect()
+}
+
+/// Why a command cannot be run, if it cannot.
+fn fault(command: &str) -> Option<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    match words[0] {
+        "fedgate" if NOT_YET_THERE.contains(&words[1]) => None,
+        "fedgate" => {
+            let parsed = Command::command().try_get_matches_from(&words);
+            parsed.err().map(|error| error.to_string())
+        }
+        "kubectl" => {
+            let is_allowed = |form: &&str| Regex::new(&format!("^{form}$")).unwrap().is_match(command);
+            let allowed = KUBECTL.iter().any(is_allowed);
+            (!allowed).then(|| "no allowed form of kubectl".to_owned())
+        }
+        script => (!root().join(script).is_file()).then(|| "there is no such script".to_owned()),
+    }
+}
+
+#[test]
+fn each_command_can_be_run_as_it_stands() {
+    let mut wrong = Vec::new();
+    for (name, text) in runbooks() {
+        for command in commands(&text) {
+            wrong.extend(fault(&command).map(|fault| format!("{name}: {command}: {fault}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_found() {
+    for command in [
+        "fedgate doctor --hub-kubeconfg hub.yaml",
+        "fedgate dctor --hub-kubeconfig hub.yaml",
+        "kubectl --context hub delete cluster dfw-1",
+        "kubectl --context hub get clusters; rm -r /",
+        "examples/gone.sh hub > hub.yaml",
+    ] {
+        assert!(fault(command).is_some(), "{command}");
+    }
+    let text =
+        "## Meaning\n`kubectl no`\n## Check\n1. `kubectl\n   get x` and `fedgate-hub`, `fedgate status`\n";
+    assert_eq!(commands(text), ["kubectl get x", "fedgate status"]);
+}
+
+#[test]
+fn no_command_is_there_that_was_not_yet() {
+    let known: Vec<String> = Command::command()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
+    for name in NOT_YET_THERE {
+        assert!(
+            !known.iter().any(|known| known == name),
+            "fedgate {name} exists: remove it from NOT_YET_THERE, so that the runbooks' commands are parsed"
+        );
+    }
+}
