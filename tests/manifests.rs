@@ -158,7 +158,7 @@ fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_res
     }
     let viewer = &file("hub/operations-viewer.yaml").objects[0];
     let mut wanted: Vec<_> = fedgate::operations::Route::all()
-        .map(|route| route.resource())
+        .map(fedgate::operations::Route::resource)
         .collect();
     wanted.dedup();
     wanted.push("metrics");

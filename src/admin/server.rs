@@ -32,7 +32,7 @@ const BUFFER: usize = 32 * 1024;
 /// Maximum number of connections.
 const CONNECTIONS: usize = 1_024;
 /// Maximum number of connections of one address.
-const OF_ADDRESS: usize = 128;
+pub(super) const OF_ADDRESS: usize = 128;
 /// Pause after an error of the system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 

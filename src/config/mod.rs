@@ -144,7 +144,7 @@ pub struct GatewayArgs {
     #[arg(long, env = "FEDGATE_HUB_UPDATE_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "500ms")]
     pub hub_update_interval: Duration,
     /// Tokens that the admin address accepts: that of --admin-token-file alone, or those of the hub too, whose users need
-    /// get on the resources of operations.fedgate.dev there (ClusterRole fedgate-operations-viewer).
+    /// get on the resources of operations.fedgate.dev there (role fedgate-operations-viewer).
     #[arg(
         long,
         env = "FEDGATE_ADMIN_AUTH",

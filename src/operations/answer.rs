@@ -154,16 +154,13 @@ impl Reply<'_> {
     }
 
     /// A page, cut to the rows that fit.
-    fn page<T: Serialize, B: Serialize>(
+    fn page<T: Serialize + Clone, B: Serialize>(
         &self,
         kind: &str,
         list: &Listed<'_, T>,
         mut rows: Rows<T>,
         body: impl Fn(Page<T>) -> B,
-    ) -> Result<Bytes, Refusal>
-    where
-        T: Clone,
-    {
+    ) -> Result<Bytes, Refusal> {
         let text = self.text(kind, body(self.shown(list, &rows)))?;
         if text.len() <= ANSWER_LIMIT {
             return Ok(text.into());

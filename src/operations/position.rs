@@ -5,7 +5,10 @@ use fedgate_operations::{
     ErrorCode,
     query::{From, Sort},
 };
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    fmt::Write,
+    hash::{BuildHasher, RandomState},
+};
 
 /// Hexadecimal digits of the check.
 const CHECK: usize = 16;
@@ -38,7 +41,8 @@ impl Positions {
         let text = format!("{}\n{}\n{place}", list.0, word(list.1));
         let mut token = format!("{:016x}", self.key.hash_one(&text));
         for byte in text.bytes() {
-            token.push_str(&format!("{byte:02x}"));
+            // Writing to a text does not fail.
+            let _ = write!(token, "{byte:02x}");
         }
         Some(token)
     }
