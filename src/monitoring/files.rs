@@ -85,3 +85,29 @@ fn service_monitor() -> Value {
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fedgate_engine::metrics::Metrics;
+
+    #[test]
+    fn a_rule_or_a_panel_of_a_metric_that_is_gone_is_an_error() {
+        let rows = Metrics::new().unwrap().rows();
+        assert!(files(&rows, "docs/runbooks").is_ok());
+        for (metric, name) in [
+            ("fedgate_interpreter_drift", "FedgateInterpreterDrift"),
+            ("process_open_fds", "Open files"),
+        ] {
+            let rows: Vec<Row> = rows.iter().filter(|row| row.name != metric).cloned().collect();
+            let error = files(&rows, "docs/runbooks").unwrap_err();
+            assert_eq!(error.name, name);
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("there is no metric {metric}")),
+                "{error}"
+            );
+        }
+    }
+}
