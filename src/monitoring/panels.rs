@@ -476,6 +476,35 @@ pub const SECTIONS: &[Section] = &[
                 ],
             ),
             graph(
+                "Requests to the operations API",
+                RATE,
+                &[(
+                    "sum by (job, path, code) (rate(fedgate_operations_requests_total[$__rate_interval]))",
+                    "{{job}} {{path}} {{code}}",
+                )],
+            ),
+            graph(
+                "Time of the slowest hundredth of these requests",
+                SECONDS,
+                &[(
+                    "histogram_quantile(0.99, sum by (job, path, le) (rate(fedgate_operations_request_duration_seconds_bucket[$__rate_interval])))",
+                    "{{job}} {{path}}",
+                )],
+            ),
+            graph(
+                "Event streams",
+                COUNT,
+                &[("sum by (job) (fedgate_operations_streams)", "{{job}}")],
+            ),
+            graph(
+                "Time for which answers and scrapes hold the index, slowest thousandth",
+                SECONDS,
+                &[(
+                    "histogram_quantile(0.999, sum by (job, holder, le) (rate(fedgate_index_lock_seconds_bucket[$__rate_interval])))",
+                    "{{job}} {{holder}}",
+                )],
+            ),
+            graph(
                 "Time since the start",
                 SECONDS,
                 &[(

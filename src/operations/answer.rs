@@ -16,7 +16,7 @@ use serde::Serialize;
 
 /// Maximum size of an answer in bytes.
 pub(super) const ANSWER_LIMIT: usize = 1024 * 1024;
-/// What `continue` and `remaining` take of it.
+/// Bytes that `continue` and `remaining` take of it.
 const RESERVED: usize = 2048;
 
 /// Answers a question from memory. It waits for the lock of the index, so it is not for a task.

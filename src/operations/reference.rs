@@ -11,7 +11,7 @@ use fedgate_operations::{
 use std::fmt::Write;
 
 impl Route {
-    /// What is answered, and the name of its schema.
+    /// The kind of the answer, and the name of its schema.
     fn about(self) -> (&'static str, &'static str) {
         match self {
             Self::Overview => (

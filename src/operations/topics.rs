@@ -1,4 +1,4 @@
-//! What a stream is about.
+//! Topics of a stream.
 
 use std::collections::BTreeSet;
 

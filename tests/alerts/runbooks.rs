@@ -6,10 +6,6 @@ use fedgate::{commands::Command, monitoring::alerts::ALERTS};
 use regex::Regex;
 use std::{collections::BTreeSet, fs};
 
-/// Commands that this executable does not have yet. The list, and all that uses it, goes away with the last of them: an
-/// entry whose command exists fails a test.
-const NOT_YET_THERE: &[&str] = &["cells", "journal", "projects", "status", "stuck", "trace"];
-
 /// The forms of kubectl that runbooks may use; after these come resources, names, selectors and formats.
 const KUBECTL: &[&str] = &[
     r"kubectl --context (hub|alpha) get --raw /readyz(\?verbose)?",
@@ -74,7 +70,6 @@ fn commands(text: &str) -> Vec<String> {
 fn fault(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
     match words[0] {
-        "fedgate" if NOT_YET_THERE.contains(&words[1]) => None,
         "fedgate" => {
             let parsed = Command::command().try_get_matches_from(&words);
             parsed.err().map(|error| error.to_string())
@@ -113,18 +108,4 @@ fn a_command_that_cannot_be_run_is_found() {
     let text =
         "## Meaning\n`kubectl no`\n## Check\n1. `kubectl\n   get x` and `fedgate-hub`, `fedgate status`\n";
     assert_eq!(commands(text), ["kubectl get x", "fedgate status"]);
-}
-
-#[test]
-fn no_command_is_there_that_was_not_yet() {
-    let known: Vec<String> = Command::command()
-        .get_subcommands()
-        .map(|command| command.get_name().to_owned())
-        .collect();
-    for name in NOT_YET_THERE {
-        assert!(
-            !known.iter().any(|known| known == name),
-            "fedgate {name} exists: remove it from NOT_YET_THERE, so that the runbooks' commands are parsed"
-        );
-    }
 }

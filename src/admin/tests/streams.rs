@@ -122,7 +122,7 @@ async fn a_reader_that_stops_reading_loses_its_connection_and_others_notice_noth
         ended = served => ended.unwrap(),
         () = reads => panic!("20 s behind, and still connected"),
     }
-    // What the connection has buffered is as good as read.
+    // Data that the connection has buffered is as good as read.
     let took = began.elapsed();
     assert!(
         took > Duration::from_secs(5) && took < Duration::from_secs(9),

@@ -1,6 +1,6 @@
 //! Instances of each project in each cell, as bands of a picture.
 
-use super::{Operations, projects::of_trouble};
+use super::{Operations, projects::of_problem};
 use crate::gateway::index::{GatewayIndex, NamespaceOwner, summary::WrittenBack};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
@@ -110,12 +110,12 @@ fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Op
     bands
 }
 
-/// The worst trouble of a namespace's deployments in a city.
+/// The worst problem of a namespace's deployments in a city.
 fn worst_in(index: &GatewayIndex, owner: &NamespaceOwner, city: &str) -> Option<Worst> {
     let project = index.projects.get(&owner.project)?;
-    let troubled = project
+    let problems = project
         .summary
-        .troubled
+        .problems
         .iter()
         .filter(|((kind, (namespace, name)), _)| {
             *namespace == owner.namespace
@@ -123,7 +123,7 @@ fn worst_in(index: &GatewayIndex, owner: &NamespaceOwner, city: &str) -> Option<
                     .get(namespace, name)
                     .is_some_and(|row| row.digest.city.as_ref().is_ok_and(|of| of.as_str() == city))
         });
-    troubled
-        .map(|(_, trouble)| of_trouble(trouble))
+    problems
+        .map(|(_, problem)| of_problem(problem))
         .min_by_key(|worst| (worst.class, worst.since))
 }

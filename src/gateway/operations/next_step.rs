@@ -4,6 +4,37 @@ use fedgate_operations::{Class, Stage};
 
 /// The next step for a class, a kind of plane, and a word.
 pub(super) fn next_step(class: Class, plane: &str, word: &str) -> String {
+    let step = step(class, plane, word);
+    match runbook(class, plane, word) {
+        Some(alert) => format!("{step}; docs/runbooks/{alert}.md"),
+        None => step,
+    }
+}
+
+/// The alert whose runbook goes on from the next step.
+pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static str> {
+    let alert = match (class, plane, word) {
+        (Class::Plane, _, "refused") => "FedgateProjectRefused",
+        (Class::Plane, _, "credential_expired") => "FedgateCredentialExpiresToday",
+        (Class::Plane, "hub", _) => "FedgateHubDisconnected",
+        (Class::Plane, ..) => "FedgateProjectsDisconnected",
+        (Class::Right, ..) => "FedgateMissingRight",
+        (Class::Brake, _, "drift") => "FedgateInterpreterDrift",
+        (Class::Brake, ..) => "FedgateGarbageBrake",
+        (Class::Quarantined, ..) => "FedgateQuarantine",
+        (Class::Refused, _, "NoCellForCity") => "FedgateCityWithoutCell",
+        (Class::Retrying | Class::Waiting, ..) => "FedgateStuckKeys",
+        (Class::Undelivered, _, "project_to_hub") => "FedgateUndelivered",
+        (Class::Undelivered, _, "hub_to_cell") => "FedgateCellDelivery",
+        (Class::Undelivered, ..) => "FedgateNotReturned",
+        (Class::Deleting, ..) => "FedgateStuckDeletion",
+        (Class::Orphan, ..) => "FedgateOrphans",
+        (Class::Refused | Class::Unavailable, ..) => return None,
+    };
+    Some(alert)
+}
+
+fn step(class: Class, plane: &str, word: &str) -> String {
     match class {
         Class::Plane => of_plane(plane, word),
         Class::Right => format!("apply manifests/{plane} on this plane and bind its roles: {word} is denied"),
@@ -88,6 +119,41 @@ fn of_stage(word: &str) -> &'static str {
         }
         Some(Stage::WritebackToProjection) | None => {
             "fedgate trace an object of the group: the project lacks an Instance that a cell wrote back"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn each_runbook_exists() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runbooks");
+        let words = [
+            "refused",
+            "credential_expired",
+            "unreachable",
+            "drift",
+            "projections",
+            "NoCellForCity",
+            "project_to_hub",
+            "hub_to_cell",
+            "writeback_to_projection",
+        ];
+        for class in Class::ALL {
+            for plane in ["hub", "project"] {
+                for word in words {
+                    let step = next_step(class, plane, word);
+                    let Some(alert) = runbook(class, plane, word) else {
+                        assert!(!step.contains("docs/runbooks"), "{step}");
+                        continue;
+                    };
+                    assert!(folder.join(format!("{alert}.md")).is_file(), "{alert}");
+                    assert!(step.ends_with(&format!("docs/runbooks/{alert}.md")), "{step}");
+                }
+            }
         }
     }
 }

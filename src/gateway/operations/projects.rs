@@ -2,7 +2,7 @@
 
 use super::{Operations, by_project, overview, stuck::class_of};
 use crate::{
-    gateway::index::{GatewayIndex, Project, summary::Trouble},
+    gateway::index::{GatewayIndex, Project, summary::Problem},
     views::{page, planes, stuck::Found},
 };
 use fedgate_api::names::{CityCode, ProjectKey};
@@ -125,25 +125,25 @@ fn cities(project: &Project) -> BTreeSet<&CityCode> {
         .collect()
 }
 
-/// The worst of a project's stuck objects and of the troubles that are too young to be stuck.
+/// The worst of a project's stuck objects and of the problems that are too young to be stuck.
 fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
-    let troubled = project.summary.troubled.values().map(of_trouble);
+    let problems = project.summary.problems.values().map(of_problem);
     let stuck = stuck.iter().map(|one| Worst {
         class: one.class,
         reason: one.word.clone(),
         since: one.item.since,
     });
-    troubled
+    problems
         .chain(stuck)
         .min_by_key(|worst| (worst.class, worst.since.is_none(), worst.since))
 }
 
-/// A trouble as the worst state.
-pub(super) fn of_trouble(trouble: &Trouble) -> Worst {
+/// A problem as the worst state.
+pub(super) fn of_problem(problem: &Problem) -> Worst {
     Worst {
-        class: class_of(trouble),
-        reason: trouble.reason.to_string(),
-        since: Some(Time::from_second(trouble.since)),
+        class: class_of(problem),
+        reason: problem.reason.to_string(),
+        since: Some(Time::from_second(problem.since)),
     }
 }
 

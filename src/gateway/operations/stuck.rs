@@ -4,7 +4,7 @@ use super::{Operations, plural};
 use crate::{
     gateway::index::{
         Deployment, GatewayIndex, TableId,
-        summary::{Trouble, TroubleClass},
+        summary::{Problem, ProblemClass},
         undelivered::{Since, is_of_leader},
     },
     views::stuck::{self as views, Found, is_older},
@@ -39,16 +39,16 @@ pub(super) fn found(of: &Operations, stuck_for: Duration, with_unavailable: bool
             )
         })
         .collect();
-    let troubled = of.each_project(&of.projects(), |index, project| {
+    let problems = of.each_project(&of.projects(), |index, project| {
         let summary = &index.projects.get(project)?.summary;
-        let shown = |trouble: &Trouble| is_shown(trouble, with_unavailable, now);
-        let troubled = summary.troubled.iter().filter(|(_, trouble)| shown(trouble));
-        let troubled: Vec<Found> = troubled
-            .map(|((kind, name), trouble)| of_trouble(index, project, *kind, name, trouble))
+        let shown = |problem: &Problem| is_shown(problem, with_unavailable, now);
+        let problems = summary.problems.iter().filter(|(_, problem)| shown(problem));
+        let problems: Vec<Found> = problems
+            .map(|((kind, name), problem)| of_problem(index, project, *kind, name, problem))
             .collect();
-        Some(troubled)
+        Some(problems)
     });
-    found.extend(troubled.into_iter().flatten());
+    found.extend(problems.into_iter().flatten());
     let is_failing = |item: &StuckItem| {
         failing.contains(&(item.project.clone(), item.namespace.clone(), item.name.clone()))
     };
@@ -104,47 +104,47 @@ fn brakes(of: &Operations) -> Vec<Found> {
     found
 }
 
-fn is_shown(trouble: &Trouble, with_unavailable: bool, now: Now) -> bool {
-    let after = match trouble.class {
-        TroubleClass::Refused => Duration::ZERO,
-        TroubleClass::Deleting => DELETING,
-        TroubleClass::Unavailable if with_unavailable => UNAVAILABLE,
-        TroubleClass::Unavailable => return false,
+fn is_shown(problem: &Problem, with_unavailable: bool, now: Now) -> bool {
+    let after = match problem.class {
+        ProblemClass::Refused => Duration::ZERO,
+        ProblemClass::Deleting => DELETING,
+        ProblemClass::Unavailable if with_unavailable => UNAVAILABLE,
+        ProblemClass::Unavailable => return false,
     };
-    is_older(Some(Time::from_second(trouble.since)), after, now)
+    is_older(Some(Time::from_second(problem.since)), after, now)
 }
 
-/// The class of a trouble.
-pub(super) fn class_of(trouble: &Trouble) -> Class {
-    match trouble.class {
-        TroubleClass::Refused => Class::Refused,
-        TroubleClass::Deleting => Class::Deleting,
-        TroubleClass::Unavailable => Class::Unavailable,
+/// The class of a problem.
+pub(super) fn class_of(problem: &Problem) -> Class {
+    match problem.class {
+        ProblemClass::Refused => Class::Refused,
+        ProblemClass::Deleting => Class::Deleting,
+        ProblemClass::Unavailable => Class::Unavailable,
     }
 }
 
-fn of_trouble(
+fn of_problem(
     index: &GatewayIndex,
     project: &ProjectKey,
     kind: KindId,
     name: &Name,
-    trouble: &Trouble,
+    problem: &Problem,
 ) -> Found {
     let (namespace, name) = name;
     let hub = index.hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
     let cells = binding.map(|binding| binding.digest.clusters.join(", "));
     Found {
-        class: class_of(trouble),
+        class: class_of(problem),
         plane: "project",
-        word: trouble.reason.to_string(),
+        word: problem.reason.to_string(),
         item: StuckItem {
             project: project.as_str().to_owned(),
             namespace: namespace.to_string(),
             kind: plural(index, TableId::Federated(kind)),
             name: name.to_string(),
             cell: cells.unwrap_or_default(),
-            since: Some(Time::from_second(trouble.since)),
+            since: Some(Time::from_second(problem.since)),
             ..StuckItem::default()
         },
     }

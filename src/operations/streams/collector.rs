@@ -1,4 +1,4 @@
-//! What has changed since the role was last asked.
+//! Changes since the role was last asked.
 
 use super::log::{BYTES, ROWS};
 use crate::operations::topics::{Selection, Topic};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A topic of all, or of one project.
 pub(super) type Part = (Option<String>, Topic);
 
-/// What a part is compared with.
+/// The earlier state that a part is compared with.
 #[derive(Debug, Clone)]
 pub(super) enum Base {
     /// The role names what has changed.
@@ -88,7 +88,7 @@ impl Change {
         self.parts.values().map(|content| content.text.len()).sum()
     }
 
-    /// What a stream with this selection shows of it.
+    /// The part of it that a stream with this selection shows.
     pub(super) fn of<'a>(
         &'a self,
         selection: &'a Selection,

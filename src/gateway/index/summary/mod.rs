@@ -1,11 +1,11 @@
 //! Sums over the rows, updated row by row, so that no answer about the fleet scans objects: federated objects by reason,
-//! Instances by project, city and cell, and the objects that are in trouble.
+//! Instances by project, city and cell, and the objects with problems.
 //!
 //! Sums depend on the rows alone: each row change takes away the old row's part and adds that of the new row.
 
-mod trouble;
+mod problem;
 
-pub use trouble::{REFUSED, Trouble, TroubleClass, is_refused};
+pub use problem::{Problem, ProblemClass, REFUSED, is_refused};
 
 use super::{
     Project,
@@ -136,8 +136,8 @@ pub struct Summary {
 pub struct OfProject {
     /// Its Instances.
     pub instances: ReportedInstances,
-    /// Its objects that are in trouble: kind, namespace, name.
-    pub troubled: BTreeMap<(KindId, Name), Trouble>,
+    /// Its objects with problems: kind, namespace, name.
+    pub problems: BTreeMap<(KindId, Name), Problem>,
 }
 
 fn federated_state(row: &Row<Source>) -> FederatedState {
@@ -226,9 +226,9 @@ impl Summary {
             .for_each(|row| of.instances.take(ReportedInstances::of(row)));
         new.into_iter()
             .for_each(|row| of.instances.add(ReportedInstances::of(row)));
-        match new.and_then(Trouble::of) {
-            Some(trouble) => drop(of.troubled.insert((kind, name.clone()), trouble)),
-            None if !of.troubled.is_empty() => drop(of.troubled.remove(&(kind, name.clone()))),
+        match new.and_then(Problem::of) {
+            Some(problem) => drop(of.problems.insert((kind, name.clone()), problem)),
+            None if !of.problems.is_empty() => drop(of.problems.remove(&(kind, name.clone()))),
             None => {}
         }
     }

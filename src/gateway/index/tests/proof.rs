@@ -6,7 +6,7 @@ use fedgate_api::keys;
 use fedgate_kinds::KindId;
 
 /// Two failures of a table: its list restarts, or its watch fails.
-macro_rules! troubles {
+macro_rules! problems {
     ($($table:tt)+) => {
         [
             (|w: &mut GatewayIndex| w.$($table)+.rewind()) as fn(&mut GatewayIndex),
@@ -20,20 +20,20 @@ fn each_list_of_the_hub_holds_up_what_needs_it() {
     let said = |index: &GatewayIndex| (index.hub_specs_synced(), index.hub_ready(), index.hub_proves());
     assert_eq!(said(&GatewayIndex::fixture()), (true, true, true));
     for (name, [rewind, fail], carries, ready) in [
-        ("namespaces", troubles!(hub.namespaces), false, false),
-        ("city_sets", troubles!(hub.city_sets), false, false),
-        ("city_policies", troubles!(hub.city_policies), false, false),
-        ("config_maps", troubles!(hub.config_maps), false, false),
-        ("secrets", troubles!(hub.secrets), false, false),
-        ("copies", troubles!(hub.copies[KindId::FIRST]), false, false),
-        ("bindings", troubles!(hub.bindings), true, false),
+        ("namespaces", problems!(hub.namespaces), false, false),
+        ("city_sets", problems!(hub.city_sets), false, false),
+        ("city_policies", problems!(hub.city_policies), false, false),
+        ("config_maps", problems!(hub.config_maps), false, false),
+        ("secrets", problems!(hub.secrets), false, false),
+        ("copies", problems!(hub.copies[KindId::FIRST]), false, false),
+        ("bindings", problems!(hub.bindings), true, false),
         (
             "write_backs",
-            troubles!(hub.write_backs[KindId::FIRST]),
+            problems!(hub.write_backs[KindId::FIRST]),
             true,
             false,
         ),
-        ("clusters", troubles!(hub.clusters), true, true),
+        ("clusters", problems!(hub.clusters), true, true),
     ] {
         let mut index = GatewayIndex::fixture();
         fail(&mut index);

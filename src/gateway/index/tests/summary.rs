@@ -3,7 +3,7 @@
 use super::super::{
     GatewayIndex, TableId,
     fixture::{HUB, binding, object, shop, source},
-    summary::{OfCell, ReportedInstances, TroubleClass, WrittenBack},
+    summary::{OfCell, ProblemClass, ReportedInstances, WrittenBack},
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -75,17 +75,17 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
     };
     assert_eq!(index.summary.instances(), expected);
     assert_eq!(index.projects[&shop()].summary.instances, expected);
-    let troubled = &index.projects[&shop()].summary.troubled;
-    let found: Vec<_> = troubled
+    let problems = &index.projects[&shop()].summary.problems;
+    let found: Vec<_> = problems
         .iter()
-        .map(|((_, name), trouble)| (&*name.1, trouble.class, &*trouble.reason))
+        .map(|((_, name), problem)| (&*name.1, problem.class, &*problem.reason))
         .collect();
-    assert_eq!(found, [("api", TroubleClass::Unavailable, "InstanceCrashing")]);
+    assert_eq!(found, [("api", ProblemClass::Unavailable, "InstanceCrashing")]);
     index.shop_lost(
         table,
         &deployment("api", 9, [1, 1, 0, 1], "Delivered", "InstanceCrashing"),
     );
-    assert_eq!(index.projects[&shop()].summary.troubled.len(), 0);
+    assert_eq!(index.projects[&shop()].summary.problems.len(), 0);
     index.disengage(&shop());
     assert_eq!(
         (federated(&index), index.summary.instances()),

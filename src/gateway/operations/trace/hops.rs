@@ -239,12 +239,12 @@ impl<'a> Way<'a> {
             .and_then(|condition| condition.observed)
             .or(status.observed);
         hop.since = available.map(|condition| Time::from_second(condition.since));
-        let trouble = of
+        let problem = of
             .cells
             .iter()
-            .find_map(|cell| Some((cell, cell.trouble.as_ref()?)));
+            .find_map(|cell| Some((cell, cell.problem.as_ref()?)));
         let is_reported = copy.digest.reports() && hop.has >= hop.wants;
-        if let Some((cell, (reason, since))) = trouble {
+        if let Some((cell, (reason, since))) = problem {
             hop.object = cell.name.to_string();
             hop.since = Some(Time::from_second(*since));
             // A short interruption of a cell that has reported this generation breaks nothing.

@@ -54,7 +54,7 @@ pub(super) struct CellSeen {
     /// Its name.
     pub(super) name: Arc<str>,
     /// Reason and `lastTransitionTime` of `Ready` if that is not True; `None` if it is.
-    pub(super) trouble: Option<(String, i64)>,
+    pub(super) problem: Option<(String, i64)>,
 }
 
 /// A placement and city of a Workload.
@@ -154,7 +154,7 @@ fn cells(index: &GatewayIndex, binding: Option<&Row<Binding>>) -> Vec<CellSeen> 
     let seen = clusters.map(|name| {
         let cluster = index.hub.clusters.get("", name);
         let ready = cluster.and_then(|row| row.digest.ready.as_ref());
-        let trouble = match ready {
+        let problem = match ready {
             Some(ready) if ready.is_true => None,
             Some(ready) => Some((ready.reason.to_string(), ready.since)),
             // Without the list of Clusters their state is not known.
@@ -163,7 +163,7 @@ fn cells(index: &GatewayIndex, binding: Option<&Row<Binding>>) -> Vec<CellSeen> 
         };
         CellSeen {
             name: name.clone(),
-            trouble,
+            problem,
         }
     });
     seen.collect()

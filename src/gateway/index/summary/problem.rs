@@ -1,4 +1,4 @@
-//! Objects in trouble: those whose own status says so.
+//! Objects with problems: those whose own status says so.
 
 use crate::gateway::index::digest::Source;
 use fedgate_engine::store::table::Row;
@@ -18,9 +18,9 @@ pub const REFUSED: [&str; 9] = [
     "ApplyFailed",
 ];
 
-/// The class of a trouble, the worst first.
+/// The class of a problem, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TroubleClass {
+pub enum ProblemClass {
     /// `Federated` is False for a reason of [`REFUSED`].
     Refused,
     /// It is being deleted.
@@ -29,11 +29,11 @@ pub enum TroubleClass {
     Unavailable,
 }
 
-/// The trouble of an object.
+/// The problem of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Problem {
     /// Its class.
-    pub class: TroubleClass,
+    pub class: ProblemClass,
     /// The reason of the condition.
     pub reason: Arc<str>,
     /// `lastTransitionTime` of the condition or `deletionTimestamp`, in seconds since the epoch.
@@ -45,25 +45,25 @@ pub fn is_refused(row: &Row<Source>) -> bool {
     refusal(row).is_some()
 }
 
-fn refusal(row: &Row<Source>) -> Option<Trouble> {
+fn refusal(row: &Row<Source>) -> Option<Problem> {
     let condition = row.digest.status.condition("Federated")?;
     let holds = &*condition.status == "False"
         && condition.observed == Some(row.digest.generation)
         && REFUSED.contains(&&*condition.reason);
-    holds.then(|| Trouble {
-        class: TroubleClass::Refused,
+    holds.then(|| Problem {
+        class: ProblemClass::Refused,
         reason: condition.reason.clone(),
         since: condition.since,
     })
 }
 
-impl Trouble {
-    /// The trouble of an object; `None` if its status reports none.
+impl Problem {
+    /// The problem of an object; `None` if its status reports none.
     pub(super) fn of(row: &Row<Source>) -> Option<Self> {
         if row.deleting {
             let condition = row.digest.status.condition("Federated");
             return Some(Self {
-                class: TroubleClass::Deleting,
+                class: ProblemClass::Deleting,
                 reason: condition.map_or_else(|| "Deleting".into(), |c| c.reason.clone()),
                 since: row.digest.deleted.map_or(0, jiff::Timestamp::as_second),
             });
@@ -72,14 +72,14 @@ impl Trouble {
     }
 }
 
-fn unavailable(row: &Row<Source>) -> Option<Trouble> {
+fn unavailable(row: &Row<Source>) -> Option<Problem> {
     let rollup = row.digest.rollup.as_deref()?.as_ref().ok()?;
     if rollup.available || rollup.counts.desired_replicas <= 0 {
         return None;
     }
     let condition = row.digest.status.condition("Available");
-    Some(Trouble {
-        class: TroubleClass::Unavailable,
+    Some(Problem {
+        class: ProblemClass::Unavailable,
         reason: condition.map_or_else(|| "Unknown".into(), |c| c.reason.clone()),
         since: condition.map_or(row.digest.created, |c| c.since),
     })
