@@ -49,7 +49,7 @@ impl Operations {
         let project = self.cell.role.project(&self.cell.shared, key);
         views::item(
             key,
-            project.as_ref().map(|key| key.as_str()),
+            project.as_ref().map(fedgate_api::names::ProjectKey::as_str),
             &key.namespace,
             plural,
         )

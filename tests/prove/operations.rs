@@ -12,7 +12,7 @@ use fedgate::{
     },
     views::header::Process,
 };
-use fedgate_engine::metrics::Build;
+use fedgate_engine::{metrics::Build, store::table::Table};
 use fedgate_operations::{
     Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
@@ -46,7 +46,7 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
     let kept: usize = projects
         .clone()
         .flat_map(|project| project.sources.iter())
-        .map(|table| table.len())
+        .map(Table::len)
         .sum();
     if counted != kept {
         lines.push(format!("{counted} federated objects are summed, {kept} are kept"));
@@ -190,6 +190,21 @@ fn all_that_is_well_is_shown_from_memory_alone() {
         let cell = operations.cell(&dfw.cell).unwrap();
         assert_eq!(cell.project_names, ["p"]);
 
+        let asked = rig.simulator.log().entries();
+        assert!(asked.is_empty(), "answers sent requests: {asked:?}");
+        assert_eq!(wrong(&rig), [""; 0]);
+    });
+}
+
+#[test]
+fn a_trace_is_whole_and_the_journal_has_the_writes() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 2).apply(&mut rig);
+        rest(SETTLED).await;
+        let operations = operations(&rig);
+        rig.simulator.log().clear();
         let trace = traced(&operations, "workloaddeployments", "web").unwrap();
         let hops: Vec<_> = trace.branches[0]
             .hops

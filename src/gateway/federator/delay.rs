@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_mins(5);
 /// Such writes of the process in a second.
 const PER_SECOND: usize = 10;
 /// Time between two calls of [`Delays::admit`], in seconds.
-const TICK: u64 = 5;
+const TICK: usize = 5;
 
 /// Reasons of `Federated` that a [`Delay`] has.
 pub const REASONS: [&str; 3] = ["HubUnreachable", "MissingRights", "Retrying"];
@@ -114,7 +114,7 @@ impl Delay {
                     place: Place::of(&right.plane),
                 })
             }
-            (Some(_), ..) => None,
+            (Some(_), ..) | (None, _, None) => None,
             (None, _, Some(failure)) => (now.since_wall(failure.since) >= FAILS).then(|| {
                 let kind = failure.object.split(' ').next().unwrap_or_default();
                 Self::Retrying {
@@ -124,7 +124,6 @@ impl Delay {
                     since: failure.since,
                 }
             }),
-            (None, _, None) => None,
         }
     }
 
@@ -279,7 +278,7 @@ fn shown(source: &Row<Source>) -> Option<String> {
 /// Spreads keys over the seconds until the next call: at most [`PER_SECOND`] in a second, and one of each project.
 fn spread(due: impl Iterator<Item = (Key, ProjectKey)>) -> Vec<(Key, Duration)> {
     let mut chosen = Vec::new();
-    let mut seconds = [0; TICK as usize];
+    let mut seconds = [0; TICK];
     let mut next: HashMap<ProjectKey, usize> = HashMap::default();
     for (key, project) in due {
         let from = next.get(&project).copied().unwrap_or(0);

@@ -15,6 +15,9 @@ use std::{
 /// Project, city and cell.
 type Band = (ProjectKey, String, String);
 
+/// The bands of a city and cell that are summed: their projects, Instances and worst state.
+type Sum = (BTreeSet<ProjectKey>, WrittenBack, Option<Worst>);
+
 pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
     let mut bands: Vec<(Band, WrittenBack, Option<Worst>)> = bands(of, query)
         .into_iter()
@@ -47,8 +50,7 @@ pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
 }
 
 fn sums(rest: Vec<(Band, WrittenBack, Option<Worst>)>) -> Vec<FlowRow> {
-    let mut sums: BTreeMap<(String, String), (BTreeSet<ProjectKey>, WrittenBack, Option<Worst>)> =
-        BTreeMap::new();
+    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
     for ((project, city, cell), instances, worst) in rest {
         let (projects, sum, worst_of) = sums.entry((city, cell)).or_default();
         projects.insert(project);

@@ -187,8 +187,7 @@ fn waiting(index: &GatewayIndex, stage: Stage, object: &Deployment, since: Since
     let (kind, hub, name) = object;
     let owner = index.owners.get(hub)?;
     let (table, plane) = match stage {
-        Stage::ProjectToHub => (TableId::Federated(*kind), "hub"),
-        Stage::HubToCell => (TableId::Federated(*kind), "hub"),
+        Stage::ProjectToHub | Stage::HubToCell => (TableId::Federated(*kind), "hub"),
         Stage::HubStatusToProject => (TableId::Federated(*kind), "project"),
         Stage::WritebackToProjection => (TableId::WrittenBack(*kind), "project"),
     };

@@ -117,7 +117,9 @@ impl GatewayIndex {
     pub fn disengage(&mut self, key: &ProjectKey) -> Applied {
         let mut applied = Applied::default();
         let project = self.projects.remove(key);
-        project.iter().for_each(|project| self.summary.forget(project));
+        if let Some(project) = &project {
+            self.summary.forget(project);
+        }
         let uid = project.and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self
             .owners

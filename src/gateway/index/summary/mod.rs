@@ -222,10 +222,12 @@ impl Summary {
     ) {
         self.count(kind, old, false);
         self.count(kind, new, true);
-        old.into_iter()
-            .for_each(|row| of.instances.take(ReportedInstances::of(row)));
-        new.into_iter()
-            .for_each(|row| of.instances.add(ReportedInstances::of(row)));
+        if let Some(old) = old {
+            of.instances.take(ReportedInstances::of(old));
+        }
+        if let Some(new) = new {
+            of.instances.add(ReportedInstances::of(new));
+        }
         match new.and_then(Problem::of) {
             Some(problem) => drop(of.problems.insert((kind, name.clone()), problem)),
             None if !of.problems.is_empty() => drop(of.problems.remove(&(kind, name.clone()))),
@@ -269,12 +271,11 @@ impl Summary {
                 cell.instances.add(part);
                 cell.last_report = at.or(cell.last_report);
             }
-            match places.iter_mut().find(|(of, _)| *of == place) {
-                Some((_, sum)) => sum.add(part),
-                None => {
-                    places.reserve_exact(1);
-                    places.push((place, part));
-                }
+            if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
+                sum.add(part);
+            } else {
+                places.reserve_exact(1);
+                places.push((place, part));
             }
         }
         places.retain(|(_, sum)| sum.existing > 0);

@@ -83,7 +83,7 @@ fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Ob
     }
     let branches = if query.kind == "workloads" {
         of_workload(index, key, project, query)
-    } else if let Some(kind) = kind_of(index, &query.kind, |kind| TableId::Federated(kind)) {
+    } else if let Some(kind) = kind_of(index, &query.kind, TableId::Federated) {
         let source = project.sources[kind].get(&query.namespace, &query.name);
         source.map(|_| {
             vec![observe::deployment(
@@ -94,7 +94,7 @@ fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Ob
                 &Arc::from(query.name.as_str()),
             )]
         })
-    } else if let Some(kind) = kind_of(index, &query.kind, |kind| TableId::WrittenBack(kind)) {
+    } else if let Some(kind) = kind_of(index, &query.kind, TableId::WrittenBack) {
         of_instance(index, key, kind, query)
     } else {
         return Err(NoAnswer::Unknown {

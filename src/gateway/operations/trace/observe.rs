@@ -2,6 +2,7 @@
 
 use crate::gateway::index::{
     GatewayIndex,
+    by_cell::WriteBacksByCell,
     digest::{Binding, HubCopy, Source},
     undelivered::Since,
 };
@@ -208,7 +209,7 @@ fn instances(
         .by_deployment
         .get(&group)
         .into_iter()
-        .flat_map(|by| by.names())
+        .flat_map(WriteBacksByCell::names)
         .collect();
     let rows = names.iter().filter_map(|name| {
         let row = index.hub.write_backs[kind].get(hub, name)?;
