@@ -19,6 +19,8 @@ fn the_demonstration_comes_about() -> Result<()> {
         "project  Instance is Ready",
         "Instance storefront-us-dfw-1: Ready=False (ImageUnavailable)",
         "Instance storefront-us-dfw-0: Ready=False (Suspended)",
+        "$ fedgate status",
+        "$ fedgate trace alpha shop/storefront --watch",
         "All of it has happened as it should",
     ] {
         ensure!(out.contains(said), "{said:?} is missing in\n{out}");

@@ -1,7 +1,10 @@
 //! Instances of each project in each cell, as bands of a picture.
 
 use super::{Operations, projects::of_problem};
-use crate::gateway::index::{GatewayIndex, NamespaceOwner, summary::WrittenBack};
+use crate::gateway::index::{
+    GatewayIndex, NamespaceOwner,
+    summary::{Problem, WrittenBack},
+};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::runtime::inspect::SLICE;
@@ -96,6 +99,7 @@ fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Op
                 .get(hub)
                 .filter(|owner| is(&query.project, owner.project.as_str()));
             let Some(owner) = owner else { continue };
+            let worst_of = worst_by_city(&index, owner);
             for ((city, cell), part) in index.summary.places(hub) {
                 let city = city.as_ref().map_or("", |city| city.as_str());
                 let cell = cell.as_deref().unwrap_or_default();
@@ -105,27 +109,32 @@ fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Op
                 let band = (owner.project.clone(), city.to_owned(), cell.to_owned());
                 let (sum, worst) = bands.entry(band).or_default();
                 sum.add(*part);
-                *worst = worse(worst.take(), worst_in(&index, owner, city));
+                *worst = worse(worst.take(), worst_of.get(city).cloned());
             }
         }
     }
     bands
 }
 
-/// The worst problem of a namespace's deployments in a city.
-fn worst_in(index: &GatewayIndex, owner: &NamespaceOwner, city: &str) -> Option<Worst> {
-    let project = index.projects.get(&owner.project)?;
-    let problems = project
-        .summary
-        .problems
-        .iter()
-        .filter(|((kind, (namespace, name)), _)| {
-            *namespace == owner.namespace
-                && project.sources[*kind]
-                    .get(namespace, name)
-                    .is_some_and(|row| row.digest.city.as_ref().is_ok_and(|of| of.as_str() == city))
-        });
-    problems
-        .map(|(_, problem)| of_problem(problem))
-        .min_by_key(|worst| (worst.class, worst.since))
+/// The worst problem of a namespace's deployments by city.
+fn worst_by_city(index: &GatewayIndex, owner: &NamespaceOwner) -> BTreeMap<String, Worst> {
+    let mut worst: BTreeMap<String, &Problem> = BTreeMap::new();
+    let Some(project) = index.projects.get(&owner.project) else {
+        return BTreeMap::new();
+    };
+    let problems = project.summary.problems_in(index.kinds.ids(), &owner.namespace);
+    for ((kind, (namespace, name)), problem) in problems {
+        let row = project.sources[*kind].get(namespace, name);
+        let Some(city) = row.and_then(|row| row.digest.city.as_ref().ok()) else {
+            continue;
+        };
+        let known = worst.entry(city.as_str().to_owned()).or_insert(problem);
+        if problem.rank() < known.rank() {
+            *known = problem;
+        }
+    }
+    worst
+        .into_iter()
+        .map(|(city, problem)| (city, of_problem(problem)))
+        .collect()
 }

@@ -127,13 +127,19 @@ fn cities(project: &Project) -> BTreeSet<&CityCode> {
 
 /// The worst of a project's stuck objects and of the problems that are too young to be stuck.
 fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
-    let problems = project.summary.problems.values().map(of_problem);
+    let problems = project
+        .summary
+        .problems
+        .values()
+        .min_by_key(|problem| problem.rank())
+        .map(of_problem);
     let stuck = stuck.iter().map(|one| Worst {
         class: one.class,
         reason: one.word.clone(),
         since: one.item.since,
     });
     problems
+        .into_iter()
         .chain(stuck)
         .min_by_key(|worst| (worst.class, worst.since.is_none(), worst.since))
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
-use fedgate_engine::{clock::Now, store::table::Name};
+use fedgate_engine::{clock::Now, runtime::inspect::SLICE, store::table::Name};
 use fedgate_kinds::KindId;
 use fedgate_operations::{Class, Stage, StuckItem, Time};
 use std::{collections::BTreeSet, time::Duration};
@@ -39,16 +39,7 @@ pub(super) fn found(of: &Operations, stuck_for: Duration, with_unavailable: bool
             )
         })
         .collect();
-    let problems = of.each_project(&of.projects(), |index, project| {
-        let summary = &index.projects.get(project)?.summary;
-        let shown = |problem: &Problem| is_shown(problem, with_unavailable, now);
-        let problems = summary.problems.iter().filter(|(_, problem)| shown(problem));
-        let problems: Vec<Found> = problems
-            .map(|((kind, name), problem)| of_problem(index, project, *kind, name, problem))
-            .collect();
-        Some(problems)
-    });
-    found.extend(problems.into_iter().flatten());
+    found.extend(problems(of, with_unavailable, now));
     let is_failing = |item: &StuckItem| {
         failing.contains(&(item.project.clone(), item.namespace.clone(), item.name.clone()))
     };
@@ -104,6 +95,37 @@ fn brakes(of: &Operations) -> Vec<Found> {
     found
 }
 
+/// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
+fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
+    let projects = of.each_project(&of.projects(), |index, project| {
+        let has_some = !index.projects.get(project)?.summary.problems.is_empty();
+        has_some.then(|| project.clone())
+    });
+    let mut found = Vec::new();
+    for project in projects {
+        let mut last: Option<(KindId, Name)> = None;
+        loop {
+            let index = of.gateway.shared.read_index(Holder::Operations);
+            let Some(summary) = index.projects.get(&project).map(|of| &of.summary) else {
+                break;
+            };
+            let mut slice = summary.problems_after(last.as_ref(), SLICE).peekable();
+            if slice.peek().is_none() {
+                break;
+            }
+            let mut end = None;
+            for (object, problem) in slice {
+                if is_shown(problem, with_unavailable, now) {
+                    found.push(of_problem(&index, &project, object, problem));
+                }
+                end = Some(object.clone());
+            }
+            last = end;
+        }
+    }
+    found
+}
+
 fn is_shown(problem: &Problem, with_unavailable: bool, now: Now) -> bool {
     let after = match problem.class {
         ProblemClass::Refused => Duration::ZERO,
@@ -126,11 +148,10 @@ pub(super) fn class_of(problem: &Problem) -> Class {
 fn of_problem(
     index: &GatewayIndex,
     project: &ProjectKey,
-    kind: KindId,
-    name: &Name,
+    (kind, (namespace, name)): &(KindId, Name),
     problem: &Problem,
 ) -> Found {
-    let (namespace, name) = name;
+    let kind = *kind;
     let hub = index.hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
     let cells = binding.map(|binding| binding.digest.clusters.join(", "));
@@ -171,7 +192,7 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
             .map(|(object, since)| (object.clone(), *since))
             .collect();
         drop(index);
-        for slice in old.chunks(fedgate_engine::runtime::inspect::SLICE) {
+        for slice in old.chunks(SLICE) {
             let index = of.gateway.shared.read_index(Holder::Operations);
             found.extend(
                 slice

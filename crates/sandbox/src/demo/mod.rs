@@ -13,6 +13,7 @@ mod state;
 mod story;
 mod table;
 mod tenant;
+mod typed;
 mod words;
 
 pub(super) use run::{here, how_to_use, story_of};

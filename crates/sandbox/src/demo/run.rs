@@ -79,9 +79,15 @@ async fn tell(sandbox: &mut Sandbox, cells: &[CellSpec], out: &Progress) -> Resu
         let (name, address) = (role.process.name(), &role.address);
         out.say(&format!("{name} is ready; figures at http://{address}/metrics"));
     }
+    let gateway = format!("http://{}", running[0].address);
     let processes: Vec<_> = running.into_iter().map(|role| role.process).collect();
     let before = inventory::take(sandbox).await?;
-    let whole = async { Story::begin(sandbox, cells, out).await?.tell(&before).await };
+    let whole = async {
+        Story::begin(sandbox, cells, &gateway, out)
+            .await?
+            .tell(&before)
+            .await
+    };
     let ended = select_all(processes.iter().map(|process| Box::pin(process.wait())));
     let result = tokio::select! {
         told = whole => told,

@@ -10,6 +10,7 @@ use super::{
     },
     state::{self, Wanted},
     tenant::{NAMESPACE_NAME, PROJECT, Tenant},
+    typed,
     words::is_true,
 };
 use crate::{CellSpec, PlaneRole, Progress, Sandbox, SandboxError, User};
@@ -19,6 +20,7 @@ use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
+use tokio::process::Command;
 
 const SETTINGS: &str = include_str!("../../../../examples/storefront-settings.yaml");
 const EXAMPLE: &str = include_str!("../../../../examples/storefront.yaml");
@@ -64,6 +66,8 @@ const TRACES_GONE_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Story<'a> {
     sandbox: &'a Sandbox,
     out: &'a Progress,
+    /// URL of the gateway's administrative address.
+    gateway: &'a str,
     tenant: Tenant,
     journal: Journal,
     dfw: &'a str,
@@ -75,6 +79,7 @@ impl<'a> Story<'a> {
     pub(super) async fn begin(
         sandbox: &'a Sandbox,
         cells: &'a [CellSpec],
+        gateway: &'a str,
         out: &'a Progress,
     ) -> Result<Self, SandboxError> {
         let (dfw, lhr) = (cell(cells, "DFW")?, cell(cells, "LHR")?);
@@ -89,6 +94,7 @@ impl<'a> Story<'a> {
         Ok(Self {
             sandbox,
             out,
+            gateway,
             tenant,
             journal,
             dfw,
@@ -105,6 +111,7 @@ impl<'a> Story<'a> {
         self.suspend().await?;
         self.change_the_city_of_a_deployment().await?;
         self.change_the_city_of_a_placement().await?;
+        self.look_as_operator().await?;
         self.delete(before).await
     }
 
@@ -281,9 +288,33 @@ impl<'a> Story<'a> {
         self.show(&[&DEPLOYMENT, &INSTANCE]).await
     }
 
+    /// The operator asks the gateway, which answers from memory.
+    async fn look_as_operator(&self) -> Result<(), SandboxError> {
+        self.journal
+            .step("9. The operator looks: fedgate status, and the way of the Workload until it is whole");
+        self.ask("status").await?;
+        self.ask(&format!("trace {PROJECT} {NAMESPACE_NAME}/{NAME} --watch"))
+            .await
+    }
+
+    /// Types a line of `fedgate` that asks the gateway, and ends with 0.
+    async fn ask(&self, line: &str) -> Result<(), SandboxError> {
+        let program = self.sandbox.launcher.holder.with_file_name("fedgate");
+        let mut command = Command::new(program);
+        command
+            .args(line.split_whitespace())
+            .args(["--server", self.gateway]);
+        let typed = format!("fedgate {line}");
+        let answered = typed::answer(&mut command, &typed, 0, self.out);
+        let late = || SandboxError::Demo(format!("{typed}: no end within {} s", LONG_ENOUGH.as_secs()));
+        tokio::time::timeout(LONG_ENOUGH, answered)
+            .await
+            .map_err(|_| late())?
+    }
+
     async fn delete(&self, before: &BTreeSet<String>) -> Result<(), SandboxError> {
         let journal = &self.journal;
-        journal.step("9. The tenant deletes everything, and the namespace");
+        journal.step("10. The tenant deletes everything, and the namespace");
         self.compute(&format!("destroy {NAME} --yes"), 0).await?;
         self.tenant.remove(&DEPLOYMENT, LONE_NAME).await?;
         self.tenant.remove(&NAMESPACE, NAMESPACE_NAME).await?;

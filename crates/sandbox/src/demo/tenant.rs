@@ -1,18 +1,14 @@
 //! What the tenant does in the project.
 
-use super::{kinds::Kind, kinds::NAMESPACE, table};
+use super::{kinds::Kind, kinds::NAMESPACE, table, typed};
 use crate::{Progress, Sandbox, SandboxError, User, apply::Objects};
-use futures::{StreamExt, stream};
 use kube::{
     Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::{path::PathBuf, process::Stdio};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, BufReader},
-    process::Command,
-};
+use std::path::PathBuf;
+use tokio::process::Command;
 
 /// The tenant's project.
 pub(super) const PROJECT: &str = "alpha";
@@ -40,36 +36,12 @@ impl Tenant {
 
     /// Types a line of `kubectl compute` and prints it with its answer. The command must end with this code.
     pub(super) async fn compute(&self, line: &str, code: i32, out: &Progress) -> Result<(), SandboxError> {
-        out.say(&format!("   $ kubectl compute {line}"));
-        let cannot_start = |error: std::io::Error| {
-            let program = self.compute.display();
-            SandboxError::Demo(format!("cannot start {program}: {error}; build it: make build"))
-        };
-        let mut child = Command::new(&self.compute)
+        let mut command = Command::new(&self.compute);
+        command
             .args(line.split_whitespace())
             .args(["--context", PROJECT, "--namespace", NAMESPACE_NAME])
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(cannot_start)?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let mut answer = stream::select(
-            stream::iter(stdout).flat_map(|out| lines(out).boxed()),
-            stream::iter(stderr).flat_map(|err| lines(err).boxed()),
-        );
-        while let Some(text) = answer.next().await {
-            out.say(&format!("     {text}"));
-        }
-        let ended = child.wait().await.map_err(cannot_start)?;
-        if ended.code() == Some(code) {
-            return Ok(());
-        }
-        Err(SandboxError::Demo(format!(
-            "kubectl compute {line}: ended with {ended}, not with exit code {code}"
-        )))
+            .env("KUBECONFIG", &self.kubeconfig);
+        typed::answer(&mut command, &format!("kubectl compute {line}"), code, out).await
     }
 
     /// Makes the namespace; answers the name of the namespace that belongs to it on the hub and at cells.
@@ -122,12 +94,4 @@ impl Tenant {
     pub(super) async fn table(&self, kind: &Kind) -> Result<String, SandboxError> {
         table::get(&self.client, PROJECT, kind, NAMESPACE_NAME).await
     }
-}
-
-/// The lines of a stream, up to its end.
-fn lines(stream: impl AsyncRead + Unpin + Send) -> impl stream::Stream<Item = String> + Send {
-    stream::unfold(BufReader::new(stream).lines(), |mut lines| async {
-        let line = lines.next_line().await.ok().flatten()?;
-        Some((line, lines))
-    })
 }

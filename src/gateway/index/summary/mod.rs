@@ -22,7 +22,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::KindId;
 use jiff::Timestamp;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 /// Status and reason of a condition `Federated`; `None` without the condition.
 pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
@@ -138,6 +138,31 @@ pub struct OfProject {
     pub instances: ReportedInstances,
     /// Its objects with problems: kind, namespace, name.
     pub problems: BTreeMap<(KindId, Name), Problem>,
+}
+
+impl OfProject {
+    /// The problems of a namespace.
+    pub fn problems_in<'a>(
+        &'a self,
+        kinds: impl Iterator<Item = KindId> + 'a,
+        namespace: &'a Arc<str>,
+    ) -> impl Iterator<Item = (&'a (KindId, Name), &'a Problem)> {
+        let first = move |kind| (kind, (namespace.clone(), Arc::from("")));
+        kinds.flat_map(move |kind| {
+            let rows = self.problems.range(first(kind)..);
+            rows.take_while(move |((of, (name, _)), _)| *of == kind && name == namespace)
+        })
+    }
+
+    /// At most `limit` problems after one of them, or from the first.
+    pub fn problems_after(
+        &self,
+        after: Option<&(KindId, Name)>,
+        limit: usize,
+    ) -> impl Iterator<Item = (&(KindId, Name), &Problem)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.problems.range((from, Bound::Unbounded)).take(limit)
+    }
 }
 
 fn federated_state(row: &Row<Source>) -> FederatedState {

@@ -58,6 +58,11 @@ fn refusal(row: &Row<Source>) -> Option<Problem> {
 }
 
 impl Problem {
+    /// Its rank among problems, the worst first, then the oldest.
+    pub fn rank(&self) -> (ProblemClass, i64) {
+        (self.class, self.since)
+    }
+
     /// The problem of an object; `None` if its status reports none.
     pub(super) fn of(row: &Row<Source>) -> Option<Self> {
         if row.deleting {

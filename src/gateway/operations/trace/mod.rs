@@ -22,6 +22,8 @@ use fedgate_operations::{
 use observe::Deployed;
 use std::sync::Arc;
 
+/// Maximum number of placements and cities of a Workload in an answer.
+const BRANCHES: usize = 200;
 /// Maximum number of Instances in an answer.
 const INSTANCES: usize = 200;
 /// Maximum number of writes in an answer.
@@ -129,10 +131,20 @@ fn of_workload(
 ) -> Option<Vec<Deployed>> {
     let row = project.workloads.get(&query.namespace, &query.name)?;
     let kind = index.workload_kind()?;
-    let branches = observe::wanted(row).into_iter().map(|wanted| {
-        let mut sources = project.sources[kind].in_namespace(&query.namespace);
-        let found = sources.find(|(_, source)| wanted.is(&row.uid, source));
-        let name = found.map_or_else(|| Arc::from(""), |(name, _)| name.clone());
+    let deployments: Vec<Arc<str>> = project
+        .secondary
+        .controlled(&query.namespace, &row.uid)
+        .cloned()
+        .collect();
+    let found = |wanted: &observe::Wanted| {
+        let is_wanted = |name: &&Arc<str>| {
+            let source = project.sources[kind].get(&query.namespace, name);
+            source.is_some_and(|source| wanted.is(&row.uid, source))
+        };
+        deployments.iter().find(is_wanted).cloned()
+    };
+    let branches = observe::wanted(row).into_iter().take(BRANCHES).map(|wanted| {
+        let name = found(&wanted).unwrap_or_else(|| Arc::from(""));
         let mut branch = observe::deployment(index, key, kind, &query.namespace, &name);
         branch.placement = wanted.placement;
         branch.city = wanted.city;
