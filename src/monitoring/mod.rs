@@ -6,6 +6,7 @@ pub mod dashboard;
 mod files;
 mod panel;
 mod panels;
+mod process;
 pub mod promql;
 
 pub use files::files;

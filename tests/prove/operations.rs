@@ -181,7 +181,7 @@ fn all_that_is_well_is_shown_from_memory_alone() {
             detail
                 .namespaces
                 .iter()
-                .any(|(name, hub)| name == "default" && hub.starts_with("ns-"))
+                .any(|row| row.namespace == "default" && row.hub_namespace.starts_with("ns-"))
         );
         assert!(matches!(
             operations.project("nobody"),

@@ -27,7 +27,7 @@ pub use overview::{
     Overview, ProjectCounts, QueueCounts, Stage, Undelivered,
 };
 pub use planes::{PlaneRow, PlaneState, Planes, RefusedProject, WatchRow};
-pub use projects::{ProjectDetail, ProjectRow, Worst};
+pub use projects::{NamespaceRow, ProjectDetail, ProjectRow, Worst};
 pub use source::{Changes, NoAnswer, OperationsSource, Rows};
 pub use stuck::{Class, Stuck, StuckGroup, StuckItem};
 pub use time::Time;

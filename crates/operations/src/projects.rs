@@ -40,6 +40,16 @@ pub struct Worst {
     pub since: Option<Time>,
 }
 
+/// A namespace of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceRow {
+    /// Its name in the project.
+    pub namespace: String,
+    /// Its namespace on the hub.
+    pub hub_namespace: String,
+}
+
 /// A project with its cities, hub namespaces and stuck objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -47,8 +57,8 @@ pub struct ProjectDetail {
     /// Its row.
     #[serde(flatten)]
     pub row: ProjectRow,
-    /// Its namespaces with their hub namespaces; at most 200.
-    pub namespaces: Vec<(String, String)>,
+    /// Its namespaces with their hub namespaces, by name; at most 200.
+    pub namespaces: Vec<NamespaceRow>,
     /// Its stuck objects, the worst first; at most 200.
     pub stuck_objects: Vec<StuckItem>,
 }

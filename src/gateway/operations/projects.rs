@@ -9,10 +9,10 @@ use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};
 use fedgate_operations::{
-    NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
+    NamespaceRow, NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
     query::{ProjectsQuery, STUCK_FOR, Sort},
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Maximum number of rows in the lists of a detail.
 const DETAILS: usize = 200;
@@ -174,20 +174,24 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<ProjectDetail, NoAns
     })
 }
 
-fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<(String, String)> {
-    let Some(project) = index.projects.get(key) else {
-        return Vec::new();
-    };
-    let namespaces: BTreeMap<String, String> = project
-        .namespaces
-        .iter()
+fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<NamespaceRow> {
+    let rows = index
+        .projects
+        .get(key)
+        .into_iter()
+        .flat_map(|project| project.namespaces.iter());
+    let mut rows: Vec<NamespaceRow> = rows
         .filter_map(|((_, name), _)| {
             let hub = index.hub_namespace(key, name)?;
-            Some((name.to_string(), hub.as_str().to_owned()))
+            Some(NamespaceRow {
+                namespace: name.to_string(),
+                hub_namespace: hub.as_str().to_owned(),
+            })
         })
         .take(DETAILS)
         .collect();
-    namespaces.into_iter().collect()
+    rows.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+    rows
 }
 
 /// The answer for a project that is not engaged.

@@ -80,7 +80,7 @@ fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Ob
                 "project {:?} has no namespace {:?}",
                 query.project, query.namespace
             ),
-            next: format!("see its namespaces: fedgate projects list {}", query.project),
+            next: "see its namespaces in the project: kubectl get namespaces".to_owned(),
         });
     }
     let branches = if query.kind == "workloads" {
