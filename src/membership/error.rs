@@ -15,8 +15,10 @@ pub enum Kind {
     NotFound,
     /// The object is in use, or belongs to another.
     Refused,
-    /// Another client owns a field, or has changed the object.
+    /// Another client owns a field.
     Conflict,
+    /// Another client has changed the object since it was read.
+    Stale,
     /// The credential is refused, or a permission is missing.
     Forbidden,
     /// The time of a wait is over.
@@ -31,7 +33,7 @@ impl Kind {
             Self::Usage => 2,
             Self::NotFound => 3,
             Self::Refused => 4,
-            Self::Conflict => 5,
+            Self::Conflict | Self::Stale => 5,
             Self::Forbidden => 6,
             Self::TimedOut => 8,
         }
@@ -105,6 +107,12 @@ impl Error {
             .filter(|cause| cause.reason == "FieldManagerConflict")
             .map(|cause| format!("{}: {}", cause.field, cause.message))
             .collect();
+        let is_stale = status.reason == "Conflict" && fields.is_empty();
+        let (kind, next) = if is_stale {
+            (Kind::Stale, STALE)
+        } else {
+            (kind, next)
+        };
         let cause = if fields.is_empty() {
             status.message.clone()
         } else {
@@ -116,6 +124,7 @@ impl Error {
     }
 }
 
+const STALE: &str = "another client changes the object all the time; run the command again";
 const CONFLICT: &str = "let the owner of the field give it up or set the same value, then run the command again; nothing \
                         was overwritten";
 

@@ -36,11 +36,11 @@ use std::{fmt, path::Path, process::ExitCode};
 /// Runs `fedgate cells` and prints its error.
 pub async fn cells(command: &CellsCommand) -> ExitCode {
     exit(match command {
-        CellsCommand::Join(args) => join::run(args).await,
+        CellsCommand::Join(args) => from_present_state(async || join::run(args).await).await,
         CellsCommand::List(args) => list::run(args).await,
-        CellsCommand::Drain(args) => drain::run(args).await,
-        CellsCommand::Uncordon(args) => drain::uncordon(args).await,
-        CellsCommand::Leave(args) => leave::run(args).await,
+        CellsCommand::Drain(args) => from_present_state(async || drain::run(args).await).await,
+        CellsCommand::Uncordon(args) => from_present_state(async || drain::uncordon(args).await).await,
+        CellsCommand::Leave(args) => from_present_state(async || leave::run(args).await).await,
         CellsCommand::Credential(args) => issue::run(args).await,
     })
 }
@@ -53,6 +53,23 @@ pub async fn projects(command: &ProjectsCommand) -> ExitCode {
         ProjectsCommand::List(args) => projects::list(args).await,
         ProjectsCommand::Remove(args) => projects::remove(args).await,
     })
+}
+
+/// How often a command decides again because an object has changed since it was read.
+const DECISIONS: usize = 10;
+
+/// Runs a command that goes on from the present state, and again if a Cluster has changed since the command read it: Karmada
+/// writes the taints of a Cluster too. The patch that was refused has changed nothing.
+async fn from_present_state(run: impl AsyncFn() -> Result<(), Error>) -> Result<(), Error> {
+    let mut result = run().await;
+    for _ in 1..DECISIONS {
+        if !matches!(&result, Err(error) if error.kind == Kind::Stale) {
+            return result;
+        }
+        executor::say("an object has changed meanwhile; the command goes on from its present state");
+        result = run().await;
+    }
+    result
 }
 
 fn exit(result: Result<(), Error>) -> ExitCode {
@@ -91,4 +108,33 @@ async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
     Plane::open(title, path, args.cell.cell_context.as_deref())
         .await
         .map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    async fn tried(results: &[Option<Kind>]) -> (usize, Result<(), Kind>) {
+        let tries = Cell::new(0);
+        let result = from_present_state(async || {
+            let result = results[tries.get().min(results.len() - 1)];
+            tries.set(tries.get() + 1);
+            result.map_or(Ok(()), |kind| Err(Error::new(kind, "no")))
+        })
+        .await;
+        (tries.get(), result.map_err(|error| error.kind))
+    }
+
+    #[tokio::test]
+    async fn a_command_decides_again_from_the_present_state_and_not_after_another_error() {
+        let stale = Some(Kind::Stale);
+        assert_eq!(tried(&[stale, stale, None]).await, (3, Ok(())));
+        assert_eq!(tried(&[Some(Kind::Conflict)]).await, (1, Err(Kind::Conflict)));
+        assert_eq!(
+            tried(&[stale, Some(Kind::Refused)]).await,
+            (2, Err(Kind::Refused))
+        );
+        assert_eq!(tried(&[stale]).await, (DECISIONS, Err(Kind::Stale)));
+    }
 }

@@ -261,7 +261,7 @@ async fn m02_a_project_is_added_rotated_and_removed_by_commands(case: Case) {
         .await
         .expect("the credential is accepted");
 
-    let logs = [&case.suite.hub_log, &case.suite.alpha_log];
+    let logs = [&case.suite.hub_log, &case.suite.beta_log];
     let marks = logs.map(AuditLog::mark);
     fedgate(&["projects", "add", "trial"], &both)
         .await
