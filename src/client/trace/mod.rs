@@ -32,9 +32,9 @@ pub(super) async fn run(args: &TraceArgs) -> Result<(), Error> {
         return verdict(answer.document::<Trace>()?.body.verdict);
     }
     let mut shown = Repeated::new(args.output == TraceFormat::Json);
-    // An edit of the object shows in its project's row, a write of ours in the journal, a failing cell in its own row.
+    // An edit of the object shows in its project's row, a write of ours in the journal, a failure among the stuck objects.
     let topics = query(&[
-        ("topics", Some("projects,journal,cells")),
+        ("topics", Some("projects,stuck,journal")),
         ("project", Some(&args.project)),
     ]);
     let mut follow = Follow::new(&mut replicas, topics.trim_start_matches('?').to_owned());
