@@ -261,7 +261,7 @@ async fn m02_a_project_is_added_rotated_and_removed_by_commands(case: Case) {
         .await
         .expect("the credential is accepted");
 
-    let logs = [&case.suite.hub_log, &case.suite.beta_log];
+    let logs = [&case.suite.hub_log, &case.suite.alpha_log];
     let marks = logs.map(AuditLog::mark);
     fedgate(&["projects", "add", "trial"], &both)
         .await
@@ -281,9 +281,17 @@ async fn m02_a_project_is_added_rotated_and_removed_by_commands(case: Case) {
         .await
         .expect("the credential is accepted");
 
+    // Whatever else runs in the project, this does.
+    let wish = Wish::new("busy", 1);
+    case.run(&wish).await;
     fedgate(&["projects", "remove", "trial"], &both)
         .await
+        .exits(4, "project trial is in use");
+    assert!(case.hub.get(&SECRET, "fedgate-system", "trial").await.is_some());
+    fedgate(&["projects", "remove", "trial", "--force"], &both)
+        .await
         .exits(0, "project trial is removed");
+    case.runs(&wish).await;
     refused(&second).await;
     assert!(case.hub.get(&SECRET, "fedgate-system", "trial").await.is_none());
     fedgate(&["projects", "remove", "trial"], &both)

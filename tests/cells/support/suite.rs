@@ -196,7 +196,7 @@ impl Suite {
                 .expect("connect to the new cell"),
             hub: admin("hub"),
             cell: admin(NEW.0),
-            project: admin(BETA),
+            project: admin(ALPHA),
             credential,
         }
     }
