@@ -189,7 +189,7 @@ fn follow(
     Ok(connection)
 }
 
-/// Checks the hub. What time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
+/// Checks the hub. A failure that time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
 /// the start.
 async fn check(hub: &Connection, kinds: &[FederatedKind], starting: &Starting) -> Result<(), PreflightError> {
     let end = tokio::time::Instant::now() + HUB_PATIENCE;

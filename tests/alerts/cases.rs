@@ -10,7 +10,7 @@ const STEP: u32 = 30;
 /// Minutes until each window of a rate is filled.
 const FILLED: u32 = 12;
 
-/// What a series does.
+/// The course of a series.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Does {
     /// A gauge has this value.

@@ -44,7 +44,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command printed, and its exit code.
+/// The output of a command, and its exit code.
 struct Seen {
     exit: i32,
     stdout: String,

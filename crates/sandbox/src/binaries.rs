@@ -174,7 +174,7 @@ async fn lock(path: &Path, program: &str, progress: &Progress) -> Result<File, S
     }
 }
 
-/// What is built.
+/// The program to build.
 struct Source<'a> {
     package: &'a str,
     /// The folder of the module.

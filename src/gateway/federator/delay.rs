@@ -14,6 +14,7 @@ use fedgate_engine::{
     clock::Now,
     key::{Key, Plane},
     random::HashMap,
+    runtime::inspect::SLICE,
     runtime::{
         failures::{Cause, LastFailure},
         queue::Priority,
@@ -199,23 +200,29 @@ impl Delays {
         state.written.insert(key.clone(), now.instant);
     }
 
-    /// Admits the oldest deployments that wait, and enqueues them; called every [`TICK`] seconds. One whose turn has not
-    /// come when its cause ends is never written.
+    /// Admits the oldest deployments that wait, and enqueues them; called every [`TICK`] seconds. One that is not admitted
+    /// before its cause ends is never written. Any number of deployments may wait, so the index is locked for slices.
     pub fn admit(&self, shared: &Shared) {
         let now = shared.now();
         if !shared.planes.lease.may_write() {
             *self.0.lock() = State::default();
             return;
         }
-        let old = waiting(&shared.index.lock(), now);
+        let mut old = waiting(&shared.index.lock(), now);
+        old.sort_unstable();
         let mut state = self.0.lock();
         state.admitted.clear();
         state.written.retain(|_, at| now.since(*at) < AGAIN);
-        let due = old.into_iter().filter(|(key, _, shown)| {
+        let all = old.chunks(SLICE).flat_map(|slice| {
+            let index = shared.index.lock();
+            let found = slice.iter().filter_map(|(_, object)| as_waiting(&index, object));
+            found.collect::<Vec<Waiting>>()
+        });
+        let is_due = |(key, _, shown): &Waiting| {
             !state.written.contains_key(key)
                 && delay_of(shared, key).is_some_and(|delay| shown.as_deref() != Some(delay.reason()))
-        });
-        let chosen = spread(due.map(|(key, project, _)| (key, project)));
+        };
+        let chosen = spread(all, is_due);
         state.admitted.extend(
             chosen
                 .iter()
@@ -246,16 +253,11 @@ fn delay_of(shared: &Shared, key: &Key) -> Option<Delay> {
 /// A deployment that waits: its key, its project, and the reason of a [`Delay`] that its present generation shows.
 type Waiting = (Key, ProjectKey, Option<String>);
 
-/// The deployments that have waited for the hub for long enough, the oldest first.
-fn waiting(index: &GatewayIndex, now: Now) -> Vec<Waiting> {
+/// The deployments that have waited for the hub for long enough, with the time since when.
+fn waiting(index: &GatewayIndex, now: Now) -> Vec<(Timestamp, Deployment)> {
     let waits = index.undelivered.of(Stage::ProjectToHub).iter();
-    let mut old: Vec<_> = waits
-        .filter(|(_, since)| now.since_wall(since.at) >= WAITS)
-        .collect();
-    old.sort_by_key(|(object, since)| (since.at, *object));
-    old.into_iter()
-        .filter_map(|(object, _)| as_waiting(index, object))
-        .collect()
+    let old = waits.filter(|(_, since)| now.since_wall(since.at) >= WAITS);
+    old.map(|(object, since)| (since.at, object.clone())).collect()
 }
 
 fn as_waiting(index: &GatewayIndex, (kind, hub, name): &Deployment) -> Option<Waiting> {
@@ -275,19 +277,24 @@ fn shown(source: &Row<Source>) -> Option<String> {
     (current && REASONS.contains(&&*condition.reason)).then(|| condition.reason.to_string())
 }
 
-/// Spreads keys over the seconds until the next call: at most [`PER_SECOND`] in a second, and one of each project.
-fn spread(due: impl Iterator<Item = (Key, ProjectKey)>) -> Vec<(Key, Duration)> {
+/// Spreads the keys that are due over the seconds until the next call: at most [`PER_SECOND`] in a second, and one of each
+/// project. A project without a second left is asked nothing more.
+fn spread(all: impl Iterator<Item = Waiting>, is_due: impl Fn(&Waiting) -> bool) -> Vec<(Key, Duration)> {
     let mut chosen = Vec::new();
     let mut seconds = [0; TICK];
     let mut next: HashMap<ProjectKey, usize> = HashMap::default();
-    for (key, project) in due {
-        let from = next.get(&project).copied().unwrap_or(0);
+    for waiting in all {
+        let from = next.get(&waiting.1).copied().unwrap_or(0);
         let Some(second) = (from..seconds.len()).find(|second| seconds[*second] < PER_SECOND) else {
             if seconds.iter().all(|count| *count == PER_SECOND) {
                 break;
             }
             continue;
         };
+        if !is_due(&waiting) {
+            continue;
+        }
+        let (key, project, _) = waiting;
         seconds[second] += 1;
         next.insert(project, second + 1);
         chosen.push((key, Duration::from_secs(second as u64)));
@@ -300,7 +307,7 @@ mod tests {
     use super::*;
     use fedgate_engine::key::Kind;
 
-    fn keys(project: &str, count: usize) -> Vec<(Key, ProjectKey)> {
+    fn keys(project: &str, count: usize) -> Vec<Waiting> {
         let project = ProjectKey::parse(project).unwrap();
         let plane = Plane::Project(project.clone());
         let kind = Kind::new("things", "x.y");
@@ -309,6 +316,7 @@ mod tests {
                 (
                     Key::new(plane.clone(), kind.clone(), "default", &format!("web-{n}")),
                     project.clone(),
+                    None,
                 )
             })
             .collect()
@@ -316,11 +324,20 @@ mod tests {
 
     #[test]
     fn a_project_has_one_write_a_second_and_the_process_ten() {
-        let of_one = spread(keys("a", 5_000).into_iter());
+        let asked = std::cell::Cell::new(0);
+        let of_one = spread(keys("a", 5_000).into_iter(), |_| {
+            asked.set(asked.get() + 1);
+            true
+        });
+        assert_eq!(
+            asked.get(),
+            TICK,
+            "a project without a second left is asked nothing more"
+        );
         let seconds: Vec<u64> = of_one.iter().map(|(_, after)| after.as_secs()).collect();
         assert_eq!(seconds, [0, 1, 2, 3, 4]);
         let many: Vec<_> = (0..200).flat_map(|n| keys(&format!("p{n}"), 2)).collect();
-        let chosen = spread(many.into_iter());
+        let chosen = spread(many.into_iter(), |_| true);
         assert_eq!(chosen.len(), 50);
         for second in 0..5 {
             let at = chosen
