@@ -2,10 +2,12 @@
 
 use crate::{
     end::wrong,
+    operations::operations,
     ops::Op::{self, *},
     rig::{HUB, Rig, rest, simulate, user},
     scenarios::SETTLED,
 };
+use fedgate_operations::{Class, OperationsSource, query::StuckQuery};
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use std::time::Duration;
 
@@ -287,6 +289,14 @@ async fn recreated(running: bool) {
             "{}",
             rig.metrics()
         );
+        let stuck = operations(&rig).stuck(&StuckQuery::default());
+        let brakes: Vec<_> = stuck
+            .items
+            .iter()
+            .filter(|group| group.class == Class::Brake)
+            .map(|group| group.word.as_str())
+            .collect();
+        assert_eq!(brakes, ["projections"], "{:#?}", stuck.items);
     }
     rig.cells_act();
     rest(SETTLED).await;

@@ -12,14 +12,14 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// How long a cell takes for anything.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Acts on each change of the hub, until aborted.
-pub(crate) async fn act(hub: Plane) {
+/// Acts on each change of the hub, until aborted; a cell that is `lost` does nothing.
+pub(crate) async fn act(hub: Plane, lost: Option<&'static str>) {
     let mut changed = hub.changed();
     loop {
         tokio::time::sleep(DELAY).await;
         for copy in hub.list("WorkloadDeployment") {
             if copy["metadata"]["deletionTimestamp"].is_null() {
-                serve(&hub, &copy);
+                serve(&hub, &copy, lost);
             }
         }
         if changed.changed().await.is_err() {
@@ -46,13 +46,13 @@ fn place(object: &Value) -> (&str, &str) {
     (text("namespace"), text("name"))
 }
 
-fn serve(hub: &Plane, copy: &Value) {
+fn serve(hub: &Plane, copy: &Value, lost: Option<&str>) {
     let (namespace, name) = place(copy);
     let city = copy["spec"]["cityCode"].as_str().unwrap_or_default();
     let Some((cell, city)) = CELLS.iter().copied().find(|(_, of)| *of == city) else {
         return;
     };
-    if !delivered(hub, copy, cell) {
+    if lost == Some(cell) || !delivered(hub, copy, cell) {
         return;
     }
     let wanted = copy["spec"]["scaleSettings"]["minReplicas"].as_u64().unwrap_or(1);

@@ -17,6 +17,7 @@ mod cells;
 mod cities;
 mod crash;
 mod delays;
+mod disasters;
 mod end;
 mod faults;
 mod flow;

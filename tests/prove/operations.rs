@@ -85,7 +85,7 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
     lines
 }
 
-fn operations(rig: &Rig) -> Operations {
+pub(crate) fn operations(rig: &Rig) -> Operations {
     let process = Process {
         identity: "gateway-0".to_owned(),
         build: Build {

@@ -182,7 +182,7 @@ impl Rig {
         );
         let mut rig = Self {
             karmada,
-            cells: tokio::spawn(cells::act(hub.clone())),
+            cells: tokio::spawn(cells::act(hub.clone(), None)),
             simulator,
             hub,
             projects: BTreeMap::new(),
@@ -357,7 +357,15 @@ impl Rig {
     /// The cells act again.
     pub(crate) fn cells_act(&mut self) {
         self.cells.abort();
-        self.cells = tokio::spawn(cells::act(self.hub.clone()));
+        self.cells = tokio::spawn(cells::act(self.hub.clone(), None));
+    }
+
+    /// From now on all cells act but this one, which is lost; it confirms no deletion either.
+    pub(crate) fn lose(&mut self, cell: &'static str) {
+        self.cells.abort();
+        self.cells = tokio::spawn(cells::act(self.hub.clone(), Some(cell)));
+        self.karmada.ready(cell, false);
+        self.karmada.hold_bindings(true);
     }
 
     /// The gateway, for what it says of itself.
