@@ -1,4 +1,5 @@
-//! 87, 88: a plane is put back to an older state, as by a restore from a backup: its etcd with its revision, and no other.
+//! 87–89: a plane is put back to an older state, as by a restore from a backup, or to that of its installation: its etcd
+//! with its revision, and no other.
 
 use crate::support::{
     Case, Entry,
@@ -7,11 +8,17 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, NAMESPACE},
     lone_trials,
     process::Controllers,
-    seconds, uid, wait_for,
+    seconds,
+    suite::AS_INSTALLED,
+    uid, wait_for,
 };
 use serde_json::{Value, json};
 
-lone_trials![a87_a_project_is_restored, a88_the_hub_is_restored];
+lone_trials![
+    a87_a_project_is_restored,
+    a88_the_hub_is_restored,
+    a89_the_hub_is_made_anew,
+];
 
 fn scale(to: u32) -> Value {
     json!({"spec": {"scaleSettings": {"minReplicas": to}}})
@@ -113,7 +120,7 @@ async fn a87_a_project_is_restored(case: Case) {
     follows(&case, "web", 2).await;
     let before = case.copy("web").await;
     case.quiet().await;
-    case.suite.save_plane("alpha").await;
+    case.suite.save_plane("alpha", "before").await;
     for to in 3..6 {
         follows(&case, "web", to).await;
     }
@@ -123,7 +130,7 @@ async fn a87_a_project_is_restored(case: Case) {
     let seen = rewinds(&case, "project").await;
     case.suite.stop_plane("alpha").await;
     let mark = case.suite.hub_log.mark();
-    case.suite.restore_plane("alpha").await;
+    case.suite.restore_plane("alpha", "before").await;
     // What there is now is carried: the older value, and the deployment that was deleted.
     has(&case, "web", 2).await;
     case.copy("old").await;
@@ -151,6 +158,17 @@ async fn a87_a_project_is_restored(case: Case) {
     bystander.leaves(&case).await;
 }
 
+/// The cell writes an Instance back to a hub that has lost it.
+async fn writes_back(case: &Case, deployment: &str, ordinal: u32) {
+    let name = format!("{deployment}-{ordinal}");
+    let instance = case.dfw.plane.get(&INSTANCE, &case.hub_ns, &name).await;
+    // Karmada leaves at a member what it has no Work of; the stand-in takes it away, and delivers it anew.
+    match instance {
+        Some(instance) => case.dfw.write_back(&instance).await,
+        None => case.dfw.run(&case.hub_ns, deployment, ordinal).await,
+    };
+}
+
 async fn a88_the_hub_is_restored(case: Case) {
     let bystander = Bystander::new(&case).await;
     let web = runs(&case, "web").await;
@@ -161,7 +179,7 @@ async fn a88_the_hub_is_restored(case: Case) {
     let mut held = case.suite.controllers.lock().await;
     let controllers = Controllers::taken(&case.suite, &mut held).await;
     controllers.kill().await;
-    case.suite.save_plane("hub").await;
+    case.suite.save_plane("hub", "before").await;
     controllers.start();
     follows(&case, "web", 2).await;
     let new = runs(&case, "new").await;
@@ -172,7 +190,7 @@ async fn a88_the_hub_is_restored(case: Case) {
     controllers.kill().await;
     case.suite.stop_plane("hub").await;
     let (mark, alpha) = (case.suite.hub_log.mark(), case.suite.alpha_log.mark());
-    case.suite.restore_plane("hub").await;
+    case.suite.restore_plane("hub", "before").await;
     has(&case, "web", 2).await;
     case.copy("new").await;
     controllers.start();
@@ -199,12 +217,7 @@ async fn a88_the_hub_is_restored(case: Case) {
         written.await.is_ok().then_some(())
     })
     .await;
-    let instance = case.dfw.plane.get(&INSTANCE, &case.hub_ns, "new-0").await;
-    // Karmada leaves at a member what it has no Work of; the stand-in takes it away, and delivers it anew.
-    match instance {
-        Some(instance) => case.dfw.write_back(&instance).await,
-        None => case.dfw.run(&case.hub_ns, "new", 0).await,
-    };
+    writes_back(&case, "new", 0).await;
     case.dfw.report(&case.hub_ns, "new", 1, 1).await;
     case.project_sees("new", "is reported on", |object| {
         object["status"]["readyReplicas"] == 1
@@ -225,5 +238,71 @@ async fn a88_the_hub_is_restored(case: Case) {
     let others = deleted(&case, mark, &bystander.hub_ns);
     assert_eq!(others, Vec::<String>::new());
     bystander.is_well(&case, 4).await;
+    bystander.leaves(&case).await;
+}
+
+/// More than the ten write-backs that a hub may lose at once without being taken for another.
+const MANY: u32 = 12;
+
+async fn a89_the_hub_is_made_anew(case: Case) {
+    let bystander = Bystander::new(&case).await;
+    runs(&case, "web").await;
+    for ordinal in 1..MANY {
+        case.dfw.run(&case.hub_ns, "web", ordinal).await;
+    }
+    let mut shown = Vec::new();
+    for ordinal in 0..MANY {
+        let name = format!("web-{ordinal}");
+        let instance = case.project.exists(&INSTANCE, &case.ns, &name, seconds(60)).await;
+        shown.push((name, instance));
+    }
+    case.quiet().await;
+    let mut held = case.suite.controllers.lock().await;
+    let controllers = Controllers::taken(&case.suite, &mut held).await;
+    controllers.kill().await;
+    case.suite.stop_plane("hub").await;
+    let alpha = case.suite.alpha_log.mark();
+    case.suite.restore_plane("hub", AS_INSTALLED).await;
+    controllers.start();
+    // All of it is made again: namespace, city set, policy and copy, which reach the cell.
+    has(&case, "web", 1).await;
+    follows(&case, "web", 3).await;
+    case.dfw
+        .sees(&case.hub_ns, "web", "follows", |object| {
+            object["spec"]["scaleSettings"]["minReplicas"] == 3
+        })
+        .await;
+    let gateway = &case.suite.gateway;
+    assert!(
+        gateway.metric("fedgate_garbage_brake", &[]).await > 0.0,
+        "the brake is on"
+    );
+    wait_for("the hub admits what cells write", seconds(120), || async {
+        let copy = case.dfw.deployment(&case.hub_ns, "web").await;
+        let instance = case.dfw.instance_of(&copy, 0);
+        let namespace = &case.hub_ns;
+        let admitted = case.dfw.hub.would_create(&INSTANCE, namespace, instance).await;
+        admitted.then_some(())
+    })
+    .await;
+    for ordinal in 0..MANY {
+        writes_back(&case, "web", ordinal).await;
+    }
+    case.dfw.report(&case.hub_ns, "web", 3, 3).await;
+    wait_for("the brake ends", seconds(60), || async {
+        (gateway.metric("fedgate_garbage_brake", &[]).await == 0.0).then_some(())
+    })
+    .await;
+    case.quiet().await;
+    for (name, before) in &shown {
+        let now = case.project.exists(&INSTANCE, &case.ns, name, seconds(10)).await;
+        assert_eq!(uid(&now), uid(before), "the tenant's Instance {name} stays");
+    }
+    let gone = case.suite.alpha_log.since(alpha, GATEWAY).into_iter();
+    let gone: Vec<_> = gone.filter(|e| e.action() == "delete instances").collect();
+    assert!(gone.is_empty(), "{gone:?}");
+    case.hub
+        .exists(&DEPLOYMENT, &bystander.hub_ns, "web", seconds(60))
+        .await;
     bystander.leaves(&case).await;
 }

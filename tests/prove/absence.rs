@@ -145,7 +145,7 @@ fn a_live_list_that_goes_backwards_takes_nothing_away() {
 }
 
 /// The plane's API server stops, and starts again with what its etcd had at a revision.
-async fn restore(rig: &Rig, plane: &str, revision: u64) {
+pub(crate) async fn restore(rig: &Rig, plane: &str, revision: u64) {
     let plane = rig.simulator.plane(plane).unwrap();
     plane.set_down(Some(Down::Refused));
     rest(Duration::from_secs(5)).await;

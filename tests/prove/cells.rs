@@ -12,14 +12,25 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// How long a cell takes for anything.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Acts on each change of the hub, until aborted; a cell that is `lost` does nothing.
-pub(crate) async fn act(hub: Plane, lost: Option<&'static str>) {
+/// How far the cells do their part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// A cell is lost and does nothing.
+    Without(&'static str),
+    /// Of each deployment they have only written back the Instance whose name ends so.
+    Only(&'static str),
+}
+
+/// Acts on each change of the hub, until aborted.
+pub(crate) async fn act(hub: Plane, part: Part) {
     let mut changed = hub.changed();
     loop {
         tokio::time::sleep(DELAY).await;
         for copy in hub.list("WorkloadDeployment") {
             if copy["metadata"]["deletionTimestamp"].is_null() {
-                serve(&hub, &copy, lost);
+                serve(&hub, &copy, part);
             }
         }
         if changed.changed().await.is_err() {
@@ -46,13 +57,14 @@ fn place(object: &Value) -> (&str, &str) {
     (text("namespace"), text("name"))
 }
 
-fn serve(hub: &Plane, copy: &Value, lost: Option<&str>) {
+fn serve(hub: &Plane, copy: &Value, part: Part) {
     let (namespace, name) = place(copy);
     let city = copy["spec"]["cityCode"].as_str().unwrap_or_default();
     let Some((cell, city)) = CELLS.iter().copied().find(|(_, of)| *of == city) else {
         return;
     };
-    if lost == Some(cell) || !delivered(hub, copy, cell) {
+    let lost = matches!(part, Part::Without(lost) if lost == cell);
+    if lost || !delivered(hub, copy, cell) {
         return;
     }
     let wanted = copy["spec"]["scaleSettings"]["minReplicas"].as_u64().unwrap_or(1);
@@ -86,6 +98,7 @@ fn serve(hub: &Plane, copy: &Value, lost: Option<&str>) {
             cell,
             ordinal,
         })
+        .filter(|w| !matches!(part, Part::Only(end) if !w.name().ends_with(end)))
         .collect();
     settle(hub, namespace, name, &expected);
 }

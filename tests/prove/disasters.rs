@@ -2,15 +2,17 @@
 //! day. Restored and recreated planes are in `absence.rs`.
 
 use crate::{
+    absence::restore,
     end::wrong,
-    operations::operations,
+    objects::report,
+    operations::{operations, traced},
     ops::Op::*,
-    rig::{Rig, rest, simulate},
+    rig::{HUB, Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate_operations::{Class, OperationsSource, query::StuckQuery};
-use serde_json::Value;
-use std::{sync::atomic::Ordering, time::Duration};
+use fedgate_operations::{Class, HopKind, OperationsSource, query::StuckQuery};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 const LOST: &str = "dfw-1";
 
@@ -86,6 +88,11 @@ fn a_cell_that_is_lost_is_named_and_holds_up_nothing_else() {
             web["spec"]["scaleSettings"]["minReplicas"], 2,
             "the hub has the edit for the cell that may come back"
         );
+        let trace = traced(&operations(&rig), "workloaddeployments", "web").unwrap();
+        let broken = trace.first_broken.map(|broken| (broken.hop, broken.detail));
+        let (hop, detail) = broken.expect("the trace of web is broken");
+        assert_eq!(hop, HopKind::Cell, "{detail}");
+        assert!(detail.contains(LOST), "{detail}");
     });
 }
 
@@ -96,7 +103,10 @@ fn a_deletion_ends_without_a_lost_cell_after_the_time_that_the_operator_set() {
         assert_eq!(condition(&rig, "end", "Federated").0, "WaitingForCells");
         rest(Duration::from_mins(11)).await;
         let deployments = rig.projects["p"].list("WorkloadDeployment");
-        let mut left: Vec<_> = deployments.iter().map(|d| d["metadata"]["name"].clone()).collect();
+        let mut left: Vec<_> = deployments
+            .iter()
+            .map(|d| d["metadata"]["name"].clone())
+            .collect();
         left.sort_by_key(ToString::to_string);
         assert_eq!(left, ["api", "web"], "the deletion has ended");
         // The operator takes the Cluster away: Karmada withdraws what it had there, and other cities notice nothing.
@@ -116,6 +126,83 @@ fn a_deletion_ends_without_a_lost_cell_after_the_time_that_the_operator_set() {
         rest(SETTLED).await;
         assert_eq!(wrong(&rig), Vec::<String>::new());
     });
+}
+
+const MANY: [&str; 5] = ["a", "b", "c", "d", "e"];
+const EACH: u32 = 3;
+
+/// The UIDs of the project's Instances, by name.
+fn uids(rig: &Rig) -> BTreeMap<String, String> {
+    let instances = rig.projects["p"].list("Instance");
+    let text = |i: &Value, key: &str| i["metadata"][key].as_str().unwrap_or_default().to_owned();
+    instances
+        .iter()
+        .map(|i| (text(i, "name"), text(i, "uid")))
+        .collect()
+}
+
+/// A hub that was made anew hears of the cells again in steps: Karmada aggregates what their deployments say before a
+/// cell has written the first Instance back, and a cell writes one after the other.
+async fn heard_again_in_steps(running: bool) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.settings.projection_retention = Duration::from_hours(1);
+    let empty = rig.hub.revision();
+    rig.hub.keep_history(100_000);
+    rig.start();
+    for name in MANY {
+        Create("p", "default", name, "DFW", EACH).apply(&mut rig);
+    }
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    let before = uids(&rig);
+    assert_eq!(before.len(), 15);
+    rig.cells_rest();
+    if running {
+        restore(&rig, HUB, empty).await;
+    } else {
+        rig.kill().await;
+        rig.hub.restore(empty);
+        rig.start();
+    }
+    rest(SETTLED).await;
+    for copy in rig.hub.list("WorkloadDeployment") {
+        let place = |key: &str| copy["metadata"][key].as_str().unwrap().to_owned();
+        let status = json!({"status": report(u64::from(EACH), Some(1))});
+        rig.hub
+            .merge_status("WorkloadDeployment", &place("namespace"), &place("name"), status)
+            .unwrap();
+    }
+    rest(SETTLED).await;
+    assert_eq!(
+        uids(&rig),
+        before,
+        "Karmada has aggregated, no cell has written back"
+    );
+    rig.cells_write_back_only("-0");
+    rest(SETTLED).await;
+    assert_eq!(
+        uids(&rig),
+        before,
+        "the cells have written one Instance of three back"
+    );
+    // The last of each is gone from its cell in truth.
+    for name in MANY {
+        Scale("p", "default", name, EACH - 1).apply(&mut rig);
+    }
+    rig.cells_act();
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    let kept: BTreeMap<_, _> = before
+        .into_iter()
+        .filter(|(name, _)| !name.ends_with("-2"))
+        .collect();
+    assert_eq!(uids(&rig), kept);
+}
+
+#[test]
+fn projections_stay_until_the_cells_have_written_back_all_that_they_report() {
+    simulate(heard_again_in_steps(true));
+    simulate(heard_again_in_steps(false));
 }
 
 #[test]

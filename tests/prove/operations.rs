@@ -98,7 +98,11 @@ pub(crate) fn operations(rig: &Rig) -> Operations {
     Operations::new(rig.running().unwrap(), process)
 }
 
-fn traced(operations: &Operations, kind: &str, name: &str) -> Result<fedgate_operations::Trace, NoAnswer> {
+pub(crate) fn traced(
+    operations: &Operations,
+    kind: &str,
+    name: &str,
+) -> Result<fedgate_operations::Trace, NoAnswer> {
     operations.trace(&TraceQuery {
         project: "p".to_owned(),
         namespace: "default".to_owned(),

@@ -1,6 +1,9 @@
 //! Planes, a Karmada, cells and a gateway in one process on one thread, on a paused clock.
 
-use crate::{cells, wire::Wire};
+use crate::{
+    cells::{self, Part},
+    wire::Wire,
+};
 use fedgate::gateway::{self, Gateway, rate_limit, settings::Settings};
 use fedgate_api::{crd, keys, names::ProjectKey};
 use fedgate_engine::{
@@ -182,7 +185,7 @@ impl Rig {
         );
         let mut rig = Self {
             karmada,
-            cells: tokio::spawn(cells::act(hub.clone(), None)),
+            cells: tokio::spawn(cells::act(hub.clone(), Part::Whole)),
             simulator,
             hub,
             projects: BTreeMap::new(),
@@ -354,16 +357,25 @@ impl Rig {
         self.cells.abort();
     }
 
+    /// The cells act again, all or a part of what they should.
+    fn cells_do(&mut self, part: Part) {
+        self.cells.abort();
+        self.cells = tokio::spawn(cells::act(self.hub.clone(), part));
+    }
+
     /// The cells act again.
     pub(crate) fn cells_act(&mut self) {
-        self.cells.abort();
-        self.cells = tokio::spawn(cells::act(self.hub.clone(), None));
+        self.cells_do(Part::Whole);
+    }
+
+    /// The cells act again; of each deployment they have only written back the Instance whose name ends so.
+    pub(crate) fn cells_write_back_only(&mut self, end: &'static str) {
+        self.cells_do(Part::Only(end));
     }
 
     /// From now on all cells act but this one, which is lost; it confirms no deletion either.
     pub(crate) fn lose(&mut self, cell: &'static str) {
-        self.cells.abort();
-        self.cells = tokio::spawn(cells::act(self.hub.clone(), Some(cell)));
+        self.cells_do(Part::Without(cell));
         self.karmada.ready(cell, false);
         self.karmada.hold_bindings(true);
     }

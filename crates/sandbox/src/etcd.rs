@@ -74,21 +74,21 @@ impl Etcd {
         }
     }
 
-    fn copy(&self) -> PathBuf {
-        self.dir.with_extension("copy")
+    fn copy(&self, name: &str) -> PathBuf {
+        self.dir.with_extension(name)
     }
 
-    /// Keeps a copy of what it holds; it stops meanwhile.
-    pub(super) async fn save(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+    /// Keeps a copy of what it holds, under a name; it stops meanwhile.
+    pub(super) async fn save(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
         self.stop().await;
-        replace(&self.copy(), &self.dir)?;
+        replace(&self.copy(name), &self.dir)?;
         self.run(launcher).await
     }
 
-    /// Puts back what was kept last: its revision goes back with it.
-    pub(super) async fn put_back(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+    /// Puts back what was kept last under this name: its revision goes back with it.
+    pub(super) async fn put_back(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
         self.stop().await;
-        replace(&self.dir, &self.copy())?;
+        replace(&self.dir, &self.copy(name))?;
         self.run(launcher).await
     }
 }

@@ -132,19 +132,19 @@ impl Sandbox {
         self.write_state().await
     }
 
-    /// Keeps a copy of all that the plane's own etcd holds. Its API server is stopped meanwhile.
-    pub async fn save_plane(&self, plane: &str) -> Result<(), SandboxError> {
+    /// Keeps a copy of all that the plane's own etcd holds, under a name. Its API server is stopped meanwhile.
+    pub async fn save_plane(&self, plane: &str, name: &str) -> Result<(), SandboxError> {
         let etcd = self.own_etcd(plane)?;
         self.stop_plane(plane).await?;
-        etcd.save(&self.launcher).await?;
+        etcd.save(&self.launcher, name).await?;
         self.start_plane(plane).await
     }
 
-    /// Puts back what was kept of the plane last, as a restore from a snapshot does: versions are given anew from there.
+    /// Puts back what was kept of the plane last under this name, as a restore from a snapshot does: versions are given anew from there.
     /// Its API server must be stopped and is started; its controllers begin anew, whose caches are from after the copy.
     /// The hub's controllers are not among them.
-    pub async fn restore_plane(&self, plane: &str) -> Result<(), SandboxError> {
-        self.own_etcd(plane)?.put_back(&self.launcher).await?;
+    pub async fn restore_plane(&self, plane: &str, name: &str) -> Result<(), SandboxError> {
+        self.own_etcd(plane)?.put_back(&self.launcher, name).await?;
         self.start_plane(plane).await?;
         self.plane(plane)?.begin_controllers(&self.launcher).await?;
         self.write_state().await

@@ -93,6 +93,7 @@ impl GatewayIndex {
                     if new.is_none() {
                         let copy = (i, d.name.0.clone(), d.name.1.clone());
                         self.hub.departed.remove(&copy);
+                        self.hub.unreported.remove(&copy);
                     }
                     if told {
                         applied.changes.extend(self.copy_reported(i, d));
@@ -122,7 +123,6 @@ impl GatewayIndex {
                     self.hub.secondary.write_back(&d.name, d.old.as_ref(), new);
                     self.summary.write_back(&d.name.0, d.old.as_ref(), new, at);
                     self.record_end(i, &d.name, ends);
-                    applied.changes.extend(self.written_back(i, d));
                 }
                 if complete {
                     self.withhold(i, &deltas);
@@ -133,7 +133,9 @@ impl GatewayIndex {
                     if !needed || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
+                    let name = d.name.clone();
                     self.write_back_changed(i, d, &mut applied.changes);
+                    applied.changes.extend(self.written_back(i, &name));
                 }
             }
             TableId::Workloads | TableId::Locations | TableId::Networks => {}

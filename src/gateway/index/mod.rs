@@ -125,6 +125,8 @@ pub struct Hub {
     /// Deployments whose write-backs disappeared among many at once, with the time; their projections stay for a
     /// while.
     pub withheld: HashMap<Deployment, Instant>,
+    /// Deployments whose copies began to be reported on while their cells had more Instances than they had written back.
+    pub unreported: HashSet<Deployment>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, WriteBacksByCell>,
 }
@@ -258,6 +260,7 @@ impl GatewayIndex {
             ended: HashSet::default(),
             departed: HashMap::default(),
             withheld: HashMap::default(),
+            unreported: HashSet::default(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();

@@ -84,8 +84,9 @@ impl Hub {
             secondary: _,
             outlived: _,
             by_deployment: _,
-            // Withheld projections stay withheld.
+            // Withheld projections stay withheld, and what is awaited stays awaited.
             withheld: _,
+            unreported: _,
         } = self;
         namespaces.rewind();
         clusters.rewind();

@@ -1,13 +1,13 @@
 //! The brake on projections. A hub that lost many write-backs at once was restored or recreated, and the cells still
-//! run the same instances. The projections of the lost write-backs stay until the cells report again, or until a
-//! retention time ends.
+//! run the same Instances. The projections of the lost write-backs stay until the cells have written back all that they
+//! report again, or until a retention time ends.
 
 use super::{
     Deployment, GatewayIndex,
     change::Change,
     digest::{HubCopy, WriteBackDigest},
 };
-use fedgate_engine::store::{apply::RowChange, table::Row};
+use fedgate_engine::store::{apply::RowChange, table::Name};
 use fedgate_kinds::KindId;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -37,33 +37,57 @@ impl GatewayIndex {
         }
     }
 
-    /// Releases the projections of a deployment whose write-back was observed: its cell reports.
-    pub(super) fn written_back(
-        &mut self,
-        kind: KindId,
-        delta: &RowChange<WriteBackDigest>,
-    ) -> Option<Change> {
-        let (hub, name) = &delta.name;
+    /// True if the cells report on the copy of a deployment, and have written back as many Instances as they say they have.
+    /// Karmada aggregates what the cells' deployments say as soon as the hub has a copy again, before a cell has written its
+    /// first Instance back; an Instance that is missing then has not been deleted.
+    pub fn is_reported_in_full(&self, deployment: &Deployment) -> bool {
+        let (kind, hub, name) = deployment;
+        let copy = self.hub.copies[*kind].get(hub, name);
+        copy.is_some_and(|copy| {
+            copy.digest.reports() && self.has_written_back(deployment, copy.digest.instances)
+        })
+    }
+
+    fn has_written_back(&self, deployment: &Deployment, instances: u32) -> bool {
+        let written = self.hub.by_deployment.get(deployment);
+        let written = written.map_or(0, |by_cell| by_cell.names().count());
+        u32::try_from(written).is_ok_and(|written| written >= instances)
+    }
+
+    /// Releases the projections of the deployment of a write-back that was observed, if it was the last one that its cells
+    /// had still to write.
+    pub(super) fn written_back(&mut self, kind: KindId, (hub, name): &Name) -> Option<Change> {
         let row = self.hub.write_backs[kind].get(hub, name)?;
         let deployment = (kind, hub.clone(), row.digest.deployment.clone()?);
-        self.hub.withheld.remove(&deployment)?;
+        let waits = self.hub.withheld.contains_key(&deployment) || self.hub.unreported.contains(&deployment);
+        if !waits || !self.is_reported_in_full(&deployment) {
+            return None;
+        }
+        self.hub.withheld.remove(&deployment);
+        self.hub.unreported.remove(&deployment);
         Some(Change::Reported(deployment))
     }
 
-    /// Releases the projections of a deployment whose copy was observed with a changed status: its cell reports.
+    /// Releases the projections of a deployment whose copy was observed with a changed status: its cells report, and have
+    /// written back all that they have.
     pub(super) fn copy_reported(&mut self, kind: KindId, delta: &RowChange<HubCopy>) -> Option<Change> {
         let (hub, name) = &delta.name;
-        let status = |row: &Row<HubCopy>| row.digest.status.clone();
-        let new = self.hub.copies[kind].get(hub, name);
-        let reports = new.is_some_and(|row| row.digest.reports());
-        let changed = delta.old.is_some() && new.map(status) != delta.old.as_ref().map(status);
-        let first = !delta.old.as_ref().is_some_and(|row| row.digest.reports());
-        if !reports || !changed {
+        let of: Deployment = (kind, hub.clone(), name.clone());
+        let old = &delta.old.as_ref()?.digest;
+        let new = &self.hub.copies[kind].get(hub, name)?.digest;
+        if !new.reports() || new.status == old.status {
             return None;
         }
-        let of: Deployment = (kind, hub.clone(), name.clone());
-        let released = self.hub.withheld.remove(&of).is_some();
-        (released || first).then_some(Change::Reported(of))
+        let was_full = old.reports() && self.has_written_back(&of, old.instances);
+        if !self.has_written_back(&of, new.instances) {
+            if !self.hub.withheld.contains_key(&of) && !old.reports() {
+                self.hub.unreported.insert(of);
+            }
+            return None;
+        }
+        let withheld = self.hub.withheld.remove(&of).is_some();
+        self.hub.unreported.remove(&of);
+        (withheld || !was_full).then_some(Change::Reported(of))
     }
 
     /// True if projections are kept although their write-backs are gone.

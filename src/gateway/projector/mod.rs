@@ -373,12 +373,11 @@ fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
     let Some((true, name)) = found else {
         return Reporting::Given;
     };
-    let copy = index.hub.copies[kind].get(&key.namespace, &name);
-    let withheld = index.hub.withheld.get(&(kind, key.namespace.clone(), name));
-    match (withheld, copy) {
-        (Some(since), _) => Reporting::Awaited(Some(*since)),
-        (None, Some(copy)) if copy.digest.reports() => Reporting::Given,
-        (None, _) => Reporting::Awaited(None),
+    let deployment = (kind, key.namespace.clone(), name);
+    match index.hub.withheld.get(&deployment) {
+        Some(since) => Reporting::Awaited(Some(*since)),
+        None if index.is_reported_in_full(&deployment) => Reporting::Given,
+        None => Reporting::Awaited(None),
     }
 }
 

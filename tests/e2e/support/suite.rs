@@ -34,6 +34,8 @@ pub(crate) const BETA_KEY: &str = "beta";
 
 /// Namespace of the gateway's own things on the hub.
 pub(crate) const SYSTEM: &str = "fedgate-system";
+/// The copy of the hub from before the first test: Karmada, members and our manifests, and nothing else.
+pub(crate) const AS_INSTALLED: &str = "installed";
 
 /// The planes that tests put back to an older state.
 const OWN_ETCD: [&str; 2] = ["hub", "alpha"];
@@ -141,6 +143,7 @@ impl Suite {
                 // A panic is kept like an error: the second test must not try for another minute.
                 let up = async {
                     let suite = Suite::up("e2e", false, &OWN_ETCD).await?;
+                    suite.save_plane("hub", AS_INSTALLED).await;
                     suite.gateway.start().await;
                     Ok(suite)
                 };
@@ -299,20 +302,21 @@ impl Suite {
         self.outage_ends(plane).await;
     }
 
-    /// Keeps a copy of what a plane's etcd holds.
-    pub(crate) async fn save_plane(&self, plane: &str) {
+    /// Keeps a copy of what a plane's etcd holds, under a name.
+    pub(crate) async fn save_plane(&self, plane: &str, name: &str) {
         self.outage_begins(plane).await;
         let sandbox = self.sandbox.lock().await;
         let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        sandbox.save_plane(plane).await.expect("save the plane");
+        sandbox.save_plane(plane, name).await.expect("save the plane");
         self.outage_ends(plane).await;
     }
 
     /// Puts a stopped plane back to that copy and starts it.
-    pub(crate) async fn restore_plane(&self, plane: &str) {
+    pub(crate) async fn restore_plane(&self, plane: &str, name: &str) {
         let sandbox = self.sandbox.lock().await;
         let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        sandbox.restore_plane(plane).await.expect("restore the plane");
+        let restored = sandbox.restore_plane(plane, name).await;
+        restored.expect("restore the plane");
         self.outage_ends(plane).await;
     }
 

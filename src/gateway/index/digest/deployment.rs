@@ -133,6 +133,8 @@ pub struct HubCopy {
     pub claimed_by: Option<Arc<str>>,
     /// Its status as Karmada aggregated it.
     pub status: StatusDigest,
+    /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
+    pub instances: u32,
 }
 
 impl Source {
@@ -286,8 +288,14 @@ impl HubCopy {
             content: content(kind, object, city, upstream, source_uid),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
+            instances: instances(object),
         }
     }
+}
+
+fn instances(object: &DynamicObject) -> u32 {
+    let replicas = object.data.pointer("/status/replicas").and_then(Value::as_u64);
+    replicas.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

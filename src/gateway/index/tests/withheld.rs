@@ -62,36 +62,58 @@ fn more_than_ten_and_than_a_tenth_hold_the_projections() {
     );
 }
 
+fn says(replicas: u32) -> Value {
+    json!({"replicas": replicas})
+}
+
 #[test]
-fn a_deployments_next_write_back_lets_its_projections_go() {
+fn a_deployments_last_awaited_write_back_lets_its_projections_go() {
     let mut index = after_loss(11, 0);
+    index.hub_has(TableId::DEPLOYMENTS, &reported(6, &says(2)));
+    assert!(index.withholds(), "two Instances are to be written back");
     let enqueued = index.hub_has(TableId::INSTANCES, &write_back("api", "api-7"));
     assert_eq!(projections(&enqueued, &index), ["api-7"]);
-    assert!(index.withholds(), "another deployment's");
     let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-7"));
+    assert_eq!(projections(&enqueued, &index), ["web-7"], "one of two");
+    assert!(index.withholds());
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-8"));
     let mut enqueued = projections(&enqueued, &index);
     enqueued.sort();
-    assert_eq!(enqueued, ["web-0", "web-7"]);
+    assert_eq!(enqueued, ["web-0", "web-8"]);
     assert!(!index.withholds());
 }
 
 #[test]
-fn a_report_on_its_copy_lets_a_deployments_projections_go() {
+fn a_write_back_of_a_deployment_that_is_not_reported_on_lets_nothing_go() {
+    let mut index = after_loss(11, 0);
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-7"));
+    assert_eq!(projections(&enqueued, &index), ["web-7"]);
+    assert!(index.withholds());
+}
+
+#[test]
+fn a_report_of_what_was_written_back_lets_a_deployments_projections_go() {
     let mut index = after_loss(11, 0);
     let none = json!({"conditions": [{"type": "Available", "status": "False", "reason": "NoCellReporting"}]});
     for (version, status, why) in [
         (6, json!({}), "it has no status"),
         (7, none, "Karmada says that no cell reports"),
+        (
+            8,
+            says(1),
+            "the cell has an Instance that it has not written back",
+        ),
     ] {
         let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(version, &status));
         assert_eq!(projections(&enqueued, &index), [""; 0], "{why}");
         assert!(index.withholds(), "{why}");
     }
-    let says = |replicas: u32| json!({"replicas": replicas});
-    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(1)));
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(9, &says(0)));
     assert_eq!(projections(&enqueued, &index), ["web-0"]);
     assert!(!index.withholds());
-    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(9, &says(2)));
+    let mut other = says(0);
+    other["readyReplicas"] = json!(1);
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(10, &other));
     assert_eq!(
         projections(&enqueued, &index),
         [""; 0],
@@ -100,35 +122,48 @@ fn a_report_on_its_copy_lets_a_deployments_projections_go() {
 }
 
 #[test]
-fn the_first_report_is_looked_at_and_one_that_is_no_other_says_nothing() {
+fn the_first_full_report_is_looked_at() {
+    // Nothing is withheld, but a projection may have waited for it.
     let mut index = after_loss(0, 1);
-    let says = |replicas: u32| json!({"replicas": replicas});
     let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(1)));
-    assert_eq!(
-        projections(&enqueued, &index),
-        ["web-0"],
-        "they may have waited for it"
-    );
+    assert_eq!(projections(&enqueued, &index), ["web-0"]);
+    let mut index = after_loss(0, 1);
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(2)));
+    assert_eq!(projections(&enqueued, &index), [""; 0], "one is missing");
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-1"));
+    let mut enqueued = projections(&enqueued, &index);
+    enqueued.sort();
+    assert_eq!(enqueued, ["web-0", "web-1"], "it was the last one");
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-2"));
+    assert_eq!(projections(&enqueued, &index), ["web-2"], "that is over");
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(9, &says(4)));
+    assert_eq!(projections(&enqueued, &index), [""; 0]);
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(10, &says(3)));
+    assert_eq!(projections(&enqueued, &index), ["web-0"], "it says fewer now");
+}
+
+#[test]
+fn a_report_that_is_no_other_says_nothing() {
     // A copy that appears for the first time, or again with the same status, is no new report.
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::DEPLOYMENTS, &reported(6, &says(1)));
+    index.hub_has(TableId::DEPLOYMENTS, &reported(6, &says(0)));
     index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     index.shop_has(TableId::INSTANCES, &projection("web", "web-0"));
     let all: Vec<Value> = (0..11).map(|n| write_back("web", &format!("web-{n}"))).collect();
     index.list_hub(TableId::INSTANCES, &all);
     index.list_hub(TableId::INSTANCES, &[]);
-    let mut same = reported(7, &says(1));
+    let mut same = reported(7, &says(0));
     same["metadata"]["generation"] = json!(9);
     same["spec"]["cityCode"] = json!("LHR");
     let enqueued = index.hub_has(TableId::DEPLOYMENTS, &same);
     assert_eq!(projections(&enqueued, &index), [""; 0]);
     assert!(index.withholds(), "the spec is another, the status is not");
-    index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(2)));
+    index.hub_has(TableId::DEPLOYMENTS, &reported(8, &json!({"readyReplicas": 1})));
     assert!(!index.withholds());
-    index.hub_lost(TableId::DEPLOYMENTS, &reported(9, &says(2)));
+    index.hub_lost(TableId::DEPLOYMENTS, &reported(9, &says(0)));
     index.list_hub(TableId::INSTANCES, &all);
     index.list_hub(TableId::INSTANCES, &[]);
-    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(10, &says(2)));
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(10, &says(0)));
     assert_eq!(projections(&enqueued, &index), [""; 0]);
     assert!(index.withholds(), "it has only been seen now");
 }
