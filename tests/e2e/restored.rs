@@ -278,10 +278,14 @@ async fn a89_the_hub_is_made_anew(case: Case) {
         "the brake is on"
     );
     wait_for("the hub admits what cells write", seconds(120), || async {
-        let copy = case.dfw.deployment(&case.hub_ns, "web").await;
-        let instance = case.dfw.instance_of(&copy, 0);
-        let namespace = &case.hub_ns;
-        let admitted = case.dfw.hub.would_create(&INSTANCE, namespace, instance).await;
+        let namespace = case.hub.get(&NAMESPACE, "", &case.hub_ns).await?;
+        let delivered = case.dfw.deployment(&case.hub_ns, "web").await;
+        let mut instance = case.dfw.instance_of(&delivered, 0);
+        instance["metadata"]["uid"] = json!("of the cell");
+        let written = case
+            .dfw
+            .write_back_of(&instance, &namespace, &case.copy("web").await);
+        let admitted = case.dfw.hub.would_create(&INSTANCE, &case.hub_ns, written).await;
         admitted.then_some(())
     })
     .await;
