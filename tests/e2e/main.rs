@@ -16,6 +16,7 @@ mod deletion;
 mod fairness;
 mod federation;
 mod kinds;
+mod lost_credentials;
 mod namespaces;
 mod operations;
 mod policies;
@@ -69,6 +70,7 @@ fn alone() -> Vec<Trial> {
         deletion::lone_trials(),
         restarts::lone_trials(),
         restored::lone_trials(),
+        lost_credentials::lone_trials(),
         operations::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),

@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::{path::Path, process::Stdio};
 use tokio::process::{Child, Command};
 
-/// The hub's controllers: Karmada's controller manager, or the stand-in.
-const HUB_CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "hub stand-in"];
+/// The hub's controllers: Karmada's controller manager and scheduler, or the stand-in.
+const HUB_CONTROLLERS: [&str; 3] = ["karmada-controller-manager", "karmada-scheduler", "hub stand-in"];
 
 /// Process id of a process of the sandbox in this folder: the only child of its holder.
 pub(crate) fn pid(dir: &Path, name: &str) -> Option<String> {
@@ -22,22 +22,28 @@ pub(crate) fn pid(dir: &Path, name: &str) -> Option<String> {
     Some(child.unwrap_or_else(|| panic!("{name} has ended")).to_owned())
 }
 
-/// The hub's controllers as a process of the test's own, so that it can be killed and started again.
+/// The hub's controllers as processes of the test's own, so that they can be killed and started again.
 pub(crate) struct Controllers {
-    program: Vec<String>,
-    child: Option<Child>,
+    programs: Vec<Vec<String>>,
+    children: Vec<Child>,
 }
 
 impl Controllers {
-    /// Kills the sandbox's; [`Self::start`] starts the same program in its place.
+    /// Kills the sandbox's; [`Self::start`] starts the same programs in their place.
     async fn take(suite: &Suite) -> Self {
-        let pid = HUB_CONTROLLERS.iter().find_map(|name| pid(&suite.dir, name));
-        let pid = pid.expect("the sandbox has the hub's controllers");
-        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("read its command line");
-        let program: Vec<String> = line.split_terminator('\0').map(str::to_owned).collect();
-        let killed = Command::new("kill").args(["-9", &pid]).status().await;
-        assert!(killed.is_ok_and(|status| status.success()), "kill process {pid}");
-        Self { program, child: None }
+        let mut programs = Vec::new();
+        for pid in HUB_CONTROLLERS.iter().filter_map(|name| pid(&suite.dir, name)) {
+            let line =
+                std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("read its command line");
+            programs.push(line.split_terminator('\0').map(str::to_owned).collect());
+            let killed = Command::new("kill").args(["-9", &pid]).status().await;
+            assert!(killed.is_ok_and(|status| status.success()), "kill process {pid}");
+        }
+        assert!(!programs.is_empty(), "the sandbox has the hub's controllers");
+        Self {
+            programs,
+            children: Vec::new(),
+        }
     }
 
     /// The ones that a test has taken over before, or takes now; they run or not.
@@ -50,34 +56,31 @@ impl Controllers {
 
     /// Starts them; they end with the test's process.
     pub(crate) fn start(&mut self) {
-        let mut command = Command::new(&self.program[0]);
-        command
-            .args(&self.program[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        self.child = Some(
+        let started = self.programs.iter().map(|program| {
+            let mut command = Command::new(&program[0]);
             command
-                .kill_on_drop(true)
-                .spawn()
-                .expect("start the hub's controllers"),
-        );
+                .args(&program[1..])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .kill_on_drop(true);
+            command.spawn().expect("start the hub's controllers")
+        });
+        self.children = started.collect();
     }
 
     /// Starts them unless they run, after a test that failed half-way.
     pub(crate) fn ensure(&mut self) {
-        let runs = self
-            .child
-            .as_mut()
-            .is_some_and(|child| matches!(child.try_wait(), Ok(None)));
-        if !runs {
+        let mut children = self.children.iter_mut();
+        let run = children.all(|child| matches!(child.try_wait(), Ok(None)));
+        if self.children.is_empty() || !run {
             self.start();
         }
     }
 
     /// Kills them, without time to finish anything.
     pub(crate) async fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
+        for mut child in self.children.drain(..) {
             child.kill().await.expect("kill the hub's controllers");
         }
     }
