@@ -91,8 +91,8 @@ pub struct GatewayArgs {
     /// How long an empty hub namespace is kept after its project namespace is deleted.
     #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
     pub hub_namespace_retention: Duration,
-    /// How long projections are kept after the hub has lost their write-backs among many, while no cell reports on
-    /// their deployment.
+    /// How long projections are kept after the hub has lost their write-backs among many, while the cells have written back
+    /// fewer Instances than they report.
     #[arg(long, env = "FEDGATE_PROJECTION_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "1h")]
     pub projection_retention: Duration,
     /// Interval at which objects that may be garbage or stuck are reconciled again, without requests.

@@ -90,7 +90,7 @@ pub struct JoinArgs {
     #[arg(long, value_name = "PATH")]
     pub credential_out: Option<PathBuf>,
     /// Lifetime of the cell's credential; the hub may shorten it.
-    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "168h")]
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "8760h")]
     pub credential_lifetime: Duration,
     /// Run fedgate in the cell with this image.
     #[arg(long, value_name = "IMAGE")]
@@ -235,7 +235,7 @@ pub struct CredentialArgs {
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
     /// Lifetime of the new token; the hub may shorten it.
-    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "168h")]
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "8760h")]
     pub lifetime: Duration,
     /// Whether changes are made.
     #[command(flatten)]

@@ -309,4 +309,9 @@ mutants! {
             "copy.city.as_deref() != city" => "true",
             "cell::instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
+    "src/gateway/index/withheld.rs" {
+        projections_go_with_the_first_report:
+            "written.is_ok_and(|written| written >= instances)" => "true",
+            "gateway::index::tests::withheld::a_report_of_what_was_written_back_lets_a_deployments_projections_go";
+    }
 }

@@ -51,7 +51,8 @@ impl GatewayIndex {
     fn has_written_back(&self, deployment: &Deployment, instances: u32) -> bool {
         let written = self.hub.by_deployment.get(deployment);
         let written = written.map_or(0, |by_cell| by_cell.names().count());
-        u32::try_from(written).is_ok_and(|written| written >= instances)
+        let written = u32::try_from(written);
+        written.is_ok_and(|written| written >= instances)
     }
 
     /// Releases the projections of the deployment of a write-back that was observed, if it was the last one that its cells
