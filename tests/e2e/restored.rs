@@ -250,6 +250,7 @@ async fn a89_the_hub_is_made_anew(case: Case) {
     for ordinal in 1..MANY {
         case.dfw.run(&case.hub_ns, "web", ordinal).await;
     }
+    case.dfw.report(&case.hub_ns, "web", MANY, MANY).await;
     let mut shown = Vec::new();
     for ordinal in 0..MANY {
         let name = format!("web-{ordinal}");
@@ -292,7 +293,8 @@ async fn a89_the_hub_is_made_anew(case: Case) {
     for ordinal in 0..MANY {
         writes_back(&case, "web", ordinal).await;
     }
-    case.dfw.report(&case.hub_ns, "web", 3, 3).await;
+    // A member that has lost its deployment with its Work reports anew; another one has reported all the while.
+    case.dfw.report(&case.hub_ns, "web", MANY, MANY).await;
     wait_for("the brake ends", seconds(60), || async {
         (gateway.metric("fedgate_garbage_brake", &[]).await == 0.0).then_some(())
     })
