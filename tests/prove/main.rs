@@ -33,6 +33,7 @@ mod outage;
 mod planted;
 mod race;
 mod random;
+mod redaction;
 mod rig;
 mod scenarios;
 mod stale;
