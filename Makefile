@@ -16,8 +16,10 @@ IMAGE ?= fedgate:$(VERSION)
 BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
+# Around a suite that a release needs: notes that it has passed on this commit.
+PASSED := @packaging/release/passed.sh
 
-.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept clean
+.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept release clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +30,7 @@ demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves 
 # Tests build the executables with features of their own: `build` and `prepare` would build everything a second time.
 test: ## Run every test: unit, interpreter cases, generated files, end to end, the kept mutations, and 20 s of chaos
 	@mkdir -p target
+	$(PASSED) begin test
 	$(CARGO) test --workspace --no-run
 	$(or $(CARGO_TARGET_DIR),target)/debug/fedgate-sandbox prepare
 	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
@@ -36,6 +39,7 @@ test: ## Run every test: unit, interpreter cases, generated files, end to end, t
 	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --test chaos
 	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
 	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log
+	$(PASSED) end test
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --workspace --bins
@@ -54,12 +58,13 @@ prepare: build ## Build etcd, kube-apiserver and its controller manager, once, u
 	@$(SANDBOX) prepare
 
 lint: ## Check format, clippy, licenses and advisories
+	$(PASSED) begin lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --test chaos -- -D warnings
 	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
-	  $(CARGO) deny check; \
+	  $(CARGO) deny check && $(PASSED:@%=%) end lint; \
 	else \
 	  echo 'cargo-deny is not installed, so licenses and advisories were not checked: cargo install cargo-deny'; \
 	fi
@@ -101,6 +106,9 @@ bench-cells: prepare ## Measure from a Workload to its Instances, on real planes
 
 bench-scale: ## Measure with a thousand projects that a simulator plays; results in target/bench/
 	$(CARGO) bench --bench scale
+
+release: ## Write target/release-<version>/, on a clean, tagged commit on which lint, test, console and install have passed
+	@packaging/release/make.sh
 
 clean: ## End the sandbox and remove what was built; the planes' executables stay in the cache
 	@if [ -x target/debug/fedgate-sandbox ]; then target/debug/fedgate-sandbox down; fi

@@ -118,7 +118,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("labels", &[]),
             ("interner", &["random"]),
             ("key", &["metrics"]),
-            ("error", &["key"]),
+            ("error", &["key", "message"]),
             ("message", &[]),
             ("plan", &["key"]),
             ("diff", &["plan", "random"]),

@@ -10,8 +10,10 @@ use std::{
     borrow::Cow,
     io::{self, Write},
 };
+use tracing::{Level, Metadata};
 use tracing_subscriber::{
     EnvFilter,
+    filter::filter_fn,
     fmt::{self, MakeWriter},
     prelude::*,
 };
@@ -50,13 +52,21 @@ const LINE_CAP: usize = 8 * 1_024;
 /// names this target overrides it.
 const QUIET: &str = "kube_runtime::watcher=error";
 
+/// kube logs the answer to a refused request whole, which repeats the refused object, e.g. a Secret (contract:
+/// operations.md §2.6). No filter of the user shows these lines.
+const REPEATS_OBJECTS: &str = "kube_client::client";
+
+fn shows(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= Level::INFO || metadata.target() != REPEATS_OBJECTS
+}
+
 /// Starts logging to standard error, once per process.
 pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let parsed = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|e| TelemetryError::Filter {
         filter: filter.to_owned(),
         cause: e.to_string(),
     })?;
-    let registry = tracing_subscriber::registry().with(parsed);
+    let registry = tracing_subscriber::registry().with(parsed).with(filter_fn(shows));
     match format {
         LogFormat::Json => {
             let layer = fmt::layer()
@@ -153,6 +163,19 @@ mod tests {
     #[test]
     fn foreign_text_cannot_begin_a_line() {
         assert_eq!(fit_text(b"a\nERROR forged\x1b[31m\n"), b"a ERROR forged [31m\n");
+    }
+
+    #[test]
+    fn answers_that_repeat_an_object_are_not_logged_at_any_level() {
+        let layers = tracing_subscriber::registry()
+            .with(EnvFilter::new("trace"))
+            .with(filter_fn(shows));
+        tracing::subscriber::with_default(layers, || {
+            assert!(!tracing::enabled!(target: "kube_client::client", Level::DEBUG));
+            assert!(!tracing::enabled!(target: "kube_client::client", Level::TRACE));
+            assert!(tracing::enabled!(target: "kube_client::client", Level::WARN));
+            assert!(tracing::enabled!(target: "fedgate", Level::TRACE));
+        });
     }
 
     #[test]

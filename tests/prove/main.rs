@@ -34,6 +34,7 @@ mod outage;
 mod planted;
 mod race;
 mod random;
+mod redaction;
 mod rig;
 mod scenarios;
 mod stale;

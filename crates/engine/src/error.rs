@@ -1,6 +1,6 @@
 //! One vocabulary for request failures and the reaction to each (contract: federation.md §3.1).
 
-use crate::key::Plane;
+use crate::{key::Plane, message};
 use std::time::Duration;
 
 /// The reaction to an error.
@@ -129,7 +129,7 @@ pub struct Failure {
     pub object: String,
     /// The category of the failure.
     pub category: Category,
-    /// The error message of the server or of the transport.
+    /// The error message of the server or of the transport, as it may be shown: [`classify`] took values out.
     pub message: String,
     /// The delay that the server, or the circuit breaker of a plane that is down, requires; zero if none.
     pub retry_after: Duration,
@@ -185,14 +185,20 @@ pub fn misses_namespace(error: &kube::Error, namespace: &str) -> bool {
     status.code == 404 && details.is_some_and(|d| d.kind == "namespaces" && d.name == namespace)
 }
 
-/// Maps a client error to its category, message and `Retry-After`.
+/// Maps a client error to its category, message as it may be shown, and `Retry-After`.
 pub fn classify(error: &kube::Error) -> (Category, String, Duration) {
+    let (category, text, after) = read(error);
+    // Cleaned here, so that a log line or a condition that is made of it cannot forget to.
+    (category, message::clean(&text).into(), after)
+}
+
+fn read(error: &kube::Error) -> (Category, String, Duration) {
     match error {
         kube::Error::Api(status) => {
             let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
             (
                 of_status(status),
-                status.message.clone(),
+                shown(status),
                 Duration::from_secs(u64::from(after)),
             )
         }
@@ -208,6 +214,40 @@ pub fn classify(error: &kube::Error) -> (Category, String, Duration) {
         }
         other => (Category::Server, chain(other), Duration::ZERO),
     }
+}
+
+/// The message of a failed request. The text of a 422 repeats values of the object, which may be a tenant's secret, so
+/// only the fields and reasons of its causes are taken (contract: operations.md §2.6). A policy's denial has one cause
+/// without either: its text stays.
+fn shown(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut text = String::new();
+    for cause in causes.filter(|_| status.code == 422) {
+        let parts = [cause.field.as_str(), cause.reason.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if !text.is_empty() && !parts.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&parts.join(": "));
+        if text.len() > message::LENGTH {
+            break;
+        }
+    }
+    if text.is_empty() {
+        status.message.clone()
+    } else {
+        text
+    }
+}
+
+/// True if an API server rejects an apply because the result has `null` in place of a list. This happens if the apply
+/// removes the last items of a list of keyed items that an earlier fedgate merge patch had set to `[]`. A merge patch
+/// can empty it.
+pub fn empties_a_list(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    of_status(status) == Category::Refused && status.message.contains("Invalid value: \"null\"")
 }
 
 fn of_status(status: &kube::core::Status) -> Category {
@@ -376,6 +416,48 @@ mod tests {
         assert_eq!(by_policy(setup), Category::Server);
         assert_eq!(by_policy("the city is another cell's"), Category::Refused);
         assert_eq!(by_policy(&format!("no: {setup}")), Category::Refused);
+    }
+
+    #[test]
+    fn of_an_invalid_object_only_fields_and_reasons_are_taken() {
+        let invalid = |causes: &[(&str, &str)]| {
+            let mut status =
+                Status::failure(r#"env[0].value: Invalid value: "hunter2": too long"#, "Invalid");
+            status.code = 422;
+            status.details = Some(StatusDetails {
+                causes: causes
+                    .iter()
+                    .map(|(field, reason)| StatusCause {
+                        field: (*field).to_owned(),
+                        reason: (*reason).to_owned(),
+                        message: r#"Invalid value: "hunter2": too long"#.to_owned(),
+                    })
+                    .collect(),
+                name: "web".to_owned(),
+                group: String::new(),
+                kind: String::new(),
+                uid: String::new(),
+                retry_after_seconds: 0,
+            });
+            classify(&kube::Error::Api(status.boxed())).1
+        };
+        assert_eq!(
+            invalid(&[
+                ("env[0].value", "FieldValueInvalid"),
+                ("spec.n", "FieldValueRequired")
+            ]),
+            "env[0].value: FieldValueInvalid, spec.n: FieldValueRequired"
+        );
+        assert_eq!(
+            invalid(&[("", "FieldValueInvalid"), ("spec.n", "")]),
+            "FieldValueInvalid, spec.n"
+        );
+        // A policy's denial has neither, and its text is all that says why.
+        let text = "env[0].value: Invalid value: …: too long";
+        assert_eq!(invalid(&[("", "")]), text);
+        assert_eq!(invalid(&[]), text);
+        let many = invalid(&[("spec.n", "FieldValueRequired"); 10_000]);
+        assert_eq!(many.chars().count(), message::LENGTH);
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub fn clean(text: &str) -> Box<str> {
     {
         append(&mut shown, before);
         shown.push('…');
+        if let Some(after) = value.strip_prefix('…') {
+            // The text was cleaned before.
+            rest = after;
+            continue;
+        }
         let mut values = serde_json::Deserializer::from_str(value).into_iter::<Value>();
         rest = match values.next() {
             Some(Ok(_)) => &value[values.byte_offset()..],
@@ -75,6 +80,7 @@ mod tests {
         ];
         for (text, shown) in table {
             assert_eq!(&*clean(text), shown);
+            assert_eq!(&*clean(shown), shown, "cleaned twice");
         }
         assert_eq!(clean(&"ü".repeat(2_000)).chars().count(), LENGTH);
         // Reading all of it would take minutes.

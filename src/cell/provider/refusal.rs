@@ -3,9 +3,6 @@
 use crate::cell::index::tables::TableId;
 use fedgate_engine::error::{Category, Failure};
 
-/// Maximum length of a server message that is passed on, in characters.
-const LONGEST_REASON: usize = 1024;
-
 /// True if the failed request was for an object of this table.
 pub fn is_of(failure: &Failure, table: TableId) -> bool {
     let named = failure.object.split_once(' ').map(|(kind, _)| kind.to_owned());
@@ -19,10 +16,7 @@ pub fn of(failure: &Failure) -> Option<String> {
         .find(|table| is_of(failure, *table))?;
     let what = table.resource().kind;
     match failure.category {
-        Category::Refused => {
-            let said: String = failure.message.chars().take(LONGEST_REASON).collect();
-            Some(format!("{REFUSES} the {what}: {said}"))
-        }
+        Category::Refused => Some(format!("{REFUSES} the {what}: {}", failure.message)),
         Category::Forbidden => Some(format!(
             "the cell has no right to make the {what}; its operator applies manifests/cell/provider-role.yaml"
         )),

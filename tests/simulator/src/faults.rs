@@ -61,6 +61,12 @@ pub enum Fault {
     Forbidden,
     /// 403 by admission, nothing applied.
     Denied,
+    /// This status, nothing applied. Its text repeats the object of the request as an invalid value, and so does the cause of
+    /// a 422.
+    Repeats {
+        /// The status: 422, 403, or any other.
+        code: u16,
+    },
     /// Applied. Half of the answer, or of a watch's next line, then the body ends.
     TruncatedLine,
     /// Nothing is applied and nothing answered, ever.
@@ -109,6 +115,7 @@ impl Fault {
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden => "Forbidden",
             Self::Denied => "Denied",
+            Self::Repeats { .. } => "Repeats",
             Self::TruncatedLine => "TruncatedLine",
             Self::Hang => "Hang",
             Self::HangAfterApply => "HangAfterApply",

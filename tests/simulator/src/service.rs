@@ -110,7 +110,7 @@ impl Service {
             Met::Stopped => return pending().await,
         };
         let answer = match &fault {
-            Some(fault) if !fault.applies() => instead(fault, &self.user, call),
+            Some(fault) if !fault.applies() => instead(fault, &self.user, call, body),
             _ => Some(handle(plane, &self.user, call, body)),
         };
         self.note(plane, call, answer.as_ref(), fault.as_ref());
@@ -164,7 +164,7 @@ impl Service {
 }
 
 /// The answer that a fault gives of its own.
-fn instead(fault: &Fault, user: &str, call: &Call) -> Option<Answer> {
+fn instead(fault: &Fault, user: &str, call: &Call, body: &[u8]) -> Option<Answer> {
     let subject = Subject {
         group: &call.group,
         resource: &call.resource,
@@ -203,6 +203,18 @@ fn instead(fault: &Fault, user: &str, call: &Call) -> Option<Answer> {
             &subject,
             "ValidatingAdmissionPolicy 'script' with binding 'script' denied request: User \"x\" cannot have this",
         ),
+        Fault::Repeats { code } => {
+            let said = format!("Invalid value: {}: by script", String::from_utf8_lossy(body));
+            match code {
+                422 => Status::invalid(
+                    &call.resource,
+                    &subject,
+                    &[("FieldValueInvalid", "spec.template", &said)],
+                ),
+                403 => Status::forbidden(&subject, &format!("spec.template: {said}")),
+                code => Status::plain(*code, "InternalError", format!("spec.template: {said}")),
+            }
+        }
         Fault::HtmlBadGateway => {
             let page = "<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>";
             return Some(Answer {

@@ -6,13 +6,6 @@ use crate::{
 };
 use std::time::Duration;
 
-/// True if an API server rejects an apply because the result has `null` in place of a list. This happens if the apply
-/// removes the last items of a list of keyed items that an earlier fedgate merge patch had set to `[]`. A merge patch
-/// can empty it.
-pub(super) fn empties_a_list(failure: &Failure) -> bool {
-    failure.category == Category::Refused && failure.message.contains("Invalid value: \"null\"")
-}
-
 /// A failure of this category.
 pub(super) fn failed(target: &Target, verb: &'static str, category: Category, message: &str) -> Failure {
     Failure {

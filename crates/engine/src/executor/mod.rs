@@ -11,7 +11,7 @@ mod presence;
 use crate::{
     clock::Clock,
     diff,
-    error::{Category, Failure},
+    error::{Category, Failure, empties_a_list},
     executor::{
         fights::{FightDetector, field_group},
         journal::{Journal, verb_of},
@@ -23,7 +23,7 @@ use crate::{
 };
 pub use access::PlaneAccess;
 use events::EventRecorder;
-use failures::{empties_a_list, failed, failure};
+use failures::{failed, failure};
 use futures::{StreamExt, stream};
 use kube::{
     Api,
@@ -368,14 +368,17 @@ impl Executor {
     ) -> Result<LenientObject, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
+        let mut empties = false;
         let request = async {
-            match endpoint {
+            let answer = match endpoint {
                 Endpoint::Main => api.patch(&target.name, &params, &patch).await,
                 Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
-            }
+            };
+            empties = answer.as_ref().is_err_and(empties_a_list);
+            answer
         };
         let (object, refusal) = match self.send(target, endpoint, "apply", request).await {
-            Err(failure) if empties_a_list(&failure) => {
+            Err(failure) if empties => {
                 let live = api.get(&target.name);
                 (self.send(target, endpoint, "get", live).await?, Some(failure))
             }

@@ -283,7 +283,8 @@ async fn sent_when_refused(
             let body = serde_json::from_slice(&body).unwrap_or_default();
             log.lock().push((parts.method, kind.clone(), body));
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
-                "message": refusal});
+                "message": refusal, "details": {"name": "x", "kind": "configmaps", "causes": [
+                    {"reason": "FieldValueTypeInvalid", "field": "data.gates", "message": refusal}]}});
             let (code, answer) = if kind.contains("apply") {
                 (422, status)
             } else {

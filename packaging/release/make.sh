@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# Writes target/release-<version>/ (contract: operations.md §8.2), if packaging/release/check.sh finds nothing against it.
+set -euo pipefail
+cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
+
+HERE=packaging/release
+PROGRAMS=(fedgate kubectl-compute)
+TARGETS=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
+SHELLS=(bash zsh fish powershell)
+CYCLONEDX=0.5.9
+
+say() {
+  echo "release: $1" >&2
+}
+
+# A tar archive of a folder whose bytes depend on names and contents alone.
+archive() {
+  local file=$1 parent=$2 folder=$3
+  tar --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+    --mode='u+rw,go+r,go-w' -C "$parent" -cf - "$folder" | gzip -n9 >"$file"
+}
+
+build_programs() {
+  local target program
+  for target in "${TARGETS[@]}"; do
+    for program in "${PROGRAMS[@]}"; do
+      say "building $program for $target"
+      "$HERE/build.sh" "$target" "$program" "$OUT/$target"
+    done
+  done
+}
+
+# Runs a program of a target; qemu plays another processor.
+run() {
+  local target=$1 program=$2
+  shift 2
+  if [[ $target == "$(uname -m)-"* ]]; then
+    "$OUT/$target/$program" "$@"
+  else
+    "qemu-${target%%-*}-static" -L "/usr/${target%%-*}-linux-gnu" "$OUT/$target/$program" "$@"
+  fi
+}
+
+smoke() {
+  local target program
+  for target in "${TARGETS[@]}"; do
+    say "starting the executables for $target"
+    for program in "${PROGRAMS[@]}"; do
+      run "$target" "$program" --version
+    done
+    run "$target" fedgate manifests --check manifests
+    run "$target" fedgate interpreters test interpreters
+    scrape "$target"
+  done
+}
+
+# A gateway whose hub does not answer runs, and answers a scrape.
+scrape() {
+  local target=$1 folder=$WORK/scrape port=18080 gateway
+  mkdir -p "$folder/projects"
+  cat >"$folder/hub.yaml" <<'YAML'
+apiVersion: v1
+kind: Config
+clusters: [{name: hub, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: gateway, user: {token: none}}]
+contexts: [{name: hub, context: {cluster: hub, user: gateway}}]
+current-context: hub
+YAML
+  run "$target" fedgate gateway --hub-kubeconfig "$folder/hub.yaml" --development-allow-http \
+    --project-mode directory --project-directory "$folder/projects" --admin-address "127.0.0.1:$port" \
+    2>"$folder/log" &
+  gateway=$!
+  if ! curl --silent --show-error --fail --retry 30 --retry-connrefused --retry-delay 1 \
+    "http://127.0.0.1:$port/metrics" | grep -q '^fedgate_build_info'; then
+    kill "$gateway"
+    say "fedgate for $target answers no scrape: $(tail -n 3 "$folder/log")"
+    return 1
+  fi
+  kill "$gateway"
+  wait "$gateway" || true
+}
+
+completions() {
+  local shell
+  mkdir -p "$OUT/completions"
+  for shell in "${SHELLS[@]}"; do
+    run "$(uname -m)-unknown-linux-gnu" kubectl-compute completion "$shell" >"$OUT/completions/kubectl-compute.$shell"
+  done
+}
+
+manifests() {
+  archive "$OUT/manifests.tar.gz" . manifests
+  cp manifests/monitoring/alerts.yaml manifests/monitoring/dashboard.json "$OUT/"
+}
+
+# FEDGATE_HELM, the Helm that the sandbox has built, or that of PATH.
+helm() {
+  local built=("${XDG_CACHE_HOME:-$HOME/.cache}"/fedgate/helm/*/bin/helm) program
+  program=${FEDGATE_HELM:-}
+  if [[ -z $program && -x ${built[-1]} ]]; then
+    program=${built[-1]}
+  fi
+  program=${program:-$(type -P helm || true)}
+  if [[ -z $program ]]; then
+    say "there is no Helm; next: set FEDGATE_HELM, or run the suite install, which builds one"
+    return 1
+  fi
+  "$program" "$@"
+}
+
+# Helm checks the chart, but its archive has the time of its making.
+chart() {
+  local name=fedgate-$VERSION.tgz work=$WORK/chart
+  mkdir -p "$work/unpacked" "$OUT/charts"
+  helm package charts/fedgate --destination "$work"
+  tar -xzf "$work/$name" -C "$work/unpacked"
+  archive "$OUT/charts/$name" "$work/unpacked" fedgate
+}
+
+# A bill of materials a program: the crates that are linked into it. It is made in a copy, where it changes no tree.
+materials() {
+  local tools=$PWD/target/tools source=$WORK/source
+  if [[ $("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null) != *" $CYCLONEDX" ]]; then
+    cargo install cargo-cyclonedx --version "$CYCLONEDX" --locked --root "$tools"
+  fi
+  mkdir -p "$source"
+  git archive HEAD | tar -x -C "$source"
+  materials_of "$source" . fedgate --no-default-features --features checks
+  materials_of "$source" crates/cli fedgate-cli
+  mv "$OUT/fedgate-cli.cdx.json" "$OUT/kubectl-compute.cdx.json"
+}
+
+materials_of() {
+  local source=$1 folder=$2 package=$3
+  shift 3
+  (cd "$source" && "$OLDPWD/target/tools/bin/cargo-cyclonedx" cyclonedx --format json --target all \
+    --manifest-path "$folder/Cargo.toml" --override-filename release "$@")
+  mv "$source/$folder/release.json" "$OUT/$package.cdx.json"
+}
+
+# Licence texts of the crates that are linked, and a list of all with their licence.
+licences() {
+  local folder=$WORK/licences crate version licence source file
+  mkdir -p "$folder"
+  cp LICENSE "$OUT/"
+  cargo tree --locked --package fedgate --package fedgate-cli --edges normal --target all --prefix none \
+    --format '{p}|{l}' | sed 's/ (\*)//; s/ (proc-macro)//' | LC_ALL=C sort -u >"$WORK/crates"
+  while IFS='| ' read -r crate version licence; do
+    printf '%s %s: %s\n' "$crate" "${version#v}" "${licence#*|}"
+    for source in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$crate-${version#v}"; do
+      for file in "$source"/{LICEN[CS]E,COPYING,NOTICE}*; do
+        if [[ -f $file ]]; then
+          mkdir -p "$folder/$crate-${version#v}"
+          cp "$file" "$folder/$crate-${version#v}/"
+        fi
+      done
+    done
+  done <"$WORK/crates" >"$folder/CRATES"
+  archive "$OUT/licences.tar.gz" "$WORK" licences
+}
+
+sums() {
+  (cd "$OUT" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+}
+
+main() {
+  "$HERE/check.sh"
+  VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+  export SOURCE_DATE_EPOCH
+  OUT=$PWD/target/release-$VERSION
+  WORK=$PWD/target/release-work
+  rm -rf "$OUT" "$WORK"
+  mkdir -p "$OUT" "$WORK"
+  build_programs
+  smoke
+  completions
+  manifests
+  chart
+  materials
+  licences
+  sums
+  say "written to $OUT"
+}
+
+main
