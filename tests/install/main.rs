@@ -6,6 +6,7 @@
 mod chart;
 mod kustomize;
 mod objects;
+mod server;
 mod tools;
 
 use fedgate::monitoring;

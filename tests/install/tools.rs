@@ -3,8 +3,9 @@
 use crate::root;
 use fedgate_sandbox::Progress;
 use std::{
+    io::Write,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::LazyLock,
 };
 
@@ -32,9 +33,31 @@ fn built(
 
 /// Runs a program in the root of the project; what it prints, or what it complains of.
 pub(crate) fn run(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    run_with(program, arguments, &[], "")
+}
+
+/// As [`run`], with variables and a standard input.
+pub(crate) fn run_with(
+    program: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &Path)],
+    input: &str,
+) -> Result<String, String> {
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root());
-    let output = command.output().unwrap();
+    command
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        // A program that reads nothing closes its end.
+        scope.spawn(move || stdin.write_all(input.as_bytes()));
+        child.wait_with_output().unwrap()
+    });
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         Ok(printed)

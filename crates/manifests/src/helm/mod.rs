@@ -123,7 +123,6 @@ fn chart() -> Result<String, ManifestError> {
         "type": "application",
         "version": version,
         "appVersion": version,
-        "kubeVersion": ">=1.30.0-0",
     });
     Ok(format!(
         "{GENERATED}crates/manifests/src instead.\n{}",

@@ -155,6 +155,6 @@ mod tests {
         let text = template
             .object("p", &json!({"a": "x {{ $labels.job }}"}))
             .unwrap();
-        assert_eq!(text, "a: \"x {{ \"{{\" }} $labels.job }}\"\n");
+        assert_eq!(text, "a: x {{ \"{{\" }} $labels.job }}\n");
     }
 }
