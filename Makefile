@@ -69,8 +69,8 @@ lint: ## Check format, clippy, licenses and advisories
 	  echo 'cargo-deny is not installed, so licenses and advisories were not checked: cargo install cargo-deny'; \
 	fi
 
-manifests: ## Write manifests/ anew
-	@$(FEDGATE) manifests --write manifests
+manifests: ## Write manifests/ and charts/fedgate anew
+	@$(FEDGATE) manifests --write manifests --write-chart charts/fedgate
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test alerts each_alert_fires
 
 docs: ## Write docs/reference and packaging/man anew

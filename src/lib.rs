@@ -9,6 +9,7 @@
 //! * [`gateway`]: the controllers between projects and hub.
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
+//! * [`chart`]: the Helm chart, made from the manifests, the flags and the metrics.
 //! * [`config`]: the flags of the roles. [`commands`]: the command line. [`client`]: the commands that ask a running gateway.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
 //!   there.
@@ -24,6 +25,7 @@
 
 pub mod admin;
 pub mod cell;
+pub mod chart;
 pub mod client;
 pub mod commands;
 pub mod config;

@@ -45,6 +45,10 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("telemetry", &[]),
             ("monitoring", &["fedgate_engine", "fedgate_manifests"]),
             (
+                "chart",
+                &["commands", "fedgate_engine", "fedgate_manifests", "monitoring"],
+            ),
+            (
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
             ),

@@ -17,19 +17,21 @@ fn kinds() -> Vec<KindManifests> {
         .collect()
 }
 
-fn folder() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests"))
-}
-
 #[test]
 fn committed_manifests_are_those_that_are_generated() {
-    let mut files = fedgate_manifests::all(&kinds()).unwrap();
-    files.extend(monitoring::files(&Metrics::new().unwrap().rows(), "docs/runbooks").unwrap());
-    let differing = fedgate_manifests::compare(folder(), &files).unwrap();
-    assert!(
-        differing.is_empty(),
-        "run `make manifests`; these differ: {differing:?}"
-    );
+    let rows = Metrics::new().unwrap().rows();
+    let monitoring = monitoring::files(&rows, "docs/runbooks").unwrap();
+    let manifests = fedgate_manifests::folder(&kinds(), &monitoring).unwrap();
+    let chart = fedgate::chart::files(&kinds(), &rows).unwrap();
+    for (folder, files) in [("manifests", manifests), ("charts/fedgate", chart)] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let differing = fedgate_manifests::compare(&folder, &files).unwrap();
+        assert!(
+            differing.is_empty(),
+            "run `make manifests`; in {} these differ: {differing:?}",
+            folder.display()
+        );
+    }
 }
 
 #[test]

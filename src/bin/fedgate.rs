@@ -4,7 +4,7 @@ use clap::Parser;
 #[cfg(feature = "checks")]
 use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
-    client,
+    chart, client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Role},
@@ -17,7 +17,7 @@ use fedgate_engine::{
 use fedgate_kinds::FederatedKind;
 #[cfg(feature = "checks")]
 use fedgate_kinds::lua::checks;
-use fedgate_manifests::KindManifests;
+use fedgate_manifests::{File, KindManifests, Manifest};
 use std::{path::Path, process::ExitCode};
 
 #[global_allocator]
@@ -132,32 +132,75 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();
-    let mut files = fedgate_manifests::all(&kinds)?;
-    files.extend(monitoring::files(&Metrics::new()?.rows(), &args.runbooks)?);
-    if let Some(dir) = &args.write {
-        fedgate_manifests::write(dir, &files)?;
-    } else if let Some(dir) = &args.check {
-        let differing = fedgate_manifests::compare(dir, &files)?;
-        for path in &differing {
-            eprintln!(
-                "{} differs from what `fedgate manifests` generates",
-                dir.join(path).display()
-            );
+    let rows = Metrics::new()?.rows();
+    let monitoring = monitoring::files(&rows, &args.runbooks)?;
+    let folder = || fedgate_manifests::folder(&kinds, &monitoring);
+    let chart = || chart::files(&kinds, &rows);
+    let mut is_same = true;
+    match args {
+        ManifestsArgs {
+            write: None,
+            write_chart: None,
+            check: None,
+            check_chart: None,
+            ..
+        } => {
+            print_objects(&kinds, monitoring)?;
         }
-        if !differing.is_empty() {
-            eprintln!("write them anew: fedgate manifests --write {}", dir.display());
-            return Ok(ExitCode::FAILURE);
-        }
-    } else {
-        // A rule file and a dashboard are no objects of an API server.
-        let objects = files
-            .into_iter()
-            .filter(|file| file.objects.iter().all(|object| object["kind"].is_string()));
-        for manifest in objects {
-            println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
+        ManifestsArgs {
+            write,
+            write_chart,
+            check,
+            check_chart,
+            ..
+        } => {
+            if let Some(dir) = write {
+                fedgate_manifests::write(dir, &folder()?)?;
+            }
+            if let Some(dir) = write_chart {
+                fedgate_manifests::write(dir, &chart()?)?;
+            }
+            if let Some(dir) = check {
+                is_same &= compare("--write", dir, &folder()?)?;
+            }
+            if let Some(dir) = check_chart {
+                is_same &= compare("--write-chart", dir, &chart()?)?;
+            }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_same {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn print_objects(kinds: &[KindManifests], monitoring: Vec<Manifest>) -> anyhow::Result<()> {
+    let mut files = fedgate_manifests::all(kinds)?;
+    files.extend(monitoring);
+    // A rule file and a dashboard are no objects of an API server.
+    let objects = files
+        .into_iter()
+        .filter(|file| file.objects.iter().all(|object| object["kind"].is_string()));
+    for manifest in objects {
+        println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
+    }
+    Ok(())
+}
+
+/// Names the files that differ; true if none does.
+fn compare(write: &str, dir: &Path, files: &[File]) -> anyhow::Result<bool> {
+    let differing = fedgate_manifests::compare(dir, files)?;
+    for path in &differing {
+        eprintln!(
+            "{} differs from what `fedgate manifests` generates",
+            dir.join(path).display()
+        );
+    }
+    if !differing.is_empty() {
+        eprintln!("write them anew: fedgate manifests {write} {}", dir.display());
+    }
+    Ok(differing.is_empty())
 }
 
 #[cfg(feature = "checks")]

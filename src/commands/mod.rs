@@ -1,11 +1,13 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the reference.
 
 mod ask;
+mod flags;
 mod tables;
 
 pub use ask::{
     AdminAuth, AskArgs, JournalArgs, ListFormat, ObjectName, StatusArgs, StuckArgs, TraceArgs, TraceFormat,
 };
+pub use flags::chart_flags;
 pub use tables::{cell_flags, gateway_flags, other_commands};
 
 use crate::{
@@ -39,8 +41,8 @@ pub enum Command {
     /// Add, list, rotate and remove projects.
     #[command(subcommand)]
     Projects(ProjectsCommand),
-    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment,
-    /// monitors and alerts.
+    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployments,
+    /// monitors and alerts; or write them as files, or as a Helm chart.
     Manifests(ManifestsArgs),
     /// Check the Lua scripts of federated kinds, without a cluster.
     #[cfg(feature = "checks")]
@@ -114,11 +116,17 @@ pub enum ReportFormat {
 #[derive(Debug, Args)]
 pub struct ManifestsArgs {
     /// Write the files under this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "check_chart"])]
     pub write: Option<PathBuf>,
+    /// Write the Helm chart under this folder.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "check_chart"])]
+    pub write_chart: Option<PathBuf>,
     /// Compare the files under this folder with the generated ones; fail if they differ.
     #[arg(long, value_name = "DIR")]
     pub check: Option<PathBuf>,
+    /// Compare the Helm chart under this folder with the generated one; fail if they differ.
+    #[arg(long, value_name = "DIR")]
+    pub check_chart: Option<PathBuf>,
     /// Folder with additional federated kinds: includes their roles and interpreters.
     #[arg(long, value_name = "DIR")]
     pub interpreters: Option<PathBuf>,

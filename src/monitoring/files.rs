@@ -2,29 +2,48 @@
 
 use super::{MonitoringError, alerts, dashboard};
 use fedgate_engine::metrics::Row;
-use fedgate_manifests::{CELL, GATEWAY, Manifest, NAMESPACE};
-use serde_json::{Value, json};
+use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, Manifest, NAMESPACE};
+use serde_json::{Map, Value, json};
+
+/// The open places of the objects: defaults in `manifests/`, values of the chart in its templates.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    /// How often is scraped.
+    pub(super) interval: Value,
+    /// Name of the Secret with the token.
+    pub(super) secret: Value,
+    /// Further fields of an endpoint.
+    pub(super) endpoint: Map<String, Value>,
+}
+
+impl Places {
+    fn defaults() -> Self {
+        Self {
+            interval: json!("30s"),
+            secret: json!(ADMIN_SECRET),
+            endpoint: Map::new(),
+        }
+    }
+}
 
 /// All files; `rows` are the metrics, `runbooks` is the address below which the runbooks are, without a slash at its end.
 pub fn files(rows: &[Row], runbooks: &str) -> Result<Vec<Manifest>, MonitoringError> {
     let groups = alerts::groups(rows, runbooks)?;
-    let rule = json!({
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": metadata("fedgate"),
-        "spec": {"groups": groups},
-    });
     let file = |name: &str, objects: Vec<Value>| Manifest {
         path: format!("monitoring/{name}"),
         planes: &[],
         objects,
     };
+    let places = Places::defaults();
     Ok(vec![
         file("alerts.yaml", vec![json!({"groups": groups})]),
         file("dashboard.json", vec![dashboard::dashboard(rows)?]),
-        file("podmonitor.yaml", vec![pod_monitor(GATEWAY), pod_monitor(CELL)]),
-        file("prometheusrule.yaml", vec![rule]),
-        file("servicemonitor.yaml", vec![service(), service_monitor()]),
+        file(
+            "podmonitor.yaml",
+            vec![pod_monitor(GATEWAY, &places), pod_monitor(CELL, &places)],
+        ),
+        file("prometheusrule.yaml", vec![rule(&groups)]),
+        file("servicemonitor.yaml", vec![service_monitor(&places)]),
     ])
 }
 
@@ -36,17 +55,32 @@ fn labels(name: &str) -> Value {
     json!({"app.kubernetes.io/name": name})
 }
 
-/// Where metrics are, and the token that they need. The label `job` of alerts and dashboard is the name of the role.
-fn endpoint() -> Value {
+pub(super) fn rule(groups: &Value) -> Value {
     json!({
-        "port": "admin",
-        "path": "/metrics",
-        "interval": "30s",
-        "authorization": {"type": "Bearer", "credentials": {"name": "fedgate-admin", "key": "token"}},
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": metadata("fedgate"),
+        "spec": {"groups": groups},
     })
 }
 
-fn pod_monitor(role: &str) -> Value {
+/// Where metrics are, and the token that they need. The label `job` of alerts and dashboard is the name of the role.
+fn endpoint(places: &Places) -> Value {
+    let mut endpoint = Map::from_iter([
+        ("port".to_owned(), json!(ADMIN_PORT)),
+        ("path".to_owned(), json!("/metrics")),
+        ("interval".to_owned(), places.interval.clone()),
+    ]);
+    let token = json!({"name": places.secret, "key": ADMIN_TOKEN});
+    endpoint.insert(
+        "authorization".to_owned(),
+        json!({"type": "Bearer", "credentials": token}),
+    );
+    endpoint.extend(places.endpoint.clone());
+    endpoint.into()
+}
+
+pub(super) fn pod_monitor(role: &str, places: &Places) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
@@ -54,26 +88,13 @@ fn pod_monitor(role: &str) -> Value {
         "spec": {
             "jobLabel": "app.kubernetes.io/name",
             "selector": {"matchLabels": labels(role)},
-            "podMetricsEndpoints": [endpoint()],
+            "podMetricsEndpoints": [endpoint(places)],
         },
     })
 }
 
-/// Every replica is scraped, a standby or one that is not ready as well.
-fn service() -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": GATEWAY, "namespace": NAMESPACE, "labels": labels(GATEWAY)},
-        "spec": {
-            "publishNotReadyAddresses": true,
-            "selector": labels(GATEWAY),
-            "ports": [{"name": "admin", "port": 8080, "targetPort": "admin"}],
-        },
-    })
-}
-
-fn service_monitor() -> Value {
+/// Of the gateway, whose Service belongs to its deployment.
+pub(super) fn service_monitor(places: &Places) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
@@ -81,7 +102,7 @@ fn service_monitor() -> Value {
         "spec": {
             "jobLabel": "app.kubernetes.io/name",
             "selector": {"matchLabels": labels(GATEWAY)},
-            "endpoints": [endpoint()],
+            "endpoints": [endpoint(places)],
         },
     })
 }

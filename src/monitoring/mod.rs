@@ -8,8 +8,10 @@ mod panel;
 mod panels;
 mod process;
 pub mod promql;
+mod templates;
 
 pub use files::files;
+pub use templates::templates;
 
 use promql::Fault;
 

@@ -1,78 +1,234 @@
-//! Manifests of the roles' Pods: namespace, service account, two replicas under the restricted profile, network policy.
+//! Objects of the roles' Pods: namespace, service account, two replicas under the restricted profile, network policy.
+//! Each is one function, whose open places have the defaults here (`manifests/`) or values of the chart
+//! ([`crate::helm`]).
 
 use super::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, Manifest, NAMESPACE, Plane, rbac};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-const ADMIN_PORT_NUMBER: u16 = 8080;
+/// The port of the administrative address.
+pub(crate) const ADMIN_PORT_NUMBER: u16 = 8080;
+/// The Secret with the kubeconfig of the role's user on the hub.
+pub(crate) const HUB_SECRET: &str = "fedgate-hub";
+/// Where the Secret with the token is mounted.
+const ADMIN_FOLDER: &str = "/etc/fedgate/admin";
 /// The UID of user `nonroot` in distroless images.
 const NONROOT: u32 = 65532;
+/// Ports of API servers to which egress is open.
+pub(crate) const API_SERVER_PORTS: [u16; 3] = [443, 5443, 6443];
 
 /// A role that runs as Pods.
-struct Role {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Role {
     /// Name of all its objects.
-    name: &'static str,
-    /// Name of its container, and its subcommand.
-    command: &'static str,
-    /// Its flags, in addition to those of every role.
-    flags: Vec<String>,
+    pub(crate) name: &'static str,
+    /// Name of its container, and its subcommand; also the key of its values in the chart.
+    pub(crate) command: &'static str,
     /// True if it authenticates to the cluster that runs it with its own service account.
     account: bool,
     /// Its memory limit.
     memory: &'static str,
 }
 
+/// The gateway.
+pub(crate) const GATEWAY_ROLE: Role = Role {
+    name: GATEWAY,
+    command: "gateway",
+    account: false,
+    memory: "512Mi",
+};
+/// The program of a cell.
+pub(crate) const CELL_ROLE: Role = Role {
+    name: CELL,
+    command: "cell",
+    account: true,
+    memory: "256Mi",
+};
+
+/// The open places of a role's objects. A field that is a map is merged into its object.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    pub(crate) replicas: Value,
+    pub(crate) image: Value,
+    /// Further fields of the container.
+    pub(crate) container: Map<String, Value>,
+    pub(crate) resources: Value,
+    /// Arguments behind the subcommand.
+    pub(crate) args: Vec<Value>,
+    /// The port of the administrative address.
+    pub(crate) port: Value,
+    /// Further fields of a probe's request.
+    pub(crate) probe: Map<String, Value>,
+    /// Further fields of the Pod.
+    pub(crate) pod: Map<String, Value>,
+    pub(crate) spread: Value,
+    pub(crate) volumes: Vec<Value>,
+    pub(crate) mounts: Vec<Value>,
+    /// Further fields of the rule for ingress, and of that for egress to API servers.
+    pub(crate) from: Map<String, Value>,
+    pub(crate) to: Map<String, Value>,
+    /// Ports of API servers.
+    pub(crate) api_server_ports: Value,
+}
+
+impl Places {
+    /// The defaults: those of `manifests/`.
+    pub(crate) fn defaults(role: &Role) -> Self {
+        let mut container = Map::new();
+        let mut args = vec![hub_flag()];
+        if role.command == CELL_ROLE.command {
+            container.insert("env".to_owned(), cell_name());
+            args.push(cell_name_flag());
+        } else {
+            args.extend([json!("--project-mode=secrets"), project_secrets(NAMESPACE)]);
+        }
+        args.extend(own_namespace(role));
+        args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
+        Self {
+            replicas: json!(2),
+            image: json!(concat!("fedgate:", env!("CARGO_PKG_VERSION"))),
+            container,
+            resources: resources(role),
+            args,
+            port: json!(ADMIN_PORT_NUMBER),
+            probe: Map::new(),
+            pod: Map::new(),
+            spread: spread(role),
+            volumes: vec![volume("hub", HUB_SECRET), volume("admin", ADMIN_SECRET)],
+            mounts: vec![mount("hub"), mount("admin")],
+            from: Map::new(),
+            to: Map::new(),
+            api_server_ports: API_SERVER_PORTS.iter().map(|port| tcp(&json!(port))).collect(),
+        }
+    }
+}
+
 /// The manifests for the clusters that run the roles.
 pub(super) fn files() -> Vec<Manifest> {
-    let gateway = Role {
-        name: GATEWAY,
-        command: "gateway",
-        flags: vec![
-            "--project-mode=secrets".to_owned(),
-            format!("--project-secrets-namespace={NAMESPACE}"),
-        ],
-        account: false,
-        memory: "512Mi",
-    };
-    let cell = Role {
-        name: CELL,
-        command: "cell",
-        flags: vec![
-            // Name of the cell's Karmada Cluster, from a ConfigMap that the administrator creates.
-            "--name=$(FEDGATE_CELL_NAME)".to_owned(),
-            format!("--namespace={NAMESPACE}"),
-        ],
-        account: true,
-        memory: "256Mi",
-    };
-    [("deploy/gateway.yaml", gateway), ("deploy/cell.yaml", cell)]
-        .into_iter()
-        .map(|(path, role)| Manifest {
-            path: path.to_owned(),
+    let file = |role: &Role| {
+        let mut objects = vec![namespace(), rbac::operator(ADMIN_SECRET)];
+        objects.extend(self::objects(role, &Places::defaults(role)));
+        Manifest {
+            path: format!("deploy/{}.yaml", role.command),
             planes: &[Plane::Host],
-            objects: vec![
-                namespace(),
-                service_account(&role),
-                rbac::operator(),
-                network_policy(&role),
-                disruption_budget(&role),
-                deployment(&role),
-            ],
-        })
-        .collect()
+            objects,
+        }
+    };
+    [GATEWAY_ROLE, CELL_ROLE].iter().map(file).collect()
+}
+
+/// The same as the files of bases of Kustomize, which reads no file outside of a base's folder.
+pub(super) fn bases() -> Vec<Manifest> {
+    let file = |role: Manifest| {
+        let name = role.path.trim_start_matches("deploy/");
+        let folder = name.trim_end_matches(".yaml");
+        Manifest {
+            path: format!("deploy/{folder}/{name}"),
+            planes: &[],
+            objects: role.objects,
+        }
+    };
+    files().into_iter().map(file).collect()
+}
+
+/// The objects that belong to the role alone.
+pub(crate) fn objects(role: &Role, places: &Places) -> Vec<Value> {
+    let mut objects = vec![service_account(role)];
+    if role.command == GATEWAY_ROLE.command {
+        objects.push(service(role, places));
+    }
+    objects.extend([
+        network_policy(role, places),
+        disruption_budget(role),
+        deployment(role, places),
+    ]);
+    objects
+}
+
+/// Flags and values that both kinds of places share.
+pub(crate) fn hub_flag() -> Value {
+    json!("--hub-kubeconfig=/etc/fedgate/hub/kubeconfig")
+}
+
+pub(crate) fn project_secrets(namespace: &str) -> Value {
+    json!(format!("--project-secrets-namespace={namespace}"))
+}
+
+/// The name of the cell's Karmada Cluster, from a `ConfigMap` that the administrator creates.
+pub(crate) fn cell_name() -> Value {
+    let source = json!({"configMapKeyRef": {"name": CELL, "key": "name"}});
+    json!([{"name": "FEDGATE_CELL_NAME", "valueFrom": source}])
+}
+
+pub(crate) fn cell_name_flag() -> Value {
+    json!("--name=$(FEDGATE_CELL_NAME)")
+}
+
+/// The flag of the cell for its own namespace.
+pub(crate) fn own_namespace(role: &Role) -> Option<Value> {
+    (role.command == CELL_ROLE.command).then(|| json!(format!("--namespace={NAMESPACE}")))
+}
+
+/// The flags of the administrative address at this port.
+pub(crate) fn admin_flags(port: &str) -> [Value; 2] {
+    [
+        json!(format!("--admin-address=0.0.0.0:{port}")),
+        json!(format!("--admin-token-file={ADMIN_FOLDER}/{ADMIN_TOKEN}")),
+    ]
+}
+
+/// Requests and limits for a small platform.
+pub(crate) fn resources(role: &Role) -> Value {
+    json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": role.memory}})
+}
+
+/// Replicas go to different nodes and zones where there are some.
+pub(crate) fn spread(role: &Role) -> Value {
+    let keys = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
+    let over = |key: &&str| spread_over(role, &json!(key), &json!("ScheduleAnyway"), &json!(1));
+    keys.iter().map(over).collect()
+}
+
+/// A constraint counts the Pods of its own version alone, so that an update ends as evenly spread as it began.
+pub(crate) fn spread_over(role: &Role, key: &Value, unsatisfiable: &Value, skew: &Value) -> Value {
+    json!({
+        "topologyKey": key,
+        "whenUnsatisfiable": unsatisfiable,
+        "maxSkew": skew,
+        "labelSelector": {"matchLabels": labels(role)},
+        "matchLabelKeys": ["pod-template-hash"],
+    })
+}
+
+/// A Secret as a volume. The administrator creates it: key `kubeconfig` or `token`.
+pub(crate) fn volume(name: &str, secret: &str) -> Value {
+    json!({"name": name, "secret": {"secretName": secret, "defaultMode": 0o440}})
+}
+
+pub(crate) fn mount(name: &str) -> Value {
+    json!({"name": name, "mountPath": format!("/etc/fedgate/{name}"), "readOnly": true})
+}
+
+pub(crate) fn tcp(port: &Value) -> Value {
+    json!({"protocol": "TCP", "port": port})
 }
 
 fn labels(role: &Role) -> Value {
     json!({"app.kubernetes.io/name": role.name})
 }
 
+/// The profile of the Pod Security Standards that the namespace enforces.
+pub(crate) fn pod_security() -> Value {
+    json!({
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+    })
+}
+
 fn namespace() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "labels": {
-            "pod-security.kubernetes.io/enforce": "restricted",
-            "pod-security.kubernetes.io/warn": "restricted",
-        }},
+        "metadata": {"name": NAMESPACE, "labels": pod_security()},
     })
 }
 
@@ -85,9 +241,27 @@ fn service_account(role: &Role) -> Value {
     })
 }
 
-/// Egress: DNS and API servers. Ingress: probes and metrics.
-fn network_policy(role: &Role) -> Value {
-    let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
+/// Every replica is reached, a standby or one that is not ready as well.
+fn service(role: &Role, places: &Places) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": role.name, "namespace": NAMESPACE, "labels": labels(role)},
+        "spec": {
+            "publishNotReadyAddresses": true,
+            "selector": labels(role),
+            "ports": [{"name": ADMIN_PORT, "port": places.port, "targetPort": ADMIN_PORT}],
+        },
+    })
+}
+
+/// Egress: DNS and API servers. Ingress: probes, metrics and the operations API.
+fn network_policy(role: &Role, places: &Places) -> Value {
+    let dns = json!([{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]);
+    let mut ingress = Map::from_iter([("ports".to_owned(), json!([tcp(&places.port)]))]);
+    ingress.extend(places.from.clone());
+    let mut egress = Map::from_iter([("ports".to_owned(), places.api_server_ports.clone())]);
+    egress.extend(places.to.clone());
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -95,11 +269,8 @@ fn network_policy(role: &Role) -> Value {
         "spec": {
             "podSelector": {"matchLabels": labels(role)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": [port("TCP", ADMIN_PORT_NUMBER)]}],
-            "egress": [
-                {"ports": [port("UDP", 53), port("TCP", 53)]},
-                {"ports": [port("TCP", 443), port("TCP", 5443), port("TCP", 6443)]},
-            ],
+            "ingress": [ingress],
+            "egress": [{"ports": dns}, egress],
         },
     })
 }
@@ -113,24 +284,27 @@ fn disruption_budget(role: &Role) -> Value {
     })
 }
 
-fn deployment(role: &Role) -> Value {
+fn deployment(role: &Role, places: &Places) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": role.name, "namespace": NAMESPACE, "labels": labels(role)},
         "spec": {
-            "replicas": 2,
+            "replicas": places.replicas,
+            // The standby takes over while the leader's successor starts.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}},
             "selector": {"matchLabels": labels(role)},
-            "template": {"metadata": {"labels": labels(role)}, "spec": pod(role)},
+            "template": {"metadata": {"labels": labels(role)}, "spec": pod(role, places)},
         },
     })
 }
 
-fn pod(role: &Role) -> Value {
-    json!({
+fn pod(role: &Role, places: &Places) -> Value {
+    let mut pod = json!({
         "serviceAccountName": role.name,
         "automountServiceAccountToken": role.account,
         "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": 30,
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": NONROOT,
@@ -138,52 +312,43 @@ fn pod(role: &Role) -> Value {
             "fsGroup": NONROOT,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container(role)],
-        // The administrator creates both Secrets: key `kubeconfig` for the role's user on the hub; key `token`, any
-        // long string.
-        "volumes": [
-            {"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}},
-            {"name": "admin", "secret": {"secretName": ADMIN_SECRET, "defaultMode": 0o440}},
-        ],
-    })
+        "topologySpreadConstraints": places.spread,
+        "containers": [container(role, places)],
+        "volumes": places.volumes,
+    });
+    merge(&mut pod, &places.pod);
+    pod
 }
 
-fn container(role: &Role) -> Value {
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": ADMIN_PORT}});
-    let mut args = vec![
-        role.command.to_owned(),
-        "--hub-kubeconfig=/etc/fedgate/hub/kubeconfig".to_owned(),
-    ];
-    args.extend(role.flags.iter().cloned());
-    args.extend([
-        format!("--admin-address=0.0.0.0:{ADMIN_PORT_NUMBER}"),
-        format!("--admin-token-file=/etc/fedgate/admin/{ADMIN_TOKEN}"),
-        "--log-format=json".to_owned(),
-    ]);
+fn container(role: &Role, places: &Places) -> Value {
+    let probe = |path: &str| {
+        let mut get = json!({"path": path, "port": ADMIN_PORT});
+        merge(&mut get, &places.probe);
+        json!({"httpGet": get})
+    };
+    let mut args = vec![json!(role.command)];
+    args.extend(places.args.iter().cloned());
     let mut container = json!({
         "name": role.command,
-        "image": concat!("fedgate:", env!("CARGO_PKG_VERSION")),
+        "image": places.image,
         "args": args,
-        "ports": [{"name": ADMIN_PORT, "containerPort": ADMIN_PORT_NUMBER}],
+        "ports": [{"name": ADMIN_PORT, "containerPort": places.port}],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "64Mi"},
-            "limits": {"memory": role.memory},
-        },
+        "resources": places.resources,
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "hub", "mountPath": "/etc/fedgate/hub", "readOnly": true},
-            {"name": "admin", "mountPath": "/etc/fedgate/admin", "readOnly": true},
-        ],
+        "volumeMounts": places.mounts,
     });
-    if role.command == "cell" {
-        let source = json!({"configMapKeyRef": {"name": CELL, "key": "name"}});
-        container["env"] = json!([{"name": "FEDGATE_CELL_NAME", "valueFrom": source}]);
-    }
+    merge(&mut container, &places.container);
     container
+}
+
+fn merge(object: &mut Value, fields: &Map<String, Value>) {
+    if let Some(object) = object.as_object_mut() {
+        object.extend(fields.clone());
+    }
 }

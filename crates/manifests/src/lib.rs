@@ -1,16 +1,21 @@
-//! Manifests that an administrator applies: CRDs, roles, admission policies, the gateway's deployment. This module
-//! generates the files under `manifests/`, which are committed; a test compares them.
+//! Manifests that an administrator applies: CRDs, roles, admission policies, the deployments of gateway and cell. They
+//! are the one source of the files under `manifests/`, with bases and overlays of Kustomize, and of the chart
+//! `charts/fedgate`; all are committed, and a test compares them.
 
 mod admission;
 mod deployment;
+mod files;
+pub mod helm;
+mod kustomize;
 mod rbac;
+
+pub use files::{File, compare, write};
 
 use fedgate_api::crd::{self, SchemaError};
 use fedgate_kinds::FederatedKind;
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -122,6 +127,14 @@ pub enum ManifestError {
 }
 
 impl Manifest {
+    /// The file.
+    pub fn file(&self) -> Result<File, ManifestError> {
+        Ok(File {
+            path: self.path.clone(),
+            text: self.text()?,
+        })
+    }
+
     /// The text of the file: a comment line that names its source, then a YAML stream; or an object in JSON.
     pub fn text(&self) -> Result<String, ManifestError> {
         let is_json = Path::new(&self.path)
@@ -137,11 +150,7 @@ impl Manifest {
     pub fn yaml(&self) -> Result<String, ManifestError> {
         let mut documents = Vec::new();
         for object in &self.objects {
-            let failed = |source| ManifestError::Yaml {
-                path: self.path.clone(),
-                source: Box::new(source),
-            };
-            documents.push(serde_saphyr::to_string(object).map_err(failed)?);
+            documents.push(to_yaml(&self.path, object)?);
         }
         let source = if self.path.starts_with(MONITORING) {
             "src/monitoring"
@@ -155,7 +164,15 @@ impl Manifest {
     }
 }
 
-/// All files, in the order in which they are applied.
+/// An object as YAML; `path` names it in an error.
+pub(crate) fn to_yaml(path: &str, object: &Value) -> Result<String, ManifestError> {
+    serde_saphyr::to_string(object).map_err(|source| ManifestError::Yaml {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+/// All files with objects of planes, in the order in which they are applied.
 pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     let mut files: Vec<Manifest> = crd::all()?
         .into_iter()
@@ -187,6 +204,15 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     Ok(files)
 }
 
+/// Everything under `manifests/`: the files of [`all`], those of `monitoring`, and how Kustomize puts them together.
+pub fn folder(kinds: &[KindManifests], monitoring: &[Manifest]) -> Result<Vec<File>, ManifestError> {
+    let mut manifests = all(kinds)?;
+    manifests.extend(deployment::bases());
+    manifests.extend_from_slice(monitoring);
+    manifests.extend(kustomize::files(&manifests));
+    manifests.iter().map(Manifest::file).collect()
+}
+
 /// The objects for a plane, in the order in which they are applied.
 pub fn objects(plane: Plane, kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
     let files = all(kinds)?
@@ -212,62 +238,4 @@ pub fn kind_roles(plane: Plane, kind: &KindManifests) -> Vec<Value> {
         Plane::Hub => rbac::hub_kind(kind),
         Plane::Cell | Plane::Host => Vec::new(),
     }
-}
-
-/// Writes every file under `dir`. Other files that exist there stay.
-pub fn write(dir: &Path, files: &[Manifest]) -> Result<(), ManifestError> {
-    for file in files {
-        let path = dir.join(&file.path);
-        let parent = path.parent().unwrap_or(dir);
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ManifestError::File { path, source }
-        };
-        fs::create_dir_all(parent).map_err(failed(parent))?;
-        fs::write(&path, file.text()?).map_err(failed(&path))?;
-    }
-    Ok(())
-}
-
-/// The paths, under `dir`, of files that differ from the generated files: changed, missing or no longer generated.
-pub fn compare(dir: &Path, files: &[Manifest]) -> Result<Vec<PathBuf>, ManifestError> {
-    let mut wanted = BTreeMap::new();
-    for file in files {
-        wanted.insert(PathBuf::from(&file.path), file.text()?);
-    }
-    let mut found = Vec::new();
-    list(dir, &mut found).map_err(|source| ManifestError::File {
-        path: dir.to_owned(),
-        source,
-    })?;
-    let mut differing = Vec::new();
-    for path in found {
-        let text = fs::read_to_string(&path).map_err(|source| ManifestError::File {
-            path: path.clone(),
-            source,
-        })?;
-        let relative = path.strip_prefix(dir).unwrap_or(&path).to_owned();
-        let same = match wanted.remove(&relative) {
-            Some(wanted) => wanted == text,
-            None => !text.starts_with(GENERATED),
-        };
-        if !same {
-            differing.push(relative);
-        }
-    }
-    differing.extend(wanted.into_keys());
-    differing.sort();
-    Ok(differing)
-}
-
-fn list(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            list(&path, found)?;
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(())
 }

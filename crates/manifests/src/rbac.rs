@@ -2,11 +2,14 @@
 //! (contract: federation.md §1.1, §6 rule 7). Each granted verb is in use.
 
 use super::{
-    ADMIN_SECRET, CELL, CELL_ACCOUNTS, CELL_ACCOUNTS_GROUP, CELLS, GATEWAY, KindManifests, Manifest,
-    NAMESPACE, OPERATOR, Plane, QUOTA,
+    CELL, CELL_ACCOUNTS, CELL_ACCOUNTS_GROUP, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, OPERATOR,
+    Plane, QUOTA,
 };
 use fedgate_api::GROUP;
 use serde_json::{Value, json};
+
+/// The `ClusterRole` of users of the hub that may ask the operations API.
+pub(crate) const VIEWER: &str = "fedgate-operations-viewer";
 
 const WATCH: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
@@ -131,13 +134,7 @@ fn hub_base() -> Vec<Value> {
                 rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "create", "update"]),
             ],
         }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": GATEWAY},
-            "subjects": gateway(),
-        }),
+        role_binding(GATEWAY, &gateway()),
     ]);
     objects
 }
@@ -167,7 +164,7 @@ fn viewer() -> Value {
         "overview", "planes", "projects", "cells", "flows", "stuck", "trace", "journal", "events", "metrics",
     ];
     let rules = json!([rule("operations.fedgate.dev", resources, &["get"])]);
-    cluster_role("fedgate-operations-viewer", &rules)
+    cluster_role(VIEWER, &rules)
 }
 
 /// Permissions of the gateway to have the hub review the tokens of such users.
@@ -207,10 +204,10 @@ fn cells_in_projects() -> Vec<Value> {
     vec![cluster_role(name, &rules), binding(name, &askers)]
 }
 
-/// Permissions of operators where the Pods run: the commands `fedgate status`, `stuck`, `trace` and `journal` find the
+/// Permissions of operators where the Pods run, `secret` having the token: the commands `fedgate status`, `stuck`, `trace` and `journal` find the
 /// Pods, forward to them, and read the token. The administrator binds the role; to forward is to reach every port of
 /// every Pod of the namespace.
-pub(super) fn operator() -> Value {
+pub(crate) fn operator(secret: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -219,7 +216,7 @@ pub(super) fn operator() -> Value {
             rule("", &["pods"], &["get", "list"]),
             // A WebSocket begins with a GET; newer API servers require `create` beside it.
             rule("", &["pods/portforward"], &["get", "create"]),
-            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [ADMIN_SECRET], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]},
         ],
     })
 }
@@ -265,13 +262,7 @@ fn cell() -> Vec<Value> {
             "metadata": {"name": CELL, "namespace": NAMESPACE},
             "rules": own,
         }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": CELL, "namespace": NAMESPACE},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": CELL},
-            "subjects": here(),
-        }),
+        role_binding(CELL, &here()),
     ]
 }
 
@@ -325,7 +316,19 @@ fn cluster_role(name: &str, rules: &Value) -> Value {
     })
 }
 
-fn binding(name: &str, subjects: &Value) -> Value {
+/// A `RoleBinding` of the Role of the same name in the namespace of the Pods.
+pub(crate) fn role_binding(name: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": subjects,
+    })
+}
+
+/// A `ClusterRoleBinding` of the `ClusterRole` of the same name.
+pub(crate) fn binding(name: &str, subjects: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

@@ -51,6 +51,75 @@ const PROMTOOL: Module = Module {
     tags: "remove_all_sd",
 };
 
+const HELM: Module = Module {
+    go_mod: include_str!("modules/helm/go.mod"),
+    go_sum: include_str!("modules/helm/go.sum"),
+    tags: "",
+};
+
+/// Built from nothing: its definitions are read.
+const PROMETHEUS_OPERATOR: Module = Module {
+    go_mod: include_str!("modules/prometheus-operator/go.mod"),
+    go_sum: include_str!("modules/prometheus-operator/go.sum"),
+    tags: "",
+};
+
+/// Helm, which judges the chart and installs it; built once. No plane needs it. `holder` is as for [`promtool`].
+pub async fn helm(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
+    get("helm", "helm.sh/helm/v4/cmd/helm", &HELM, holder, progress).await
+}
+
+/// kubectl of the planes' version; built once. No plane needs it. `holder` is as for [`promtool`].
+pub async fn kubectl(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
+    get(
+        "kubectl",
+        "k8s.io/kubernetes/cmd/kubectl",
+        &KUBERNETES,
+        holder,
+        progress,
+    )
+    .await
+}
+
+/// The folder with the definitions of prometheus-operator, one a file; downloaded once into Go's module cache.
+pub async fn prometheus_operator_definitions() -> Result<PathBuf, SandboxError> {
+    let failed = |reason: String| SandboxError::Binary {
+        program: "prometheus-operator's definitions".to_owned(),
+        reason,
+        next: "install Go so that `go` is on PATH, and check the network and GOPROXY".to_owned(),
+    };
+    let module = &PROMETHEUS_OPERATOR;
+    let source = cache_dir("prometheus-operator")?
+        .join(short_hash(module.go_mod, 16))
+        .join("module");
+    write(&source.join("go.mod"), module.go_mod)?;
+    write(&source.join("go.sum"), module.go_sum)?;
+    let output = Command::new("go")
+        .args([
+            "mod",
+            "download",
+            "-json",
+            "github.com/prometheus-operator/prometheus-operator",
+        ])
+        .current_dir(&source)
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "")
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .map_err(SandboxError::io("start go in", &source))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let downloaded: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+    match downloaded["Dir"].as_str().filter(|_| output.status.success()) {
+        Some(dir) => Ok(Path::new(dir).join("example/prometheus-operator-crd")),
+        None => Err(failed(format!(
+            "go mod download failed ({}): {said}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ))),
+    }
+}
+
 /// Prometheus's promtool, which judges alerts and metrics; built once. No plane needs it.
 ///
 /// `holder` is the `fedgate-sandbox` executable, under which the build runs.

@@ -1,0 +1,175 @@
+//! The flags of both roles as values of the chart: types, names of values and bounds, as clap has them.
+
+use super::Command;
+use clap::{Arg, CommandFactory, builder::ValueParser, error::ErrorKind};
+use fedgate_manifests::helm::{FLAGS_OF_VALUES, Flag, Flags};
+use serde_json::{Value, json};
+use std::{any::TypeId, time::Duration};
+
+/// The flags that are values of the chart: all but those that other values set.
+pub fn chart_flags() -> Flags {
+    Flags {
+        gateway: of_role("gateway"),
+        cell: of_role("cell"),
+    }
+}
+
+fn of_role(role: &str) -> Vec<Flag> {
+    let all = Command::command();
+    let flags = all
+        .find_subcommand(role)
+        .into_iter()
+        .flat_map(clap::Command::get_arguments);
+    flags
+        .filter_map(|flag| {
+            let name = flag.get_long()?;
+            (!FLAGS_OF_VALUES.contains(&name)).then(|| Flag {
+                name: name.to_owned(),
+                meaning: flag.get_help().map(ToString::to_string).unwrap_or_default(),
+                schema: schema(role, name, flag),
+            })
+        })
+        .collect()
+}
+
+/// A flag that may be repeated, or takes a list, is a list.
+fn schema(role: &str, name: &str, flag: &Arg) -> Value {
+    let one = value(role, name, flag);
+    if flag.get_action().takes_values() && matches!(flag.get_action(), clap::ArgAction::Append) {
+        json!({"type": "array", "items": one})
+    } else {
+        one
+    }
+}
+
+fn value(role: &str, name: &str, flag: &Arg) -> Value {
+    let names: Vec<String> = flag
+        .get_possible_values()
+        .iter()
+        .map(|value| value.get_name().to_owned())
+        .collect();
+    let parser = flag.get_value_parser();
+    if names.iter().any(|name| name == "true") {
+        json!({"type": "boolean"})
+    } else if !names.is_empty() {
+        json!({"enum": names})
+    } else if is::<u16>(parser) || is::<u32>(parser) {
+        number(&|text| accepts(role, name, text))
+    } else if is::<Duration>(parser) {
+        json!({"type": "string", "pattern": DURATION})
+    } else {
+        json!({"type": "string", "minLength": 1})
+    }
+}
+
+/// Units from the largest to the smallest, each at most once.
+const DURATION: &str =
+    "^([0-9]+h([0-9]+m)?([0-9]+s)?([0-9]+ms)?|[0-9]+m([0-9]+s)?([0-9]+ms)?|[0-9]+s([0-9]+ms)?|[0-9]+ms)$";
+
+fn is<T: 'static>(parser: &ValueParser) -> bool {
+    parser.type_id() == TypeId::of::<T>()
+}
+
+/// A whole number with its bounds, or a number with a unit. The bounds are inside of a parser, so they are found by
+/// asking it.
+fn number(accepts: &dyn Fn(&str) -> bool) -> Value {
+    if accepts("1Ki") {
+        return json!({"type": ["string", "integer"], "pattern": "^[0-9]+(Ki|Mi)?$", "minimum": 1});
+    }
+    let takes = |number: u32| accepts(&number.to_string());
+    let smallest = u32::from(!takes(0));
+    let (mut low, mut high) = (smallest, u32::MAX);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if takes(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    json!({"type": "integer", "minimum": smallest, "maximum": low})
+}
+
+/// True if the flag takes this value, whatever else is missing.
+fn accepts(role: &str, name: &str, value: &str) -> bool {
+    let command = Command::command().mut_subcommand(role, |role| role.mut_args(|arg| arg.env(None)));
+    let given = ["fedgate".to_owned(), role.to_owned(), format!("--{name}={value}")];
+    match command.try_get_matches_from(given) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn of<'a>(flags: &'a [Flag], name: &str) -> &'a Value {
+        &flags.iter().find(|flag| flag.name == name).unwrap().schema
+    }
+
+    #[test]
+    fn types_names_and_bounds_are_those_of_the_command_line() {
+        let Flags { gateway, cell } = chart_flags();
+        for (flags, name, schema) in [
+            (
+                &gateway,
+                "workers",
+                json!({"type": "integer", "minimum": 1, "maximum": 1024}),
+            ),
+            (
+                &gateway,
+                "hub-write-rate",
+                json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
+            ),
+            (
+                &gateway,
+                "city-sets-per-project",
+                json!({"type": "integer", "minimum": 1, "maximum": 1000}),
+            ),
+            (&gateway, "leader-elect", json!({"type": "boolean"})),
+            (&gateway, "log-format", json!({"enum": ["json", "text"]})),
+            (
+                &gateway,
+                "interpreters",
+                json!({"type": "string", "minLength": 1}),
+            ),
+            (
+                &cell,
+                "max-replicas",
+                json!({"type": "integer", "minimum": 1, "maximum": 10000}),
+            ),
+            (
+                &cell,
+                "pod-security",
+                json!({"enum": ["restricted", "baseline", "privileged"]}),
+            ),
+            (
+                &cell,
+                "pod-toleration",
+                json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+            ),
+        ] {
+            assert_eq!(*of(flags, name), schema, "{name}");
+        }
+        assert_eq!(
+            of(&gateway, "max-spec-size")["type"],
+            json!(["string", "integer"])
+        );
+        assert_eq!(of(&gateway, "sweep-interval")["pattern"], DURATION);
+    }
+
+    #[test]
+    fn each_flag_that_other_values_set_is_one() {
+        let all = Command::command();
+        for name in FLAGS_OF_VALUES {
+            let is_there = ["gateway", "cell"].iter().any(|role| {
+                let role = all.find_subcommand(role).unwrap();
+                role.get_arguments().any(|flag| flag.get_long() == Some(name))
+            });
+            assert!(is_there, "{name}");
+        }
+    }
+}
