@@ -1,0 +1,1 @@
+export function detailView(host) { return { title: 'Detail', topics: [], async load() {} }; }
