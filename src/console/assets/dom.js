@@ -123,7 +123,7 @@ export function copyButton(text, source) {
   return button;
 }
 
-const COMMAND = /(?:^|[:,] )((?:fedgate|kubectl) [^;,]+)/;
+const COMMAND = /(?:^|[:,] )((?:fedgate|kubectl) (?!.*?\b(?:an|each|shows)\b)[^;,]+?)(?= on the hub| in (?:the )?project|[;,]|$)/;
 
 /** A next step: its sentence, and a button that copies its command, or the sentence if there is none. */
 export function nextStep(text) {

@@ -17,12 +17,15 @@ export function objectOf(object) {
 const time = (at) => h('span', { class: 'clock', title: at }, clock(Date.parse(at)));
 const resultOf = (result) => (result === 'ok' ? badge('ok', 'ok') : badge('bad', result));
 
+/** The place of an object: a hub namespace is shortened, its title is whole. */
+const placeName = (place) => outside(place.replace(/^(ns-[0-9a-f]{4})[0-9a-f-]{8,}/, '$1…'), { title: clean(place) });
+
 /** A write as a row of a short list. */
 export function writeRow({ at, plane, project, object, verb, reason, result, message }) {
   const { kind, place } = objectOf(object);
   return h('li', { 'data-state': result },
     time(at), mark(result === 'ok' ? 'ok' : 'bad'),
-    h('span', { class: 'what' }, outside(verb, { class: 'strong' }), ' ', outside(kind), ' ', outside(place), ' ', h('span', { class: 'muted' }, `on ${clean(plane)}`), project && [' ', h('a', { href: address('project', [project]) }, outside(project))]),
+    h('span', { class: 'what' }, outside(verb, { class: 'strong' }), ' ', outside(kind), ' ', placeName(place), ' ', h('span', { class: 'muted' }, `on ${clean(plane)}`), project && [' ', h('a', { href: address('project', [project]) }, outside(project))]),
     h('span', { class: 'muted why' }, outside(reason), result !== 'ok' && [', ', h('span', { class: 'bad' }, outside(result))], message && [': ', outside(message)]));
 }
 
@@ -30,7 +33,7 @@ const COLUMNS = [
   { title: 'Time', cell: ({ at }) => time(at) },
   { title: 'Plane', cell: ({ plane }) => outside(plane) },
   { title: 'Verb', cell: ({ verb }) => outside(verb) },
-  { title: 'Object', kind: 'wide', cell: ({ object }) => [outside(objectOf(object).place), ' ', h('span', { class: 'muted' }, outside(objectOf(object).kind))] },
+  { title: 'Object', kind: 'wide', cell: ({ object }) => [placeName(objectOf(object).place), ' ', h('span', { class: 'muted' }, outside(objectOf(object).kind))] },
   { title: 'Project', cell: ({ project }) => project && h('a', { href: address('project', [project]) }, outside(project)) },
   { title: 'Reason', cell: ({ reason }) => outside(reason) },
   { title: 'Result', kind: 'wide', cell: ({ result, message }) => [resultOf(result), message && h('span', { class: 'message' }, outside(message))] },

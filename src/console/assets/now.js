@@ -6,7 +6,7 @@ import { address } from './router.js';
 import { CLASSES, LEVELS, STAGES, age, isOlder, levelOf, now, number, plural, sentence, stateOf, worstOf } from './words.js';
 
 const WINDOW = 60;
-const WRITES = 8;
+const WRITES = 6;
 const PROJECTS = 6;
 const CELLS = 60;
 
@@ -96,14 +96,17 @@ function lane(name, stage, direction) {
     h('span', { class: 'amount' }, stage.count > 0 && mark(level), h('b', {}, number(stage.count)), stage.count > 0 ? h('span', {}, age(stage.oldest, { prefix: 'oldest ' })) : h('span', { class: 'muted' }, 'waiting')));
 }
 
-function drawFlow({ projects, hub, cells, undelivered }) {
+/** The way back from the cells, which fedgate does not measure by itself. */
+const reports = (existing) => h('div', { class: 'lane back' }, h('span', { class: 'name' }, 'reports'), h('span', { class: 'line', 'aria-hidden': 'true' }), h('span', { class: 'amount' }, h('b', {}, number(existing)), h('span', { class: 'muted' }, plural(existing, 'Instance'))));
+
+function drawFlow({ projects, hub, cells, undelivered, instances }) {
   const stage = (name) => undelivered[name] ?? { count: 0 };
   if (!projects || !cells) return hub ? [hubPlane(hub)] : [];
   return [
     projectsPlane(projects),
     h('div', { class: 'lanes' }, lane('project_to_hub', stage('project_to_hub'), 'forth'), lane('hub_status_to_project', stage('hub_status_to_project'), 'back'), lane('writeback_to_projection', stage('writeback_to_projection'), 'back')),
     hub ? hubPlane(hub) : plane('Hub', address('stuck'), badge('none', 'unknown'), null, []),
-    h('div', { class: 'lanes' }, lane('hub_to_cell', stage('hub_to_cell'), 'forth')),
+    h('div', { class: 'lanes' }, lane('hub_to_cell', stage('hub_to_cell'), 'forth'), reports(instances.existing)),
     cellsPlane(cells),
   ];
 }
@@ -236,7 +239,7 @@ export function nowView(host, route, app) {
     topics: ['cells', 'journal'],
     overview(overview) {
       draw(parts.health, [overview.health, overview.cells, overview.stuck, overview.undelivered, overview.projects, overview.deployments.total], () => drawHealth(overview));
-      draw(parts.flow, [overview.projects, overview.hub, overview.cells, overview.undelivered], () => drawFlow(overview));
+      draw(parts.flow, [overview.projects, overview.hub, overview.cells, overview.undelivered, overview.instances.existing], () => drawFlow(overview));
       draw(parts.instances, [overview.instances, overview.deployments], () => drawInstances(overview));
       draw(parts.process, [overview.queue, overview.deletions, overview.garbage, overview.interpreterDrift], () => drawProcess(overview));
     },

@@ -62,7 +62,7 @@ export function stuckView(host, route, app) {
   const renderGroup = (group) => {
     const key = keyOf(group);
     const details = h('details', { open: opened.includes(key) }, h('summary', {},
-      mark(levelOf(group.class)), h('span', { class: 'count' }, number(group.count)), h('span', { class: 'title' }, outside(sentence(group)), h('span', { class: 'muted' }, wordOf(group.class), ' on the ', outside(group.plane))), h('span', { class: 'when' }, age(group.oldest, { prefix: 'oldest ' }))),
+      mark(levelOf(group.class)), h('span', { class: 'title' }, outside(sentence(group)), h('span', { class: 'muted' }, wordOf(group.class), ' · ', outside(group.plane))), h('span', { class: 'when' }, age(group.oldest, { prefix: 'oldest ' }))),
       h('div', { class: 'body' }));
     const fillBody = () => details.lastElementChild.replaceChildren(...(details.open ? [nextStep(group.next), itemsOf(group)].filter(Boolean) : []));
     details.addEventListener('toggle', () => {
