@@ -21,7 +21,7 @@ export function headlines(overview) {
     .map((name) => ({ level: levelOf(name), text: `${number(stuck[name])} ${plural(stuck[name], 'object')} ${stuck[name] === 1 ? 'is' : 'are'} ${CLASSES[name].word}: ${CLASSES[name].means}`, href: address('stuck', [], { class: name }), since: name === 'undelivered' ? oldest(undelivered) : undefined }));
   const away = cells?.not_ready ?? 0;
   const total = cells ? sum(cells) : 0;
-  if (away > 0) others.push({ level: 'bad', text: `${number(away)} of ${number(total)} ${plural(total, 'cell')} ${away === 1 ? 'is' : 'are'} not ready`, href: address('cell'), next: 'check the Cluster on the hub: kubectl get clusters' });
+  if (away > 0) others.unshift({ level: 'bad', text: `${number(away)} of ${number(total)} ${plural(total, 'cell')} ${away === 1 ? 'is' : 'are'} not ready`, href: address('cell'), next: 'check the Cluster on the hub: kubectl get clusters' });
   const rank = ({ level }) => LEVELS.indexOf(level);
   return [...reasons, ...others.sort((a, b) => rank(a) - rank(b))];
 }

@@ -134,13 +134,13 @@ export function traceView(host, route, app) {
     pages.hidden = asTable || trace.branches.length <= BRANCHES;
     draw(pages, [from, trace.branches.length], () => [h('button', turn(-BRANCHES), 'Previous'), h('span', { class: 'muted' }, `${number(from + 1)}–${number(Math.min(from + BRANCHES, trace.branches.length))} of ${number(trace.branches.length)} placements, the worst first`), h('button', turn(BRANCHES), 'Next')]);
   };
-  const drawVerdict = () => draw(verdict, [trace.verdict, trace.firstBroken], () => {
+  const drawVerdict = () => draw(verdict, [trace.verdict, trace.firstBroken, asTable], () => {
     const [level, words] = VERDICTS[trace.verdict];
     const at = trace.firstBroken;
     return [
       h('p', { class: `sentence small ${level}`, 'data-state': trace.verdict }, mark(level), h('span', {}, words, at && [' at ', outside(placeOf(at)), `, hop ${WORDS[at.hop]}`])),
-      at && h('p', { class: 'words' }, outside(at.detail)),
-      at && nextStep(at.next),
+      at && asTable && h('p', { class: 'words' }, outside(at.detail)),
+      at && asTable && nextStep(at.next),
     ];
   });
   const drawTools = () => draw(tools, asTable, () => {
@@ -172,6 +172,7 @@ export function traceView(host, route, app) {
       if (next.path.join('/') !== route.path.join('/') || !trace) return false;
       asTable = next.query.show === 'table';
       drawTools();
+      drawVerdict();
       drawTree();
       return true;
     },
