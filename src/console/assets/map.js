@@ -3,13 +3,16 @@
 import { clean, draw, h, mark, outside, s, shapeOf } from './dom.js';
 import { flowTable } from './detail.js';
 import { address } from './router.js';
-import { CLASSES, clear, duration, isOlder, levelOf, now, number, stateOf, wordOf } from './words.js';
+import { CLASSES, clear, duration, isOlder, levelOf, now, number, plural, stateOf, wordOf } from './words.js';
 
 /** Bands that are asked for, and projects that are drawn; the rest is `others`. */
 const TOP = 200;
 const PROJECTS = 40;
 /** Projects that are asked for by name because they hurt, however few Instances they have. */
 const HURTING = 12;
+/** Cells that are drawn, and bands of a project that is asked for by name. */
+const CELLS = 100;
+const BANDS = 20;
 /** A state that has lasted for this time, in minutes, has a mark. */
 const OLD = 15;
 /** Least height of a place with its label, and of a band, in pixels. */
@@ -30,7 +33,7 @@ function worse(a, b) {
   return (a?.since ?? '~') <= (b?.since ?? '~') ? a : b;
 }
 
-/** Flows with the bands of all but the largest and worst projects summed up. */
+/** Flows, with the bands of all but the largest and worst projects and the largest cells summed up. */
 function fold(items) {
   const projects = new Map();
   for (const { project, instances, worst } of items) {
@@ -42,12 +45,16 @@ function fold(items) {
   const bySize = [...all].sort((a, b) => b.instances - a.instances);
   const hurting = all.filter((one) => one.worst).sort((a, b) => severity(a.worst) - severity(b.worst)).slice(0, PROJECTS / 2);
   const kept = new Set([...new Set([...hurting, ...bySize].map((one) => one.project))].slice(0, PROJECTS));
+  const sizes = new Map();
+  for (const { cell, instances } of items) sizes.set(cell, (sizes.get(cell) ?? 0) + instances);
+  const cells = new Set([...sizes].sort((a, b) => b[1] - a[1]).slice(0, CELLS).map(([cell]) => cell));
   const bands = new Map();
   for (const flow of items) {
     const project = kept.has(flow.project) ? flow.project : REST;
-    const key = JSON.stringify([project, flow.city, flow.cell]);
+    const cell = cells.has(flow.cell) ? flow.cell : REST;
+    const key = JSON.stringify([project, flow.city, cell]);
     const known = bands.get(key);
-    bands.set(key, known ? { ...known, instances: known.instances + flow.instances, ready: known.ready + flow.ready, worst: worse(known.worst, flow.worst), projects: (known.projects ?? 1) + (flow.projects ?? 1) } : { ...flow, project });
+    bands.set(key, known ? { ...known, instances: known.instances + flow.instances, ready: known.ready + flow.ready, worst: worse(known.worst, flow.worst), projects: (known.projects ?? 1) + (flow.projects ?? 1) } : { ...flow, project, cell });
   }
   return { flows: [...bands.values()], named: kept.size };
 }
@@ -149,7 +156,7 @@ async function readFlows(app, filter) {
   const worst = (await app.get('projects', { sort: 'worst', limit: String(HURTING + 1) })).items.filter((row) => row.worst);
   const found = [];
   for (const { project } of worst.slice(0, HURTING).filter((row) => !named.has(row.project))) {
-    found.push(...(await app.get('flows', { project, top: String(TOP) })).items);
+    found.push(...(await app.get('flows', { project, top: String(TOP) })).items.filter((flow) => flow.project === project).slice(0, BANDS));
   }
   const sums = items.map((flow) => {
     if (flow.project !== REST) return flow;
@@ -170,9 +177,9 @@ export function mapView(host, route, app) {
   const legend = h('ul', { class: 'legend', 'aria-label': 'Legend' }, [['ok', 'well'], ...Object.entries({ note: 'deleting or orphan', warn: 'retrying, undelivered, waiting, unavailable', bad: 'quarantined, refused, brake, cell not ready', dead: 'plane down, right missing' })].map(([level, word]) =>
     h('li', {}, s('svg', { class: 'swatch', viewBox: '0 0 24 12', 'aria-hidden': 'true' }, s('rect', { class: `band ${level}`, width: 24, height: 12 })), mark(level), word)), h('li', {}, h('span', { class: 'old', 'aria-hidden': 'true' }, '◷'), `for more than ${OLD} min`));
   const drawing = h('div', { class: 'drawing', 'aria-hidden': 'true' });
-  const walker = h('div', { class: 'walker', tabindex: '0', role: 'slider', 'aria-label': 'Bands of the map', 'aria-valuemin': '1' });
+  const walker = h('div', { class: 'walker', tabindex: '0', hidden: true, role: 'slider', 'aria-label': 'Bands of the map', 'aria-valuemin': '1' });
   const rows = flowTable('Instances by project, city and cell', 'No Instance runs yet. Bands appear as soon as a cell has written one back.');
-  const note = h('p', { class: 'empty' }, 'No Instance runs yet. Bands appear as soon as a cell has written one back.');
+  const note = h('p', { class: 'empty', hidden: true }, 'No Instance runs yet. Bands appear as soon as a cell has written one back.');
   host.append(h('div', { class: 'tools' }, legend, h('div', { class: 'actions' }, toggle)), filters, walker, drawing, note, rows.element);
 
   const isTable = () => query.show === 'table';
@@ -181,7 +188,7 @@ export function mapView(host, route, app) {
   toggle.addEventListener('click', () => {
     location.hash = link({ show: isTable() ? '' : 'table' });
   });
-  const nameOf = (side, name) => (name === REST ? `${number(others())} others` : name === '' ? (side === 2 ? 'no cell named' : 'no city') : name);
+  const nameOf = (side, name) => (name === REST ? (side === 0 ? `${number(others())} others` : 'other cells') : name === '' ? (side === 2 ? 'no cell named' : 'no city') : name);
   const others = () => {
     const engaged = app.store.overview?.projects?.engaged ?? 0;
     const summed = Math.max(0, ...items.filter((flow) => flow.project === REST).map((flow) => flow.projects ?? 0));
@@ -189,11 +196,11 @@ export function mapView(host, route, app) {
   };
   const words = (band) => {
     const worst = band.worst ? `, ${band.worst.state ? stateOf(band.worst.state).word : wordOf(band.worst.class)}: ${clear(band.worst.reason)}${band.worst.since ? ` for ${duration((now() - Date.parse(band.worst.since)) / 1000)}` : ''}` : ', well';
-    return `${nameOf(band.side, band.from)} → ${nameOf(band.side + 1, band.to)}: ${number(band.instances)} Instances, ${number(band.ready)} ready${worst}`;
+    return `${nameOf(band.side, band.from)} → ${nameOf(band.side + 1, band.to)}: ${number(band.instances)} ${plural(band.instances, 'Instance')}, ${number(band.ready)} ready${worst}`;
   };
   const bandsOf = () => picture.bands.flat();
   const openBand = (band) => {
-    const changes = band.side === 0 ? { project: band.from === REST ? '' : band.from, city: band.to } : { city: band.from, cell: band.to };
+    const changes = band.side === 0 ? { project: band.from === REST ? '' : band.from, city: band.to } : { city: band.from, cell: band.to === REST ? '' : band.to };
     location.hash = link(changes);
   };
   const choose = (at) => {
@@ -206,7 +213,7 @@ export function mapView(host, route, app) {
     walker.setAttribute('aria-valuetext', clean(words(band)));
     walker.replaceChildren(mark(level(band.worst)), outside(words(band)), h('span', { class: 'muted keys' }, '← → ↑ ↓ walk, Enter opens'));
     drawing.querySelector('.chosen')?.classList.remove('chosen');
-    drawing.querySelectorAll('path.band')[chosen]?.classList.add('chosen');
+    drawing.querySelector(`[data-band="${chosen}"]`)?.classList.add('chosen');
   };
   walker.addEventListener('keydown', (event) => {
     const bands = bandsOf();
@@ -240,7 +247,7 @@ export function mapView(host, route, app) {
       return `M${a} ${y0}C${m} ${y0} ${m} ${y1} ${b} ${y1}V${y1 + y1h}C${m} ${y1 + y1h} ${m} ${y0 + y0h} ${a} ${y0 + y0h}Z`;
     };
     const drawBand = (band, at) => {
-      const shape = s('path', { class: `band ${level(band.worst)}`, d: path(band) }, s('title', {}, clean(words(band))));
+      const shape = s('path', { class: `band ${level(band.worst)}`, d: path(band), 'data-band': at }, s('title', {}, clean(words(band))));
       shape.addEventListener('click', () => openBand(band));
       shape.addEventListener('pointerenter', () => choose(at));
       return shape;
@@ -263,7 +270,7 @@ export function mapView(host, route, app) {
     };
     const flat = bands.flat();
     const svg = s('svg', { viewBox: `0 -18 ${width} ${Math.ceil(height) + 22}`, width, height: Math.ceil(height) + 22 }, patterns(),
-      flat.map((band, at) => drawBand(band, at)), flat.map(oldMark), order.flat().map(label));
+      flat.map(drawBand).sort((a, b) => severity(flat[b.dataset.band].worst) - severity(flat[a.dataset.band].worst)), flat.map(oldMark), order.flat().map(label));
     drawing.replaceChildren(svg);
     choose(chosen);
   };
