@@ -16,7 +16,7 @@ const fact = (term, ...of) => h('div', {}, h('dt', {}, term), h('dd', {}, of));
 
 const PROJECTS = [
   { title: 'Project', cell: ({ project }) => h('a', { href: address('project', [project]) }, outside(project)) },
-  { title: 'Plane', cell: (row) => state(row.state) },
+  { title: 'Plane', kind: 'short', cell: (row) => state(row.state) },
   { title: 'Worst', kind: 'wide', cell: ({ worst }) => worst && [mark(levelOf(worst.class)), ' ', worstOf(worst)] },
   { title: 'Ready', kind: 'figure', cell: ({ instances }) => share(instances.ready, instances.desired) },
   { title: 'Deployments', kind: 'figure', cell: ({ deployments }) => number(deployments) },
@@ -27,15 +27,15 @@ const PROJECTS = [
 
 const CELLS = [
   { title: 'Cell', cell: ({ cell }) => h('a', { href: address('cell', [cell]) }, outside(cell)) },
-  { title: 'City', cell: ({ city }) => outside(city ?? '–') },
-  { title: 'State', cell: (row) => state(row.state) },
+  { title: 'City', kind: 'short', cell: ({ city }) => outside(city ?? '–') },
+  { title: 'State', kind: 'short', cell: (row) => state(row.state) },
   { title: 'Reason', cell: ({ state: of, reason, since }) => of !== 'ready' && [outside(reason ?? ''), ' ', h('span', { class: 'muted' }, age(since))] },
   { title: 'Ready', kind: 'figure', cell: ({ instances }) => share(instances.ready, instances.existing) },
   { title: 'Deployments', kind: 'figure', cell: ({ deployments }) => number(deployments) },
   { title: 'Not applied', kind: 'figure', cell: ({ notApplied }) => number(notApplied) },
   { title: 'Projects', kind: 'figure', cell: ({ projects }) => number(projects) },
-  { title: 'Last report', cell: ({ lastReport }) => age(lastReport) },
-  { title: 'Kubernetes', cell: ({ kubernetes }) => outside(kubernetes ?? '') },
+  { title: 'Last report', kind: 'short', cell: ({ lastReport }) => age(lastReport) },
+  { title: 'Kubernetes', kind: 'short', cell: ({ kubernetes }) => outside(kubernetes ?? '') },
 ];
 
 const LISTS = {
@@ -84,8 +84,8 @@ function listView(host, route, app) {
 
 const FLOWS = [
   { title: 'Project', cell: ({ project, projects }) => (project === '*' ? `${number(projects)} others` : h('a', { href: address('project', [project]) }, outside(project))) },
-  { title: 'City', cell: ({ city }) => outside(city) },
-  { title: 'Cell', cell: ({ cell }) => (cell ? h('a', { href: address('cell', [cell]) }, outside(cell)) : h('span', { class: 'muted' }, 'none named')) },
+  { title: 'City', kind: 'short', cell: ({ city }) => outside(city) },
+  { title: 'Cell', cell: ({ cell }) => (cell && cell !== '*' ? h('a', { href: address('cell', [cell]) }, outside(cell)) : h('span', { class: 'muted' }, cell ? 'others' : 'none named')) },
   { title: 'Instances', kind: 'figure', cell: ({ instances }) => number(instances) },
   { title: 'Ready', kind: 'figure', cell: ({ ready, instances }) => share(ready, instances) },
   { title: 'Worst', kind: 'wide', cell: ({ worst }) => worst && [mark(levelOf(worst.class)), ` ${wordOf(worst.class)}: `, worstOf(worst)] },
@@ -138,7 +138,7 @@ function oneView(host, route, app) {
   const facts = h('div', { class: 'detail' });
   const flows = flowTable('Where the Instances are', 'No cell has written back an Instance.');
   const stuck = h('ol', { class: 'items' });
-  const noneStuck = h('p', { class: 'empty' }, 'Nothing is stuck here.');
+  const noneStuck = h('p', { class: 'empty', hidden: true }, 'Nothing is stuck here.');
   const writes = h('ol', { class: 'writes' });
   const panel = (title, ...children) => h('section', { class: 'panel' }, h('h2', {}, title), children);
   host.append(facts, panel(h('a', { href: address('stuck', [], { [view]: name }) }, 'Stuck'), stuck, noneStuck),

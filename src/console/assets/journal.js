@@ -30,12 +30,12 @@ export function writeRow({ at, plane, project, object, verb, reason, result, mes
 }
 
 const COLUMNS = [
-  { title: 'Time', cell: ({ at }) => time(at) },
-  { title: 'Plane', cell: ({ plane }) => outside(plane) },
-  { title: 'Verb', cell: ({ verb }) => outside(verb) },
+  { title: 'Time', kind: 'short', cell: ({ at }) => time(at) },
+  { title: 'Plane', kind: 'short', cell: ({ plane }) => outside(plane) },
+  { title: 'Verb', kind: 'short', cell: ({ verb }) => outside(verb) },
   { title: 'Object', kind: 'wide', cell: ({ object }) => [placeName(objectOf(object).place), ' ', h('span', { class: 'muted' }, outside(objectOf(object).kind))] },
   { title: 'Project', cell: ({ project }) => project && h('a', { href: address('project', [project]) }, outside(project)) },
-  { title: 'Reason', cell: ({ reason }) => outside(reason) },
+  { title: 'Reason', kind: 'short', cell: ({ reason }) => outside(reason) },
   { title: 'Result', kind: 'wide', cell: ({ result, message }) => [resultOf(result), message && h('span', { class: 'message' }, outside(message))] },
   { title: 'Took', kind: 'figure', cell: ({ tookMs }) => `${number(tookMs)} ms` },
 ];

@@ -6,7 +6,7 @@ import { number } from './words.js';
 /** Rows of a page. */
 export const ROWS = 60;
 
-/** @typedef {{title: string, cell: function(Object): *, kind?: string}} Column `kind` is the class of its cells: `figure`, `wide`. */
+/** @typedef {{title: string, cell: function(Object): *, kind?: string}} Column `kind` is the class of its cells: `figure`, `short` (never broken), `wide`. */
 
 function frame(caption, columns) {
   const body = h('tbody');
@@ -22,8 +22,9 @@ function rowOf(columns, item) {
 /** A table of rows that are all at hand; pages are drawn of them. `show(rows)` draws them. */
 export function table({ caption, columns, key, empty }) {
   const { body, scroller } = frame(caption, columns);
-  const nothing = h('p', { class: 'empty' }, empty);
-  const pages = h('div', { class: 'pager' });
+  const nothing = h('p', { class: 'empty', hidden: true }, empty);
+  const pages = h('div', { class: 'pager', hidden: true });
+  scroller.hidden = true;
   const element = h('div', { class: 'list' }, scroller, nothing, pages);
   let [rows, from] = [[], 0];
   const drawPage = () => {
@@ -62,6 +63,7 @@ export function paged({ caption, columns, key, empty, page, onError }) {
   const { body, scroller } = frame(caption, columns);
   const nothing = h('p', { class: 'empty', hidden: true }, empty);
   const pages = h('div', { class: 'pager', hidden: true });
+  scroller.hidden = true;
   const element = h('div', { class: 'list' }, scroller, nothing, pages);
   let tokens = [undefined];
   let [items, next, remaining] = [[], null, 0];

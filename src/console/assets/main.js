@@ -263,7 +263,9 @@ function askForToken() {
     h('form', { on: { submit } }, h('label', { for: 'token' }, 'Token'), input, h('button', { type: 'submit', class: 'primary' }, 'Open the console'), answer),
     h('p', { class: 'muted' }, 'Without a token: ', h('code', {}, 'fedgate console')),
   );
-  dialog.addEventListener('cancel', (event) => event.preventDefault());
+  dialog.onkeydown = (event) => {
+    if (event.key === 'Escape') event.preventDefault();
+  };
   dialog.showModal();
   input.focus();
 }

@@ -21,7 +21,7 @@ export function headlines(overview) {
     .map((name) => ({ level: levelOf(name), text: `${number(stuck[name])} ${plural(stuck[name], 'object')} ${stuck[name] === 1 ? 'is' : 'are'} ${CLASSES[name].word}: ${CLASSES[name].means}`, href: address('stuck', [], { class: name }), since: name === 'undelivered' ? oldest(undelivered) : undefined }));
   const away = cells?.not_ready ?? 0;
   const total = cells ? sum(cells) : 0;
-  if (away > 0) others.push({ level: 'bad', text: `${number(away)} of ${number(total)} ${plural(total, 'cell')} ${away === 1 ? 'is' : 'are'} not ready`, href: address('cell'), next: 'check the Cluster on the hub: kubectl get clusters' });
+  if (away > 0) others.unshift({ level: 'bad', text: `${number(away)} of ${number(total)} ${plural(total, 'cell')} ${away === 1 ? 'is' : 'are'} not ready`, href: address('cell'), next: 'check the Cluster on the hub: kubectl get clusters' });
   const rank = ({ level }) => LEVELS.indexOf(level);
   return [...reasons, ...others.sort((a, b) => rank(a) - rank(b))];
 }
@@ -202,7 +202,7 @@ function projectRow({ project, worst, stuck, undelivered, instances }) {
 export function nowView(host, route, app) {
   const parts = { health: h('section', { class: 'hero', 'aria-label': 'Health' }), flow: h('div', { class: 'flow' }), instances: h('div'), process: h('div') };
   const [cells, projects, writes] = [h('ul', { class: 'tiles' }), h('ul', { class: 'hurting' }), h('ol', { class: 'writes' })];
-  const [spark, sparkWords, cellsEmpty, projectsEmpty] = [h('div'), h('p', { class: 'figure' }), h('p', { class: 'empty' }, 'No cell has joined the hub yet.'), h('p', { class: 'empty' }, 'None: every project is well.')];
+  const [spark, sparkWords, cellsEmpty, projectsEmpty] = [h('div'), h('p', { class: 'figure' }), h('p', { class: 'empty', hidden: true }, 'No cell has joined the hub yet.'), h('p', { class: 'empty', hidden: true }, 'None: every project is well.')];
   const section = (title, ...children) => h('section', { class: 'panel' }, h('h2', {}, title), children);
   const cellsPanel = section(h('a', { href: address('cell') }, 'Cells'), cells, cellsEmpty);
   const projectsPanel = section(h('a', { href: address('project') }, 'Projects that hurt most'), projects, projectsEmpty);
@@ -232,7 +232,7 @@ export function nowView(host, route, app) {
     keyed(projects, worst, (row) => row.project, projectRow);
     projectsEmpty.hidden = worst.length > 0;
   };
-  const timer = setInterval(drawChanges, 1000);
+  let timer = 0;
 
   return {
     title: 'Now',
@@ -261,6 +261,7 @@ export function nowView(host, route, app) {
       known.clear();
       for (const row of cellRows.items) known.set(row.cell, row);
       worst = projectRows.items.filter((row) => row.worst);
+      timer ||= setInterval(drawChanges, 1000);
       drawChanges();
       drawCells();
       drawProjects();

@@ -7,7 +7,9 @@ import { address, traceOf } from './router.js';
 import { HOPS, age, number } from './words.js';
 
 /** Branches of a page. */
-const BRANCHES = 25;
+const BRANCHES = 15;
+/** Hops that are open at a time. */
+const OPEN = 8;
 const WORDS = { project: 'project', write: 'write', hub: 'hub', binding: 'binding', cell: 'cell', instances: 'Instances', projection: 'projection' };
 const MEANS = {
   project: 'the deployment in the project', write: 'its last failed write', hub: 'the copy on the hub', binding: 'Karmada’s binding',
@@ -51,21 +53,21 @@ function details(branch, hop, next) {
 
 const TABLE = [
   { title: 'Placement', cell: ({ branch }) => outside(placeOf(branch)) },
-  { title: 'Hop', cell: ({ hop }) => WORDS[hop.hop] },
-  { title: 'State', cell: ({ hop }) => badge(HOPS[hop.state].level, HOPS[hop.state].word, hop.state) },
+  { title: 'Hop', kind: 'short', cell: ({ hop }) => WORDS[hop.hop] },
+  { title: 'State', kind: 'short', cell: ({ hop }) => badge(HOPS[hop.state].level, HOPS[hop.state].word, hop.state) },
   { title: 'Wants', kind: 'figure', cell: ({ hop }) => (isKnown(hop.wants) ? number(hop.wants) : '') },
   { title: 'Has', kind: 'figure', cell: ({ hop }) => (isKnown(hop.has) ? number(hop.has) : '') },
-  { title: 'For', cell: ({ hop }) => age(hop.since) },
+  { title: 'For', kind: 'short', cell: ({ hop }) => age(hop.since) },
   { title: 'Object', cell: ({ hop }) => outside(hop.object) },
   { title: 'Detail', kind: 'wide', cell: ({ hop }) => [hop.word && outside(hop.word, { class: 'strong' }), ' ', outside(hop.detail)] },
 ];
 
 const INSTANCES = [
   { title: 'Instance', cell: ({ name }) => outside(name) },
-  { title: 'City', cell: ({ city }) => outside(city) },
+  { title: 'City', kind: 'short', cell: ({ city }) => outside(city) },
   { title: 'Cell', cell: ({ cell }) => cell && h('a', { href: address('cell', [cell]) }, outside(cell)) },
-  { title: 'Ready', cell: ({ ready }) => badge(ready ? 'ok' : 'warn', ready ? 'ready' : 'not ready') },
-  { title: 'In the project', cell: ({ projected }) => badge(projected ? 'ok' : 'warn', projected ? 'yes' : 'not yet') },
+  { title: 'Ready', kind: 'short', cell: ({ ready }) => badge(ready ? 'ok' : 'warn', ready ? 'ready' : 'not ready') },
+  { title: 'In the project', kind: 'short', cell: ({ projected }) => badge(projected ? 'ok' : 'warn', projected ? 'yes' : 'not yet') },
   { title: 'Verdict', cell: ({ word }) => word && badge('bad', word) },
 ];
 
@@ -109,6 +111,7 @@ export function traceView(host, route, app) {
     closed.delete(key);
     if (open) closed.add(key);
     else opened.add(key);
+    if (opened.size > OPEN) opened.delete([...opened][0]);
     drawTree();
   };
   const node = (branch, hop) => {
@@ -134,13 +137,13 @@ export function traceView(host, route, app) {
     pages.hidden = asTable || trace.branches.length <= BRANCHES;
     draw(pages, [from, trace.branches.length], () => [h('button', turn(-BRANCHES), 'Previous'), h('span', { class: 'muted' }, `${number(from + 1)}–${number(Math.min(from + BRANCHES, trace.branches.length))} of ${number(trace.branches.length)} placements, the worst first`), h('button', turn(BRANCHES), 'Next')]);
   };
-  const drawVerdict = () => draw(verdict, [trace.verdict, trace.firstBroken], () => {
+  const drawVerdict = () => draw(verdict, [trace.verdict, trace.firstBroken, asTable], () => {
     const [level, words] = VERDICTS[trace.verdict];
     const at = trace.firstBroken;
     return [
       h('p', { class: `sentence small ${level}`, 'data-state': trace.verdict }, mark(level), h('span', {}, words, at && [' at ', outside(placeOf(at)), `, hop ${WORDS[at.hop]}`])),
-      at && h('p', { class: 'words' }, outside(at.detail)),
-      at && nextStep(at.next),
+      at && asTable && h('p', { class: 'words' }, outside(at.detail)),
+      at && asTable && nextStep(at.next),
     ];
   });
   const drawTools = () => draw(tools, asTable, () => {
@@ -172,6 +175,7 @@ export function traceView(host, route, app) {
       if (next.path.join('/') !== route.path.join('/') || !trace) return false;
       asTable = next.query.show === 'table';
       drawTools();
+      drawVerdict();
       drawTree();
       return true;
     },
