@@ -347,7 +347,7 @@ function oneView(host, route, app) {
     delta(data) {
       const rows = data[topic];
       const isOurs = rows && (rows.rows.some((row) => row[view] === name) || rows.gone.includes(name));
-      if (isOurs || (view === 'project' && data.journal?.some((row) => row.project === name))) app.reload();
+      if (isOurs || (view === 'project' && data.journal?.some((row) => row.project === name))) app.refresh();
     },
   };
 }

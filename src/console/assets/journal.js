@@ -217,7 +217,7 @@ export function journalView(host, route, app) {
     delta(data) {
       const rows = (data.journal ?? []).filter(matches);
       if (rows.length === 0) return;
-      if (query.namespace && !paused) return void app.reload();
+      if (query.namespace && !paused) return void app.refresh();
       if (paused || !list.isFirstPage()) {
         missed += rows.length;
         drawPause();

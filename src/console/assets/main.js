@@ -34,7 +34,7 @@ const NAV = {
   journal: 'Journal',
 };
 /** Least time between two readings that the stream asks for, in milliseconds. */
-const RELOAD_PAUSE = 3000;
+const RELOAD_PAUSE = 2000;
 /** Least time between two readings of the replica, in milliseconds. */
 const REPLICA_PAUSE = 10_000;
 /** Least time between two messages of the live region, in milliseconds. */
@@ -64,30 +64,36 @@ const app = {
     adopt(answer);
     return answer;
   },
-  /** Reads the open view's lists anew, soon. */
+  /** Reads the open view's lists anew, at once. */
   reload: coalesced(() => load(), 0),
+  /** Reads them anew because of the stream, with a pause between two readings. */
+  refresh: coalesced(() => load(), RELOAD_PAUSE),
 };
 
 let current = null;
-let replicaRead = 0;
-const reloadByStream = coalesced(() => load(), RELOAD_PAUSE);
+/** When the overview was last read and not streamed. */
+let replicaRead = -REPLICA_PAUSE;
 
 const stream = new Stream({
   hello(data, wasLost) {
     adopt(data);
     if (wasLost) {
       announce('The connection is back.');
+      replicaRead = -REPLICA_PAUSE;
       app.reload();
     }
   },
   delta(data) {
     if (data.overview) {
       setOverview(data.overview);
-      if (performance.now() - replicaRead > REPLICA_PAUSE) readOverview();
+      readOverview();
     }
     current?.view.delta?.(data);
   },
-  reset: reloadByStream,
+  reset(topics) {
+    if (topics.includes('overview')) replicaRead = -REPLICA_PAUSE;
+    app.refresh();
+  },
   connection: showConnection,
 });
 
@@ -129,11 +135,14 @@ function setOverview(overview) {
   current?.view.overview?.(overview);
 }
 
+/** Reads the overview with its replica, unless that was done a short time ago: the stream has the overview alone. */
 async function readOverview() {
+  if (performance.now() - replicaRead < REPLICA_PAUSE) return;
   replicaRead = performance.now();
   try {
     setOverview(await app.get('overview'));
   } catch (error) {
+    replicaRead = -REPLICA_PAUSE;
     report(error);
   }
 }
@@ -282,15 +291,16 @@ function report(error) {
 }
 
 async function load() {
-  const { view } = current;
-  main.setAttribute('aria-busy', 'true');
+  const opened = current;
+  const isOpen = () => current === opened;
   try {
-    await Promise.all([readOverview(), view.load()]);
-    if (current.view === view) report(null);
+    await Promise.all([readOverview(), opened.view.load()]);
+    if (isOpen()) report(null);
   } catch (error) {
-    if (current.view === view) report(error);
+    if (isOpen()) report(error);
+    if (['Busy', 'Unavailable'].includes(error.code)) app.refresh();
   }
-  if (current.view === view) main.removeAttribute('aria-busy');
+  if (isOpen()) main.removeAttribute('aria-busy');
 }
 
 async function open() {
@@ -303,7 +313,7 @@ async function open() {
   closeFound();
   const isFirst = !current;
   if (current?.route.view === route.view && current.view.change?.(route)) {
-    current.route = route;
+    Object.assign(current, { route });
     document.title = `${current.view.title} · fedgate`;
     return app.reload();
   }
@@ -311,6 +321,7 @@ async function open() {
   const heading = h('h1', { tabindex: '-1' });
   const host = h('div', { class: `view ${route.view}` }, heading);
   main.replaceChildren(host);
+  main.setAttribute('aria-busy', 'true');
   main.dataset.view = route.view;
   const view = CREATE[route.view](host, route, app);
   current = { route, view };
@@ -343,6 +354,7 @@ function askForToken() {
     }
     dialog.close();
     dialog.replaceChildren();
+    replicaRead = -REPLICA_PAUSE;
     await stream.again();
     return app.reload();
   };

@@ -463,7 +463,7 @@ export function mapView(host, route, app) {
   observer.observe(drawing);
   let timer = 0;
   const later = () => {
-    timer ||= setTimeout(() => ((timer = 0), app.reload()), 5000);
+    timer ||= setTimeout(() => ((timer = 0), app.refresh()), 5000);
   };
 
   return {

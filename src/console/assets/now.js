@@ -401,6 +401,8 @@ export function nowView(host, route, app) {
     cellsPanel,
     h('div', { class: 'columns' }, section('Instances', parts.instances), section('This replica', parts.process)),
   );
+  const more = h('p', { class: 'empty', hidden: true });
+  cellsPanel.append(more);
   const changes = new Changes();
   const known = new Map();
   let worst = [];
@@ -426,6 +428,8 @@ export function nowView(host, route, app) {
     );
     keyed(cells, rows.slice(0, CELLS), (row) => row.cell, cellTile);
     cellsEmpty.hidden = rows.length > 0;
+    more.hidden = rows.length <= CELLS;
+    more.textContent = `${number(rows.length - CELLS)} more, all listed in Cells`;
   };
   const drawProjects = () => {
     keyed(projects, worst, (row) => row.project, projectRow);

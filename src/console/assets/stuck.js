@@ -198,7 +198,7 @@ export function stuckView(host, route, app) {
     delta(data) {
       if (!data.stuck) return;
       if (!unfiltered() || remaining > 0) {
-        app.reload();
+        app.refresh();
         return;
       }
       for (const group of data.stuck.rows) groups.set(keyOf(group), group);

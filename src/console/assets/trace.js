@@ -1,13 +1,15 @@
 /** Trace: the way of one object, a row per placement and city, a node per hop, wanted and present generation side by side. */
 
 import { badge, clean, draw, h, mark, nextStep, outside } from './dom.js';
-import { objectOf, writeRow } from './journal.js';
+import { writeRow } from './journal.js';
 import { table } from './list.js';
 import { address, traceOf } from './router.js';
-import { HOPS, age, number } from './words.js';
+import { HOPS, age, now, number } from './words.js';
 
 /** Branches of a page. */
 const BRANCHES = 15;
+/** Age at which a waiting hop is broken, in milliseconds. */
+const BROKEN_AFTER = 120_000;
 /** Hops that are open at a time. */
 const OPEN = 8;
 const WORDS = {
@@ -58,6 +60,13 @@ const placeOf = ({ placement, city }) => (placement ? `${placement}/${city}` : c
 
 function firstBrokenKey({ firstBroken }) {
   return firstBroken ? `${firstBroken.placement ?? ''}/${firstBroken.city}/${firstBroken.hop}` : null;
+}
+
+/** Milliseconds until the first waiting hop is broken by its age alone, which no event tells; `null` if none is. */
+function breaksIn({ branches }) {
+  const waits = branches.flatMap(({ hops }) => hops).filter(({ state, since }) => state === 'waiting' && since);
+  const due = waits.map(({ since }) => Date.parse(since) + BROKEN_AFTER - now() + 1000).filter((left) => left > 0);
+  return due.length > 0 ? Math.min(...due) : null;
 }
 
 function details(branch, hop, next) {
@@ -166,7 +175,7 @@ export function traceView(host, route, app) {
   if (route.path.length === 0) return questionView(host);
   const [project, namespace, kind, name] = route.path;
   let asTable = route.query.show === 'table';
-  let [trace, from] = [null, 0];
+  let [trace, from, timer] = [null, 0, 0];
   const opened = new Set();
   const closed = new Set();
   const verdict = h('div', { class: 'verdict' });
@@ -358,6 +367,9 @@ export function traceView(host, route, app) {
       answer.branches.sort((a, b) => worst(a) - worst(b));
       if (trace && trace.verdict !== answer.verdict) app.announce(`The trace is now ${answer.verdict}.`);
       trace = answer;
+      clearTimeout(timer);
+      const due = breaksIn(trace);
+      if (due !== null) timer = setTimeout(app.refresh, due);
       from = Math.min(from, Math.max(0, trace.branches.length - 1));
       drawVerdict();
       drawTree();
@@ -371,8 +383,8 @@ export function traceView(host, route, app) {
     delta(data) {
       const isOurs =
         data.projects?.rows.some((row) => row.project === project) || data.projects?.gone.includes(project);
-      const isWritten = data.journal?.some((row) => row.project === project && objectOf(row.object).place);
-      if (isOurs || isWritten) app.reload();
+      if (isOurs || data.journal?.some((row) => row.project === project)) app.refresh();
     },
+    close: () => clearTimeout(timer),
   };
 }
