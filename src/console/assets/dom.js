@@ -103,7 +103,8 @@ export function keyed(parent, items, keyOf, render) {
     if (place !== row.node) parent.insertBefore(row.node, place);
     previous = row.node;
   }
-  while (previous ? previous.nextSibling : parent.firstChild) (previous ? previous.nextSibling : parent.firstChild).remove();
+  while (previous ? previous.nextSibling : parent.firstChild)
+    (previous ? previous.nextSibling : parent.firstChild).remove();
   lists.set(parent, rows);
 }
 
@@ -123,7 +124,8 @@ export function copyButton(text, source) {
   return button;
 }
 
-const COMMAND = /(?:^|[:,] )((?:fedgate|kubectl) (?!.*?\b(?:an|each|shows)\b)[^;,]+?)(?= on the hub| in (?:the )?project|[;,]|$)/;
+const COMMAND =
+  /(?:^|[:,] )((?:fedgate|kubectl) (?!.*?\b(?:an|each|shows)\b)[^;,]+?)(?= on the hub| in (?:the )?project|[;,]|$)/;
 
 /** A next step: its sentence, and a button that copies its command, or the sentence if there is none. */
 export function nextStep(text) {
@@ -135,5 +137,11 @@ export function nextStep(text) {
     const at = text.indexOf(command);
     words.append(clean(text.slice(0, at)), code, clean(text.slice(at + command.length)));
   } else words.append(clean(text));
-  return h('p', { class: 'next' }, h('span', { class: 'tag' }, 'next'), words, copyButton(command ?? text, code ?? words));
+  return h(
+    'p',
+    { class: 'next' },
+    h('span', { class: 'tag' }, 'next'),
+    words,
+    copyButton(command ?? text, code ?? words),
+  );
 }

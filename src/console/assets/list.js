@@ -9,14 +9,30 @@ export const ROWS = 60;
 /** @typedef {{title: string, cell: function(Object): *, kind?: string}} Column `kind` is the class of its cells: `figure`, `short` (never broken), `wide`. */
 
 function frame(caption, columns) {
-  const body = h('tbody');
-  const head = columns.map(({ title, kind }) => h('th', { scope: 'col', class: kind }, title));
-  const table = h('table', {}, h('caption', { class: 'hidden' }, caption), h('thead', {}, h('tr', {}, head)), body);
-  return { body, scroller: h('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': caption }, table) };
+  // The roles keep the table one for screen readers where a narrow page shows its rows as blocks.
+  const body = h('tbody', { role: 'rowgroup' });
+  const head = columns.map(({ title, kind }) => h('th', { scope: 'col', role: 'columnheader', class: kind }, title));
+  const table = h(
+    'table',
+    { role: 'table' },
+    h('caption', { class: 'hidden' }, caption),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, head)),
+    body,
+  );
+  return {
+    body,
+    scroller: h('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': caption }, table),
+  };
 }
 
 function rowOf(columns, item) {
-  return h('tr', {}, columns.map(({ title, kind, cell }, at) => h(at === 0 ? 'th' : 'td', { scope: at === 0 && 'row', class: kind, 'data-title': title }, cell(item))));
+  const cellOf = ({ title, kind, cell }, at) =>
+    h(
+      at === 0 ? 'th' : 'td',
+      { scope: at === 0 && 'row', role: at === 0 ? 'rowheader' : 'cell', class: kind, 'data-title': title },
+      cell(item),
+    );
+  return h('tr', { role: 'row' }, columns.map(cellOf));
 }
 
 /** A table of rows that are all at hand; pages are drawn of them. `show(rows)` draws them. */
@@ -48,13 +64,18 @@ function drawPager(host, { from, shown, remaining, back, forth }) {
   const [first, last] = host.querySelectorAll('button');
   if (!first) {
     const step = (act) => ({ type: 'button', on: { click: () => host.steps[act]() } });
-    host.append(h('button', step('back'), 'Previous'), h('span', { class: 'muted' }), h('button', step('forth'), 'Next'));
+    host.append(
+      h('button', step('back'), 'Previous'),
+      h('span', { class: 'muted' }),
+      h('button', step('forth'), 'Next'),
+    );
   }
   host.steps = { back, forth };
   const [previous, next] = first ? [first, last] : host.querySelectorAll('button');
   previous.disabled = from === 0;
   next.disabled = remaining === 0;
-  host.querySelector('span').textContent = `${number(from + 1)}–${number(from + shown)} of ${number(from + shown + remaining)}`;
+  host.querySelector('span').textContent =
+    `${number(from + 1)}–${number(from + shown)} of ${number(from + shown + remaining)}`;
 }
 
 /** A list that the server pages. `page(token)` asks for the page after `token`: `{items, continue, remaining}`.

@@ -1,13 +1,13 @@
 /** The page: its views, its store, its keys, and what stands above every view. */
 
-import { Refused, coalesced, get, signIn } from './api.js';
+import { Refused, Stream, coalesced, get, signIn } from './api.js';
 import { detailView } from './detail.js';
 import { clean, draw, h, keyed, mark, nextStep, outside } from './dom.js';
 import { journalView } from './journal.js';
 import { mapView } from './map.js';
 import { nowView } from './now.js';
 import { address, parse } from './router.js';
-import { Stream } from './stream.js';
+import { closeFound, startSearch } from './search.js';
 import { stuckView } from './stuck.js';
 import { traceView } from './trace.js';
 import { age, clock, levelOf, number, tick, LEVELS } from './words.js';
@@ -15,10 +15,26 @@ import { age, clock, levelOf, number, tick, LEVELS } from './words.js';
 /** A view is made by `create(host, route, app)`. It has `title`, `topics` (of the stream), `load()` which reads its lists and
  * fails with `Refused`, and where it needs them `delta(data)`, `overview(overview)`, `change(route)` (true if it shows another
  * route of its own) and `close()`. */
-const CREATE = { now: nowView, map: mapView, stuck: stuckView, trace: traceView, cell: detailView, project: detailView, journal: journalView };
-const NAV = { now: 'Now', map: 'Map', stuck: 'Stuck', trace: 'Trace', cell: 'Cells', project: 'Projects', journal: 'Journal' };
+const CREATE = {
+  now: nowView,
+  map: mapView,
+  stuck: stuckView,
+  trace: traceView,
+  cell: detailView,
+  project: detailView,
+  journal: journalView,
+};
+const NAV = {
+  now: 'Now',
+  map: 'Map',
+  stuck: 'Stuck',
+  trace: 'Trace',
+  cell: 'Cells',
+  project: 'Projects',
+  journal: 'Journal',
+};
 /** Least time between two readings that the stream asks for, in milliseconds. */
-const RELOAD_PAUSE = 3000;
+const RELOAD_PAUSE = 2000;
 /** Least time between two readings of the replica, in milliseconds. */
 const REPLICA_PAUSE = 10_000;
 /** Least time between two messages of the live region, in milliseconds. */
@@ -28,7 +44,15 @@ const byId = (id) => document.getElementById(id);
 const main = byId('main');
 
 /** What every view shares: the last overview and replica, and the notices that depend on no view. */
-const store = { overview: null, replica: null, complete: true, missing: [], connection: { state: 'opening', since: 0 }, leaderWas: null, unknown: null };
+const store = {
+  overview: null,
+  replica: null,
+  complete: true,
+  missing: [],
+  connection: { state: 'opening', since: 0 },
+  leaderWas: null,
+  unknown: null,
+};
 
 const announce = announcer();
 const app = {
@@ -40,30 +64,36 @@ const app = {
     adopt(answer);
     return answer;
   },
-  /** Reads the open view's lists anew, soon. */
+  /** Reads the open view's lists anew, at once. */
   reload: coalesced(() => load(), 0),
+  /** Reads them anew because of the stream, with a pause between two readings. */
+  refresh: coalesced(() => load(), RELOAD_PAUSE),
 };
 
 let current = null;
-let replicaRead = 0;
-const reloadByStream = coalesced(() => load(), RELOAD_PAUSE);
+/** When the overview was last read and not streamed. */
+let replicaRead = -REPLICA_PAUSE;
 
 const stream = new Stream({
   hello(data, wasLost) {
     adopt(data);
     if (wasLost) {
       announce('The connection is back.');
+      replicaRead = -REPLICA_PAUSE;
       app.reload();
     }
   },
   delta(data) {
     if (data.overview) {
       setOverview(data.overview);
-      if (performance.now() - replicaRead > REPLICA_PAUSE) readOverview();
+      readOverview();
     }
     current?.view.delta?.(data);
   },
-  reset: reloadByStream,
+  reset(topics) {
+    if (topics.includes('overview')) replicaRead = -REPLICA_PAUSE;
+    app.refresh();
+  },
   connection: showConnection,
 });
 
@@ -98,17 +128,21 @@ function adopt({ replica, complete, missing }) {
 
 function setOverview(overview) {
   const state = overview.health?.state;
-  if (store.overview && store.overview.health?.state !== state) announce(`The fleet is ${state === 'ok' ? 'well' : state}.`);
+  if (store.overview && store.overview.health?.state !== state)
+    announce(`The fleet is ${state === 'ok' ? 'well' : state}.`);
   store.overview = overview;
   drawNav();
   current?.view.overview?.(overview);
 }
 
+/** Reads the overview with its replica, unless that was done a short time ago: the stream has the overview alone. */
 async function readOverview() {
+  if (performance.now() - replicaRead < REPLICA_PAUSE) return;
   replicaRead = performance.now();
   try {
     setOverview(await app.get('overview'));
   } catch (error) {
+    replicaRead = -REPLICA_PAUSE;
     report(error);
   }
 }
@@ -126,7 +160,12 @@ function drawNav() {
   }));
   draw(byId('views'), items, () =>
     items.map(({ view, label, isOpen, count: of, worst: level }) =>
-      h('a', { href: address(view), 'aria-current': isOpen && 'page' }, label, of > 0 && h('span', { class: `count ${level}` }, mark(level), number(of))),
+      h(
+        'a',
+        { href: address(view), 'aria-current': isOpen && 'page' },
+        label,
+        of > 0 && h('span', { class: `count ${level}` }, mark(level), number(of)),
+      ),
     ),
   );
 }
@@ -135,26 +174,75 @@ function drawNotices() {
   const { replica, complete, missing, leaderWas, unknown } = store;
   const notices = [];
   if (replica?.role === 'standby') {
-    const leader = replica.leader ? ['The leader is ', outside(replica.leader, { class: 'strong' }), '.'] : ['No leader is known.'];
-    notices.push({ key: 'standby', level: 'note', sign: replica.leader, words: ['This replica is a standby: it watches and does not write, and knows no failures of reconciles. ', ...leader] });
+    const leader = replica.leader
+      ? ['The leader is ', outside(replica.leader, { class: 'strong' }), '.']
+      : ['No leader is known.'];
+    notices.push({
+      key: 'standby',
+      level: 'note',
+      sign: replica.leader,
+      words: [
+        'This replica is a standby: it watches and does not write, and knows no failures of reconciles. ',
+        ...leader,
+      ],
+    });
   }
   if (leaderWas) {
-    const words = ['The leader changed from ', outside(leaderWas), ' to ', outside(replica?.leader, { class: 'strong' }), '.'];
-    notices.push({ key: 'leader', level: 'note', sign: [leaderWas, replica?.leader], words, close: () => (store.leaderWas = null) });
+    const words = [
+      'The leader changed from ',
+      outside(leaderWas),
+      ' to ',
+      outside(replica?.leader, { class: 'strong' }),
+      '.',
+    ];
+    notices.push({
+      key: 'leader',
+      level: 'note',
+      sign: [leaderWas, replica?.leader],
+      words,
+      close: () => (store.leaderWas = null),
+    });
   }
   if (!complete) {
     const names = missing.length > 0 ? `: ${missing.map(clean).join(', ')}` : '';
-    notices.push({ key: 'incomplete', level: 'note', sign: missing, words: [`First lists are being read, figures may be too low${names}.`] });
+    notices.push({
+      key: 'incomplete',
+      level: 'note',
+      sign: missing,
+      words: [`First lists are being read, figures may be too low${names}.`],
+    });
   }
   if (unknown) {
-    notices.push({ key: 'unknown', level: 'warn', sign: unknown, words: ['There is no view ', outside(unknown, { class: 'strong' }), '. This is Now.'], close: () => (store.unknown = null) });
+    notices.push({
+      key: 'unknown',
+      level: 'warn',
+      sign: unknown,
+      words: ['There is no view ', outside(unknown, { class: 'strong' }), '. This is Now.'],
+      close: () => (store.unknown = null),
+    });
   }
   const items = notices.map(({ key, level, sign }) => ({ key, level, sign }));
-  keyed(byId('notices'), items, (item) => item.key, (item) => {
-    const { words, close } = notices.find((notice) => notice.key === item.key);
-    const dismiss = () => (close(), drawNotices());
-    return h('p', { class: `notice ${item.level}` }, mark(item.level), h('span', {}, words), close && h('button', { type: 'button', class: 'quiet', 'aria-label': 'Close this notice', on: { click: dismiss } }, 'Close'));
-  });
+  keyed(
+    byId('notices'),
+    items,
+    (item) => item.key,
+    (item) => {
+      const { words, close } = notices.find((notice) => notice.key === item.key);
+      const dismiss = () => (close(), drawNotices());
+      return h(
+        'p',
+        { class: `notice ${item.level}` },
+        mark(item.level),
+        h('span', {}, words),
+        close &&
+          h(
+            'button',
+            { type: 'button', class: 'quiet', 'aria-label': 'Close this notice', on: { click: dismiss } },
+            'Close',
+          ),
+      );
+    },
+  );
 }
 
 function drawAbout() {
@@ -168,7 +256,12 @@ function drawAbout() {
   ]);
 }
 
-const CONNECTION = { opening: ['none', 'connecting'], live: ['ok', 'live'], reconnecting: ['warn', 'reconnecting'], stale: ['dead', 'stale since'] };
+const CONNECTION = {
+  opening: ['none', 'connecting'],
+  live: ['ok', 'live'],
+  reconnecting: ['warn', 'reconnecting'],
+  stale: ['dead', 'stale since'],
+};
 
 function showConnection(connection) {
   store.connection = connection;
@@ -188,20 +281,26 @@ function report(error) {
   if (error.name === 'AbortError') return undefined;
   if (!(error instanceof Refused)) throw error;
   if (error.wantsToken) return askForToken();
-  const panel = h('div', { id: 'problem', class: 'problem', role: 'alert' }, h('p', {}, mark('dead'), outside(error.message)), nextStep(error.next));
+  const panel = h(
+    'div',
+    { id: 'problem', class: 'problem', role: 'alert' },
+    h('p', {}, mark('dead'), outside(error.message)),
+    nextStep(error.next),
+  );
   return old ? old.replaceWith(panel) : main.querySelector('h1').after(panel);
 }
 
 async function load() {
-  const { view } = current;
-  main.setAttribute('aria-busy', 'true');
+  const opened = current;
+  const isOpen = () => current === opened;
   try {
-    await Promise.all([readOverview(), view.load()]);
-    if (current.view === view) report(null);
+    await Promise.all([readOverview(), opened.view.load()]);
+    if (isOpen()) report(null);
   } catch (error) {
-    if (current.view === view) report(error);
+    if (isOpen()) report(error);
+    if (['Busy', 'Unavailable'].includes(error.code)) app.refresh();
   }
-  if (current.view === view) main.removeAttribute('aria-busy');
+  if (isOpen()) main.removeAttribute('aria-busy');
 }
 
 async function open() {
@@ -214,7 +313,7 @@ async function open() {
   closeFound();
   const isFirst = !current;
   if (current?.route.view === route.view && current.view.change?.(route)) {
-    current.route = route;
+    Object.assign(current, { route });
     document.title = `${current.view.title} · fedgate`;
     return app.reload();
   }
@@ -222,6 +321,7 @@ async function open() {
   const heading = h('h1', { tabindex: '-1' });
   const host = h('div', { class: `view ${route.view}` }, heading);
   main.replaceChildren(host);
+  main.setAttribute('aria-busy', 'true');
   main.dataset.view = route.view;
   const view = CREATE[route.view](host, route, app);
   current = { route, view };
@@ -254,13 +354,25 @@ function askForToken() {
     }
     dialog.close();
     dialog.replaceChildren();
+    replicaRead = -REPLICA_PAUSE;
     await stream.again();
     return app.reload();
   };
   dialog.replaceChildren(
     h('h2', { id: 'signin-title' }, 'Sign in'),
-    h('p', { class: 'muted' }, 'This gateway asks for the token of its operators. The page keeps it nowhere: it opens a session of twelve hours.'),
-    h('form', { on: { submit } }, h('label', { for: 'token' }, 'Token'), input, h('button', { type: 'submit', class: 'primary' }, 'Open the console'), answer),
+    h(
+      'p',
+      { class: 'muted' },
+      'This gateway asks for the token of its operators. The page keeps it nowhere: it opens a session of twelve hours.',
+    ),
+    h(
+      'form',
+      { on: { submit } },
+      h('label', { for: 'token' }, 'Token'),
+      input,
+      h('button', { type: 'submit', class: 'primary' }, 'Open the console'),
+      answer,
+    ),
     h('p', { class: 'muted' }, 'Without a token: ', h('code', {}, 'fedgate console')),
   );
   dialog.onkeydown = (event) => {
@@ -285,7 +397,11 @@ function showKeys() {
   const close = () => dialog.close();
   dialog.replaceChildren(
     h('h2', { id: 'keys-title' }, 'Keys'),
-    h('dl', {}, KEYS.map(([key, words]) => h('div', {}, h('dt', {}, h('kbd', {}, key)), h('dd', {}, words)))),
+    h(
+      'dl',
+      {},
+      KEYS.map(([key, words]) => h('div', {}, h('dt', {}, h('kbd', {}, key)), h('dd', {}, words))),
+    ),
     h('button', { type: 'button', class: 'primary', on: { click: close } }, 'Close'),
   );
   dialog.showModal();
@@ -302,95 +418,6 @@ function onKey(event) {
   else if (/^[1-7]$/.test(event.key)) location.hash = address(Object.keys(NAV)[event.key - 1]);
 }
 
-/** Objects of the kinds that a `project namespace/name` may be. */
-const KINDS = ['workloads', 'workloaddeployments', 'instances'];
-
-let cellNames = null;
-let searching = null;
-
-async function find(text) {
-  searching?.abort();
-  searching = new AbortController();
-  const object = /^(\S+)\s+([^\s/]+)\/(\S+)$/.exec(text);
-  if (object) {
-    const [, project, namespace, name] = object;
-    return KINDS.map((kind) => ({ href: address('trace', [project, namespace, kind, name]), kind: `trace ${kind}`, name: `${namespace}/${name}` }));
-  }
-  const { signal } = searching;
-  cellNames ??= (await app.get('cells', { limit: '500' }, signal)).items.map(({ cell, city }) => ({ cell, city }));
-  const lower = text.toLowerCase();
-  const cells = cellNames.filter(({ cell, city }) => cell.toLowerCase().includes(lower) || city?.toLowerCase() === lower).slice(0, 6);
-  const projects = text.length > 64 ? { items: [] } : await app.get('projects', { q: text, limit: '8' }, signal);
-  return [
-    ...cells.map(({ cell, city }) => ({ href: address('cell', [cell]), kind: 'cell', name: cell, more: city })),
-    ...projects.items.map(({ project, worst }) => ({ href: address('project', [project]), kind: 'project', name: project, level: levelOf(worst?.class) })),
-  ];
-}
-
-function closeFound() {
-  const input = byId('search');
-  byId('found').hidden = true;
-  input.setAttribute('aria-expanded', 'false');
-  input.removeAttribute('aria-activedescendant');
-}
-
-function showFound(found) {
-  const options = found.map((item, index) =>
-    h('a', { id: `found-${index}`, role: 'option', 'aria-selected': 'false', tabindex: '-1', href: item.href }, item.level && mark(item.level), outside(item.name, { class: 'strong' }), h('span', { class: 'muted' }, item.kind, item.more ? ` in ${clean(item.more)}` : '')),
-  );
-  byId('found').replaceChildren(...(options.length > 0 ? options : [h('p', { class: 'muted' }, 'No project or cell has this in its name.')]));
-  byId('found').hidden = false;
-  byId('search').setAttribute('aria-expanded', 'true');
-  if (options.length > 0) choose(0);
-}
-
-function choose(index) {
-  const options = [...byId('found').querySelectorAll('[role=option]')];
-  options.forEach((option, at) => option.setAttribute('aria-selected', String(at === index)));
-  byId('search').setAttribute('aria-activedescendant', `found-${index}`);
-  options[index]?.scrollIntoView({ block: 'nearest' });
-}
-
-function startSearch() {
-  const input = byId('search');
-  let timer = 0;
-  const look = async () => {
-    const text = input.value.trim();
-    if (!text) return closeFound();
-    try {
-      const found = await find(text);
-      if (input.value.trim() === text) showFound(found);
-    } catch (error) {
-      if (error.name !== 'AbortError') report(error);
-    }
-    return undefined;
-  };
-  input.addEventListener('input', () => {
-    clearTimeout(timer);
-    timer = setTimeout(look, 150);
-  });
-  input.addEventListener('keydown', (event) => {
-    const options = [...byId('found').querySelectorAll('[role=option]')];
-    const at = options.findIndex((option) => option.getAttribute('aria-selected') === 'true');
-    if (event.key === 'Escape') {
-      input.value = '';
-      closeFound();
-      input.blur();
-    } else if (event.key === 'Enter' && !byId('found').hidden && options[at]) {
-      event.preventDefault();
-      location.hash = options[at].getAttribute('href');
-      input.value = '';
-      closeFound();
-    } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
-      event.preventDefault();
-      if (options.length > 0) choose((at + (event.key === 'ArrowDown' ? 1 : options.length - 1)) % options.length);
-    }
-  });
-  input.addEventListener('focusout', (event) => {
-    if (!byId('found').contains(event.relatedTarget)) closeFound();
-  });
-}
-
 function startScheme() {
   const choice = byId('scheme');
   const show = (scheme) => (document.documentElement.dataset.scheme = scheme);
@@ -404,7 +431,7 @@ function startScheme() {
 
 function start() {
   startScheme();
-  startSearch();
+  startSearch(app, report);
   showConnection(store.connection);
   byId('help').addEventListener('click', showKeys);
   byId('skip').addEventListener('click', (event) => {

@@ -4,7 +4,11 @@ import { h, outside } from './dom.js';
 
 /** Classes of stuck objects, the worst first: level, short word, and meaning. */
 export const CLASSES = {
-  plane: { level: 'dead', word: 'plane down', means: 'a plane does not answer, a project is refused, or a credential has expired' },
+  plane: {
+    level: 'dead',
+    word: 'plane down',
+    means: 'a plane does not answer, a project is refused, or a credential has expired',
+  },
   right: { level: 'dead', word: 'right missing', means: 'fedgate lacks a permission' },
   brake: { level: 'bad', word: 'brake', means: 'fedgate deletes nothing until this is cleared' },
   quarantined: { level: 'bad', word: 'quarantined', means: 'a verdict holds the object' },
@@ -87,7 +91,8 @@ export function sentence({ class: name, plane, word, count }) {
     const cause = (known ?? SILENT)[many] + (known || word === 'unreachable' ? '' : ` (${clear(word)})`);
     return `${subject(plane, count)} ${cause}`;
   }
-  if (name === 'right') return `fedgate may not ${word} ${plane === 'hub' ? 'on the hub' : `in ${number(count)} ${plural(count, plane)}`}`;
+  if (name === 'right')
+    return `fedgate may not ${word} ${plane === 'hub' ? 'on the hub' : `in ${number(count)} ${plural(count, plane)}`}`;
   if (name === 'brake') return BRAKES[word] ?? `The brake is on: ${clear(word)}`;
   const objects = `${number(count)} ${plural(count, 'object')}`;
   const is = count === 1 ? 'is' : 'are';
@@ -151,7 +156,11 @@ export function age(instant, options = {}) {
   const at = Date.parse(instant ?? '');
   if (Number.isNaN(at)) return options.otherwise ?? null;
   const prefix = (options.prefix ?? '') + (options.atLeast ? 'at least ' : '');
-  const element = h('time', { datetime: instant, title: new Date(at).toLocaleString('en-GB'), 'data-prefix': prefix || null });
+  const element = h('time', {
+    datetime: instant,
+    title: new Date(at).toLocaleString('en-GB'),
+    'data-prefix': prefix || null,
+  });
   update(element);
   return element;
 }
@@ -167,4 +176,15 @@ export const isOlder = (instant, minutes) => Boolean(instant) && now() - Date.pa
 /** `worst` of a row as a badge: its word and how long it has lasted. */
 export function worstOf(worst) {
   return worst ? [outside(clear(worst.reason)), ' ', h('span', { class: 'muted' }, age(worst.since))] : null;
+}
+
+const classes = Object.keys(CLASSES);
+/** The rank of a worst state; that of a cell is as a verdict's. */
+export const severity = (worst) =>
+  worst ? classes.indexOf(worst.state ? 'quarantined' : worst.class) : classes.length;
+
+/** The worse of two worst states, by class and then by age. */
+export function worse(a, b) {
+  if (severity(a) !== severity(b)) return severity(a) < severity(b) ? a : b;
+  return (a?.since ?? '~') <= (b?.since ?? '~') ? a : b;
 }
