@@ -8,7 +8,15 @@ use serde_json::{Value, json};
 
 /// Roles that need a name.
 const NAMED: [&str; 9] = [
-    "button", "link", "textbox", "searchbox", "combobox", "slider", "table", "dialog", "navigation",
+    "button",
+    "link",
+    "textbox",
+    "searchbox",
+    "combobox",
+    "slider",
+    "table",
+    "dialog",
+    "navigation",
 ];
 
 fn text<'a>(node: &'a Value, field: &str) -> &'a str {
@@ -58,20 +66,33 @@ async fn map_and_trace_are_tables_with_the_figures_of_their_drawings() {
     let browser = Browser::start().await;
     browser.open(&fleet.url(), "#/map").await;
     browser.wait("main .drawing[aria-hidden=true] [data-band]").await;
-    let bands = browser.js("document.querySelectorAll('main [data-band]').length").await;
+    let bands = browser
+        .js("document.querySelectorAll('main [data-band]').length")
+        .await;
     browser.keys("t").await;
     browser.wait("main table tbody tr").await;
     browser.gone("main .drawing:not([hidden]) [data-band]").await;
-    let rows = browser.js("document.querySelectorAll('main table tbody tr').length").await;
+    let rows = browser
+        .js("document.querySelectorAll('main table tbody tr').length")
+        .await;
     assert_eq!(rows, bands, "a row for each band");
-    let instances = browser.text("document.querySelector('main table').textContent").await;
-    assert!(instances.contains("p-00000") && instances.contains("dfw-1"), "{instances}");
+    let instances = browser
+        .text("document.querySelector('main table').textContent")
+        .await;
+    assert!(
+        instances.contains("p-00000") && instances.contains("dfw-1"),
+        "{instances}"
+    );
     browser.open(&fleet.url(), VIEWS[3].1).await;
     browser.wait("main .tree .hop").await;
-    let hops = browser.js("document.querySelectorAll('main .tree .hop').length").await;
+    let hops = browser
+        .js("document.querySelectorAll('main .tree .hop').length")
+        .await;
     browser.keys("t").await;
     browser.wait("main table tbody tr").await;
-    let rows = browser.js("document.querySelector('main table').querySelectorAll('tbody tr').length").await;
+    let rows = browser
+        .js("document.querySelector('main table').querySelectorAll('tbody tr').length")
+        .await;
     assert_eq!(rows, hops, "a row for each hop");
     browser.quit().await;
 }

@@ -57,10 +57,17 @@ impl Browser {
         // Its later lines are not waited for.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let mut capabilities = DesiredCapabilities::chrome();
-        for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] {
+        for argument in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ] {
             capabilities.add_arg(argument).unwrap();
         }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities).await.unwrap();
+        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities)
+            .await
+            .unwrap();
         let browser = Self {
             driver,
             _chromedriver: chromedriver,

@@ -37,7 +37,9 @@ fn program() -> PathBuf {
 impl Fleet {
     /// Projects without an object.
     pub(crate) async fn empty(name: &str, projects: usize) -> Self {
-        let mut planes = Planes::up(target().join("console-planes").join(name)).await.unwrap();
+        let mut planes = Planes::up(target().join("console-planes").join(name))
+            .await
+            .unwrap();
         planes.grow(projects).unwrap();
         // Freed at once: what takes it before the gateway does fails the test.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -70,9 +72,14 @@ impl Fleet {
         planes.bind().unwrap();
         let instances = planes.write_back(2).unwrap();
         let projected = || planes.projections() >= instances;
-        super::planes::until("every Instance is projected", projected).await.unwrap();
+        super::planes::until("every Instance is projected", projected)
+            .await
+            .unwrap();
         let copies = planes.hub.list(super::planes::DEPLOYMENTS);
-        let copy = copies.iter().find(|copy| acts::text(copy, "name") == "web-0").unwrap();
+        let copy = copies
+            .iter()
+            .find(|copy| acts::text(copy, "name") == "web-0")
+            .unwrap();
         let mut report = super::objects::report(0);
         report["conditions"][0]["message"] = json!(MARKUP);
         report["conditions"][0]["reason"] = json!("ImageUnavailable");
@@ -83,10 +90,13 @@ impl Fleet {
             .merge_status(super::planes::DEPLOYMENTS, namespace, "web-0", status)
             .unwrap();
         let told = || {
-            let object = planes.projects[0].get(super::planes::DEPLOYMENTS, super::planes::NAMESPACE, "web-0");
+            let object =
+                planes.projects[0].get(super::planes::DEPLOYMENTS, super::planes::NAMESPACE, "web-0");
             object.is_some_and(|object| object["status"].to_string().contains("onerror"))
         };
-        super::planes::until("the project has the message", told).await.unwrap();
+        super::planes::until("the project has the message", told)
+            .await
+            .unwrap();
         fleet
     }
 
@@ -109,7 +119,12 @@ impl Fleet {
             .arg(self.planes.hub_kubeconfig())
             .args(["--project-mode", "directory", "--project-directory"])
             .arg(self.planes.directory())
-            .args(["--log-format", "json", "--admin-address", &self.address.to_string()])
+            .args([
+                "--log-format",
+                "json",
+                "--admin-address",
+                &self.address.to_string(),
+            ])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .kill_on_drop(true);
@@ -152,7 +167,12 @@ impl Fleet {
     pub(crate) async fn console(&self) -> (Child, String) {
         let mut command = Command::new(program());
         command
-            .args(["console", "--no-open", "--server", &format!("http://{}", self.address)])
+            .args([
+                "console",
+                "--no-open",
+                "--server",
+                &format!("http://{}", self.address),
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);

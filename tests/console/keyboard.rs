@@ -17,8 +17,14 @@ async fn all_views_and_deep_links_are_reached_by_the_keyboard() {
     for (key, view) in (1..).zip(BY_KEY) {
         browser.keys(key.to_string()).await;
         browser.shows(view).await;
-        assert_eq!(browser.text("document.activeElement.tagName").await, "H1", "{view}");
-        let current = browser.text("document.querySelector('#views [aria-current=page]').hash").await;
+        assert_eq!(
+            browser.text("document.activeElement.tagName").await,
+            "H1",
+            "{view}"
+        );
+        let current = browser
+            .text("document.querySelector('#views [aria-current=page]').hash")
+            .await;
         assert!(current.starts_with(&format!("#/{view}")), "{current}");
     }
     // Back and forward keep their views.
@@ -35,7 +41,10 @@ async fn all_views_and_deep_links_are_reached_by_the_keyboard() {
     browser.goto(&format!("{}#/nonsense", fleet.url())).await;
     browser.shows("now").await;
     let notice = browser.wait("#notices .notice").await.text().await.unwrap();
-    assert!(notice.contains("There is no view") && notice.contains("nonsense"), "{notice}");
+    assert!(
+        notice.contains("There is no view") && notice.contains("nonsense"),
+        "{notice}"
+    );
     browser.quit().await;
 }
 
@@ -90,7 +99,9 @@ async fn the_search_finds_projects_cells_and_objects() {
         browser.keys("/").await;
         assert_eq!(browser.text("document.activeElement.id").await, "search");
         browser.keys(words).await;
-        browser.wait(&format!("#found:not([hidden]) [href$='{wanted}']")).await;
+        browser
+            .wait(&format!("#found:not([hidden]) [href$='{wanted}']"))
+            .await;
         browser.keys(Key::Escape + "").await;
         browser.wait("#found[hidden]").await;
     }

@@ -14,14 +14,25 @@ async fn no_view_asks_another_origin_or_breaks_its_policy_and_text_stays_text() 
     for (name, address) in VIEWS {
         browser.goto("about:blank").await;
         browser.open(&fleet.url(), address).await;
-        assert_eq!(browser.js("window.refused").await, serde_json::json!([]), "{name}");
-        let asked = browser.js("performance.getEntriesByType('resource').map((entry) => entry.name)").await;
+        assert_eq!(
+            browser.js("window.refused").await,
+            serde_json::json!([]),
+            "{name}"
+        );
+        let asked = browser
+            .js("performance.getEntriesByType('resource').map((entry) => entry.name)")
+            .await;
         let asked = asked.as_array().unwrap();
         assert!(!asked.is_empty());
         for url in asked {
-            assert!(url.as_str().unwrap().starts_with(&format!("{origin}/")), "{name}: {url}");
+            assert!(
+                url.as_str().unwrap().starts_with(&format!("{origin}/")),
+                "{name}: {url}"
+            );
         }
-        let images = browser.js("document.querySelectorAll('main img, [onerror]').length").await;
+        let images = browser
+            .js("document.querySelectorAll('main img, [onerror]').length")
+            .await;
         assert_eq!(images, 0, "{name}");
         shown += usize::from(browser.text("document.body.textContent").await.contains(MARKUP));
         assert_ne!(browser.driver.title().await.unwrap(), "run");

@@ -8,7 +8,11 @@ use super::{
 use serde_json::{Value, json};
 
 /// Width, height, pixels per CSS pixel, and the name of a size. The third is 1280 at a zoom of 200 %.
-const SIZES: [(u32, u32, f64, &str); 3] = [(1280, 900, 1.0, "1280"), (360, 800, 1.0, "360"), (640, 450, 2.0, "200%")];
+const SIZES: [(u32, u32, f64, &str); 3] = [
+    (1280, 900, 1.0, "1280"),
+    (360, 800, 1.0, "360"),
+    (640, 450, 2.0, "200%"),
+];
 
 /// Elements that are wider than the page or whose text is cut without a sign.
 const CUT: &str = "(() => { const cut = []; const wide = document.documentElement.clientWidth; \
@@ -72,7 +76,9 @@ async fn shots(fleet: &Fleet, fill: &str) -> Vec<String> {
                     continue;
                 }
                 let whole = browser.js("document.documentElement.scrollHeight").await;
-                let whole = u32::try_from(whole.as_u64().unwrap()).unwrap().clamp(height, 4_000);
+                let whole = u32::try_from(whole.as_u64().unwrap())
+                    .unwrap()
+                    .clamp(height, 4_000);
                 browser.size(width, whole, scale).await;
                 let name = format!("{view}-{scheme}-{size}-{fill}.png");
                 browser.screenshot(&results().join(&name)).await;

@@ -11,7 +11,9 @@ async fn a_page_whose_gateway_has_ended_says_since_when_and_is_live_again_by_its
     fleet.stop().await;
     browser.wait("body[data-connection=reconnecting]").await;
     browser.wait("body[data-connection=stale][data-stale]").await;
-    let words = browser.text("document.getElementById('connection').textContent").await;
+    let words = browser
+        .text("document.getElementById('connection').textContent")
+        .await;
     assert!(words.starts_with("stale since "), "{words}");
     fleet.start().await;
     browser.wait("body[data-connection=live]:not([data-stale])").await;

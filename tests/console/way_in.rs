@@ -16,7 +16,10 @@ async fn has_no_token(browser: &Browser) {
         )
         .await;
     assert!(everything.len() > 1_000);
-    assert!(!everything.contains(TOKEN) && !everything.contains("code="), "{everything}");
+    assert!(
+        !everything.contains(TOKEN) && !everything.contains("code="),
+        "{everything}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +59,10 @@ async fn the_command_opens_the_console_once_and_the_browser_has_no_token() {
     // The same browser and the same address, a second time.
     browser.goto(&url).await;
     let words = browser.text("document.body.textContent").await;
-    assert!(words.contains("was used") && words.contains("fedgate console"), "{words}");
+    assert!(
+        words.contains("was used") && words.contains("fedgate console"),
+        "{words}"
+    );
     browser.quit().await;
     let stranger = Browser::start().await;
     stranger.goto(address).await;
