@@ -39,7 +39,7 @@ const CELLS = [
   { title: 'Deployments', kind: 'figure', cell: ({ deployments }) => number(deployments) },
   { title: 'Not applied', kind: 'figure', cell: ({ notApplied }) => number(notApplied) },
   { title: 'Projects', kind: 'figure', cell: ({ projects }) => number(projects) },
-  { title: 'Last report', kind: 'short', cell: ({ lastReport }) => age(lastReport) },
+  { title: 'Last report', kind: 'short', cell: ({ lastReport }) => age(lastReport, { suffix: ' ago' }) },
   { title: 'Kubernetes', kind: 'short', cell: ({ kubernetes }) => outside(kubernetes ?? '') },
 ];
 
@@ -173,7 +173,7 @@ function planeFacts(plane) {
       { class: 'facts' },
       fact('engaged for', age(engagedSince)),
       downSince && fact('down for', age(downSince)),
-      fact('last event', age(lastEvent, { otherwise: 'none yet' })),
+      fact('last event', age(lastEvent, { suffix: ' ago', otherwise: 'none yet' })),
       fact(
         'credential',
         credentialEnds
@@ -278,7 +278,7 @@ function cellFacts(row) {
       fact('deployments', number(deployments)),
       fact('not applied', number(notApplied)),
       fact('projects', number(projects)),
-      fact('last report', age(lastReport, { otherwise: 'none since the start' })),
+      fact('last report', age(lastReport, { suffix: ' ago', otherwise: 'none since the start' })),
       fact('Kubernetes', outside(kubernetes ?? 'unknown')),
       fact('serves', outside(serves.join(', ') || 'nothing yet')),
       of === 'ready' && fact('ready for', age(since)),

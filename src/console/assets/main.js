@@ -64,6 +64,15 @@ const app = {
     adopt(answer);
     return answer;
   },
+  /** As {@link get}; an empty list where the role of the process, a cell, does not serve it. */
+  async getIfServed(segments, query, signal) {
+    try {
+      return await app.get(segments, query, signal);
+    } catch (error) {
+      if (error.code === 'NotFound') return { items: [] };
+      throw error;
+    }
+  },
   /** Reads the open view's lists anew, at once. */
   reload: coalesced(() => load(), 0),
   /** Reads them anew because of the stream, with a pause between two readings. */
@@ -281,9 +290,10 @@ function report(error) {
   if (error.name === 'AbortError') return undefined;
   if (!(error instanceof Refused)) throw error;
   if (error.wantsToken) return askForToken();
+  const isAlone = error.code === 'NotFound' && !current.isRead;
   const panel = h(
     'div',
-    { id: 'problem', class: 'problem', role: 'alert' },
+    { id: 'problem', class: isAlone ? 'problem alone' : 'problem', role: 'alert' },
     h('p', {}, mark('dead'), outside(error.message)),
     nextStep(error.next),
   );
@@ -295,6 +305,7 @@ async function load() {
   const isOpen = () => current === opened;
   try {
     await Promise.all([readOverview(), opened.view.load()]);
+    opened.isRead = true;
     if (isOpen()) report(null);
   } catch (error) {
     if (isOpen()) report(error);

@@ -52,9 +52,12 @@ function drawHealth(overview) {
   const [first, ...rest] = found;
   const { projects, cells, deployments, health } = overview;
   if (!first) {
-    const fleet = projects
-      ? `${number(projects.engaged)} ${plural(projects.engaged, 'project')} and ${number(cells.ready)} ${plural(cells.ready, 'cell')} answer; ${number(deployments.total)} ${plural(deployments.total, 'deployment')}, nothing is stuck.`
-      : 'Every plane answers, nothing is stuck.';
+    const isEmpty = projects && projects.engaged === 0 && sum(cells) === 0;
+    const fleet = !projects
+      ? 'Every plane answers, nothing is stuck.'
+      : isEmpty
+        ? 'The fleet is empty: no cell has joined, and no project is engaged.'
+        : `${number(projects.engaged)} ${plural(projects.engaged, 'project')} and ${number(cells.ready)} ${plural(cells.ready, 'cell')} answer; ${number(deployments.total)} ${plural(deployments.total, 'deployment')}, nothing is stuck.`;
     const syncing = health.state === 'syncing';
     return [
       h(
@@ -144,7 +147,7 @@ function hubPlane(hub) {
   const { level, word } = stateOf(hub.state);
   return plane('Hub', address('stuck', [], { class: 'plane' }), badge(level, word, hub.state), null, [
     h('span', { class: 'muted' }, age(hub.since, { prefix: 'for ' })),
-    hub.lastEvent && h('span', { class: 'muted' }, age(hub.lastEvent, { prefix: 'last event ' })),
+    hub.lastEvent && h('span', { class: 'muted' }, age(hub.lastEvent, { prefix: 'last event ', suffix: ' ago' })),
     hub.credentialEnds &&
       (isOlder(hub.credentialEnds, 0)
         ? badge('dead', 'credential expired')
@@ -253,11 +256,11 @@ function bar(parts, total) {
 
 function drawInstances({ instances, deployments }) {
   const { desired, existing, ready, updated } = instances;
-  const share = desired > 0 ? `${(Math.floor((ready / desired) * 1000) / 10).toFixed(1)} %` : '–';
+  const share = desired > 0 ? `, ${(Math.floor((ready / desired) * 1000) / 10).toFixed(1)} %` : '';
   const fact = (term, figure) => h('div', {}, h('dt', {}, term), h('dd', {}, number(figure)));
   const reasons = Object.entries(deployments.federated).sort((a, b) => b[1] - a[1]);
   return [
-    h('p', { class: 'figure' }, number(ready), h('span', { class: 'muted' }, ` of ${number(desired)} ready, ${share}`)),
+    h('p', { class: 'figure' }, number(ready), h('span', { class: 'muted' }, ` of ${number(desired)} ready${share}`)),
     bar(
       [
         ['ok', Math.min(ready, desired)],
@@ -464,18 +467,10 @@ export function nowView(host, route, app) {
       );
     },
     async load() {
-      const optional = async (promise) => {
-        try {
-          return await promise;
-        } catch (error) {
-          if (error.code === 'NotFound') return { items: [] };
-          throw error;
-        }
-      };
       const [journal, cellRows, projectRows] = await Promise.all([
         app.get('journal', { limit: '500' }),
-        optional(app.get('cells', { sort: 'worst', limit: '500' })),
-        optional(app.get('projects', { sort: 'worst', limit: String(PROJECTS) })),
+        app.getIfServed('cells', { sort: 'worst', limit: '500' }),
+        app.getIfServed('projects', { sort: 'worst', limit: String(PROJECTS) }),
       ]);
       changes.add(journal.items);
       known.clear();

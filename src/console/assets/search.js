@@ -25,12 +25,16 @@ async function find(app, text) {
     }));
   }
   const { signal } = searching;
-  cellNames ??= (await app.get('cells', { limit: '500' }, signal)).items.map(({ cell, city }) => ({ cell, city }));
+  cellNames ??= (await app.getIfServed('cells', { limit: '500' }, signal)).items.map(({ cell, city }) => ({
+    cell,
+    city,
+  }));
   const lower = text.toLowerCase();
   const cells = cellNames
     .filter(({ cell, city }) => cell.toLowerCase().includes(lower) || city?.toLowerCase() === lower)
     .slice(0, 6);
-  const projects = text.length > 64 ? { items: [] } : await app.get('projects', { q: text, limit: '8' }, signal);
+  const projects =
+    text.length > 64 ? { items: [] } : await app.getIfServed('projects', { q: text, limit: '8' }, signal);
   return [
     ...cells.map(({ cell, city }) => ({ href: address('cell', [cell]), kind: 'cell', name: cell, more: city })),
     ...projects.items.map(({ project, worst }) => ({

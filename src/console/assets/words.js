@@ -147,11 +147,12 @@ const relative = (at, ahead) => (ahead ? `in ${duration((at - now()) / 1000)}` :
 
 function update(element) {
   const at = Date.parse(element.dateTime);
-  const text = (element.dataset.prefix ?? '') + relative(at, at > now() + 1000);
+  const { prefix = '', suffix = '' } = element.dataset;
+  const text = prefix + relative(at, at > now() + 1000) + suffix;
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** An age that moves on; nothing without an instant. `options.prefix` stands before it; `options.atLeast` says that it may be older. */
+/** An age that moves on; nothing without an instant. `options.prefix` and `suffix` stand around it; `options.atLeast` says that it may be older. */
 export function age(instant, options = {}) {
   const at = Date.parse(instant ?? '');
   if (Number.isNaN(at)) return options.otherwise ?? null;
@@ -160,6 +161,7 @@ export function age(instant, options = {}) {
     datetime: instant,
     title: new Date(at).toLocaleString('en-GB'),
     'data-prefix': prefix || null,
+    'data-suffix': options.suffix,
   });
   update(element);
   return element;
