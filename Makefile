@@ -19,7 +19,7 @@ SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
 # Around a suite that a release needs: notes that it has passed on this commit.
 PASSED := @packaging/release/passed.sh
 
-.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept release clean
+.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells console chaos bench bench-cells bench-scale mutants mutants-kept release clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,7 @@ prepare: build ## Build etcd, kube-apiserver and its controller manager, once, u
 lint: ## Check format, clippy, licenses and advisories
 	$(PASSED) begin lint
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path tests/console/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --test chaos -- -D warnings
 	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
@@ -88,6 +89,11 @@ e2e: build prepare ## Run the end-to-end suite of federation alone; ARGS=a14 sel
 
 cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 selects tests
 	$(CARGO) test --test cells -- $(ARGS)
+
+console: ## Check the console in headless Chromium; screenshots and figures in target/console/; ARGS=policy selects tests
+	$(CARGO) build --bin fedgate
+	cd tests/console && FEDGATE_BIN=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/fedgate \
+	  $(CARGO) test --locked --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target)) -- --test-threads=1 $(ARGS)
 
 chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
 	$(CARGO) test --test chaos

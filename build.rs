@@ -5,6 +5,8 @@ use std::{env, process::Command};
 fn main() {
     println!("cargo:rerun-if-env-changed=FEDGATE_REVISION");
     println!("cargo:rerun-if-changed=build.rs");
+    // A file that comes is embedded, too.
+    println!("cargo:rerun-if-changed=src/console/assets");
     let given = env::var("FEDGATE_REVISION")
         .ok()
         .filter(|revision| !revision.is_empty());

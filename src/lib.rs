@@ -13,6 +13,7 @@
 //! * [`config`]: the flags of the roles. [`commands`]: the command line. [`client`]: the commands that ask a running gateway.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
 //!   there.
+//! * [`console`]: the page for browsers, and their sessions.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`membership`]: cells join, drain and leave, projects come and go, as commands.
 //! * [`monitoring`]: alerts and dashboard, made from the rows of the metrics.
@@ -29,6 +30,7 @@ pub mod chart;
 pub mod client;
 pub mod commands;
 pub mod config;
+pub mod console;
 pub mod doctor;
 pub mod gateway;
 pub mod membership;

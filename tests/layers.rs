@@ -41,7 +41,11 @@ const ARROWS: &[(&str, Arrows)] = &[
             ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             ("operations", &["fedgate_engine", "fedgate_operations"]),
-            ("admin", &["fedgate_engine", "fedgate_operations", "operations"]),
+            ("console", &["fedgate_operations", "operations"]),
+            (
+                "admin",
+                &["console", "fedgate_engine", "fedgate_operations", "operations"],
+            ),
             ("telemetry", &[]),
             ("monitoring", &["fedgate_engine", "fedgate_manifests"]),
             (
@@ -66,6 +70,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "client",
                 &[
                     "commands",
+                    "console",
                     "fedgate_manifests",
                     "fedgate_operations",
                     "fedgate_terminal",

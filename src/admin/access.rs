@@ -1,7 +1,10 @@
 //! Admits a request to the paths that tell of tenants (contract: operations.md §2.7).
 
-use super::{Token, attempts::Attempts, origin, reviews::Reviews};
-use crate::operations::{Refusal, Target};
+use super::{Token, attempts::Attempts, console::SESSION, origin, reviews::Reviews, token::Wanted};
+use crate::{
+    console::session,
+    operations::{Refusal, Target},
+};
 use axum::http::{header, request::Parts};
 use fedgate_operations::ErrorCode;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,6 +21,8 @@ pub(super) struct Access {
     pub(super) token: Option<Token>,
     /// The hub's reviews of other tokens.
     pub(super) reviews: Option<Reviews>,
+    /// True if the address serves TLS.
+    pub(super) is_tls: bool,
     attempts: Attempts,
 }
 
@@ -57,6 +62,7 @@ impl Access {
             address,
             token,
             reviews,
+            is_tls: false,
             attempts: Attempts::default(),
         }
     }
@@ -69,30 +75,25 @@ impl Access {
         origin::check(&parts.headers, self.address)
     }
 
-    /// An error if the request shows no token that admits it.
+    /// An error if the request shows neither a token nor a session that admits it.
     pub(super) async fn check(&self, parts: &Parts) -> Result<(), Refusal> {
         if self.token.is_none() && self.reviews.is_none() {
             return Ok(());
         }
-        let peer = parts.extensions.get::<Peer>();
-        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| *address);
-        if !self.attempts.may_try(peer) {
-            return Err(Refusal::busy("too many wrong tokens"));
+        let peer = self.may_try(parts)?;
+        if !parts.headers.contains_key(header::AUTHORIZATION)
+            && let Some(token) = &self.token
+            && session::shown(&parts.headers, SESSION).next().is_some()
+        {
+            return check_session(parts, &wanted(token).await?);
         }
-        let shown = parts.headers.get(header::AUTHORIZATION);
-        let shown = shown.and_then(|value| value.to_str().ok()).and_then(bearer);
-        let Some(shown) = shown else {
-            return Err(self.unauthorized("there is no bearer token"));
-        };
+        let shown = self.shown(parts)?;
         let readable = match &self.token {
             None => Ok(()),
-            Some(token) => match token.read().await {
+            Some(token) => match wanted(token).await {
                 Ok(wanted) if wanted.is(shown) => return Ok(()),
                 Ok(_) => Ok(()),
-                Err(error) => {
-                    tracing::warn!(%error, "the administrative address cannot compare tokens; mend the file");
-                    Err(Refusal::unavailable("the token cannot be read, see the log"))
-                }
+                Err(refusal) => Err(refusal),
             },
         };
         let admitted = match &self.reviews {
@@ -111,6 +112,49 @@ impl Access {
         admitted
     }
 
+    /// Begins a session for the token of the file; `None` if the address needs no token. A token that the hub reviews gets
+    /// none: the hub may take its rights back within a minute, and a session would last.
+    pub(super) async fn sign_in(&self, parts: &Parts) -> Result<Option<String>, Refusal> {
+        if self.token.is_none() && self.reviews.is_none() {
+            return Ok(None);
+        }
+        let peer = self.may_try(parts)?;
+        let shown = self.shown(parts)?;
+        if let Some(token) = &self.token {
+            let wanted = wanted(token).await?;
+            if wanted.is(shown) {
+                return Ok(Some(wanted.sessions().begin(session::now())));
+            }
+        }
+        self.attempts.wrong(peer);
+        Err(match &self.reviews {
+            None => self.unauthorized("the token is wrong"),
+            Some(_) => Refusal::new(
+                ErrorCode::Forbidden,
+                "a session is for the token of --admin-token-file alone, and this is another",
+                "with a token of the hub: fedgate console --admin-auth=hub",
+            ),
+        })
+    }
+
+    /// The requester's address; an error if it has shown too many wrong tokens.
+    fn may_try(&self, parts: &Parts) -> Result<IpAddr, Refusal> {
+        let peer = parts.extensions.get::<Peer>();
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| *address);
+        if self.attempts.may_try(peer) {
+            Ok(peer)
+        } else {
+            Err(Refusal::busy("too many wrong tokens"))
+        }
+    }
+
+    /// The token that the request shows.
+    fn shown<'a>(&self, parts: &'a Parts) -> Result<&'a str, Refusal> {
+        let shown = parts.headers.get(header::AUTHORIZATION);
+        let shown = shown.and_then(|value| value.to_str().ok()).and_then(bearer);
+        shown.ok_or_else(|| self.unauthorized("there is no bearer token"))
+    }
+
     fn unauthorized(&self, message: &str) -> Refusal {
         let next = if self.reviews.is_some() {
             "send the token of --admin-token-file, or one of the hub: Authorization: Bearer <token>"
@@ -119,6 +163,35 @@ impl Access {
         };
         Refusal::new(ErrorCode::Unauthorized, message, next)
     }
+}
+
+/// The token of the file.
+async fn wanted(token: &Token) -> Result<Wanted, Refusal> {
+    token.read().await.map_err(|error| {
+        tracing::warn!(%error, "the administrative address cannot compare tokens; mend the file");
+        Refusal::unavailable("the token cannot be read, see the log")
+    })
+}
+
+/// An error if no session of the request is one of this token, or a page of another origin sends it.
+fn check_session(parts: &Parts, wanted: &Wanted) -> Result<(), Refusal> {
+    let (sessions, now) = (wanted.sessions(), session::now());
+    let mut shown = session::shown(&parts.headers, SESSION);
+    if !shown.any(|shown| sessions.admits(shown, now)) {
+        return Err(Refusal::new(
+            ErrorCode::Unauthorized,
+            "the session has ended",
+            "sign in at /console with the token of --admin-token-file",
+        ));
+    }
+    if session::is_of_own_page(&parts.headers) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ErrorCode::Forbidden,
+        "the browser does not say that the console itself asks (Sec-Fetch-Site)",
+        "open the console by https or localhost, where browsers say so, or by fedgate console",
+    ))
 }
 
 /// The token in a header; the scheme is case-insensitive.

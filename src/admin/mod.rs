@@ -1,10 +1,11 @@
-//! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes` and the operations API. No response contains a
-//! credential or an object.
+//! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes`, the operations API and the console. No
+//! response contains a credential or an object.
 //!
-//! All but the first two contain tenants' names, so they require a token if other machines can reach the address.
+//! All but the first two and the console's page contain tenants' names, so they require a token if other machines can reach the address.
 
 mod access;
 mod attempts;
+mod console;
 mod origin;
 mod reviews;
 mod server;
@@ -113,9 +114,10 @@ async fn count(State(operations): State<Arc<Operations>>, request: Request, next
     response
 }
 
-/// The routes. Only `/livez` and `/readyz` need no token.
+/// The routes. Only `/livez`, `/readyz` and the console's page need no token.
 fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
     let access = Arc::new(access);
+    let console = console::router(&access);
     let open = Router::new()
         .route("/livez", get(|State(s): Shared| async move { verdict(s.live()) }))
         .route(
@@ -148,6 +150,7 @@ fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access
     open.merge(texts)
         .merge(api)
         .layer(middleware::from_fn_with_state(access, under_own_name))
+        .merge(console)
 }
 
 /// The bound address.
@@ -172,10 +175,12 @@ pub async fn bind(settings: Settings) -> Result<Bound, AdminError> {
     // The port may have been 0.
     let address = listener.local_addr().map_err(failed)?;
     let reviews = settings.reviewer.map(Reviews::by);
+    let mut access = Access::new(address, settings.token, reviews);
+    access.is_tls = tls.is_some();
     Ok(Bound {
         listener,
         tls,
-        access: Access::new(address, settings.token, reviews),
+        access,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The token that the administrative address requires: a file, read at each request.
 
+use crate::console::session::Key;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
@@ -56,6 +57,11 @@ impl Token {
 }
 
 impl Wanted {
+    /// The key of sessions that this token began.
+    pub(super) fn sessions(&self) -> Key {
+        Key::of(&self.0)
+    }
+
     /// True if this is the token. Compares the digests in constant time, so that the duration reveals nothing about the
     /// token.
     pub(super) fn is(&self, shown: &str) -> bool {

@@ -43,6 +43,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stuck(args) => Ok(client::stuck(&args).await),
         Command::Trace(args) => Ok(client::trace(&args).await),
         Command::Journal(args) => Ok(client::journal(&args).await),
+        Command::Console(args) => Ok(client::console(&args).await),
         Command::Manifests(args) => print_manifests(&args),
         Command::Cells(command) => Ok(membership::cells(&command).await),
         Command::Projects(command) => Ok(membership::projects(&command).await),

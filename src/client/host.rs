@@ -4,7 +4,7 @@ use super::{
     failure::{HostRequest, status},
     replicas::PodPort,
 };
-use crate::commands::{AdminAuth, AskArgs};
+use crate::commands::{AdminAuth, WayArgs};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
 use fedgate_terminal::error::{Error, Kind, plain, root};
 use http::{HeaderValue, header::AUTHORIZATION};
@@ -32,7 +32,7 @@ pub(super) struct Host {
 
 impl Host {
     /// Reads the kubeconfig as kubectl does. Sends no request.
-    pub(super) async fn open(args: &AskArgs, cell: bool) -> Result<Self, Error> {
+    pub(super) async fn open(args: &WayArgs, cell: bool) -> Result<Self, Error> {
         let kubeconfig = match &args.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),

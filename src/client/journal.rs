@@ -23,7 +23,7 @@ const NARROW: usize = 6;
 /// Runs the command.
 pub(super) async fn run(args: &JournalArgs) -> Result<(), Error> {
     let output = Output::of(args.output, &args.ask);
-    let mut replicas = Replicas::open(&args.ask, args.cell).await?;
+    let mut replicas = Replicas::open(&args.ask.way, args.cell).await?;
     if args.follow {
         return follow(&mut replicas, args, output).await;
     }

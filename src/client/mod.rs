@@ -1,7 +1,8 @@
-//! The commands that ask a running gateway or cell (contract: operations.md §3): `fedgate status`, `stuck`, `trace` and
-//! `journal`. They read the operations API and write nothing.
+//! The commands that ask a running gateway or cell (contract: operations.md §3): `fedgate status`, `stuck`, `trace`,
+//! `journal` and `console`. They read the operations API and write nothing.
 
 mod answer;
+mod console;
 mod events;
 mod failure;
 mod follow;
@@ -14,7 +15,7 @@ mod status;
 mod stuck;
 mod trace;
 
-use crate::commands::{JournalArgs, ListFormat, StatusArgs, StuckArgs, TraceArgs, TraceFormat};
+use crate::commands::{ConsoleArgs, JournalArgs, ListFormat, StatusArgs, StuckArgs, TraceArgs, TraceFormat};
 use fedgate_terminal::{
     error::{Error, Kind},
     write::complain,
@@ -39,6 +40,11 @@ pub async fn trace(args: &TraceArgs) -> ExitCode {
 /// Runs `fedgate journal`.
 pub async fn journal(args: &JournalArgs) -> ExitCode {
     ended(journal::run(args), args.output == ListFormat::Json).await
+}
+
+/// Runs `fedgate console` until Ctrl-C.
+pub async fn console(args: &ConsoleArgs) -> ExitCode {
+    ended(console::run(args), false).await
 }
 
 /// Waits for the command or Ctrl-C, prints its error, and returns its exit code.

@@ -6,18 +6,21 @@ use super::{
     failure, forward,
     host::{Host, bearer},
 };
-use crate::commands::AskArgs;
+use crate::commands::WayArgs;
+use bytes::Bytes;
 use fedgate_terminal::{
     error::{Error, Kind, plain},
     write::say,
 };
+use futures::{FutureExt, future::BoxFuture};
 use http::{
     HeaderValue, Response, StatusCode,
     header::{ACCEPT, AUTHORIZATION, RETRY_AFTER},
 };
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Collected, Limited};
 use kube::{Client, Config};
 use std::{fmt, sync::Arc, time::Duration};
+use tower::BoxError;
 
 /// A replica that can be asked.
 #[derive(Clone)]
@@ -77,7 +80,7 @@ enum Route {
 
 impl Replicas {
     /// The replicas that the flags choose.
-    pub(super) async fn open(args: &AskArgs, cell: bool) -> Result<Self, Error> {
+    pub(super) async fn open(args: &WayArgs, cell: bool) -> Result<Self, Error> {
         let (route, host) = if let Some(url) = &args.server {
             (server(url, args.timeout)?, None)
         } else {
@@ -113,31 +116,49 @@ impl Replicas {
             self.leader = Some(leader);
             return Ok(answer);
         }
+        let answer = self.best(path).await?;
+        if answer.is_leader() {
+            self.leader = Some(answer.address.clone());
+            self.is_noted = false;
+        } else if !std::mem::replace(&mut self.is_noted, true) {
+            let (address, leader) = (&answer.address, &answer.header.replica.leader);
+            let leader = leader.as_deref().unwrap_or("no replica");
+            say(&format!(
+                "{address} answers, a standby: it knows no failures and no writes ({leader} leads)"
+            ));
+        }
+        Ok(answer)
+    }
+
+    /// Asks the replicas in turn until one leads; without one, the answer of the standby whose answer is the freshest.
+    pub(super) async fn best(&self, path: &str) -> Result<Answer, Error> {
         let mut best: Result<Option<Answer>, Error> = Ok(None);
         for address in self.addresses().await? {
             match self.ask_at(&address, path).await {
-                Ok(answer) if answer.is_leader() => {
-                    self.leader = Some(address);
-                    self.is_noted = false;
-                    return Ok(answer);
-                }
+                Ok(answer) if answer.is_leader() => return Ok(answer),
                 Ok(answer) => best = Ok(Some(fresher(best.ok().flatten(), answer))),
                 Err(error) => best = worse(best, error),
             }
         }
-        match best? {
-            Some(answer) => {
-                if !std::mem::replace(&mut self.is_noted, true) {
-                    let (address, leader) = (&answer.address, &answer.header.replica.leader);
-                    let leader = leader.as_deref().unwrap_or("no replica");
-                    say(&format!(
-                        "{address} answers, a standby: it knows no failures and no writes ({leader} leads)"
-                    ));
-                }
-                Ok(answer)
-            }
-            None => Err(Error::new(Kind::Failed, "no replica answers")),
+        best?.ok_or_else(|| Error::new(Kind::Failed, "no replica answers"))
+    }
+
+    /// The one address of `--server`, whatever answers there.
+    pub(super) fn server(&self) -> Option<&Address> {
+        match &self.route {
+            Route::Server(address) => Some(address),
+            Route::Host(_) => None,
         }
+    }
+
+    /// The time limit of a request.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// True if requests have a credential.
+    pub(super) fn has_credential(&self) -> bool {
+        self.credential.is_some()
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
@@ -154,10 +175,8 @@ impl Replicas {
     pub(super) async fn ask_at(&self, address: &Address, path: &str) -> Result<Answer, Error> {
         let read = async {
             let response = self.get(address, path, "application/json").await?;
-            let body = Limited::new(response.into_body(), LARGEST).collect().await;
-            let body = body
-                .map_err(|error| failure::unreachable(address, error.as_ref()))?
-                .to_bytes();
+            let body = whole(response.into_body()).await;
+            let body = body.map_err(|error| failure::unreachable(address, error.as_ref()))?;
             Answer::read(address.clone(), String::from_utf8_lossy(&body).into_owned())
         };
         let answer = tokio::time::timeout(self.timeout, read).await;
@@ -178,7 +197,8 @@ impl Replicas {
         path: &str,
         accept: &'static str,
     ) -> Result<Response<Body>, Error> {
-        let response = self.send(address, path, accept).await?;
+        let request = http::Request::get(format!("/api/v1{path}")).header(ACCEPT, accept);
+        let response = self.send(address, request).await?;
         let status = response.status();
         if status == StatusCode::OK {
             return Ok(response);
@@ -188,43 +208,57 @@ impl Replicas {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok());
         let retry_after = retry_after.map(str::to_owned);
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let body = whole(response.into_body()).await;
         let body = body
-            .map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned())
+            .map(|body| String::from_utf8_lossy(&body).into_owned())
             .unwrap_or_default();
         Err(failure::refused(
             address,
             status,
             retry_after.as_deref(),
             &body,
-            self.credential.is_some(),
+            self.has_credential(),
         ))
     }
 
-    async fn send(
-        &self,
-        address: &Address,
-        path: &str,
-        accept: &'static str,
-    ) -> Result<Response<Body>, Error> {
-        let mut request = http::Request::get(format!("/api/v1{path}")).header(ACCEPT, accept);
+    /// Sends a request to a replica, with the credential.
+    pub(super) fn send<'a>(
+        &'a self,
+        address: &'a Address,
+        mut request: http::request::Builder,
+    ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
         if let Some(credential) = &self.credential {
             request = request.header(AUTHORIZATION, credential);
         }
-        match address {
-            Address::Server(client, _) => {
-                let request = request.body(kube::client::Body::empty());
-                let request = request.map_err(|error| failure::unreachable(address, &error))?;
-                let sent = client.send(request).await;
-                let response = sent.map_err(|error| failure::unreachable(address, &error))?;
-                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+        let sent = async move {
+            match address {
+                Address::Server(client, _) => {
+                    let request = request.body(kube::client::Body::empty());
+                    let request = request.map_err(|error| failure::unreachable(address, &error))?;
+                    let sent = client.send(request).await;
+                    let response = sent.map_err(|error| failure::unreachable(address, &error))?;
+                    Ok(response.map(boxed))
+                }
+                Address::Pod(host, pod) => forward::send(host, pod, request)
+                    .await
+                    .map(|sent| sent.map(boxed)),
             }
-            Address::Pod(host, pod) => {
-                let response = forward::send(host, pod, request).await?;
-                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
-            }
-        }
+        };
+        sent.boxed()
     }
+}
+
+/// The bytes of an answer that is no stream.
+pub(super) fn whole(body: Body) -> BoxFuture<'static, Result<Bytes, BoxError>> {
+    let whole = Limited::new(body, LARGEST).collect();
+    whole.map(|body| body.map(Collected::to_bytes)).boxed()
+}
+
+fn boxed<B>(body: B) -> Body
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    body.map_err(Into::into).boxed_unsync()
 }
 
 /// The client of a URL. kube's client has the TLS and the limits that any HTTP server needs.

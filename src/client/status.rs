@@ -23,7 +23,7 @@ const COLUMNS: &[&str] = &["SUBJECT", "STATE", "AGE", "DETAIL", "NEXT"];
 /// Runs the command.
 pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
     let output = Output::of(args.output, &args.ask);
-    let mut replicas = Replicas::open(&args.ask, args.cell).await?;
+    let mut replicas = Replicas::open(&args.ask.way, args.cell).await?;
     if !args.watch {
         let answer = replicas.ask(PATH).await?;
         print(&text(&answer, output)?)?;

@@ -23,7 +23,7 @@ const ITEMS: &[&str] = &[
 /// Runs the command.
 pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
     let output = Output::of(args.output, &args.ask);
-    let mut replicas = Replicas::open(&args.ask, args.cell == Some(None)).await?;
+    let mut replicas = Replicas::open(&args.ask.way, args.cell == Some(None)).await?;
     let path = path(args);
     if !args.watch {
         let answer = replicas.ask(&path).await?;

@@ -1,4 +1,4 @@
-//! The commands that ask a running gateway or cell: status, stuck, trace and journal (contract: operations.md §3).
+//! The commands that ask a running gateway or cell: status, stuck, trace, journal and console (contract: operations.md §3).
 
 use clap::{Args, ValueEnum};
 use fedgate_manifests::NAMESPACE;
@@ -6,9 +6,9 @@ use fedgate_operations::Class;
 use fedgate_terminal::{style::ColorChoice, time::duration};
 use std::{path::PathBuf, time::Duration};
 
-/// How the replicas are reached, and how results are printed.
+/// How the replicas are reached.
 #[derive(Debug, Args)]
-pub struct AskArgs {
+pub struct WayArgs {
     /// URL of an administrative address; without it the Pods of the cluster that the kubeconfig names are asked.
     #[arg(long, value_name = "URL")]
     pub server: Option<http::Uri>,
@@ -36,6 +36,14 @@ pub struct AskArgs {
     /// Time for one request, e.g. 10s or 1m.
     #[arg(long, value_name = "DURATION", value_parser = some_time, default_value = "10s")]
     pub timeout: Duration,
+}
+
+/// How the replicas are reached, and how results are printed.
+#[derive(Debug, Args)]
+pub struct AskArgs {
+    /// How the replicas are reached.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// Print no line of column names.
     #[arg(long)]
     pub no_headers: bool,
@@ -172,6 +180,20 @@ pub struct JournalArgs {
     /// How the replicas are reached.
     #[command(flatten)]
     pub ask: AskArgs,
+}
+
+/// Arguments of `console`.
+#[derive(Debug, Args)]
+pub struct ConsoleArgs {
+    /// Port of 127.0.0.1 to listen on; 0 is any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    /// Print the address, and open no browser.
+    #[arg(long)]
+    pub no_open: bool,
+    /// How the replicas are reached.
+    #[command(flatten)]
+    pub way: WayArgs,
 }
 
 /// Namespace and name of an object.

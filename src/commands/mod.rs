@@ -5,7 +5,8 @@ mod flags;
 mod tables;
 
 pub use ask::{
-    AdminAuth, AskArgs, JournalArgs, ListFormat, ObjectName, StatusArgs, StuckArgs, TraceArgs, TraceFormat,
+    AdminAuth, AskArgs, ConsoleArgs, JournalArgs, ListFormat, ObjectName, StatusArgs, StuckArgs, TraceArgs,
+    TraceFormat, WayArgs,
 };
 pub use flags::chart_flags;
 pub use tables::{cell_flags, gateway_flags, other_commands};
@@ -35,6 +36,8 @@ pub enum Command {
     Trace(Box<TraceArgs>),
     /// List the last writes, with their reasons and results.
     Journal(Box<JournalArgs>),
+    /// Open the console in a browser, by way of a port of this machine; the browser gets no token.
+    Console(Box<ConsoleArgs>),
     /// Join, list, drain and take away cells, and issue their credentials.
     #[command(subcommand)]
     Cells(CellsCommand),

@@ -10,7 +10,7 @@ use super::{
 use serde_json::{Value, json};
 
 /// An overview of a replica that leads, or does not.
-fn overview(identity: &str, role: &str) -> Value {
+pub(crate) fn overview(identity: &str, role: &str) -> Value {
     let mut overview = documents::overview();
     overview["replica"]["identity"] = json!(identity);
     overview["replica"]["role"] = json!(role);

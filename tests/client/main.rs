@@ -1,9 +1,10 @@
-//! `fedgate status`, `stuck`, `trace` and `journal` as processes, beside replicas that serve canned answers, and an API
+//! `fedgate status`, `stuck`, `trace`, `journal` and `console` as processes, beside replicas that serve canned answers, and an API
 //! server that forwards to them.
 
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod console;
 #[path = "../../src/client/tests/documents.rs"]
 mod documents;
 mod forwarded;

@@ -71,6 +71,12 @@ impl Replica {
         self.state.answers.lock().insert(path, (status, document));
     }
 
+    /// Answers a path outside of the API with this text.
+    pub(crate) fn says(&self, path: &str, text: &str) {
+        let answer = (200, Value::String(text.to_owned()));
+        self.state.answers.lock().insert(path.to_owned(), answer);
+    }
+
     /// The requests so far: path with query, and `Authorization`.
     pub(crate) fn requests(&self) -> Vec<(String, String)> {
         self.state.requests.lock().clone()
@@ -121,10 +127,18 @@ async fn answer(State(state): State<Arc<Canned>>, request: Request) -> Response 
         return StatusCode::NOT_FOUND.into_response();
     };
     let status = StatusCode::from_u16(*status).unwrap();
+    if let (Value::String(text), false) = (document, uri.path().starts_with("/api/")) {
+        let kind = [("content-type", "text/html; charset=utf-8")];
+        return (kind, [("set-cookie", "of=replica")], text.clone()).into_response();
+    }
     let retry_after = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     let mut response = (status, axum::Json(document)).into_response();
     if retry_after {
         response.headers_mut().insert("retry-after", "7".parse().unwrap());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = "Bearer".parse().unwrap();
+        response.headers_mut().insert("www-authenticate", challenge);
     }
     response
 }

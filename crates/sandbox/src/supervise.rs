@@ -108,8 +108,8 @@ pub(super) async fn supervise(
         let cells = options.cells.clone();
         let mut sandbox = Sandbox::up(options).await?;
         if demonstrate {
-            demo::story_of(&mut sandbox, &cells, &progress).await?;
-            progress.say(&demo::how_to_use(&sandbox));
+            let gateway = demo::story_of(&mut sandbox, &cells, &progress).await?;
+            progress.say(&demo::how_to_use(&sandbox, &gateway));
         }
         Ok::<Sandbox, SandboxError>(sandbox)
     };

@@ -208,3 +208,23 @@ async fn many_tokens_take_no_memory_and_a_huge_one_is_not_reviewed() {
     assert_eq!(reviews.admit(&huge, None).await.unwrap_err().status(), 401);
     assert_eq!(hub.asked(), asked);
 }
+
+#[tokio::test]
+async fn a_session_is_for_the_files_token_and_not_for_one_of_the_hub() {
+    let hub = Arc::<Hub>::default();
+    let address = Address::new("session", &hub);
+    let post = async |token: &str| {
+        let request =
+            Request::post("/console/session").header(header::AUTHORIZATION, format!("Bearer {token}"));
+        let request = request.body(Body::empty()).unwrap();
+        let response = address.0.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let text = body.collect().await.unwrap().to_bytes();
+        (parts.status.as_u16(), String::from_utf8(text.to_vec()).unwrap())
+    };
+    let (status, text) = post("all-1").await;
+    assert_eq!(status, 403);
+    assert!(text.contains("fedgate console --admin-auth=hub"), "{text}");
+    assert_eq!(post(FILES).await.0, 204);
+    assert_eq!(hub.asked(), 0);
+}

@@ -1,6 +1,7 @@
 //! Tests of each path's response, with and without the token.
 
 mod connections;
+mod console;
 mod hub;
 mod streams;
 mod tls;

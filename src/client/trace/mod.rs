@@ -25,7 +25,7 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 /// Runs the command.
 pub(super) async fn run(args: &TraceArgs) -> Result<(), Error> {
-    let mut replicas = Replicas::open(&args.ask, false).await?;
+    let mut replicas = Replicas::open(&args.ask.way, false).await?;
     let (path, answer) = find(&mut replicas, args).await?;
     if !args.watch {
         print(&text(&answer, args)?)?;

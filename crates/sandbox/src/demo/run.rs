@@ -21,7 +21,7 @@ pub(crate) async fn here(options: Options, out: &Progress) -> Result<(), Sandbox
         let told = story_of(&mut sandbox, &cells, out).await;
         out.say("\n== The sandbox ends");
         sandbox.down().await?;
-        told
+        told.map(drop)
     };
     let interrupted = tokio::select! {
         told = whole => return told,
@@ -36,19 +36,20 @@ pub(crate) async fn here(options: Options, out: &Progress) -> Result<(), Sandbox
     )))
 }
 
-/// Starts gateway and cells on a sandbox and tells the story; a failure leaves a dump of all planes beside the logs.
+/// Starts gateway and cells on a sandbox and tells the story; the gateway's URL. A failure leaves a dump of all planes
+/// beside the logs.
 pub(crate) async fn story_of(
     sandbox: &mut Sandbox,
     cells: &[CellSpec],
     out: &Progress,
-) -> Result<(), SandboxError> {
+) -> Result<String, SandboxError> {
     let started = Instant::now();
     let told = tell(sandbox, cells, out).await;
     match told {
-        Ok(()) => {
+        Ok(gateway) => {
             let seconds = started.elapsed().as_secs();
             out.say(&format!("\nAll of it has happened as it should, in {seconds} s."));
-            Ok(())
+            Ok(gateway)
         }
         Err(error) => {
             let names = cells.iter().map(|cell| roles::process_name(&cell.name));
@@ -67,7 +68,7 @@ pub(crate) async fn story_of(
     }
 }
 
-async fn tell(sandbox: &mut Sandbox, cells: &[CellSpec], out: &Progress) -> Result<(), SandboxError> {
+async fn tell(sandbox: &mut Sandbox, cells: &[CellSpec], out: &Progress) -> Result<String, SandboxError> {
     out.say("\n== Gateway and cells start, each as a user of its own, under the roles of manifests/");
     let times: Vec<String> = roles::SHORT_TIMES
         .iter()
@@ -97,7 +98,7 @@ async fn tell(sandbox: &mut Sandbox, cells: &[CellSpec], out: &Progress) -> Resu
     };
     sandbox.hub_processes.extend(processes);
     sandbox.write_state().await?;
-    result
+    result.map(|()| gateway)
 }
 
 async fn dump(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
@@ -108,10 +109,11 @@ async fn dump(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
 }
 
 /// What to type on a sandbox that was kept: the executable by its path, since it need not be installed.
-pub(crate) fn how_to_use(sandbox: &Sandbox) -> String {
+pub(crate) fn how_to_use(sandbox: &Sandbox, gateway: &str) -> String {
     let (program, dir) = (sandbox.launcher.holder.display(), sandbox.layout.dir.display());
     let compute = sandbox.launcher.holder.with_file_name("kubectl-compute");
-    let compute = compute.display();
+    let fedgate = sandbox.launcher.holder.with_file_name("fedgate");
+    let (compute, fedgate) = (compute.display(), fedgate.display());
     format!(
         "\n== The sandbox, the gateway and the cells keep running\n\
          export KUBECONFIG='{}'\n\
@@ -120,6 +122,7 @@ pub(crate) fn how_to_use(sandbox: &Sandbox) -> String {
          '{compute}' --context alpha trace storefront\n\
          kubectl --context hub get workloaddeployments,propagationpolicies --all-namespaces\n\
          kubectl --context dfw-1 get instances,pods --all-namespaces\n\
+         '{fedgate}' console --server {gateway}     # the operator's view, in a browser\n\
          '{program}' status --dir '{dir}'     # planes, processes, logs\n\
          '{program}' down --dir '{dir}'       # ends everything",
         sandbox.merged_kubeconfig().display()

@@ -1,0 +1,229 @@
+//! Sessions of browsers (contract: operations.md §2.7 rule 4): a cookie with its end and a signature of it. The process
+//! keeps nothing of a session, so that each replica with the same secret accepts it, and another secret ends all.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use ring::{hmac, rand::SystemRandom};
+use std::{
+    fmt::{self, Write},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Life of a session, in seconds.
+pub const LIFE: u64 = 12 * 60 * 60;
+
+/// What the derived key is for: a secret has other uses.
+const PURPOSE: &[u8] = b"fedgate console session";
+
+/// How a browser says that the page of this very origin asks.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Signs sessions, and knows its own.
+pub struct Key(hmac::Key);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// The system gives no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandom;
+
+impl Key {
+    /// The key that belongs to a secret.
+    pub fn of(secret: &[u8]) -> Self {
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let derived = hmac::sign(&secret, PURPOSE);
+        Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
+    }
+
+    /// A key that no other process has.
+    pub fn random() -> Result<Self, NoRandom> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
+        key.map(Self).map_err(|_| NoRandom)
+    }
+
+    /// The text of a session that begins now; a time is in seconds since the epoch.
+    pub fn begin(&self, now: u64) -> String {
+        let end = now.saturating_add(LIFE).to_string();
+        let tag = hmac::sign(&self.0, end.as_bytes());
+        format!("{end}.{}", hex(tag.as_ref()))
+    }
+
+    /// True if the session is of this key and has not ended. The signature is compared in constant time.
+    pub fn admits(&self, session: &str, now: u64) -> bool {
+        let Some((end, tag)) = session.split_once('.') else {
+            return false;
+        };
+        let Some(tag) = bytes(tag) else {
+            return false;
+        };
+        hmac::verify(&self.0, end.as_bytes(), &tag).is_ok() && end.parse::<u64>().is_ok_and(|end| now < end)
+    }
+}
+
+/// Random text that cannot be guessed: 32 bytes in hexadecimal.
+pub fn random_text() -> Result<String, NoRandom> {
+    let random = ring::rand::generate::<[u8; 32]>(&SystemRandom::new());
+    random.map(|bytes| hex(&bytes.expose())).map_err(|_| NoRandom)
+}
+
+/// The present time, in seconds since the epoch.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// The header that gives a browser its session.
+pub fn give(name: &str, session: &str, is_secure: bool) -> HeaderValue {
+    set(name, session, LIFE, is_secure)
+}
+
+/// The header that takes the session from a browser.
+pub fn take(name: &str, is_secure: bool) -> HeaderValue {
+    set(name, "", 0, is_secure)
+}
+
+fn set(name: &str, value: &str, life: u64, is_secure: bool) -> HeaderValue {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let text = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life}{secure}");
+    let value = HeaderValue::from_str(&text);
+    let mut value = value.unwrap_or(HeaderValue::from_static(""));
+    value.set_sensitive(true);
+    value
+}
+
+/// The sessions that a request shows under this name. A browser sends two if two paths or hosts have set it.
+pub fn shown<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    let pairs = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'));
+    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// True if the browser says that a page of this origin asks. Cookies belong to a host, whatever the port, so that a page of
+/// another port sends them along.
+pub fn is_of_own_page(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(FETCH_SITE).iter();
+    sites.next().is_some_and(|site| site == "same-origin") && sites.next().is_none()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The bytes of a signature.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = hex
+        .chars()
+        .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect::<Option<_>>()?;
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_lasts_for_twelve_hours() {
+        let key = Key::of(b"secret");
+        let session = key.begin(1_000);
+        assert!(session.starts_with("44200."), "{session}");
+        assert!(key.admits(&session, 1_000));
+        assert!(key.admits(&session, 44_199));
+        assert!(!key.admits(&session, 44_200));
+    }
+
+    #[test]
+    fn a_session_is_of_one_secret_and_cannot_be_made_longer() {
+        let key = Key::of(b"secret");
+        let session = key.begin(1_000);
+        assert!(Key::of(b"secret").admits(&session, 1_000), "of another replica");
+        assert!(!Key::of(b"other").admits(&session, 1_000));
+        assert!(!Key::random().unwrap().admits(&session, 1_000));
+        let (_, tag) = session.split_once('.').unwrap();
+        for forged in [
+            format!("99999999.{tag}"),
+            format!("044200.{tag}"),
+            format!("44200.{}", &tag[..62]),
+            format!("44200.{tag}00"),
+            format!("44200.{}", &tag[..63]),
+            "44200.".to_owned(),
+            "44200".to_owned(),
+            String::new(),
+            "44200.ää".to_owned(),
+        ] {
+            assert!(!key.admits(&forged, 1_000), "{forged}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_not_the_secrets_own_signature() {
+        // Whoever learns a session learns nothing that the secret signs elsewhere.
+        let direct = Key(hmac::Key::new(hmac::HMAC_SHA256, b"secret"));
+        assert!(!direct.admits(&Key::of(b"secret").begin(0), 0));
+    }
+
+    #[test]
+    fn the_cookie_is_hidden_from_scripts_and_other_sites() {
+        let cookie = give("n", "v", false);
+        assert_eq!(cookie, "n=v; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200");
+        assert!(cookie.is_sensitive());
+        assert_eq!(
+            give("n", "v", true),
+            "n=v; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200; Secure"
+        );
+        assert_eq!(
+            take("n", false),
+            "n=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
+        );
+    }
+
+    #[test]
+    fn every_cookie_of_the_name_is_read_and_no_other() {
+        let mut headers = HeaderMap::new();
+        for line in ["a=1; n=2;n=3", "nn=4; n", "n=5"] {
+            headers.append(header::COOKIE, HeaderValue::from_str(line).unwrap());
+        }
+        assert_eq!(shown(&headers, "n").collect::<Vec<_>>(), ["2", "3", "5"]);
+    }
+
+    #[test]
+    fn only_a_page_of_this_origin_asks() {
+        let check = |sites: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for site in sites {
+                headers.append(FETCH_SITE, HeaderValue::from_str(site).unwrap());
+            }
+            is_of_own_page(&headers)
+        };
+        assert!(check(&["same-origin"]));
+        for sites in [
+            &[][..],
+            &["none"],
+            &["same-site"],
+            &["cross-site"],
+            &["same-origin", "cross-site"],
+        ] {
+            assert!(!check(sites), "{sites:?}");
+        }
+    }
+
+    #[test]
+    fn random_text_is_long_and_never_the_same() {
+        let (one, other) = (random_text().unwrap(), random_text().unwrap());
+        assert_eq!(one.len(), 64);
+        assert_ne!(one, other);
+    }
+}

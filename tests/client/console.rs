@@ -1,0 +1,338 @@
+//! `fedgate console`, with a browser that the tests play.
+
+use super::{Replica, documents, error, file, forwarded::overview, host::Host, spawn, within};
+use axum::{
+    body::Body,
+    http::{HeaderMap, Method, Request},
+};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Child;
+
+const TOKEN: &str = "0123456789abcdef";
+const OWN_PAGE: (&str, &str) = ("sec-fetch-site", "same-origin");
+
+/// A running `fedgate console`, and the address that it printed.
+struct Console {
+    child: Child,
+    /// `127.0.0.1:PORT`
+    authority: String,
+    /// The path with the code.
+    opens: String,
+    client: Client<HttpConnector, Body>,
+}
+
+struct Got {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+impl Console {
+    async fn start(way: &[&str]) -> Self {
+        let arguments = [&["console", "--no-open"], way].concat();
+        let (child, mut lines) = spawn(&arguments);
+        let url = within("the address", lines.next_line()).await.unwrap().unwrap();
+        let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        assert!(authority.starts_with("127.0.0.1:"), "{url}");
+        assert!(path.starts_with("console/open?code="), "{url}");
+        Self {
+            child,
+            authority: authority.to_owned(),
+            opens: format!("/{path}"),
+            client: Client::builder(TokioExecutor::new()).build_http(),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Headers<'_>,
+    ) -> axum::http::Response<hyper::body::Incoming> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.authority));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        within("an answer", self.client.request(request)).await.unwrap()
+    }
+
+    async fn ask(&self, method: Method, path: &str, headers: Headers<'_>) -> Got {
+        let (parts, body) = self.send(method, path, headers).await.into_parts();
+        let text = within("the body", body.collect()).await.unwrap().to_bytes();
+        Got {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            text: String::from_utf8(text.to_vec()).unwrap(),
+        }
+    }
+
+    async fn get(&self, path: &str, headers: Headers<'_>) -> Got {
+        self.ask(Method::GET, path, headers).await
+    }
+
+    /// Opens the printed address, and returns the browser's header `Cookie`.
+    async fn open(&self) -> String {
+        let got = self.get(&self.opens, &[]).await;
+        assert_eq!((got.status, got.text.as_str()), (303, ""));
+        assert_eq!(got.headers["location"], "/console");
+        assert_eq!(got.headers["cache-control"], "no-store");
+        let cookie = got.headers["set-cookie"].to_str().unwrap();
+        let (pair, attributes) = cookie.split_once("; ").unwrap();
+        assert_eq!(attributes, "HttpOnly; SameSite=Strict; Path=/; Max-Age=43200");
+        pair.to_owned()
+    }
+}
+
+fn error_of(got: &Got) -> serde_json::Value {
+    serde_json::from_str(&got.text).unwrap()
+}
+
+/// A leader with a page and a token, and the console of it.
+async fn of_leader() -> (Replica, Console) {
+    let replica = Replica::start().await;
+    replica.serves("/overview", documents::overview());
+    replica.says("/console", "<!doctype html>");
+    replica.says("/console/a/0123456789ab/main.js", "run()");
+    let token = file(TOKEN);
+    let way = [
+        "--server",
+        &replica.url(),
+        "--token-file",
+        token.to_str().unwrap(),
+    ];
+    let console = Console::start(&way).await;
+    (replica, console)
+}
+
+#[tokio::test]
+async fn the_browser_sees_the_page_and_the_api_and_never_the_token() {
+    let (replica, console) = of_leader().await;
+    let cookie = console.open().await;
+    let cookie = ("cookie", cookie.as_str());
+    for (path, text) in [
+        ("/console", "<!doctype html>"),
+        ("/console/a/0123456789ab/main.js", "run()"),
+    ] {
+        let got = console.get(path, &[cookie]).await;
+        assert_eq!((got.status, got.text.as_str()), (200, text));
+        assert!(
+            got.headers["content-security-policy"]
+                .to_str()
+                .unwrap()
+                .starts_with("default-src 'none'; ")
+        );
+        assert_eq!(got.headers["referrer-policy"], "no-referrer");
+        assert!(
+            !got.headers.contains_key("set-cookie"),
+            "the replica's own cookies stay here"
+        );
+        assert!(!got.text.contains(TOKEN));
+    }
+    let got = console.get("/api/v1/overview?a=b%2Fc", &[cookie, OWN_PAGE]).await;
+    assert_eq!(got.status, 200);
+    assert_eq!(error_of(&got)["kind"], "Overview");
+    let asked = replica.requests();
+    let bearer = format!("Bearer {TOKEN}");
+    assert!(
+        asked.iter().all(|(_, authorization)| *authorization == bearer),
+        "{asked:?}"
+    );
+    assert_eq!(asked.last().unwrap().0, "/api/v1/overview?a=b%2Fc");
+}
+
+#[tokio::test]
+async fn the_code_works_once_and_without_it_nothing_is_shown() {
+    let (replica, console) = of_leader().await;
+    let before = replica.requests().len();
+    for path in [
+        "/console",
+        "/console/",
+        "/console/a/0123456789ab/main.js",
+        "/api/v1/overview",
+    ] {
+        for cookie in ["a=b", "fedgate-console=1.00", "fedgate-session=99999999999.00"] {
+            let got = console.get(path, &[("cookie", cookie), OWN_PAGE]).await;
+            assert_eq!(got.status, 401, "{path}");
+            assert!(got.text.contains("run fedgate console again"), "{}", got.text);
+            assert!(
+                !got.headers.contains_key("www-authenticate"),
+                "there is no token to show"
+            );
+        }
+    }
+    for wrong in [
+        "/console/open",
+        "/console/open?code=",
+        "/console/open?code=0",
+        &format!("{}0", console.opens),
+    ] {
+        assert_eq!(console.get(wrong, &[]).await.status, 401, "{wrong}");
+    }
+    let looked = console.ask(Method::HEAD, &console.opens, &[]).await;
+    assert_eq!(looked.status, 405, "a look uses no code up");
+    assert_eq!(replica.requests().len(), before);
+    let cookie = console.open().await;
+    let second = console.get(&console.opens, &[]).await;
+    assert_eq!(second.status, 401);
+    assert!(second.text.contains("was used"), "{}", second.text);
+    assert!(!second.headers.contains_key("set-cookie"));
+    assert_eq!(console.get("/console", &[("cookie", &cookie)]).await.status, 200);
+}
+
+#[tokio::test]
+async fn only_the_own_name_and_the_page_itself_are_served() {
+    let (replica, console) = of_leader().await;
+    let cookie = console.open().await;
+    let cookie = ("cookie", cookie.as_str());
+    let before = replica.requests().len();
+    let port = console.authority.rsplit_once(':').unwrap().1;
+    for host in [
+        "evil",
+        "localhost",
+        &format!("localhost:{port}"),
+        &format!("evil:{port}"),
+        "127.0.0.1",
+    ] {
+        let got = console.get("/console", &[("host", host), cookie]).await;
+        assert_eq!(got.status, 421, "{host}");
+        assert!(got.text.contains(&console.authority), "{}", got.text);
+    }
+    for origin in ["http://evil", "null", &format!("http://localhost:{port}")] {
+        let headers = [("origin", origin), cookie, OWN_PAGE];
+        assert_eq!(
+            console.get("/api/v1/overview", &headers).await.status,
+            421,
+            "{origin}"
+        );
+    }
+    for site in ["same-site", "cross-site", "none"] {
+        let headers = [("sec-fetch-site", site), cookie];
+        assert_eq!(
+            console.get("/api/v1/overview", &headers).await.status,
+            403,
+            "{site}"
+        );
+    }
+    for path in [
+        "/metrics",
+        "/debug/planes",
+        "/console/session",
+        "/api/v2/overview",
+        "/",
+    ] {
+        assert_eq!(console.get(path, &[cookie, OWN_PAGE]).await.status, 404, "{path}");
+    }
+    for method in [Method::POST, Method::DELETE, Method::PUT] {
+        let got = console.ask(method, "/api/v1/overview", &[cookie, OWN_PAGE]).await;
+        assert_eq!(got.status, 405);
+    }
+    assert_eq!(replica.requests().len(), before);
+}
+
+#[tokio::test]
+async fn refusals_reach_the_page_with_their_next_steps_and_no_challenge() {
+    let (replica, console) = of_leader().await;
+    let cookie = console.open().await;
+    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    replica.refuses("/stuck", 503, error("Unavailable", "it is busy", "ask again"));
+    let got = console.get("/api/v1/stuck", &headers).await;
+    assert_eq!(
+        (got.status, error_of(&got)["message"].as_str().unwrap()),
+        (503, "it is busy")
+    );
+    assert_eq!(got.headers["retry-after"], "7");
+    replica.refuses("/stuck", 401, error("Unauthorized", "the token is wrong", "n"));
+    let got = console.get("/api/v1/stuck", &headers).await;
+    assert_eq!(got.status, 403);
+    assert!(!got.headers.contains_key("www-authenticate"));
+    assert!(
+        error_of(&got)["next"]
+            .as_str()
+            .unwrap()
+            .contains("Secret fedgate-admin"),
+        "{}",
+        got.text
+    );
+    replica.stop();
+    let got = console.get("/api/v1/stuck", &headers).await;
+    assert_eq!(got.status, 503);
+    assert!(
+        error_of(&got)["message"]
+            .as_str()
+            .unwrap()
+            .contains("cannot reach http://127.0.0.1"),
+        "{}",
+        got.text
+    );
+    assert!(!got.text.contains(TOKEN));
+}
+
+#[tokio::test]
+async fn it_ends_by_ctrl_c_with_130_and_without_a_way_in_at_once() {
+    let (_replica, mut console) = of_leader().await;
+    let pid = i32::try_from(console.child.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    let status = within("the end", console.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(130));
+    let gone = super::run(&["console", "--no-open", "--server", "http://127.0.0.1:1"]).await;
+    assert_eq!(gone.exit, 1);
+    assert_eq!(gone.stdout, "");
+    assert!(
+        gone.stderr.contains("cannot reach http://127.0.0.1:1"),
+        "{}",
+        gone.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_leader_changes_streams_end_and_the_next_one_is_asked() {
+    let (host, one, other) = (
+        Host::start().await,
+        Replica::start().await,
+        Replica::start().await,
+    );
+    host.pod("gateway-a", one.port);
+    host.pod("gateway-b", other.port);
+    one.serves("/overview", overview("a", "leader"));
+    other.serves("/overview", overview("b", "standby"));
+    let kubeconfig = file(&host.kubeconfig());
+    let console = Console::start(&["--kubeconfig", kubeconfig.to_str().unwrap()]).await;
+    let cookie = console.open().await;
+    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let leads =
+        async || error_of(&console.get("/api/v1/overview", &headers).await)["replica"]["identity"].clone();
+    assert_eq!(leads().await, "a");
+    let stream = console
+        .send(Method::GET, "/api/v1/events?topics=overview", &headers)
+        .await;
+    assert_eq!(stream.headers()["content-type"], "text/event-stream");
+    one.streams(1).await;
+    one.serves("/overview", overview("a", "standby"));
+    other.serves("/overview", overview("b", "leader"));
+    assert_eq!(leads().await, "b");
+    let told = within("the end of the stream", stream.into_body().collect())
+        .await
+        .unwrap()
+        .to_bytes();
+    assert!(told.starts_with(b"id: a-1\nevent: hello\n"), "{told:?}");
+    let stream = console
+        .send(Method::GET, "/api/v1/events?topics=overview", &headers)
+        .await;
+    other.streams(1).await;
+    other.stop();
+    one.serves("/overview", overview("a", "leader"));
+    within("the end of the stream", stream.into_body().collect())
+        .await
+        .ok();
+    assert_eq!(leads().await, "a");
+}
