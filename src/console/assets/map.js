@@ -431,6 +431,10 @@ export function mapView(host, route, app) {
   });
   observer.observe(drawing);
   let timer = 0;
+  /** Brings the marks of old states and the ages in the words up to date. */
+  const redraw = setInterval(() => {
+    if (picture && !drawing.hidden) render();
+  }, 60_000);
   const later = () => {
     timer ||= setTimeout(() => ((timer = 0), app.refresh()), 5000);
   };
@@ -457,6 +461,7 @@ export function mapView(host, route, app) {
     },
     close() {
       clearTimeout(timer);
+      clearInterval(redraw);
       observer.disconnect();
     },
   };
