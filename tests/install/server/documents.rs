@@ -61,10 +61,7 @@ pub(crate) fn each_way_is_as_install_md_says(planes: &Planes) {
     ];
     for fences in [&["sh", "sh helm"][..], &["sh kustomize"], &["sh hand"]] {
         let script = format!(
-            "set -euxo pipefail
-cd '{}'
-export PATH=$PWD/bin:$PATH
-{}",
+            "set -euxo pipefail\ncd '{}'\nexport PATH=$PWD/bin:$PATH\n{}",
             checkout.display(),
             script(fences)
         );
