@@ -3,7 +3,7 @@
 use super::Planes;
 use crate::kustomize::built;
 
-const CONTEXT: &str = "alpha";
+const CONTEXT: &str = "dfw-1";
 const OVERLAY: &str = "overlays/cell";
 const APPLY: [&str; 4] = ["apply", "--server-side", "-k", "manifests/overlays/cell"];
 const DEPLOYMENT: &str = "deployment/fedgate-cell";

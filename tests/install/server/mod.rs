@@ -1,6 +1,7 @@
 //! What is installed meets real API servers: one sandbox for all of it.
 
 mod by_hand;
+mod documents;
 mod dry_run;
 mod release;
 
@@ -17,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Hub, project and a cluster for Pods, each a context of kubectl by its name.
+/// Hub, a project, a cell and the cluster of the gateway's Pods, each a context of kubectl by its name.
 pub(crate) struct Planes {
     kubeconfig: PathBuf,
     folder: PathBuf,
@@ -129,7 +130,7 @@ fn real_api_servers_take_what_is_installed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
     let options = Options {
-        projects: vec!["alpha".to_owned(), "host".to_owned()],
+        projects: ["alpha", "dfw-1", "host"].map(str::to_owned).into(),
         cells: Vec::new(),
         hub_controllers: HubControllers::Nobody,
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
@@ -144,6 +145,8 @@ fn real_api_servers_take_what_is_installed() {
         planes.define_monitoring(context);
     }
     dry_run::every_object_is_accepted(&planes);
+    documents::each_way_is_as_install_md_says(&planes);
+    planes.kubectl("host", &["delete", "namespace", "fedgate-system"], "");
     release::comes_changes_goes_back_and_leaves(&planes);
     release::gives_a_field_back_that_another_command_took(&planes);
     by_hand::an_overlay_gives_a_field_back_that_another_command_took(&planes);

@@ -157,6 +157,14 @@ pub(crate) fn comes_changes_goes_back_and_leaves(planes: &Planes) {
         ""
     );
 
+    upgrade(planes, &former, &["--set", "crds.install=false"]).unwrap();
+    let tenants = ["get", "workloaddeployments", "web", "-o", "name"];
+    assert!(
+        planes.kubectl(CONTEXT, &tenants, "").contains("/web"),
+        "definitions are kept"
+    );
+    upgrade(planes, CHART, &[]).unwrap();
+
     leaves(planes);
     // What stayed is taken over by a new release of the same name.
     planes.helm(CONTEXT, &["install", RELEASE, CHART, "--set", VALUES]);
