@@ -24,7 +24,7 @@ use futures::StreamExt;
 use http::Request;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write, sync::Arc, time::Duration};
 use tower::ServiceExt;
 
 /// The seed of the runs.
@@ -175,26 +175,26 @@ impl Shown {
             let answer = axum::body::to_bytes(self.open(path).await, usize::MAX)
                 .await
                 .unwrap();
-            text.push_str(&format!("{path} {}\n", std::str::from_utf8(&answer).unwrap()));
+            writeln!(text, "{path} {}", std::str::from_utf8(&answer).unwrap()).unwrap();
         }
         for line in self.logs.take() {
             // src/telemetry/mod.rs drops these lines, which have the answer to a refused request whole.
             if line["target"] == "kube_client::client" {
                 continue;
             }
-            text.push_str(&format!("{line}\n"));
+            writeln!(text, "{line}").unwrap();
         }
-        text.push_str(&format!("debug {}\n", rig.gateway().describe()));
+        writeln!(text, "debug {}", rig.gateway().describe()).unwrap();
         text.push_str(&rig.metrics());
         text.push_str(&self.metrics.render(&rig.gateway().gauges()).unwrap());
         for plane in [&rig.hub, &rig.projects["p"]] {
             for event in plane.list("Event.events.k8s.io") {
-                text.push_str(&format!("{event}\n"));
+                writeln!(text, "{event}").unwrap();
             }
         }
         for kind in ["WorkloadDeployment", "Workload"] {
             for object in rig.projects["p"].list(kind) {
-                text.push_str(&format!("{}\n", object["status"]["conditions"]));
+                writeln!(text, "{}", object["status"]["conditions"]).unwrap();
             }
         }
         text
