@@ -5,7 +5,7 @@ import { writeRow } from './journal.js';
 import { ROWS, paged, table } from './list.js';
 import { address } from './router.js';
 import { stuckItem } from './stuck.js';
-import { age, isOlder, levelOf, number, stateOf, wordOf, worstOf } from './words.js';
+import { age, isOlder, levelOf, number, severity, stateOf, wordOf, worse, worstOf } from './words.js';
 
 const WRITES = 20;
 const SORTS = { worst: 'worst first', name: 'by name', since: 'longest first', instances: 'most Instances first' };
@@ -134,11 +134,99 @@ function listView(host, route, app) {
   };
 }
 
+/** Bands that are asked for, and projects that are drawn; the rest is `others`. */
+const TOP = 200;
+const DRAWN_PROJECTS = 40;
+/** Projects that are asked for by name because they hurt, however few Instances they have. */
+const HURTING = 12;
+/** Cells that are drawn, and bands of a project that is asked for by name. */
+const DRAWN_CELLS = 100;
+const BANDS = 20;
+/** Project or cell of a sum. */
+export const REST = '*';
+
+/** Flows, with the bands of all but the largest and worst projects and the largest cells summed up. */
+export function fold(items) {
+  const projects = new Map();
+  for (const { project, instances, worst } of items) {
+    if (project === REST) continue;
+    const known = projects.get(project) ?? { project, instances: 0, worst: null };
+    projects.set(project, { project, instances: known.instances + instances, worst: worse(known.worst, worst) });
+  }
+  const all = [...projects.values()];
+  const bySize = [...all].sort((a, b) => b.instances - a.instances);
+  const hurting = all
+    .filter((one) => one.worst)
+    .sort((a, b) => severity(a.worst) - severity(b.worst))
+    .slice(0, DRAWN_PROJECTS / 2);
+  const kept = new Set([...new Set([...hurting, ...bySize].map((one) => one.project))].slice(0, DRAWN_PROJECTS));
+  const sizes = new Map();
+  for (const { cell, instances } of items) sizes.set(cell, (sizes.get(cell) ?? 0) + instances);
+  const cells = new Set(
+    [...sizes]
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, DRAWN_CELLS)
+      .map(([cell]) => cell),
+  );
+  const bands = new Map();
+  for (const flow of items) {
+    const project = kept.has(flow.project) ? flow.project : REST;
+    const cell = cells.has(flow.cell) ? flow.cell : REST;
+    const key = JSON.stringify([project, flow.city, cell]);
+    const known = bands.get(key);
+    bands.set(
+      key,
+      known
+        ? {
+            ...known,
+            instances: known.instances + flow.instances,
+            ready: known.ready + flow.ready,
+            worst: worse(known.worst, flow.worst),
+            projects: (known.projects ?? 1) + (flow.projects ?? 1),
+          }
+        : { ...flow, project, cell },
+    );
+  }
+  return { flows: [...bands.values()], named: kept.size };
+}
+
+/** The flows of the fleet, and for the worst projects whose bands are too thin to be among them, theirs. With all that hurt
+ * taken out of the sums, the sums are well. */
+export async function readFlows(app, filter) {
+  const { items } = await app.get('flows', { ...filter, top: String(TOP) });
+  if (Object.values(filter).some(Boolean) || !items.some((flow) => flow.project === REST && flow.worst)) return items;
+  const named = new Set(items.map((flow) => flow.project));
+  const worst = (await app.get('projects', { sort: 'worst', limit: String(HURTING + 1) })).items.filter(
+    (row) => row.worst,
+  );
+  const found = [];
+  for (const { project } of worst.slice(0, HURTING).filter((row) => !named.has(row.project))) {
+    found.push(
+      ...(await app.get('flows', { project, top: String(TOP) })).items
+        .filter((flow) => flow.project === project)
+        .slice(0, BANDS),
+    );
+  }
+  const sums = items.map((flow) => {
+    if (flow.project !== REST) return flow;
+    const taken = found.filter((one) => one.city === flow.city && one.cell === flow.cell);
+    const less = (field) => taken.reduce((rest, one) => Math.max(0, rest - one[field]), flow[field]);
+    return {
+      ...flow,
+      projects: flow.projects - taken.length,
+      instances: less('instances'),
+      ready: less('ready'),
+      worst: worst.length <= HURTING ? null : flow.worst,
+    };
+  });
+  return [...sums, ...found];
+}
+
 const FLOWS = [
   {
     title: 'Project',
     cell: ({ project, projects }) =>
-      project === '*'
+      project === REST
         ? `${number(projects)} others`
         : h('a', { href: address('project', [project]) }, outside(project)),
   },
@@ -146,7 +234,7 @@ const FLOWS = [
   {
     title: 'Cell',
     cell: ({ cell }) =>
-      cell && cell !== '*'
+      cell && cell !== REST
         ? h('a', { href: address('cell', [cell]) }, outside(cell))
         : h('span', { class: 'muted' }, cell ? 'others' : 'none named'),
   },

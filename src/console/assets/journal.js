@@ -74,34 +74,34 @@ export function sparkline(seconds) {
   );
 }
 
-/** The writes of the last 60 s, by second. */
+/** The writes of the last 60 s: their numbers by second, and the newest ones. */
 export class Changes {
-  #writes = new Map();
+  #seconds = new Map();
+  #newest = [];
 
-  /** Takes writes over, and forgets those that are older. */
+  /** Counts the writes that are newer than all before, newest first. */
   add(rows) {
-    for (const row of rows) this.#writes.set(row.seq, row);
-    const limit = now() - WINDOW * 1000;
-    for (const [seq, row] of this.#writes) if (Date.parse(row.at) < limit) this.#writes.delete(seq);
+    const [last] = this.#newest;
+    const isNew = ({ at, seq }) => !last || at > last.at || (at === last.at && seq > last.seq);
+    const added = rows.filter(isNew);
+    for (const { at, result } of added) {
+      const second = Math.floor(Date.parse(at) / 1000);
+      const { all, failed } = this.#seconds.get(second) ?? { all: 0, failed: 0 };
+      this.#seconds.set(second, { all: all + 1, failed: result === 'ok' ? failed : failed + 1 });
+    }
+    this.#newest = [...added.slice(0, WRITES), ...this.#newest].slice(0, WRITES);
   }
 
   /** The number of all and of failed writes in each second, the oldest first. */
   seconds() {
-    const seconds = Array.from({ length: WINDOW }, () => ({ all: 0, failed: 0 }));
-    const end = now();
-    for (const { at, result } of this.#writes.values()) {
-      const ago = Math.floor((end - Date.parse(at)) / 1000);
-      if (ago >= WINDOW) continue;
-      const second = seconds[WINDOW - 1 - Math.max(0, ago)];
-      second.all += 1;
-      if (result !== 'ok') second.failed += 1;
-    }
-    return seconds;
+    const end = Math.floor(now() / 1000);
+    for (const second of this.#seconds.keys()) if (second <= end - WINDOW) this.#seconds.delete(second);
+    return Array.from({ length: WINDOW }, (_, at) => this.#seconds.get(end - WINDOW + 1 + at) ?? { all: 0, failed: 0 });
   }
 
-  /** The newest writes, newest first. */
+  /** The newest writes of that time, newest first. */
   latest() {
-    return [...this.#writes.values()].sort((a, b) => b.seq - a.seq).slice(0, WRITES);
+    return this.#newest.filter(({ at }) => Date.parse(at) > now() - WINDOW * 1000);
   }
 }
 

@@ -1,18 +1,24 @@
 /** Map: projects, cities and cells as bands. Width is the number of Instances; colour and pattern are the worst class. */
 
-import { clean, draw, h, mark, outside, s, shapeOf } from './dom.js';
-import { flowTable } from './detail.js';
+import { badge, clean, draw, h, mark, outside, s, shapeOf } from './dom.js';
+import { REST, flowTable, fold, readFlows } from './detail.js';
+import { table } from './list.js';
 import { address } from './router.js';
-import { clear, duration, isOlder, levelOf, now, number, plural, severity, stateOf, wordOf, worse } from './words.js';
+import {
+  age,
+  clear,
+  duration,
+  isOlder,
+  levelOf,
+  now,
+  number,
+  plural,
+  severity,
+  stateOf,
+  wordOf,
+  worse,
+} from './words.js';
 
-/** Bands that are asked for, and projects that are drawn; the rest is `others`. */
-const TOP = 200;
-const PROJECTS = 40;
-/** Projects that are asked for by name because they hurt, however few Instances they have. */
-const HURTING = 12;
-/** Cells that are drawn, and bands of a project that is asked for by name. */
-const CELLS = 100;
-const BANDS = 20;
 /** A state that has lasted for this time, in minutes, has a mark. */
 const OLD = 15;
 /** Least height of a place with its label, and of a band, in pixels. */
@@ -20,53 +26,7 @@ const PLACE = 17;
 const THIN = 1.25;
 /** Width of a letter of a label, in pixels. */
 const LETTER = 7.2;
-const REST = '*';
 const SIDES = ['project', 'city', 'cell'];
-
-/** Flows, with the bands of all but the largest and worst projects and the largest cells summed up. */
-function fold(items) {
-  const projects = new Map();
-  for (const { project, instances, worst } of items) {
-    if (project === REST) continue;
-    const known = projects.get(project) ?? { project, instances: 0, worst: null };
-    projects.set(project, { project, instances: known.instances + instances, worst: worse(known.worst, worst) });
-  }
-  const all = [...projects.values()];
-  const bySize = [...all].sort((a, b) => b.instances - a.instances);
-  const hurting = all
-    .filter((one) => one.worst)
-    .sort((a, b) => severity(a.worst) - severity(b.worst))
-    .slice(0, PROJECTS / 2);
-  const kept = new Set([...new Set([...hurting, ...bySize].map((one) => one.project))].slice(0, PROJECTS));
-  const sizes = new Map();
-  for (const { cell, instances } of items) sizes.set(cell, (sizes.get(cell) ?? 0) + instances);
-  const cells = new Set(
-    [...sizes]
-      .sort((a, b) => b[1] - a[1])
-      .slice(0, CELLS)
-      .map(([cell]) => cell),
-  );
-  const bands = new Map();
-  for (const flow of items) {
-    const project = kept.has(flow.project) ? flow.project : REST;
-    const cell = cells.has(flow.cell) ? flow.cell : REST;
-    const key = JSON.stringify([project, flow.city, cell]);
-    const known = bands.get(key);
-    bands.set(
-      key,
-      known
-        ? {
-            ...known,
-            instances: known.instances + flow.instances,
-            ready: known.ready + flow.ready,
-            worst: worse(known.worst, flow.worst),
-            projects: (known.projects ?? 1) + (flow.projects ?? 1),
-          }
-        : { ...flow, project, cell },
-    );
-  }
-  return { flows: [...bands.values()], named: kept.size };
-}
 
 const add = (sums, key, flow, base) => {
   const known = sums.get(key);
@@ -184,37 +144,30 @@ const patterns = () =>
     ),
   );
 
-/** The flows of the fleet, and for the worst projects whose bands are too thin to be among them, theirs. With all that hurt
- * taken out of the sums, the sums are well. */
-async function readFlows(app, filter) {
-  const { items } = await app.get('flows', { ...filter, top: String(TOP) });
-  if (Object.values(filter).some(Boolean) || !items.some((flow) => flow.project === REST && flow.worst)) return items;
-  const named = new Set(items.map((flow) => flow.project));
-  const worst = (await app.get('projects', { sort: 'worst', limit: String(HURTING + 1) })).items.filter(
-    (row) => row.worst,
-  );
-  const found = [];
-  for (const { project } of worst.slice(0, HURTING).filter((row) => !named.has(row.project))) {
-    found.push(
-      ...(await app.get('flows', { project, top: String(TOP) })).items
-        .filter((flow) => flow.project === project)
-        .slice(0, BANDS),
-    );
-  }
-  const sums = items.map((flow) => {
-    if (flow.project !== REST) return flow;
-    const taken = found.filter((one) => one.city === flow.city && one.cell === flow.cell);
-    const less = (field) => taken.reduce((rest, one) => Math.max(0, rest - one[field]), flow[field]);
-    return {
-      ...flow,
-      projects: flow.projects - taken.length,
-      instances: less('instances'),
-      ready: less('ready'),
-      worst: worst.length <= HURTING ? null : flow.worst,
-    };
-  });
-  return [...sums, ...found];
-}
+const NOTHING = 'No Instance runs yet. Bands appear as soon as a cell has written one back.';
+
+/** The word of a worst state, be it of a class or of a cell. */
+const wordFor = (worst) => (worst?.state ? stateOf(worst.state).word : wordOf(worst?.class));
+
+/** The end of a band, with a link where it is a project or a cell. */
+const endOf = (text, side, name) => [
+  side !== 1 && name && name !== REST ? h('a', { href: address(SIDES[side], [name]) }, outside(text)) : outside(text),
+  ' ',
+  h('span', { class: 'muted' }, SIDES[side]),
+];
+
+const BANDS_COLUMNS = [
+  { title: 'From', cell: ({ from, side, names }) => endOf(from, side, names[0]) },
+  { title: 'To', cell: ({ to, side, names }) => endOf(to, side + 1, names[1]) },
+  { title: 'Instances', kind: 'figure', cell: ({ instances }) => number(instances) },
+  { title: 'Ready', kind: 'figure', cell: ({ ready }) => number(ready) },
+  {
+    title: 'Worst',
+    kind: 'wide',
+    cell: (row) => [badge(row.level, row.word), row.reason && [' ', outside(clear(row.reason))]],
+  },
+  { title: 'For', kind: 'short', cell: ({ since }) => age(since) },
+];
 
 /** Makes the view. */
 export function mapView(host, route, app) {
@@ -258,21 +211,21 @@ export function mapView(host, route, app) {
     'aria-label': 'Bands of the map',
     'aria-valuemin': '1',
   });
-  const rows = flowTable(
-    'Instances by project, city and cell',
-    'No Instance runs yet. Bands appear as soon as a cell has written one back.',
-  );
-  const note = h(
-    'p',
-    { class: 'empty', hidden: true },
-    'No Instance runs yet. Bands appear as soon as a cell has written one back.',
-  );
+  const rows = flowTable('Instances by project, city and cell', NOTHING);
+  const bandRows = table({
+    caption: 'Bands of the map',
+    columns: BANDS_COLUMNS,
+    key: (row) => row.key,
+    empty: NOTHING,
+  });
+  const note = h('p', { class: 'empty', hidden: true }, NOTHING);
   host.append(
     h('div', { class: 'tools' }, legend, h('div', { class: 'actions' }, toggle)),
     filters,
     walker,
     drawing,
     note,
+    bandRows.element,
     rows.element,
   );
 
@@ -298,12 +251,24 @@ export function mapView(host, route, app) {
     return isFiltered() ? summed : Math.max(summed, engaged - picture.named);
   };
   const words = (band) => {
-    const worst = band.worst
-      ? `, ${band.worst.state ? stateOf(band.worst.state).word : wordOf(band.worst.class)}: ${clear(band.worst.reason)}${band.worst.since ? ` for ${duration((now() - Date.parse(band.worst.since)) / 1000)}` : ''}`
-      : ', well';
-    return `${nameOf(band.side, band.from)} → ${nameOf(band.side + 1, band.to)}: ${number(band.instances)} ${plural(band.instances, 'Instance')}, ${number(band.ready)} ready${worst}`;
+    const lasts = band.worst?.since ? ` for ${duration((now() - Date.parse(band.worst.since)) / 1000)}` : '';
+    const worst = band.worst ? `${wordFor(band.worst)}: ${clear(band.worst.reason)}${lasts}` : 'well';
+    return `${nameOf(band.side, band.from)} → ${nameOf(band.side + 1, band.to)}: ${number(band.instances)} ${plural(band.instances, 'Instance')}, ${number(band.ready)} ready, ${worst}`;
   };
   const bandsOf = () => picture.bands.flat();
+  const rowOf = ({ side, key, from, to, instances, ready, worst }) => ({
+    key,
+    from: nameOf(side, from),
+    to: nameOf(side + 1, to),
+    names: [from, to],
+    side,
+    instances,
+    ready,
+    level: level(worst),
+    word: wordFor(worst),
+    reason: worst?.reason,
+    since: worst?.since,
+  });
   const openBand = (band) => {
     const changes =
       band.side === 0
@@ -447,10 +412,14 @@ export function mapView(host, route, app) {
     picture = { ...layout(flows, cells), named };
     const hasMap = !isTable() && flows.length > 0;
     for (const part of [drawing, walker, legend]) part.hidden = !hasMap;
+    const hasRows = isFiltered() && flows.length > 0;
     note.hidden = isTable() || flows.length > 0;
-    rows.element.hidden = !(isTable() || (isFiltered() && flows.length > 0));
-    const order = [...flows].sort((a, b) => severity(a.worst) - severity(b.worst) || b.instances - a.instances);
-    rows.show(order.map((flow) => (flow.project === REST ? { ...flow, projects: flow.projects ?? 1 } : flow)));
+    bandRows.element.hidden = !isTable();
+    rows.element.hidden = !hasRows;
+    const worstFirst = (a, b) => severity(a.worst) - severity(b.worst) || b.instances - a.instances;
+    bandRows.show(isTable() ? bandsOf().sort(worstFirst).map(rowOf) : []);
+    const order = [...flows].sort(worstFirst);
+    rows.show(hasRows ? order.map((flow) => (flow.project === REST ? { projects: 1, ...flow } : flow)) : []);
     if (hasMap) render();
   };
   let width = 0;
@@ -462,6 +431,10 @@ export function mapView(host, route, app) {
   });
   observer.observe(drawing);
   let timer = 0;
+  /** Brings the marks of old states and the ages in the words up to date. */
+  const redraw = setInterval(() => {
+    if (picture && !drawing.hidden) render();
+  }, 60_000);
   const later = () => {
     timer ||= setTimeout(() => ((timer = 0), app.refresh()), 5000);
   };
@@ -488,6 +461,7 @@ export function mapView(host, route, app) {
     },
     close() {
       clearTimeout(timer);
+      clearInterval(redraw);
       observer.disconnect();
     },
   };

@@ -439,6 +439,16 @@ export function nowView(host, route, app) {
     projectsEmpty.hidden = worst.length > 0;
   };
   let timer = 0;
+  /** The levels of the stages are of their ages, which no event tells. */
+  const drawStages = (overview) => {
+    const { projects: planes, hub, cells: states, undelivered, instances } = overview;
+    const levels = Object.values(undelivered).map(stageLevel);
+    draw(parts.flow, [planes, hub, states, undelivered, instances.existing, levels], () => drawFlow(overview));
+  };
+  const everySecond = () => {
+    drawChanges();
+    if (app.store.overview) drawStages(app.store.overview);
+  };
 
   return {
     title: 'Now',
@@ -456,11 +466,7 @@ export function nowView(host, route, app) {
         ],
         () => drawHealth(overview),
       );
-      draw(
-        parts.flow,
-        [overview.projects, overview.hub, overview.cells, overview.undelivered, overview.instances.existing],
-        () => drawFlow(overview),
-      );
+      drawStages(overview);
       draw(parts.instances, [overview.instances, overview.deployments], () => drawInstances(overview));
       draw(parts.process, [overview.queue, overview.deletions, overview.garbage, overview.interpreterDrift], () =>
         drawProcess(overview),
@@ -476,7 +482,7 @@ export function nowView(host, route, app) {
       known.clear();
       for (const row of cellRows.items) known.set(row.cell, row);
       worst = projectRows.items.filter((row) => row.worst);
-      timer ||= setInterval(drawChanges, 1000);
+      timer ||= setInterval(everySecond, 1000);
       drawChanges();
       drawCells();
       drawProjects();

@@ -94,6 +94,7 @@ export function startSearch(app, report) {
     }
     return undefined;
   };
+  input.addEventListener('focus', () => (cellNames = null));
   input.addEventListener('input', () => {
     clearTimeout(timer);
     timer = setTimeout(look, 150);

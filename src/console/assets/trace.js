@@ -75,7 +75,7 @@ function details(branch, hop, next) {
   const cell = hop.hop === 'cell' && hop.object && !hop.object.includes(', ');
   return h(
     'div',
-    { class: `hop-details ${level}`, id: `details-${placeOf(branch)}-${hop.hop}` },
+    { class: `hop-details ${level}` },
     h(
       'p',
       { class: 'strong' },
