@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::{path::Path, process::Stdio, time::Duration};
-use thirtyfour::prelude::*;
+use thirtyfour::{TypingData, prelude::*};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -134,9 +134,9 @@ impl Browser {
     }
 
     /// Types keys where the focus is.
-    pub(crate) async fn keys(&self, keys: impl AsRef<str>) {
+    pub(crate) async fn keys(&self, keys: impl Into<TypingData>) {
         let chain = self.driver.action_chain();
-        chain.send_keys(keys.as_ref()).perform().await.unwrap();
+        chain.send_keys(keys).perform().await.unwrap();
     }
 
     /// The value of a JavaScript expression.

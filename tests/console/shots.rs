@@ -80,7 +80,7 @@ async fn shots(fleet: &Fleet, fill: &str) -> Vec<String> {
                     .unwrap()
                     .clamp(height, 4_000);
                 browser.size(width, whole, scale).await;
-                let name = format!("{view}-{scheme}-{size}-{fill}.png");
+                let name = format!("{view}-{fill}-{scheme}-{size}.png");
                 browser.screenshot(&results().join(&name)).await;
                 browser.size(width, height, scale).await;
                 names.push(json!({"file": name, "worst contrast": contrast["worst"]}));
