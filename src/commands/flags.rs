@@ -130,7 +130,7 @@ mod tests {
                 json!({"type": "integer", "minimum": 1, "maximum": 1000}),
             ),
             (&gateway, "leader-elect", json!({"type": "boolean"})),
-            (&gateway, "log-format", json!({"enum": ["json", "text"]})),
+            (&gateway, "log-format", json!({"enum": ["json", "pretty"]})),
             (
                 &gateway,
                 "interpreters",
