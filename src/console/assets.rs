@@ -8,7 +8,7 @@ static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/src/console/asset
 
 /// The page; its files stand below an address of their content.
 const PAGE: &str = "index.html";
-/// What the page calls the folder of its files.
+/// The page's name for the folder of its files.
 const FOLDER: &str = "@assets@";
 /// Length of the hash in the address, in characters.
 const HASH: usize = 12;

@@ -11,7 +11,7 @@ use std::{
 /// Life of a session, in seconds.
 pub const LIFE: u64 = 12 * 60 * 60;
 
-/// What the derived key is for: a secret has other uses.
+/// Purpose of the derived key: a secret has other uses.
 const PURPOSE: &[u8] = b"fedgate console session";
 
 /// How a browser says that the page of this very origin asks.
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_key_is_not_the_secrets_own_signature() {
-        // Whoever learns a session learns nothing that the secret signs elsewhere.
+        // A session reveals no signature that the secret makes elsewhere.
         let direct = Key(hmac::Key::new(hmac::HMAC_SHA256, b"secret"));
         assert!(!direct.admits(&Key::of(b"secret").begin(0), 0));
     }

@@ -89,6 +89,13 @@ impl Fleet {
             .hub
             .merge_status(super::planes::DEPLOYMENTS, namespace, "web-0", status)
             .unwrap();
+        let refused = json!({"status": {"conditions": [{"type": "Scheduled", "status": "False", "reason": "NoClusterFit",
+            "message": MARKUP, "lastTransitionTime": "2026-05-04T10:00:00Z"}]}});
+        let binding = super::objects::binding_name("web-0");
+        planes
+            .hub
+            .merge_status("resourcebindings", namespace, &binding, refused)
+            .unwrap();
         let told = || {
             let object =
                 planes.projects[0].get(super::planes::DEPLOYMENTS, super::planes::NAMESPACE, "web-0");

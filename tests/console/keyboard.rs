@@ -13,7 +13,7 @@ const BY_KEY: [&str; 7] = ["now", "map", "stuck", "trace", "cell", "project", "j
 async fn all_views_and_deep_links_are_reached_by_the_keyboard() {
     let fleet = Fleet::full("keyboard").await;
     let browser = Browser::start().await;
-    browser.open(&fleet.url(), "#/now").await;
+    browser.open(&fleet.url(), "#/journal").await;
     for (key, view) in (1..).zip(BY_KEY) {
         browser.keys(key.to_string()).await;
         browser.shows(view).await;

@@ -26,10 +26,10 @@ use tower::BoxError;
 const PATH: &str = "/overview";
 /// Time after which a stream that is alive has its replica asked whether it still leads.
 const CHECK: Duration = Duration::from_secs(5);
-/// What the browser says that matters to a replica. Its cookie and its origin do not.
+/// Headers of the browser that a replica gets; its cookie and its origin stay here.
 const ASKED: [header::HeaderName; 2] = [header::ACCEPT, LAST_EVENT_ID];
 const LAST_EVENT_ID: header::HeaderName = header::HeaderName::from_static("last-event-id");
-/// What a replica says that matters to the browser. No challenge: the browser has no token to show.
+/// Headers of a replica that the browser gets; no challenge, because the browser has no token to show.
 const ANSWERED: [header::HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::CACHE_CONTROL,

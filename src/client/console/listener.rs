@@ -21,11 +21,11 @@ use std::{net::SocketAddr, sync::Arc};
 
 /// The path of the one-time code.
 const OPEN: &str = "/console/open";
-/// What a browser without a session is told.
+/// The next step of a browser without a session.
 const AGAIN: &str = "run fedgate console again, and open the address that it prints";
 
 /// Sessions of this process, and the code that begins one.
-pub(super) struct Listener {
+pub(super) struct Sessions {
     address: SocketAddr,
     /// Name of the cookie: a host's cookies are of all its ports.
     cookie: String,
@@ -35,7 +35,7 @@ pub(super) struct Listener {
     forwarder: Arc<Forwarder>,
 }
 
-impl Listener {
+impl Sessions {
     /// A listener at this address, and its code.
     pub(super) fn new(
         address: SocketAddr,
@@ -93,7 +93,7 @@ impl Listener {
     }
 }
 
-async fn under_own_name(State(listener): State<Arc<Listener>>, request: Request, next: Next) -> Response {
+async fn under_own_name(State(listener): State<Arc<Sessions>>, request: Request, next: Next) -> Response {
     if listener.is_own(request.headers()) {
         return next.run(request).await;
     }
@@ -110,7 +110,7 @@ async fn under_own_name(State(listener): State<Arc<Listener>>, request: Request,
 }
 
 /// Admits a browser that the code gave a session, and of its requests to the API those that the page itself makes.
-async fn of_session(State(listener): State<Arc<Listener>>, request: Request, next: Next) -> Response {
+async fn of_session(State(listener): State<Arc<Sessions>>, request: Request, next: Next) -> Response {
     let (path, headers) = (request.uri().path(), request.headers());
     if !listener.has_session(headers) {
         return refused(
@@ -127,7 +127,7 @@ async fn of_session(State(listener): State<Arc<Listener>>, request: Request, nex
     next.run(request).await
 }
 
-async fn open(State(listener): State<Arc<Listener>>, method: Method, uri: Uri) -> Response {
+async fn open(State(listener): State<Arc<Sessions>>, method: Method, uri: Uri) -> Response {
     if method == Method::HEAD {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
@@ -146,7 +146,7 @@ async fn open(State(listener): State<Arc<Listener>>, method: Method, uri: Uri) -
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
-async fn forward(State(listener): State<Arc<Listener>>, request: Request) -> Response {
+async fn forward(State(listener): State<Arc<Sessions>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let answer = listener.forwarder.clone().forward(&parts).await;
     answer.unwrap_or_else(|error| failed(&parts, error))

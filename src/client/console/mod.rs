@@ -11,7 +11,7 @@ use fedgate_terminal::{
     write::{say, write_next},
 };
 use forwarder::Forwarder;
-use listener::Listener;
+use listener::Sessions;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     process::Stdio,
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
     };
     let socket = TcpListener::bind(wanted).await.map_err(unbound)?;
     let address = socket.local_addr().map_err(unbound)?;
-    let (listener, code) = Listener::new(address, forwarder).map_err(no_random)?;
+    let (listener, code) = Sessions::new(address, forwarder).map_err(no_random)?;
     let url = format!("http://{address}/console/open?code={code}");
     write_next(&format!("{url}\n"))?;
     say("this address opens the console once; Ctrl-C ends it");
