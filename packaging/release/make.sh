@@ -117,34 +117,44 @@ chart() {
   archive "$OUT/charts/$name" "$work/unpacked" fedgate
 }
 
-# A bill of materials a program: the crates that are linked into it. It is made in a copy, where it changes no tree.
+# A bill of materials for each executable: the crates that are linked into it. It is made in a copy, whose folders get files.
 materials() {
-  local tools=$PWD/target/tools source=$WORK/source
-  if [[ $("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null) != *" $CYCLONEDX" ]]; then
+  local tools=$PWD/target/tools source=$WORK/source target
+  if ! "$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null | grep -qw "$CYCLONEDX"; then
     cargo install cargo-cyclonedx --version "$CYCLONEDX" --locked --root "$tools"
   fi
   mkdir -p "$source"
   git archive HEAD | tar -x -C "$source"
-  materials_of "$source" . fedgate --no-default-features --features checks
-  materials_of "$source" crates/cli fedgate-cli
-  mv "$OUT/fedgate-cli.cdx.json" "$OUT/kubectl-compute.cdx.json"
+  for target in "${TARGETS[@]}"; do
+    (
+      cd "$source"
+      "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json --target "$target" --override-filename kubectl-compute \
+        --manifest-path crates/cli/Cargo.toml
+      "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json --target "$target" --override-filename fedgate \
+        --no-default-features --features checks
+    )
+    mv "$source/crates/cli/kubectl-compute.json" "$OUT/$target/kubectl-compute.cdx.json"
+    mv "$source/fedgate.json" "$OUT/$target/fedgate.cdx.json"
+  done
 }
 
-materials_of() {
-  local source=$1 folder=$2 package=$3
-  shift 3
-  (cd "$source" && "$OLDPWD/target/tools/bin/cargo-cyclonedx" cyclonedx --format json --target all \
-    --manifest-path "$folder/Cargo.toml" --override-filename release "$@")
-  mv "$source/$folder/release.json" "$OUT/$package.cdx.json"
+# The crates that are linked into a package, and the licence of each.
+crates_of() {
+  local target=$1 package=$2
+  shift 2
+  cargo tree --locked --package "$package" "$@" --edges normal --target "$target" --prefix none --format '{p}|{l}' |
+    sed '/^$/d; s/ (\*)//; s/ (proc-macro)//'
 }
 
 # Licence texts of the crates that are linked, and a list of all with their licence.
 licences() {
-  local folder=$WORK/licences crate version licence source file
+  local folder=$WORK/licences target crate version licence source file
   mkdir -p "$folder"
   cp LICENSE "$OUT/"
-  cargo tree --locked --package fedgate --package fedgate-cli --edges normal --target all --prefix none \
-    --format '{p}|{l}' | sed 's/ (\*)//; s/ (proc-macro)//' | LC_ALL=C sort -u >"$WORK/crates"
+  for target in "${TARGETS[@]}"; do
+    crates_of "$target" fedgate --no-default-features --features checks
+    crates_of "$target" fedgate-cli
+  done | LC_ALL=C sort -u >"$WORK/crates"
   while IFS='| ' read -r crate version licence; do
     printf '%s %s: %s\n' "$crate" "${version#v}" "${licence#*|}"
     for source in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$crate-${version#v}"; do
