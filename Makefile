@@ -91,9 +91,11 @@ cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 select
 	$(CARGO) test --test cells -- $(ARGS)
 
 console: ## Check the console in headless Chromium; screenshots and figures in target/console/; ARGS=policy selects tests
+	$(PASSED) begin console
 	$(CARGO) build --bin fedgate
 	cd tests/console && FEDGATE_BIN=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/fedgate \
 	  $(CARGO) test --locked --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target)) -- --test-threads=1 $(ARGS)
+	$(if $(ARGS),@true,$(PASSED) end console)
 
 chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
 	$(CARGO) test --test chaos

@@ -14,7 +14,7 @@ use std::{
     process::{Command, Output},
 };
 
-const SUITES: [&str; 4] = ["lint", "test", "console", "install"];
+const SUITES: [&str; 3] = ["lint", "test", "console"];
 
 /// A repository that may be released.
 struct Repository(PathBuf);

@@ -102,7 +102,7 @@ helm() {
   fi
   program=${program:-$(type -P helm || true)}
   if [[ -z $program ]]; then
-    say "there is no Helm; next: set FEDGATE_HELM, or run the suite install, which builds one"
+    say "there is no Helm; next: set FEDGATE_HELM, or run cargo test --test install, which builds one"
     return 1
   fi
   "$program" "$@"

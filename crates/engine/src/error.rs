@@ -456,7 +456,7 @@ mod tests {
         let text = "env[0].value: Invalid value: …: too long";
         assert_eq!(invalid(&[("", "")]), text);
         assert_eq!(invalid(&[]), text);
-        let many = invalid(&[("spec.n", "FieldValueRequired"); 10_000]);
+        let many = invalid(&vec![("spec.n", "FieldValueRequired"); 10_000]);
         assert_eq!(many.chars().count(), message::LENGTH);
     }
 

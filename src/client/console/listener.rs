@@ -29,7 +29,7 @@ pub(super) struct Sessions {
     address: SocketAddr,
     /// Name of the cookie: a host's cookies are of all its ports.
     cookie: String,
-    sessions: Key,
+    key: Key,
     /// SHA-256 of the code, until it is used.
     code: Mutex<Option<[u8; 32]>>,
     forwarder: Arc<Forwarder>,
@@ -45,7 +45,7 @@ impl Sessions {
         let listener = Self {
             address,
             cookie: format!("fedgate-console-{}", address.port()),
-            sessions: Key::random()?,
+            key: Key::random()?,
             code: Mutex::new(Some(Sha256::digest(&code).into())),
             forwarder,
         };
@@ -89,7 +89,7 @@ impl Sessions {
 
     fn has_session(&self, headers: &HeaderMap) -> bool {
         let now = session::now();
-        session::shown(headers, &self.cookie).any(|shown| self.sessions.admits(shown, now))
+        session::shown(headers, &self.cookie).any(|shown| self.key.admits(shown, now))
     }
 }
 
@@ -135,7 +135,7 @@ async fn open(State(listener): State<Arc<Sessions>>, method: Method, uri: Uri) -
         let message = "the code is wrong, or was used";
         return refused(OPEN, ErrorCode::Unauthorized, message, AGAIN);
     }
-    let session = listener.sessions.begin(session::now());
+    let session = listener.key.begin(session::now());
     let headers = [
         (
             header::SET_COOKIE,

@@ -39,7 +39,7 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
     };
     let socket = TcpListener::bind(wanted).await.map_err(unbound)?;
     let address = socket.local_addr().map_err(unbound)?;
-    let (listener, code) = Sessions::new(address, forwarder).map_err(no_random)?;
+    let (listener, code) = Sessions::new(address, forwarder).map_err(|error| no_random(&error))?;
     let url = format!("http://{address}/console/open?code={code}");
     write_next(&format!("{url}\n"))?;
     say("this address opens the console once; Ctrl-C ends it");
@@ -52,7 +52,7 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
     })
 }
 
-fn no_random(error: NoRandom) -> Error {
+fn no_random(error: &NoRandom) -> Error {
     Error::new(Kind::Failed, "cannot make a code for the browser").because(error.to_string())
 }
 
