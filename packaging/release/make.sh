@@ -30,24 +30,26 @@ build_programs() {
   done
 }
 
-# Runs a program of a target; qemu plays another processor.
-run() {
+# Sets COMMAND to the words that start a program of a target; qemu plays another processor.
+set_command() {
   local target=$1 program=$2
-  shift 2
-  if [[ $target == "$(uname -m)-"* ]]; then
-    "$OUT/$target/$program" "$@"
-  else
-    "qemu-${target%%-*}-static" -L "/usr/${target%%-*}-linux-gnu" "$OUT/$target/$program" "$@"
+  COMMAND=("$OUT/$target/$program")
+  if [[ $target != "$(uname -m)-"* ]]; then
+    COMMAND=("qemu-${target%%-*}-static" -L "/usr/${target%%-*}-linux-gnu" "${COMMAND[@]}")
   fi
+}
+
+run() {
+  set_command "$1" "$2"
+  "${COMMAND[@]}" "${@:3}"
 }
 
 smoke() {
   local target program
   for target in "${TARGETS[@]}"; do
     say "starting the executables for $target"
-    for program in "${PROGRAMS[@]}"; do
-      run "$target" "$program" --version
-    done
+    run "$target" fedgate --version
+    run "$target" kubectl-compute completion bash >/dev/null
     run "$target" fedgate manifests --check manifests
     run "$target" fedgate interpreters test interpreters
     scrape "$target"
@@ -66,12 +68,15 @@ users: [{name: gateway, user: {token: none}}]
 contexts: [{name: hub, context: {cluster: hub, user: gateway}}]
 current-context: hub
 YAML
-  run "$target" fedgate gateway --hub-kubeconfig "$folder/hub.yaml" --development-allow-http \
+  chmod 600 "$folder/hub.yaml"
+  set_command "$target" fedgate
+  # Not by `run`: the process of a function in the background is a shell, whose end leaves the gateway behind.
+  "${COMMAND[@]}" gateway --hub-kubeconfig "$folder/hub.yaml" --development-allow-http \
     --project-mode directory --project-directory "$folder/projects" --admin-address "127.0.0.1:$port" \
     2>"$folder/log" &
   gateway=$!
   if ! curl --silent --show-error --fail --retry 30 --retry-connrefused --retry-delay 1 \
-    "http://127.0.0.1:$port/metrics" | grep -q '^fedgate_build_info'; then
+    "http://127.0.0.1:$port/metrics" | grep '^fedgate_build_info' >/dev/null; then
     kill "$gateway"
     say "fedgate for $target answers no scrape: $(tail -n 3 "$folder/log")"
     return 1
@@ -133,8 +138,9 @@ materials() {
       "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json --target "$target" --override-filename fedgate \
         --no-default-features --features checks
     )
-    mv "$source/crates/cli/kubectl-compute.json" "$OUT/$target/kubectl-compute.cdx.json"
-    mv "$source/fedgate.json" "$OUT/$target/fedgate.cdx.json"
+    # References of the project's own crates have their folder.
+    sed "s|$source|/fedgate|g" "$source/crates/cli/kubectl-compute.json" >"$OUT/$target/kubectl-compute.cdx.json"
+    sed "s|$source|/fedgate|g" "$source/fedgate.json" >"$OUT/$target/fedgate.cdx.json"
   done
 }
 
