@@ -89,13 +89,9 @@ impl Fleet {
             .hub
             .merge_status(super::planes::DEPLOYMENTS, namespace, "web-0", status)
             .unwrap();
-        let refused = json!({"status": {"conditions": [{"type": "Scheduled", "status": "False", "reason": "NoClusterFit",
-            "message": MARKUP, "lastTransitionTime": "2026-05-04T10:00:00Z"}]}});
-        let binding = super::objects::binding_name("web-0");
-        planes
-            .hub
-            .merge_status("resourcebindings", namespace, &binding, refused)
-            .unwrap();
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "ClusterReady",
+            "lastTransitionTime": "2026-05-04T10:00:00Z"}]}});
+        planes.hub.merge_status("clusters", "", "dfw-1", ready).unwrap();
         let told = || {
             let object =
                 planes.projects[0].get(super::planes::DEPLOYMENTS, super::planes::NAMESPACE, "web-0");

@@ -2,7 +2,7 @@
 
 use super::{
     browser::{Browser, VIEWS},
-    fleet::Fleet,
+    fleet::{Fleet, MARKUP},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,6 +33,13 @@ async fn no_view_asks_another_origin_or_breaks_its_policy_and_no_message_is_mark
             .js("document.querySelectorAll('main img, [onerror]').length")
             .await;
         assert_eq!(images, 0, "{name}");
+        if name == "trace" {
+            let opened =
+                "document.querySelector('[data-row$=\"/cell\"][aria-expanded=\"false\"]')?.click() ?? 0";
+            browser.js(opened).await;
+            let shown = browser.text("document.querySelector('main').textContent").await;
+            assert!(shown.contains(MARKUP), "the message of the cell is text: {shown}");
+        }
         assert_ne!(browser.driver.title().await.unwrap(), "run");
     }
     // The policy is in force: a script and a style of the page's own making do not run.

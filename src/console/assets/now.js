@@ -148,7 +148,9 @@ function hubPlane(hub) {
   return plane('Hub', address('stuck', [], { class: 'plane' }), badge(level, word, hub.state), null, [
     h('span', { class: 'muted' }, age(hub.since, { prefix: 'for ' })),
     hub.lastEvent && h('span', { class: 'muted' }, age(hub.lastEvent, { prefix: 'last event ', suffix: ' ago' })),
+    // An end after more than ten years is no news.
     hub.credentialEnds &&
+      isOlder(hub.credentialEnds, -3650 * 1440) &&
       (isOlder(hub.credentialEnds, 0)
         ? badge('dead', 'credential expired')
         : h(
@@ -342,7 +344,7 @@ function cellTile({ cell, city, state, reason, since, instances, notApplied }) {
         'span',
         { class: 'muted' },
         trouble
-          ? [outside(reason ?? word), ' ', age(since)]
+          ? [outside(reason ?? word), since && [' ', age(since)]]
           : `${number(instances.ready)} of ${number(instances.existing)} ready`,
         notApplied > 0 && `, ${number(notApplied)} not applied`,
       ),

@@ -26,7 +26,7 @@ mod tests;
 pub mod touched;
 pub mod undelivered;
 pub mod watches;
-mod withheld;
+pub mod withheld;
 
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
@@ -122,9 +122,8 @@ pub struct Hub {
     pub ended: HashSet<Deployment>,
     /// UIDs of deployments whose deletion was observed while their copies existed, by copy.
     pub departed: HashMap<Deployment, Arc<str>>,
-    /// Deployments whose write-backs disappeared among many at once, with the time; their projections stay for a
-    /// while.
-    pub withheld: HashMap<Deployment, Instant>,
+    /// Deployments whose write-backs disappeared among many at once; their projections stay for a while.
+    pub withheld: HashMap<Deployment, withheld::Withheld>,
     /// Deployments whose copies began to be reported on while their cells had more Instances than they had written back.
     pub unreported: HashSet<Deployment>,
     /// Names of write-backs by (kind, hub namespace, deployment).

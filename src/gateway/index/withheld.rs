@@ -12,6 +12,15 @@ use fedgate_kinds::KindId;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Write-backs of a deployment that the hub has lost.
+#[derive(Debug, Clone, Copy)]
+pub struct Withheld {
+    /// Since when they are missing.
+    pub since: Instant,
+    /// How many it had before.
+    pub write_backs: u32,
+}
+
 /// True if so many write-backs vanished with one list that the hub has probably lost them.
 fn too_many(vanished: usize, total: usize) -> bool {
     vanished > 10.max(total / 10)
@@ -29,11 +38,18 @@ impl GatewayIndex {
             total,
             "the hub lost many write-backs at once; their projections are kept until the cells report again"
         );
-        let now = Instant::now();
+        let since = Instant::now();
         for delta in vanished {
             let deployment = delta.old.as_ref().and_then(|old| old.digest.deployment.clone());
-            let withheld = deployment.map(|deployment| (kind, delta.name.0.clone(), deployment));
-            self.hub.withheld.extend(withheld.map(|of| (of, now)));
+            let Some(deployment) = deployment else { continue };
+            let of: Deployment = (kind, delta.name.0.clone(), deployment);
+            // The groups still have the vanished ones.
+            let had = self.hub.by_deployment.get(&of);
+            let had = had.map_or(0, |by_cell| by_cell.names().count());
+            self.hub.withheld.entry(of).or_insert_with(|| Withheld {
+                since,
+                write_backs: u32::try_from(had).unwrap_or(u32::MAX),
+            });
         }
     }
 
@@ -48,7 +64,11 @@ impl GatewayIndex {
         })
     }
 
+    /// Several cells of a city report more Instances than they write back, since an Instance has one author: a deployment
+    /// that is withheld needs no more write-backs than it had.
     fn has_written_back(&self, deployment: &Deployment, instances: u32) -> bool {
+        let withheld = self.hub.withheld.get(deployment);
+        let instances = withheld.map_or(instances, |withheld| instances.min(withheld.write_backs));
         let written = self.hub.by_deployment.get(deployment);
         let written = written.map_or(0, |by_cell| by_cell.names().count());
         let written = u32::try_from(written);
@@ -98,6 +118,8 @@ impl GatewayIndex {
 
     /// Drops the entries older than `retention`.
     pub fn forget_withheld(&mut self, retention: Duration) {
-        self.hub.withheld.retain(|_, since| since.elapsed() < retention);
+        self.hub
+            .withheld
+            .retain(|_, withheld| withheld.since.elapsed() < retention);
     }
 }

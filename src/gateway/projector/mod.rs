@@ -368,17 +368,26 @@ fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
         let projection = project.projections[kind].get(&owner.namespace, &key.name)?;
         let (name, uid) = projection.digest.owner.clone()?;
         let source = project.sources[kind].get(&owner.namespace, &name);
-        Some((source.is_some_and(|s| s.uid == uid && !s.deleting), name))
+        let created = projection.digest.created;
+        Some((source.is_some_and(|s| s.uid == uid && !s.deleting), name, created))
     });
-    let Some((true, name)) = found else {
+    let Some((true, name, created)) = found else {
         return Reporting::Given;
     };
     let deployment = (kind, key.namespace.clone(), name);
-    match index.hub.withheld.get(&deployment) {
-        Some(since) => Reporting::Awaited(Some(*since)),
-        None if index.is_reported_in_full(&deployment) => Reporting::Given,
-        None => Reporting::Awaited(None),
+    if let Some(withheld) = index.hub.withheld.get(&deployment) {
+        return Reporting::Awaited(Some(withheld.since));
     }
+    let copy = index.hub.copies[kind].get(&deployment.1, &deployment.2);
+    let Some(copy) = copy.filter(|copy| copy.digest.reports()) else {
+        return Reporting::Awaited(None);
+    };
+    // A copy that is younger than the projection is not the one that the write-back was of: the hub was made anew.
+    let made_anew = copy.digest.created > i64::from(created);
+    if made_anew && !index.is_reported_in_full(&deployment) {
+        return Reporting::Awaited(None);
+    }
+    Reporting::Given
 }
 
 /// Takes the snapshot; `None` while the hub namespace has no owner or the lists that the snapshot depends on are

@@ -47,6 +47,8 @@ pub struct WriteBackDigest {
 /// An Instance in a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Projection {
+    /// Creation time, in seconds since the epoch.
+    pub created: u32,
     /// Label `upstream-cluster-name`.
     pub cluster: Option<Arc<str>>,
     /// Name and UID of its owner of the federated kind.
@@ -159,6 +161,7 @@ impl Projection {
             .find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
         let status = object.data.get("status").unwrap_or(&Value::Null);
         Self {
+            created: u32::try_from(created(object)).unwrap_or(0),
             cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
             owner: owner.map(|o| (words.intern(&o.name), words.intern(&o.uid))),
             plain_owner: owners.len() == 1
