@@ -43,17 +43,27 @@ async fn w08_a_roll_onto_a_bad_image_stops_blocks_nothing_and_is_fixed_forward(c
     case.update(&bad).await;
     case.project_says(&INSTANCE, "web-us-dfw-2", ["Ready", "False", "ImageUnavailable"])
         .await;
-    let stuck = case
-        .cell_says(
+    // The deployment's status follows that of the Instance, a moment later.
+    let waits = |object: &Value| {
+        message(object, "ReplicasReady").ends_with("waiting for web-us-dfw-2: ImageUnavailable")
+    };
+    case.cell_says(
+        &DEPLOYMENT,
+        "web-us-dfw",
+        ["ReplicasReady", "False", "InstancesProvisioning"],
+    )
+    .await;
+    case.dfw()
+        .plane
+        .sees(
             &DEPLOYMENT,
+            &case.hub_ns,
             "web-us-dfw",
-            ["ReplicasReady", "False", "InstancesProvisioning"],
+            "names the cause",
+            seconds(60),
+            waits,
         )
         .await;
-    assert!(
-        message(&stuck, "ReplicasReady").ends_with("waiting for web-us-dfw-2: ImageUnavailable"),
-        "{stuck}"
-    );
     // The others serve, and a scale-down waits for nothing.
     let mut two = bad.clone();
     two.places[0].2 = 2;
