@@ -83,6 +83,8 @@ impl Fleet {
         let mut report = super::objects::report(0);
         report["conditions"][0]["message"] = json!(MARKUP);
         report["conditions"][0]["reason"] = json!("ImageUnavailable");
+        report["conditions"][0]["observedGeneration"] = json!(1);
+        report["observedGeneration"] = json!(1);
         let namespace = acts::text(copy, "namespace");
         let status = json!({"status": report});
         planes
