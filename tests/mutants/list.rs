@@ -224,7 +224,7 @@ mutants! {
     }
     "crates/engine/src/executor/mod.rs" {
         list_that_an_apply_cannot_empty_stays:
-            "is_err_and(empties_a_list)" => "is_err_and(|_| false)",
+            "answer.as_ref().is_err_and(empties_a_list)" => "false",
             "engine/executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
