@@ -149,8 +149,7 @@ function hubPlane(hub) {
     h('span', { class: 'muted' }, age(hub.since, { prefix: 'for ' })),
     hub.lastEvent && h('span', { class: 'muted' }, age(hub.lastEvent, { prefix: 'last event ', suffix: ' ago' })),
     // An end after more than ten years is no news.
-    hub.credentialEnds &&
-      isOlder(hub.credentialEnds, -3650 * 1440) &&
+    isOlder(hub.credentialEnds, -3650 * 1440) &&
       (isOlder(hub.credentialEnds, 0)
         ? badge('dead', 'credential expired')
         : h(
