@@ -41,7 +41,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             ("operations", &["fedgate_engine", "fedgate_operations"]),
-            ("console", &["fedgate_operations", "operations"]),
+            ("console", &["fedgate_api", "fedgate_operations", "operations"]),
             (
                 "admin",
                 &["console", "fedgate_engine", "fedgate_operations", "operations"],

@@ -1,8 +1,9 @@
 //! The files of the page, embedded in the executable.
 
+use fedgate_api::names::hex;
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
-use std::{fmt::Write, sync::LazyLock};
+use std::sync::LazyLock;
 
 static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/src/console/assets");
 
@@ -67,10 +68,7 @@ fn hash() -> String {
             sum.update(part);
         }
     }
-    let mut text = String::new();
-    for byte in sum.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
+    let mut text = hex(&sum.finalize());
     text.truncate(HASH);
     text
 }

@@ -53,6 +53,16 @@ pub fn protect(mut response: Response) -> Response {
     response
 }
 
+/// A refusal: as the API says it, and as text where a person has opened a page. Without a challenge, for a browser that has
+/// no token to show.
+pub fn refused(path: &str, code: ErrorCode, message: &str, next: &str) -> Response {
+    let refusal = Refusal::new(code, message, next);
+    if path.starts_with("/api/") {
+        return refusal.bare();
+    }
+    (refusal.status(), format!("{message}\n{next}\n")).into_response()
+}
+
 async fn page() -> Response {
     (
         [(header::CONTENT_TYPE, "text/html; charset=utf-8")],

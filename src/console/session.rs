@@ -2,9 +2,10 @@
 //! keeps nothing of a session, so that each replica with the same secret accepts it, and another secret ends all.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use fedgate_api::names::hex;
 use ring::{hmac, rand::SystemRandom};
 use std::{
-    fmt::{self, Write},
+    fmt,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -109,14 +110,6 @@ pub fn shown<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = 
 pub fn is_of_own_page(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(FETCH_SITE).iter();
     sites.next().is_some_and(|site| site == "same-origin") && sites.next().is_none()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// The bytes of a signature.

@@ -16,7 +16,7 @@ use super::{
     token::{self, Account},
     wait::{Watched, until},
 };
-use fedgate_api::keys::CITY_CODE;
+use fedgate_api::{keys::CITY_CODE, names::hex};
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
 use kube::api::{ApiResource, DynamicObject};
@@ -409,14 +409,9 @@ pub(super) fn hand_out(out: &Path, text: &str) -> Result<(), Error> {
 
 /// 32 random bytes in hexadecimal digits.
 fn random_token() -> Result<String, Error> {
-    use std::fmt::Write;
     let mut bytes = [0; 32];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))
         .map_err(|error| Error::new(Kind::Failed, "cannot read random bytes").because(error.to_string()))?;
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(hex(&bytes))
 }

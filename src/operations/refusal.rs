@@ -72,9 +72,10 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let (status, extra) = (self.status(), self.header());
+impl Refusal {
+    /// The answer without the header of its status, e.g. without a challenge to show a token.
+    pub fn bare(self) -> Response {
+        let status = self.status();
         let answer = ErrorAnswer {
             api_version: API_VERSION.to_owned(),
             kind: "Error".to_owned(),
@@ -84,7 +85,14 @@ impl IntoResponse for Refusal {
         };
         // A struct of texts is always serialized.
         let text = serde_json::to_vec(&answer).unwrap_or_default();
-        let mut response = json(status, text.into());
+        json(status, text.into())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let extra = self.header();
+        let mut response = self.bare();
         if let Some((name, value)) = extra {
             response
                 .headers_mut()

@@ -1,4 +1,4 @@
-//! What a screen reader is told.
+//! The page as a screen reader has it.
 
 use super::{
     browser::{Browser, VIEWS},

@@ -13,7 +13,7 @@ use std::{fs, path::Path};
 pub(crate) const RELEASE: &str = "fedgate";
 pub(crate) const CHART: &str = "charts/fedgate";
 
-/// What Helm renders of these values.
+/// The objects that Helm renders of these values.
 pub(crate) fn rendered(arguments: &[&str]) -> Objects {
     let mut all = vec!["template", RELEASE, CHART, "--namespace", "kube-system"];
     all.extend(arguments);

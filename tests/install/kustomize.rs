@@ -16,7 +16,7 @@ pub(crate) const OVERLAYS: [(&str, &str); 5] = [
     ("single-plane", "planes={cell,cell-host},hub.existingSecret="),
 ];
 
-/// What kubectl builds of a folder of `manifests/`.
+/// The objects that kubectl builds of a folder of `manifests/`.
 pub(crate) fn built(folder: &str) -> Objects {
     objects::read(&kubectl(&["kustomize", &format!("manifests/{folder}")]))
 }

@@ -1,4 +1,4 @@
-//! What an administrator installs: the chart, the bases and overlays of Kustomize, and the commands of the documents, run
+//! The objects that an administrator installs: the chart, the bases and overlays of Kustomize, and the commands of the documents, run
 //! with real Helm and kubectl against a real API server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]

@@ -145,7 +145,7 @@ fn a_live_list_that_goes_backwards_takes_nothing_away() {
 }
 
 /// The plane's API server stops, and starts again with what its etcd had at a revision.
-pub(crate) async fn restore(rig: &Rig, plane: &str, revision: u64) {
+async fn restore(rig: &Rig, plane: &str, revision: u64) {
     let plane = rig.simulator.plane(plane).unwrap();
     plane.set_down(Some(Down::Refused));
     rest(Duration::from_secs(5)).await;
@@ -258,28 +258,39 @@ const MANY: [&str; 14] = [
     "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",
 ];
 
-/// A hub that is made anew while the gateway runs, or while it is down, takes no projection away.
-async fn recreated(running: bool) {
+/// Deployments with so many Instances each, and the revision of their hub when it had nothing of them.
+pub(crate) async fn filled(names: &[&'static str], each: u32, retention: Duration) -> (Rig, u64) {
     let mut rig = Rig::new(1, &["p"]);
-    rig.settings.projection_retention = Duration::from_hours(1);
+    rig.settings.projection_retention = retention;
     let empty = rig.hub.revision();
     rig.hub.keep_history(100_000);
     rig.start();
-    for name in MANY {
-        Create("p", "default", name, "DFW", 1).apply(&mut rig);
+    for name in names {
+        Create("p", "default", name, "DFW", each).apply(&mut rig);
     }
     rest(SETTLED).await;
     assert_eq!(wrong(&rig), Vec::<String>::new());
-    rig.cells_rest();
-    rig.simulator.log().clear();
+    (rig, empty)
+}
+
+/// The hub is made anew while the gateway runs, or while it is down.
+pub(crate) async fn make_anew(rig: &mut Rig, empty: u64, running: bool) {
     if running {
-        restore(&rig, HUB, empty).await;
+        restore(rig, HUB, empty).await;
     } else {
         rig.kill().await;
         rig.hub.restore(empty);
         rig.start();
     }
     rest(SETTLED).await;
+}
+
+/// A hub that is made anew takes no projection away.
+async fn recreated(running: bool) {
+    let (mut rig, empty) = filled(&MANY, 1, Duration::from_hours(1)).await;
+    rig.cells_rest();
+    rig.simulator.log().clear();
+    make_anew(&mut rig, empty, running).await;
     assert_eq!(rig.hub.count("WorkloadDeployment"), MANY.len(), "made again");
     assert_eq!(deleted(&rig, "p"), Vec::<String>::new());
     assert_eq!(rig.projects["p"].count("Instance"), MANY.len());
@@ -318,15 +329,7 @@ fn a_hub_that_is_made_anew_takes_no_projection_away() {
 #[test]
 fn projections_of_a_hub_that_stays_silent_go_after_their_retention() {
     simulate(async {
-        let mut rig = Rig::new(1, &["p"]);
-        rig.settings.projection_retention = Duration::from_mins(10);
-        let empty = rig.hub.revision();
-        rig.hub.keep_history(100_000);
-        rig.start();
-        for name in MANY {
-            Create("p", "default", name, "DFW", 1).apply(&mut rig);
-        }
-        rest(SETTLED).await;
+        let (rig, empty) = filled(&MANY, 1, Duration::from_mins(10)).await;
         rig.cells_rest();
         restore(&rig, HUB, empty).await;
         rest(Duration::from_mins(9)).await;

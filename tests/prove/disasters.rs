@@ -2,12 +2,12 @@
 //! day. Restored and recreated planes are in `absence.rs`.
 
 use crate::{
-    absence::restore,
+    absence::{filled, make_anew},
     end::wrong,
     objects::report,
     operations::{operations, traced},
     ops::Op::*,
-    rig::{HUB, Rig, rest, simulate},
+    rig::{Rig, rest, simulate},
     scenarios::SETTLED,
 };
 use fedgate_operations::{Class, HopKind, OperationsSource, query::StuckQuery};
@@ -144,27 +144,11 @@ fn uids(rig: &Rig) -> BTreeMap<String, String> {
 /// A hub that was made anew hears of the cells again in steps: Karmada aggregates what their deployments say before a
 /// cell has written the first Instance back, and a cell writes one after the other.
 async fn heard_again_in_steps(running: bool) {
-    let mut rig = Rig::new(1, &["p"]);
-    rig.settings.projection_retention = Duration::from_hours(1);
-    let empty = rig.hub.revision();
-    rig.hub.keep_history(100_000);
-    rig.start();
-    for name in MANY {
-        Create("p", "default", name, "DFW", EACH).apply(&mut rig);
-    }
-    rest(SETTLED).await;
-    assert_eq!(wrong(&rig), Vec::<String>::new());
+    let (mut rig, empty) = filled(&MANY, EACH, Duration::from_hours(1)).await;
     let before = uids(&rig);
     assert_eq!(before.len(), 15);
     rig.cells_rest();
-    if running {
-        restore(&rig, HUB, empty).await;
-    } else {
-        rig.kill().await;
-        rig.hub.restore(empty);
-        rig.start();
-    }
-    rest(SETTLED).await;
+    make_anew(&mut rig, empty, running).await;
     for copy in rig.hub.list("WorkloadDeployment") {
         let place = |key: &str| copy["metadata"][key].as_str().unwrap().to_owned();
         let status = json!({"status": report(u64::from(EACH), Some(1))});

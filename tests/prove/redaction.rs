@@ -4,21 +4,14 @@
 use crate::{
     logs,
     objects::{COMPUTE, config_map, deployment, secret},
+    operations::operations,
     ops::Op::*,
     rig::{HUB, Rig, rest},
     scenarios::STEP,
 };
 use axum::body::Body;
-use fedgate::{
-    gateway::operations::Operations as Answers,
-    operations::{Operations, Provider},
-    views::header::Process,
-};
-use fedgate_engine::{
-    metrics::{Build, Metrics},
-    random::Random,
-};
-use fedgate_operations::Time;
+use fedgate::operations::{Operations, Provider};
+use fedgate_engine::{metrics::Metrics, random::Random};
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use futures::StreamExt;
 use http::Request;
@@ -119,7 +112,7 @@ fn plant(rig: &Rig) {
     plane.create(marked(workload)).unwrap();
 }
 
-/// What an operator and a log see.
+/// All that an operator and a log see.
 struct Shown {
     api: Arc<Operations>,
     metrics: Arc<Metrics>,
@@ -129,16 +122,7 @@ struct Shown {
 
 impl Shown {
     async fn begin(rig: &Rig) -> Self {
-        let process = Process {
-            identity: "gateway-0".to_owned(),
-            build: Build {
-                version: "1.2.3",
-                revision: "abc",
-                rustc: "1",
-            },
-            started: Time::from_second(0),
-        };
-        let answers = Arc::new(Answers::new(rig.running().unwrap(), process));
+        let answers = Arc::new(operations(rig));
         let provider: Provider = Arc::new(move || answers.clone());
         let metrics = Metrics::new().unwrap();
         let shown = Self {

@@ -137,13 +137,19 @@ impl HubNamespace {
 
 /// First `digits` hex digits of SHA-256.
 pub fn short_hash(text: &str, digits: usize) -> String {
+    let mut hash = hex(&Sha256::digest(text.as_bytes()));
+    hash.truncate(digits);
+    hash
+}
+
+/// Bytes as hex digits in lower case.
+pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
-    let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _ = write!(hex, "{byte:02x}");
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
     }
-    hex.truncate(digits);
-    hex
+    text
 }
 
 fn dashed(text: &str) -> String {

@@ -27,42 +27,24 @@ struct Module {
     tags: &'static str,
 }
 
-const ETCD: Module = Module {
-    go_mod: include_str!("modules/etcd/go.mod"),
-    go_sum: include_str!("modules/etcd/go.sum"),
-    tags: "",
-};
-const KUBERNETES: Module = Module {
-    go_mod: include_str!("modules/kubernetes/go.mod"),
-    go_sum: include_str!("modules/kubernetes/go.sum"),
-    tags: "",
-};
+macro_rules! module {
+    ($folder:literal, $tags:literal) => {
+        Module {
+            go_mod: include_str!(concat!("modules/", $folder, "/go.mod")),
+            go_sum: include_str!(concat!("modules/", $folder, "/go.sum")),
+            tags: $tags,
+        }
+    };
+}
 
-const KWOK: Module = Module {
-    go_mod: include_str!("modules/kwok/go.mod"),
-    go_sum: include_str!("modules/kwok/go.sum"),
-    tags: "",
-};
-
+const ETCD: Module = module!("etcd", "");
+const KUBERNETES: Module = module!("kubernetes", "");
+const KWOK: Module = module!("kwok", "");
 /// Without the tag, promtool needs the clients of all clouds in which Prometheus finds its targets.
-const PROMTOOL: Module = Module {
-    go_mod: include_str!("modules/promtool/go.mod"),
-    go_sum: include_str!("modules/promtool/go.sum"),
-    tags: "remove_all_sd",
-};
-
-const HELM: Module = Module {
-    go_mod: include_str!("modules/helm/go.mod"),
-    go_sum: include_str!("modules/helm/go.sum"),
-    tags: "",
-};
-
+const PROMTOOL: Module = module!("promtool", "remove_all_sd");
+const HELM: Module = module!("helm", "");
 /// Built from nothing: its definitions are read.
-const PROMETHEUS_OPERATOR: Module = Module {
-    go_mod: include_str!("modules/prometheus-operator/go.mod"),
-    go_sum: include_str!("modules/prometheus-operator/go.sum"),
-    tags: "",
-};
+const PROMETHEUS_OPERATOR: Module = module!("prometheus-operator", "");
 
 /// Helm, which judges the chart and installs it; built once. No plane needs it. `holder` is as for [`promtool`].
 pub async fn helm(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {

@@ -2,18 +2,18 @@
 
 use super::forwarder::Forwarder;
 use crate::console::{
-    protect,
+    protect, refused,
     session::{self, Key, NoRandom},
 };
 use axum::{
-    Json, Router,
+    Router,
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
-use fedgate_operations::{API_VERSION, ErrorAnswer, ErrorCode};
+use fedgate_operations::ErrorCode;
 use fedgate_terminal::error::{Error, Kind};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -175,26 +175,4 @@ fn failed(parts: &Parts, error: Error) -> Response {
         &message,
         error.next.as_deref().unwrap_or("ask again"),
     )
-}
-
-/// A refusal: as the API says it, and as text where a person has opened a page.
-fn refused(path: &str, code: ErrorCode, message: &str, next: &str) -> Response {
-    let status = match code {
-        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
-        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        ErrorCode::NotFound => StatusCode::NOT_FOUND,
-        ErrorCode::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    if !path.starts_with("/api/") {
-        return (status, format!("{message}\n{next}\n")).into_response();
-    }
-    let answer = ErrorAnswer {
-        api_version: API_VERSION.to_owned(),
-        kind: "Error".to_owned(),
-        code,
-        message: message.to_owned(),
-        next: next.to_owned(),
-    };
-    (status, Json(answer)).into_response()
 }

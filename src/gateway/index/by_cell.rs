@@ -38,6 +38,11 @@ impl WriteBacksByCell {
         found.map(|(_, names)| names)
     }
 
+    /// The number of names.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|(_, names)| names.len()).sum()
+    }
+
     /// Every name.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().flat_map(|(_, names)| names)

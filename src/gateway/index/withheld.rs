@@ -4,6 +4,7 @@
 
 use super::{
     Deployment, GatewayIndex,
+    by_cell::WriteBacksByCell,
     change::Change,
     digest::{HubCopy, WriteBackDigest},
 };
@@ -44,12 +45,9 @@ impl GatewayIndex {
             let Some(deployment) = deployment else { continue };
             let of: Deployment = (kind, delta.name.0.clone(), deployment);
             // The groups still have the vanished ones.
-            let had = self.hub.by_deployment.get(&of);
-            let had = had.map_or(0, |by_cell| by_cell.names().count());
-            self.hub.withheld.entry(of).or_insert_with(|| Withheld {
-                since,
-                write_backs: u32::try_from(had).unwrap_or(u32::MAX),
-            });
+            let write_backs = self.count_of(&of);
+            let withheld = Withheld { since, write_backs };
+            self.hub.withheld.entry(of).or_insert(withheld);
         }
     }
 
@@ -69,10 +67,14 @@ impl GatewayIndex {
     fn has_written_back(&self, deployment: &Deployment, instances: u32) -> bool {
         let withheld = self.hub.withheld.get(deployment);
         let instances = withheld.map_or(instances, |withheld| instances.min(withheld.write_backs));
+        self.count_of(deployment) >= instances
+    }
+
+    /// The number of write-backs of a deployment.
+    fn count_of(&self, deployment: &Deployment) -> u32 {
         let written = self.hub.by_deployment.get(deployment);
-        let written = written.map_or(0, |by_cell| by_cell.names().count());
-        let written = u32::try_from(written);
-        written.is_ok_and(|written| written >= instances)
+        let count = written.map_or(0, WriteBacksByCell::count);
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// Releases the projections of the deployment of a write-back that was observed, if it was the last one that its cells

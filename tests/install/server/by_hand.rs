@@ -32,15 +32,7 @@ pub(crate) fn an_overlay_gives_a_field_back_that_another_command_took(planes: &P
         "",
     );
 
-    let set = [
-        "-n",
-        "fedgate-system",
-        "set",
-        "image",
-        DEPLOYMENT,
-        "cell=fedgate:by-hand",
-    ];
-    planes.kubectl(CONTEXT, &set, "");
+    planes.set_image(CONTEXT, DEPLOYMENT, "cell=fedgate:by-hand");
     let said = planes.try_kubectl(CONTEXT, &APPLY, "").unwrap_err();
     assert!(said.contains("conflict with \"kubectl-set\""), "{said}");
     planes.kubectl(CONTEXT, &[&APPLY[..], &["--force-conflicts"]].concat(), "");

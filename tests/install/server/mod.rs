@@ -1,4 +1,4 @@
-//! What is installed meets real API servers: one sandbox for all of it.
+//! The chart, the overlays and the documents meet real API servers: one sandbox for all of it.
 
 mod by_hand;
 mod documents;
@@ -50,6 +50,12 @@ impl Planes {
     pub(crate) fn kubectl(&self, context: &str, arguments: &[&str], input: &str) -> String {
         self.try_kubectl(context, arguments, input)
             .unwrap_or_else(|said| panic!("kubectl --context {context} {arguments:?}: {said}"))
+    }
+
+    /// `kubectl set image` of `container=image` in a Deployment of ours, which takes the field from its owner.
+    pub(crate) fn set_image(&self, context: &str, deployment: &str, image: &str) {
+        let set = ["-n", "fedgate-system", "set", "image", deployment, image];
+        self.kubectl(context, &set, "");
     }
 
     /// Helm in a context, with the release's record where the documents have it.

@@ -221,15 +221,7 @@ fn leaves(planes: &Planes) {
 
 /// Number 58: `kubectl set image` first, then the documented command.
 pub(crate) fn gives_a_field_back_that_another_command_took(planes: &Planes) {
-    let set = [
-        "-n",
-        "fedgate-system",
-        "set",
-        "image",
-        DEPLOYMENT,
-        "gateway=fedgate:by-hand",
-    ];
-    planes.kubectl(CONTEXT, &set, "");
+    planes.set_image(CONTEXT, DEPLOYMENT, "gateway=fedgate:by-hand");
     let said = upgrade(planes, CHART, &[]).unwrap_err();
     assert!(said.contains("conflict with \"kubectl-set\""), "{said}");
     upgrade(planes, CHART, &["--force-conflicts"]).unwrap();

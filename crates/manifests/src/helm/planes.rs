@@ -66,7 +66,7 @@ fn of_file(file: Manifest) -> Option<Templates> {
             "definitions",
             format!("and .Values.crds.install ({})", any(&["hub", "project", "cell"])),
         ),
-        // The gateway writes them itself, unless it is told otherwise.
+        // The gateway writes them itself, unless `--manage-interpreters=false`.
         Some("hub") if file.path.starts_with("hub/interpreters/") => (
             "hub",
             format!(
