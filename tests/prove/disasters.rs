@@ -190,6 +190,23 @@ fn projections_stay_until_the_cells_have_written_back_all_that_they_report() {
 }
 
 #[test]
+fn a_write_back_that_went_unseen_takes_its_projection_along_whatever_the_status_says() {
+    simulate(async {
+        let (mut rig, _) = filled(&["web"], 2, Duration::from_hours(1)).await;
+        // Its cell reports two Instances on, as cells of one city do.
+        rig.cells_rest();
+        rig.kill().await;
+        let hub = rig.hub.list("Instance")[0]["metadata"]["namespace"].clone();
+        rig.hub
+            .delete("Instance", hub.as_str().unwrap(), "web-1")
+            .unwrap();
+        rig.start();
+        rest(SETTLED).await;
+        assert_eq!(projections(&rig), ["web-0"]);
+    });
+}
+
+#[test]
 fn a_day_without_a_gateway_costs_no_write_but_for_the_changes_of_that_day() {
     simulate(async {
         let mut rig = Rig::new(1, &["p", "q"]);

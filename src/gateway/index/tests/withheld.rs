@@ -84,6 +84,18 @@ fn a_deployments_last_awaited_write_back_lets_its_projections_go() {
 }
 
 #[test]
+fn cells_of_one_city_write_no_more_back_than_there_was() {
+    let mut index = after_loss(11, 0);
+    index.hub_has(TableId::DEPLOYMENTS, &reported(6, &says(22)));
+    for n in 0..10 {
+        index.hub_has(TableId::INSTANCES, &write_back("web", &format!("web-{n}")));
+    }
+    assert!(index.withholds(), "one of eleven is missing");
+    index.hub_has(TableId::INSTANCES, &write_back("web", "web-10"));
+    assert!(!index.withholds(), "each Instance of two cells has one author");
+}
+
+#[test]
 fn a_write_back_of_a_deployment_that_is_not_reported_on_lets_nothing_go() {
     let mut index = after_loss(11, 0);
     let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-7"));
