@@ -40,7 +40,10 @@ const ARROWS: &[(&str, Arrows)] = &[
                 &["fedgate_api", "fedgate_engine", "fedgate_operations", "views"],
             ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
-            ("operations", &["fedgate_engine", "fedgate_operations"]),
+            (
+                "operations",
+                &["fedgate_api", "fedgate_engine", "fedgate_operations"],
+            ),
             ("console", &["fedgate_api", "fedgate_operations", "operations"]),
             (
                 "admin",

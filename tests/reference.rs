@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::CommandFactory;
-use fedgate::{commands, monitoring::alerts::ALERTS};
+use fedgate::{chart, commands, monitoring::alerts::ALERTS};
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
 use fedgate_operations::{
@@ -125,6 +125,28 @@ fn the_alerts_are_those_of_the_rules() {
         );
     }
     check("alerts.md", &text);
+}
+
+#[test]
+fn the_values_are_those_of_the_chart() {
+    let table = chart::values();
+    let text = format!(
+        "# Values of the chart\n\n\
+         The chart `charts/fedgate` serves every plane; [install.md](../operations/install.md) says which values each plane \
+         needs. A value that is not here is refused by its path.\n\n{table}"
+    );
+    check("values.md", &text);
+    // Each row has a meaning; a section has neither type nor default.
+    for row in table.lines().skip(2) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        assert!(cells.len() == 4 && cells[3].len() > 4, "{row}");
+    }
+    for row in [
+        "| `planes` | array of `\"hub\"`, `\"project\"`, `\"cell\"`, `\"host\"`, `\"cell-host\"` | required |",
+        "| `admin.port` | integer, 1 to 65535 | `8080` |",
+    ] {
+        assert!(table.contains(row), "{row} is missing in {table}");
+    }
 }
 
 #[test]

@@ -238,7 +238,7 @@ pub(crate) fn cpu_seconds(process: &str) -> Result<f64> {
 }
 
 /// The whole answer to one GET.
-async fn get(address: &str, path: &str) -> Result<String> {
+pub(crate) async fn get(address: &str, path: &str) -> Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

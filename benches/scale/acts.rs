@@ -98,9 +98,14 @@ impl Planes {
 
     /// The cell writes back so many Instances for every copy.
     pub(crate) fn write_back(&self, each: usize) -> Result<usize> {
-        let mut count = 0;
-        for copy in self.hub.list(DEPLOYMENTS) {
-            let (namespace, deployment) = (text(&copy, "namespace"), text(&copy, "name"));
+        (0..each).map(|number| self.write_back_number(number)).sum()
+    }
+
+    /// The cell writes back the Instance of this number for every copy.
+    pub(crate) fn write_back_number(&self, number: usize) -> Result<usize> {
+        let copies = self.hub.list(DEPLOYMENTS);
+        for copy in &copies {
+            let (namespace, deployment) = (text(copy, "namespace"), text(copy, "name"));
             let owner = self
                 .hub
                 .get("namespaces", "", namespace)
@@ -109,20 +114,17 @@ impl Planes {
                 .as_str()
                 .unwrap_or_default();
             let key = ProjectKey::parse(cluster.strip_prefix("cluster-").unwrap_or_default())?;
-            for number in 0..each {
-                let name = format!("{deployment}-{number}");
-                let mut object = objects::write_back(&key, NAMESPACE, deployment, text(&copy, "uid"), &name);
-                object["apiVersion"] = json!(COMPUTE);
-                object["kind"] = json!("Instance");
-                object["metadata"]["namespace"] = json!(namespace);
-                self.hub.create(object).map_err(failed)?;
-                let status = json!({"status": objects::instance_status(true)});
-                self.hub
-                    .merge_status("instances", namespace, &name, status)
-                    .map_err(failed)?;
-                count += 1;
-            }
+            let name = format!("{deployment}-{number}");
+            let mut object = objects::write_back(&key, NAMESPACE, deployment, text(copy, "uid"), &name);
+            object["apiVersion"] = json!(COMPUTE);
+            object["kind"] = json!("Instance");
+            object["metadata"]["namespace"] = json!(namespace);
+            self.hub.create(object).map_err(failed)?;
+            let status = json!({"status": objects::instance_status(true)});
+            self.hub
+                .merge_status("instances", namespace, &name, status)
+                .map_err(failed)?;
         }
-        Ok(count)
+        Ok(copies.len())
     }
 }

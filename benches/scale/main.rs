@@ -3,7 +3,7 @@
 //!
 //! `FEDGATE_SCALE_ONLY` names the figures to measure, `FEDGATE_SCALE_FACTOR` (1) scales all counts,
 //! `FEDGATE_SCALE_PROJECTS` (1,000) is the number of idle projects, `FEDGATE_SCALE_REST` (120) the time of rest in
-//! seconds. Figures go to target/bench/scale.json.
+//! seconds, `FEDGATE_SCALE_STREAMS` (0) the number of streams of the operations API that are open on each gateway. Figures go to target/bench/scale.json.
 
 mod acts;
 mod address;
@@ -21,6 +21,7 @@ mod neighbours;
 #[path = "../planes/objects.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod objects;
+mod operations;
 mod planes;
 #[path = "../planes/report.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
@@ -39,7 +40,7 @@ use std::{path::Path, process::ExitCode};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The figures, each with the part that gives it; a part has planes of its own.
-const FIGURES: [(&str, Part); 16] = [
+const FIGURES: [(&str, Part); 17] = [
     ("p1", Part::Single),
     ("p5", Part::Burst),
     ("p14", Part::Storm),
@@ -55,6 +56,7 @@ const FIGURES: [(&str, Part); 16] = [
     ("p11", Part::Load),
     ("p18", Part::Churn),
     ("large", Part::Large),
+    ("operations", Part::Operations),
     ("soak", Part::Soak),
 ];
 
@@ -71,6 +73,7 @@ enum Part {
     Load,
     Churn,
     Large,
+    Operations,
     Soak,
 }
 
@@ -87,6 +90,7 @@ impl Part {
             Self::Load => load::measure(run).await,
             Self::Churn => churn::measure(run).await,
             Self::Large => large::measure(run).await,
+            Self::Operations => operations::measure(run).await,
             Self::Soak => soak::measure(run).await,
         }
     }

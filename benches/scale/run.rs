@@ -2,6 +2,7 @@
 
 use super::{
     gateway::{Gateway, Place, cpu_seconds},
+    operations::listen,
     planes::Planes,
     report::{Figure, round},
 };
@@ -94,13 +95,17 @@ pub(crate) async fn start(planes: &Planes) -> Result<Gateway> {
 
 /// The same with more flags.
 pub(crate) async fn start_with(planes: &Planes, flags: &[&str]) -> Result<Gateway> {
-    Gateway::start(&Place {
+    let place = Place {
         hub: planes.hub_kubeconfig(),
         projects: &planes.directory(),
         dir: &planes.process(),
         flags,
-    })
-    .await
+    };
+    let gateway = Gateway::start(&place).await?;
+    let streams = from_env("FEDGATE_SCALE_STREAMS").map_or(0, whole);
+    // They end with the gateway.
+    listen(&gateway.address, streams).await?.detach_all();
+    Ok(gateway)
 }
 
 /// CPU seconds of the bench's own process, which is that of the planes and of the bare client.

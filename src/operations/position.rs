@@ -1,14 +1,12 @@
 //! The parameter `continue`: where the next page begins, with a check that only this process computes.
 
 use super::refusal::Refusal;
+use fedgate_api::names::hex;
 use fedgate_operations::{
     ErrorCode,
     query::{From, Sort},
 };
-use std::{
-    fmt::Write,
-    hash::{BuildHasher, RandomState},
-};
+use std::hash::{BuildHasher, RandomState};
 
 /// Hexadecimal digits of the check.
 const CHECK: usize = 16;
@@ -39,12 +37,8 @@ impl Positions {
             From::Skip(rows) => format!("s{rows}"),
         };
         let text = format!("{}\n{}\n{place}", list.0, word(list.1));
-        let mut token = format!("{:016x}", self.key.hash_one(&text));
-        for byte in text.bytes() {
-            // Writing to a text does not fail.
-            let _ = write!(token, "{byte:02x}");
-        }
-        Some(token)
+        let check = self.key.hash_one(&text);
+        Some(format!("{check:016x}{}", hex(text.as_bytes())))
     }
 
     /// The position of a value of `continue`.

@@ -1,9 +1,9 @@
 //! The template hash: decides which template changes replace Instances and which do not (contract: cell.md §2.3).
 
 use super::labels::{self, Labels};
+use fedgate_api::names::hex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// Prefix that names the hash algorithm. Another algorithm gets another prefix, so that no Instance is replaced because
 /// of it.
@@ -27,12 +27,9 @@ pub fn of(template: &Value) -> String {
         .filter_map(|(key, part)| Some((key.to_owned(), part?)));
     let mut text = String::new();
     write(&Value::Object(kept.collect()), &mut text);
-    let mut hash = VERSION.to_owned();
-    for byte in Sha256::digest(text.as_bytes()).iter().take(DIGITS / 2) {
-        // Writing to a String cannot fail.
-        let _ = write!(hash, "{byte:02x}");
-    }
-    hash
+    let mut digits = hex(&Sha256::digest(text.as_bytes()));
+    digits.truncate(DIGITS);
+    format!("{VERSION}{digits}")
 }
 
 /// The fields of an Instance that are compared with a template.

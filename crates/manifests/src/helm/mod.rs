@@ -3,10 +3,12 @@
 
 mod host;
 mod planes;
+mod reference;
 mod schema;
 mod template;
 mod values;
 
+pub use reference::values_table;
 pub use template::Template;
 pub use values::Flag;
 

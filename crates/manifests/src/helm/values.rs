@@ -35,7 +35,7 @@ pub struct Flag {
 pub(super) struct Entry {
     pub(super) path: String,
     /// `None` is a section, or a value that must be given.
-    default: Option<Value>,
+    pub(super) default: Option<Value>,
     pub(super) meaning: String,
     /// `None` is a section.
     pub(super) schema: Option<Value>,
@@ -436,19 +436,26 @@ fn monitoring() -> Vec<Entry> {
     ]
 }
 
+/// The values in the order of a reader: those of a section are together, wherever they are made.
+pub(super) fn in_order(all: &[Entry]) -> Vec<&Entry> {
+    let (inner, outer): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|entry| entry.path.contains('.'));
+    let mut ordered = Vec::with_capacity(all.len());
+    for entry in outer {
+        ordered.push(entry);
+        let within = format!("{}.", entry.path);
+        ordered.extend(inner.iter().filter(|entry| entry.path.starts_with(&within)));
+    }
+    ordered
+}
+
 /// `values.yaml`: each value with its meaning above it.
 pub(super) fn yaml(flags: &Flags) -> Result<String, ManifestError> {
     let mut text = format!("{GENERATED}crates/manifests/src/helm/values.rs instead.\n");
-    // A section's values are together, wherever they are made.
-    let all = all(flags);
-    let (inner, outer): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|entry| entry.path.contains('.'));
-    for entry in outer {
-        text.push('\n');
-        write_entry(entry, &mut text)?;
-        let within = format!("{}.", entry.path);
-        for entry in inner.iter().filter(|entry| entry.path.starts_with(&within)) {
-            write_entry(entry, &mut text)?;
+    for entry in in_order(&all(flags)) {
+        if !entry.path.contains('.') {
+            text.push('\n');
         }
+        write_entry(entry, &mut text)?;
     }
     Ok(text)
 }
