@@ -96,6 +96,8 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_engine",
                     "fedgate_kinds",
                     "fedgate_manifests",
+                    "fedgate_operations",
+                    "fedgate_terminal",
                     "gateway",
                 ],
             ),

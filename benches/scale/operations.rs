@@ -23,6 +23,8 @@ use tokio::{
 const EACH: (usize, usize) = (10, 3);
 /// Deployments that are made at a time: the bench waits for each group's copies.
 const GROUP: usize = 5_000;
+/// Changes of a kind that a project and the hub keep: each holds an object, and memory is for objects here.
+const HISTORY: (usize, usize) = (10, 10_000);
 /// Requests for each path, one after the other.
 const SAMPLES: usize = 300;
 /// Clients that ask for everything at once.
@@ -38,6 +40,10 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
     let homes = from_env("FEDGATE_SCALE_PROJECTS").map_or_else(|| scaled(10_000), whole);
     let mut planes = run.planes("operations").await?;
     planes.grow(homes)?;
+    for project in &planes.projects {
+        project.keep_history(HISTORY.0);
+    }
+    planes.hub.keep_history(HISTORY.1);
     let gateway = start(&planes).await?;
     planes.watched().await?;
     fill(&planes, homes).await?;
@@ -67,6 +73,7 @@ async fn fill(planes: &Planes, homes: usize) -> Result<()> {
     for begin in (0..homes * deployments).step_by(GROUP) {
         let end = (begin + GROUP).min(homes * deployments);
         planes.fill(0..homes, begin..end).await?;
+        planes.forget_requests();
     }
     planes.bind()?;
     planes.quiet().await?;
@@ -74,6 +81,7 @@ async fn fill(planes: &Planes, homes: usize) -> Result<()> {
     for number in 0..instances {
         written += planes.write_back_number(number)?;
         until("every Instance is projected", || planes.projections() >= written).await?;
+        planes.forget_requests();
     }
     planes.quiet().await
 }
@@ -81,7 +89,7 @@ async fn fill(planes: &Planes, homes: usize) -> Result<()> {
 /// The paths that are measured, each with its bar in milliseconds.
 fn paths() -> [(&'static str, String, f64); 5] {
     let trace = format!(
-        "/api/v1/trace?project=p-00000&namespace={NAMESPACE}&kind=workloaddeployments&name={}",
+        "/api/v1/trace/p-00000/{NAMESPACE}/workloaddeployments/{}",
         filled(0)
     );
     [

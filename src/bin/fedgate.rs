@@ -5,7 +5,7 @@ use clap::Parser;
 use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
     chart, client,
-    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat},
+    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Role},
     membership, monitoring, process, telemetry,
@@ -120,7 +120,14 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
             add(role, "", path);
         }
     }
-    let report = doctor::examine(planes, &kinds).await?;
+    let gateway = async {
+        let path = args.host_kubeconfig.clone()?;
+        let replicas = client::overviews(&WayArgs::of_host(path)).await;
+        Some(doctor::gateway(&replicas))
+    };
+    let (report, of_gateway) = tokio::join!(doctor::examine(planes, &kinds), gateway);
+    let mut report = report?;
+    report.findings.extend(of_gateway.into_iter().flatten());
     match args.output {
         ReportFormat::Text => print!("{report}"),
         ReportFormat::Json => println!("{:#}", report.json()),

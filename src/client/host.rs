@@ -16,7 +16,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use std::time::Duration;
-use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, util::BoxService};
 
 /// The cluster that runs the Pods.
 pub(super) struct Host {
@@ -74,19 +74,11 @@ impl Host {
         }
     }
 
-    /// The addresses of the replicas that run, by name.
+    /// The addresses of the replicas that run, by name; at least one.
     pub(super) async fn replicas(&self) -> Result<Vec<PodPort>, Error> {
-        let selector = format!("app.kubernetes.io/name={}", self.role);
-        let pods = self.pods();
-        let params = ListParams::default().labels(&selector);
-        let request = self.request("list", "pods");
-        let listed = tokio::time::timeout(self.timeout, pods.list(&params)).await;
-        let listed = listed.map_err(|_| request.late(self.timeout))?;
-        let listed = listed.map_err(|error| request.failed(&error))?.items;
-        let found = listed.len();
-        let mut addresses: Vec<PodPort> = listed.into_iter().filter_map(|pod| self.address(pod)).collect();
-        addresses.sort();
+        let (addresses, found) = self.running().await?;
         if addresses.is_empty() {
+            let selector = self.selector();
             let (
                 Self {
                     namespace, server, ..
@@ -100,6 +92,25 @@ impl Host {
             )));
         }
         Ok(addresses)
+    }
+
+    fn selector(&self) -> String {
+        format!("app.kubernetes.io/name={}", self.role)
+    }
+
+    /// The addresses of the replicas that run, by name, and the number of all Pods.
+    pub(super) async fn running(&self) -> Result<(Vec<PodPort>, usize), Error> {
+        let selector = self.selector();
+        let pods = self.pods();
+        let params = ListParams::default().labels(&selector);
+        let request = self.request("list", "pods");
+        let listed = tokio::time::timeout(self.timeout, pods.list(&params)).await;
+        let listed = listed.map_err(|_| request.late(self.timeout))?;
+        let listed = listed.map_err(|error| request.failed(&error))?.items;
+        let found = listed.len();
+        let mut addresses: Vec<PodPort> = listed.into_iter().filter_map(|pod| self.address(pod)).collect();
+        addresses.sort();
+        Ok((addresses, found))
     }
 
     fn address(&self, pod: Pod) -> Option<PodPort> {
@@ -151,10 +162,12 @@ impl Host {
     async fn own_token(&self) -> Result<HeaderValue, Error> {
         let request = self.request("get", "pods");
         let layer = self.config.auth_layer().map_err(|error| request.failed(&error))?;
-        let echo = service_fn(|request: http::Request<Body>| async move {
-            Ok::<_, BoxError>(http::Response::new(request.headers().get(AUTHORIZATION).cloned()))
-        });
-        let service = ServiceBuilder::new().option_layer(layer).service(echo);
+        let service = ServiceBuilder::new()
+            .option_layer(layer)
+            .service(service_fn(authorization));
+        // Boxed, so that its future may move between threads whatever the layer's is.
+        let service: BoxService<http::Request<Body>, http::Response<Option<HeaderValue>>, BoxError> =
+            BoxService::new(service);
         let sent = service.oneshot(http::Request::new(Body::empty())).await;
         let header = sent.map_err(|error| {
             Error::new(Kind::Failed, format!("no credentials for {}", self.server))
@@ -172,6 +185,14 @@ impl Host {
             .next("a context with a token of the hub's user, or --token-file PATH")
         })
     }
+}
+
+/// Answers with the header that the layers have added.
+async fn authorization(
+    request: http::Request<Body>,
+) -> Result<http::Response<Option<HeaderValue>>, BoxError> {
+    let header = request.headers().get(AUTHORIZATION).cloned();
+    Ok(http::Response::new(header))
 }
 
 /// The header for a token; `None` if it is empty or cannot be sent.

@@ -15,11 +15,15 @@ mod status;
 mod stuck;
 mod trace;
 
-use crate::commands::{ConsoleArgs, JournalArgs, ListFormat, StatusArgs, StuckArgs, TraceArgs, TraceFormat};
+use crate::commands::{
+    ConsoleArgs, JournalArgs, ListFormat, StatusArgs, StuckArgs, TraceArgs, TraceFormat, WayArgs,
+};
+use fedgate_operations::{Answer, Overview};
 use fedgate_terminal::{
     error::{Error, Kind},
     write::complain,
 };
+use replicas::Replicas;
 use std::process::ExitCode;
 
 /// Runs `fedgate status`: 0 all well, 7 first lists are read, 9 a plane, a permission or the brake.
@@ -40,6 +44,17 @@ pub async fn trace(args: &TraceArgs) -> ExitCode {
 /// Runs `fedgate journal`.
 pub async fn journal(args: &JournalArgs) -> ExitCode {
     ended(journal::run(args), args.output == ListFormat::Json).await
+}
+
+/// The overview of each running replica of the gateway, by its address; empty if none runs.
+pub async fn overviews(way: &WayArgs) -> Result<Vec<(String, Result<Answer<Overview>, Error>)>, Error> {
+    let replicas = Replicas::open(way, false).await?;
+    let answers = replicas.ask_each(status::PATH).await?;
+    let document = |answer: Result<answer::Answer, Error>| answer?.document();
+    let named = answers
+        .into_iter()
+        .map(|(address, answer)| (address.to_string(), document(answer)));
+    Ok(named.collect())
 }
 
 /// Runs `fedgate console` until Ctrl-C.

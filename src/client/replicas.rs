@@ -6,20 +6,24 @@ use super::{
     failure, forward,
     host::{Host, bearer},
 };
-use crate::commands::WayArgs;
+use crate::commands::{AdminAuth, WayArgs};
 use bytes::Bytes;
 use fedgate_terminal::{
     error::{Error, Kind, plain},
     write::say,
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use http::{
     HeaderValue, Response, StatusCode,
     header::{ACCEPT, AUTHORIZATION, RETRY_AFTER},
 };
 use http_body_util::{BodyExt, Collected, Limited};
 use kube::{Client, Config};
-use std::{fmt, sync::Arc, time::Duration};
+use parking_lot::RwLock;
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use tower::BoxError;
 
 /// A replica that can be asked.
@@ -64,8 +68,9 @@ impl fmt::Display for Address {
 /// The replicas of a gateway or cell.
 pub(super) struct Replicas {
     route: Route,
-    /// The header `Authorization`.
-    credential: Option<HeaderValue>,
+    source: Source,
+    /// The header `Authorization`, as it was read last.
+    credential: RwLock<Option<HeaderValue>>,
     timeout: Duration,
     /// The replica that led when it was asked last.
     leader: Option<Address>,
@@ -78,6 +83,32 @@ enum Route {
     Host(Arc<Host>),
 }
 
+/// Where the credential comes from.
+enum Source {
+    Nothing,
+    File(PathBuf),
+    Host(Arc<Host>, AdminAuth),
+}
+
+impl Source {
+    fn read(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
+        let read = async move {
+            match self {
+                Self::Nothing => Ok(None),
+                Self::File(file) => {
+                    let wrong =
+                        |cause: &str| Error::usage(format!("--token-file {}: {cause}", file.display()));
+                    let token = tokio::fs::read_to_string(file).await;
+                    let token = token.map_err(|error| wrong(&plain(&error.to_string())))?;
+                    bearer(&token).map(Some).ok_or_else(|| wrong("it has no token"))
+                }
+                Self::Host(host, auth) => host.credential(*auth).await.map(Some),
+            }
+        };
+        read.boxed()
+    }
+}
+
 impl Replicas {
     /// The replicas that the flags choose.
     pub(super) async fn open(args: &WayArgs, cell: bool) -> Result<Self, Error> {
@@ -87,19 +118,15 @@ impl Replicas {
             let host = Arc::new(Host::open(args, cell).await?);
             (Route::Host(Arc::clone(&host)), Some(host))
         };
-        let credential = match (&args.token_file, host) {
-            (Some(file), _) => {
-                let wrong = |cause: &str| Error::usage(format!("--token-file {}: {cause}", file.display()));
-                let token = tokio::fs::read_to_string(file).await;
-                let token = token.map_err(|error| wrong(&plain(&error.to_string())))?;
-                Some(bearer(&token).ok_or_else(|| wrong("it has no token"))?)
-            }
-            (None, Some(host)) => Some(host.credential(args.admin_auth).await?),
-            (None, None) => None,
+        let source = match (&args.token_file, host) {
+            (Some(file), _) => Source::File(file.clone()),
+            (None, Some(host)) => Source::Host(host, args.admin_auth),
+            (None, None) => Source::Nothing,
         };
         Ok(Self {
             route,
-            credential,
+            credential: RwLock::new(source.read().await?),
+            source,
             timeout: args.timeout,
             leader: None,
             is_noted: false,
@@ -143,6 +170,23 @@ impl Replicas {
         best?.ok_or_else(|| Error::new(Kind::Failed, "no replica answers"))
     }
 
+    /// Asks every running replica; empty if none runs.
+    pub(super) async fn ask_each(&self, path: &str) -> Result<Vec<(Address, Result<Answer, Error>)>, Error> {
+        let addresses = match &self.route {
+            Route::Server(address) => vec![address.clone()],
+            Route::Host(host) => {
+                let (pods, _) = host.running().await?;
+                let pod = |pod| Address::Pod(Arc::clone(host), pod);
+                pods.into_iter().map(pod).collect()
+            }
+        };
+        let asked = addresses.into_iter().map(async |address| {
+            let answer = self.ask_at(&address, path).await;
+            (address, answer)
+        });
+        Ok(join_all(asked).await)
+    }
+
     /// The one address of `--server`, whatever answers there.
     pub(super) fn server(&self) -> Option<&Address> {
         match &self.route {
@@ -158,7 +202,18 @@ impl Replicas {
 
     /// True if requests have a credential.
     pub(super) fn has_credential(&self) -> bool {
-        self.credential.is_some()
+        self.credential.read().is_some()
+    }
+
+    /// Reads the credential again; true if it is another one.
+    async fn renew(&self) -> bool {
+        let Ok(read) = self.source.read().await else {
+            return false;
+        };
+        let mut credential = self.credential.write();
+        let differs = *credential != read;
+        *credential = read;
+        differs
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
@@ -221,16 +276,38 @@ impl Replicas {
         ))
     }
 
-    /// Sends a request to a replica, with the credential.
-    pub(super) fn send<'a>(
+    /// Sends a request to a replica, with the credential. If it is refused, and another one is there by now, it is sent
+    /// again.
+    pub(super) async fn send(
+        &self,
+        address: &Address,
+        request: http::request::Builder,
+    ) -> Result<Response<Body>, Error> {
+        let request = request.body(());
+        let request = request.map_err(|error| failure::unreachable(address, &error))?;
+        let sent = self.send_once(address, &request).await?;
+        if sent.status() == StatusCode::UNAUTHORIZED && self.renew().await {
+            return self.send_once(address, &request).await;
+        }
+        Ok(sent)
+    }
+
+    fn send_once<'a>(
         &'a self,
         address: &'a Address,
-        mut request: http::request::Builder,
+        request: &http::Request<()>,
     ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
-        if let Some(credential) = &self.credential {
-            request = request.header(AUTHORIZATION, credential);
+        let mut copy = http::Request::builder()
+            .method(request.method().clone())
+            .uri(request.uri().clone());
+        for (name, value) in request.headers() {
+            copy = copy.header(name, value);
+        }
+        if let Some(credential) = &*self.credential.read() {
+            copy = copy.header(AUTHORIZATION, credential);
         }
         let sent = async move {
+            let request = copy;
             match address {
                 Address::Server(client, _) => {
                     let request = request.body(kube::client::Body::empty());

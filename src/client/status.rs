@@ -17,7 +17,8 @@ use fedgate_terminal::{
     table::{Cell, Table, escape},
 };
 
-const PATH: &str = "/overview";
+/// The path of the overview.
+pub(super) const PATH: &str = "/overview";
 const COLUMNS: &[&str] = &["SUBJECT", "STATE", "AGE", "DETAIL", "NEXT"];
 
 /// Runs the command.

@@ -38,6 +38,21 @@ pub struct WayArgs {
     pub timeout: Duration,
 }
 
+impl WayArgs {
+    /// The Pods of the cluster of a kubeconfig, as they are installed.
+    pub fn of_host(kubeconfig: PathBuf) -> Self {
+        Self {
+            server: None,
+            token_file: None,
+            kubeconfig: Some(kubeconfig),
+            context: None,
+            namespace: NAMESPACE.to_owned(),
+            admin_auth: AdminAuth::Token,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
 /// How the replicas are reached, and how results are printed.
 #[derive(Debug, Args)]
 pub struct AskArgs {

@@ -74,6 +74,9 @@ pub struct DoctorArgs {
     /// Kubeconfig of the cluster that runs karmada-controller-manager, for its arguments.
     #[arg(long, value_name = "PATH")]
     pub karmada_host_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the cluster that runs the gateway's Pods, for the state of the gateway itself.
+    #[arg(long, value_name = "PATH")]
+    pub host_kubeconfig: Option<PathBuf>,
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,

@@ -9,6 +9,7 @@ mod credential;
 mod definitions;
 mod error;
 mod examine;
+mod gateway;
 mod hub;
 mod karmada;
 mod preflight;
@@ -19,6 +20,7 @@ mod subject;
 
 pub use error::PreflightError;
 pub use examine::{Planes, examine};
+pub use gateway::{Replica, gateway};
 pub use preflight::preflight;
 pub use report::{Check, Finding, Report, Verdict};
 pub use subject::{Role, Subject};

@@ -83,6 +83,9 @@ pub struct JoinArgs {
     /// Rights of Karmada's account at the cell.
     #[arg(long, value_enum, default_value = "narrow")]
     pub rights: AccountRights,
+    /// Let Karmada's API server forward users' requests to the cell (clusters/proxy), as them; needs --rights full.
+    #[arg(long)]
+    pub proxy: bool,
     /// Use a Cluster of this name that another program has made, if it is the same member.
     #[arg(long)]
     pub adopt: bool,
@@ -208,7 +211,7 @@ pub struct LeaveArgs {
 /// The use of `fedgate cells credential`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialAction {
-    /// Issue a new token.
+    /// Replace Karmada's token at the cell (--cell-kubeconfig), the cell's token of the hub (--out), or both.
     Rotate,
     /// End all tokens of the cell.
     Revoke,
@@ -219,15 +222,12 @@ pub enum CredentialAction {
 /// Arguments of `fedgate cells credential`.
 #[derive(Debug, Args)]
 pub struct CredentialArgs {
-    /// Name of the cell.
-    #[arg(value_name = "NAME", value_parser = cell_name)]
-    pub name: String,
+    /// The cell and its planes; with rotate its kubeconfig rotates Karmada's token there.
+    #[command(flatten)]
+    pub cell: CellArgs,
     /// The action.
     #[arg(value_enum, value_name = "ACTION")]
     pub action: CredentialAction,
-    /// The hub.
-    #[command(flatten)]
-    pub hub: HubArgs,
     /// Address of the hub as the cell reaches it. Default: the server in --hub-kubeconfig.
     #[arg(long, value_name = "URL")]
     pub hub_endpoint: Option<String>,
@@ -237,6 +237,12 @@ pub struct CredentialArgs {
     /// Lifetime of the new token; the hub may shorten it.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "8760h")]
     pub lifetime: Duration,
+    /// With rotate and --cell-kubeconfig: leave the old token valid, e.g. until Karmada has been restarted.
+    #[arg(long, requires = "cell_kubeconfig")]
+    pub keep_old_tokens: bool,
+    /// With rotate and --cell-kubeconfig: how long to wait until Karmada has read the new token.
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "15m")]
+    pub wait: Duration,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,

@@ -10,11 +10,13 @@ use super::{
     join::hand_out,
     plane::Plane,
     registration::member_mark,
+    rotation,
 };
+use std::path::Path;
 
 /// Runs the command.
 pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
-    let hub = super::open_hub(&args.hub).await?;
+    let hub = super::open_hub(&args.cell.hub).await?;
     let mut executor = Executor::new(if args.write.dry_run {
         Mode::DryRun
     } else {
@@ -22,36 +24,58 @@ pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
     });
     match args.action {
         CredentialAction::Rotate => rotate(&mut executor, &hub, args).await,
-        CredentialAction::Revoke => revoke(&mut executor, &hub, &args.name).await,
-        CredentialAction::Show => show(&hub, &args.name).await,
+        CredentialAction::Revoke => revoke(&mut executor, &hub, &args.cell.name).await,
+        CredentialAction::Show => show(&hub, &args.cell.name).await,
     }
 }
 
+/// Karmada's credential for the cell, the cell's credential for the hub, or both, as the flags say.
 async fn rotate(executor: &mut Executor, hub: &Plane, args: &CredentialArgs) -> Result<(), Error> {
-    let Some(out) = &args.out else {
-        return Err(
-            Error::new(Kind::Usage, "rotate needs a place for the new credential")
-                .next("give --out FILE, or --out - for standard output"),
-        );
-    };
+    let member = super::open_cell(&args.cell).await?;
+    if member.is_none() && args.out.is_none() {
+        return Err(Error::new(Kind::Usage, "rotate needs to know which credential").next(
+            "--cell-kubeconfig FILE for Karmada's token at the cell; --out FILE, or --out - for standard output, for the \
+             cell's token of the hub",
+        ));
+    }
+    if let Some(member) = &member {
+        rotation::rotate(executor, hub, member, args).await?;
+    }
+    match &args.out {
+        Some(out) => reissue(executor, hub, args, out).await,
+        None => Ok(()),
+    }
+}
+
+/// A new token of the cell for the hub, as a file.
+async fn reissue(
+    executor: &mut Executor,
+    hub: &Plane,
+    args: &CredentialArgs,
+    out: &Path,
+) -> Result<(), Error> {
     let clusters = hub.clusters().await?;
-    let cluster = find(&args.name, &clusters)?;
+    let cluster = find(&args.cell.name, &clusters)?;
     let mark = mark(cluster.0).map_or_else(|| member_mark(cluster.id()), str::to_owned);
     for object in credential::hub_objects(&[]).map_err(super::internal)? {
         executor.ensure(hub, object, Owner::Shared).await?;
     }
     executor
-        .ensure(hub, credential::account_object(&args.name), Owner::Cell(&mark))
+        .ensure(
+            hub,
+            credential::account_object(&args.cell.name),
+            Owner::Cell(&mark),
+        )
         .await?;
     if !executor.writes() {
-        say(&format!("would issue a token of cell {}", args.name));
+        say(&format!("would issue a token of cell {}", args.cell.name));
         return Ok(());
     }
     let hub = Hub {
         plane: hub,
         endpoint: args.hub_endpoint.as_deref().unwrap_or(&hub.server),
     };
-    let text = credential::kubeconfig(hub, &args.name, args.lifetime, None).await?;
+    let text = credential::kubeconfig(hub, &args.cell.name, args.lifetime, None).await?;
     hand_out(out, &text)
 }
 

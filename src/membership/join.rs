@@ -12,7 +12,8 @@ use super::{
     internal,
     kubeconfig::from_base64,
     plane::{Plane, kind},
-    registration::{self as registration, AccountRights, Cell, Found, NAMESPACE},
+    registration::{self as registration, AccountRights, Cell, Found, IMPERSONATOR, NAMESPACE},
+    rotation,
     token::{self, Account},
     wait::{Watched, until},
 };
@@ -36,6 +37,10 @@ struct Join<'a> {
 /// Runs the command.
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     let name = &args.cell.name;
+    if args.proxy && args.rights != AccountRights::Full {
+        return Err(Error::new(Kind::Usage, "--proxy needs --rights full")
+            .because("Karmada then writes a ClusterRole of the cell that may impersonate users, which needs all rights"));
+    }
     let kinds = super::load_kinds(args.interpreters.as_deref())?;
     let mode = match (args.output, args.write.dry_run) {
         (Some(PrintFormat::Yaml), _) => Mode::Print,
@@ -69,6 +74,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
         id: &id,
         endpoint: endpoint.trim_end_matches('/'),
         rights: args.rights,
+        proxy: args.proxy,
     };
     let clusters = join.hub.clusters().await?;
     match registration::find(name, &id, args.adopt, &clusters)? {
@@ -127,7 +133,16 @@ impl Join<'_> {
     /// Karmada's account at the member, its token on the hub, and the Cluster without a city.
     async fn register(&mut self, cell: &Cell<'_>, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
         let mark = cell.mark();
+        let newest = rotation::newest(cell.name, &rotation::read(&self.member).await?);
         for object in registration::member_objects(cell, &self.manifests) {
+            if object["kind"] == "Secret"
+                && ![newest.as_str(), IMPERSONATOR]
+                    .iter()
+                    .any(|name| object["metadata"]["name"] == *name)
+            {
+                // Its token has been rotated.
+                continue;
+            }
             let policy = object["kind"] == "ValidatingAdmissionPolicy";
             let applied = self
                 .executor
@@ -140,32 +155,51 @@ impl Join<'_> {
                 _ => error,
             })?;
         }
-        let token = self.token(cell).await?;
+        let token = self.token(&newest).await?;
         let namespace = registration::hub_namespace();
         self.executor.ensure(&self.hub, namespace, Owner::Shared).await?;
-        let mut secret = registration::hub_secret(cell.name, &token, &self.member.authority);
+        let mut secrets = vec![registration::hub_secret(
+            cell.name,
+            &token,
+            &self.member.authority,
+        )];
+        if cell.proxy {
+            let token = self.token(IMPERSONATOR).await?;
+            secrets.push(registration::hub_impersonator(cell.name, &token));
+        }
         if let Some(cluster) = cluster {
-            secret = registration::owned(secret, cluster.0);
+            secrets = secrets
+                .into_iter()
+                .map(|secret| registration::owned(secret, cluster.0))
+                .collect();
         }
-        if self.executor.writes() {
-            let live = self.hub.live(&secret).await?;
-            if !live.is_some_and(|live| contains(&live, &secret)) {
-                let text = String::from_utf8_lossy(&token);
-                let account = Account {
-                    namespace: NAMESPACE,
-                    name: &cell.account(),
-                };
-                let title = &self.member.title;
-                token::prove(title, cell.endpoint, &self.member.authority, &text, account).await?;
-            }
+        self.proven(cell, &secrets[0], &token).await?;
+        for secret in &secrets {
+            self.executor
+                .ensure(&self.hub, secret.clone(), Owner::Cell(&mark))
+                .await?;
         }
-        self.executor
-            .ensure(&self.hub, secret.clone(), Owner::Cell(&mark))
-            .await?;
         match cluster {
             Some(cluster) => self.correct(cell, cluster).await,
-            None => self.create(cell, secret).await,
+            None => self.create(cell, secrets).await,
         }
+    }
+
+    /// Proves a token that the hub does not have yet.
+    async fn proven(&self, cell: &Cell<'_>, secret: &Value, token: &[u8]) -> Result<(), Error> {
+        if !self.executor.writes() {
+            return Ok(());
+        }
+        let live = self.hub.live(secret).await?;
+        if live.is_some_and(|live| contains(&live, secret)) {
+            return Ok(());
+        }
+        let account = Account {
+            namespace: NAMESPACE,
+            name: &cell.account(),
+        };
+        let (title, text) = (&self.member.title, String::from_utf8_lossy(token));
+        token::prove(title, cell.endpoint, &self.member.authority, &text, account).await
     }
 
     /// Restores the fields of a Cluster that are ours.
@@ -177,7 +211,7 @@ impl Join<'_> {
         self.merge(cluster.patch(json!({"spec": spec}))).await.map(drop)
     }
 
-    async fn create(&mut self, cell: &Cell<'_>, secret: Value) -> Result<(), Error> {
+    async fn create(&mut self, cell: &Cell<'_>, secrets: Vec<Value>) -> Result<(), Error> {
         let mark = cell.mark();
         let change = Change {
             verb: Verb::Create,
@@ -203,44 +237,24 @@ impl Join<'_> {
             .because("DuplicateMember")
             .next("fedgate cells list"));
         }
-        let secret = registration::owned(secret, &created);
-        self.executor
-            .ensure(&self.hub, secret, Owner::Cell(&mark))
-            .await?;
+        for secret in secrets {
+            let secret = registration::owned(secret, &created);
+            self.executor
+                .ensure(&self.hub, secret, Owner::Cell(&mark))
+                .await?;
+        }
         Ok(())
     }
 
-    /// The token of Karmada's account, which the member's controller puts into the Secret.
-    async fn token(&self, cell: &Cell<'_>) -> Result<Vec<u8>, Error> {
-        let account = cell.account();
-        let token = |data: &Value| from_base64(&data["token"]).filter(|token| !token.is_empty());
-        if !self.executor.writes() {
-            let secret = json!({"apiVersion": "v1", "kind": "Secret",
-                                "metadata": {"name": account, "namespace": NAMESPACE}});
-            let live = self.member.live(&secret).await?.unwrap_or_default();
-            return Ok(token(&live["data"]).unwrap_or_default());
+    /// The token of Karmada's account in the Secret of this name.
+    async fn token(&self, name: &str) -> Result<Vec<u8>, Error> {
+        if self.executor.writes() {
+            return await_token(&self.member, name, self.args.wait).await;
         }
-        let watched = Watched {
-            kind: kind("v1", "Secret"),
-            namespace: NAMESPACE,
-            name: &account,
-            labels: "",
-        };
-        let test =
-            |objects: &super::wait::Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
-        let left = |_: &super::wait::Objects| {
-            format!(
-                "{} has put no token into Secret {NAMESPACE}/{account}",
-                self.member.title
-            )
-        };
-        let waited = until(&self.member, &watched, self.args.wait, test, left).await;
-        waited.map_err(|error| match error.kind {
-            Kind::TimedOut => error.next(
-                "start serviceaccount-token-controller in its kube-controller-manager, then join again",
-            ),
-            _ => error,
-        })
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+                            "metadata": {"name": name, "namespace": NAMESPACE}});
+        let live = self.member.live(&secret).await?.unwrap_or_default();
+        Ok(from_base64(&live["data"]["token"]).unwrap_or_default())
     }
 
     /// Definitions and roles at the member, before it is opened.
@@ -358,6 +372,29 @@ impl Join<'_> {
             None => self.merge(live.patch(label)).await.map(drop),
         }
     }
+}
+
+/// Waits for the token that the member's controller puts into the Secret of this name.
+pub(super) async fn await_token(member: &Plane, name: &str, limit: Duration) -> Result<Vec<u8>, Error> {
+    let watched = Watched {
+        kind: kind("v1", "Secret"),
+        namespace: NAMESPACE,
+        name,
+        labels: "",
+    };
+    let token = |data: &Value| from_base64(&data["token"]).filter(|token| !token.is_empty());
+    let test =
+        |objects: &super::wait::Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
+    let left = |_: &super::wait::Objects| {
+        format!("{} has put no token into Secret {NAMESPACE}/{name}", member.title)
+    };
+    let waited = until(member, &watched, limit, test, left).await;
+    waited.map_err(|error| match error.kind {
+        Kind::TimedOut => error.next(
+            "start serviceaccount-token-controller in its kube-controller-manager, then run the command again",
+        ),
+        _ => error,
+    })
 }
 
 /// Waits until a Cluster is ready and serves the kinds.

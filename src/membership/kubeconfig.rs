@@ -1,7 +1,7 @@
 //! Kubeconfigs with a token, everything inline.
 
 use super::error::{Error, Kind};
-use fedgate_engine::plane::kubeconfig::{Credential, Rules};
+use fedgate_engine::plane::kubeconfig::{Credential, Rules, token_times};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -39,14 +39,60 @@ pub fn with_token(
         .map_err(|error| Error::new(Kind::Failed, "cannot write a kubeconfig").because(error.to_string()))
 }
 
-/// True if a kubeconfig leads to the server and its token has more than half of `lifetime` left.
+/// True if a kubeconfig of [`with_token`] leads to the server and its token has more than half of its life left: of the
+/// lifetime that is asked for or, if the server has granted less, of that.
 pub fn is_fresh(text: &[u8], server: &str, lifetime: Duration, now: Timestamp) -> bool {
     let Ok(credential) = Credential::from_secret("", "", text, Rules::default()) else {
         return false;
     };
-    let half = i64::try_from(lifetime.as_secs() / 2).unwrap_or(i64::MAX);
+    let document: Value = serde_json::from_slice(text).unwrap_or_default();
+    let token = document["users"][0]["user"]["token"].as_str();
+    let granted = token.and_then(token_times).map_or(i64::MAX, |times| {
+        times
+            .issued
+            .map_or(i64::MAX, |issued| times.ends.saturating_sub(issued))
+    });
+    let half = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX).min(granted) / 2;
     let same = credential.server().to_string().trim_end_matches('/') == server.trim_end_matches('/');
     same && credential
         .expiry()
         .is_none_or(|expiry| expiry.at.saturating_sub(now.as_second()) > half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair};
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    const SERVER: &str = "https://127.0.0.1:6443";
+    /// {"iat":1800000000,"exp":1800086400}: a day.
+    const DAY: &str = "e30.eyJpYXQiOjE4MDAwMDAwMDAsImV4cCI6MTgwMDA4NjQwMH0.x";
+
+    fn is_fresh_after(hours: u32, lifetime: Duration, server: &str) -> bool {
+        let key = KeyPair::generate().unwrap();
+        let authority = CertificateParams::new(vec!["ca".to_owned()]).unwrap();
+        let authority = authority.self_signed(&key).unwrap().pem();
+        let text = with_token("hub", SERVER, authority.as_bytes(), "dfw-1", DAY).unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap() + HOUR * hours;
+        is_fresh(text.as_bytes(), server, lifetime, now)
+    }
+
+    #[test]
+    fn a_token_that_the_server_has_shortened_is_fresh_for_half_of_its_own_life() {
+        assert!(is_fresh_after(11, YEAR, SERVER));
+        assert!(!is_fresh_after(13, YEAR, SERVER));
+    }
+
+    #[test]
+    fn a_token_that_lives_longer_than_asked_is_fresh_while_half_of_that_is_left() {
+        assert!(is_fresh_after(21, 4 * HOUR, SERVER));
+        assert!(!is_fresh_after(23, 4 * HOUR, SERVER));
+    }
+
+    #[test]
+    fn a_token_for_another_server_is_not_fresh() {
+        assert!(!is_fresh_after(1, YEAR, "https://127.0.0.1:6444"));
+    }
 }

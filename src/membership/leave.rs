@@ -11,7 +11,7 @@ use super::{
     internal,
     plane::{Plane, kind},
     registration::{self, AccountRights, Cell, member_mark},
-    usage,
+    rotation, usage,
     wait::{Objects, Watched, until},
 };
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
@@ -66,6 +66,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         id: &id,
         endpoint: "",
         rights: AccountRights::Narrow,
+        proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
     };
     if let Some(member) = &member {
         program(&mut executor, member, &cell, &kinds).await?;
@@ -180,8 +181,11 @@ async fn from_hub(
             gone(hub, cell.name, limit).await?;
         }
     }
-    let secret = registration::hub_secret(cell.name, b"", b"");
-    take_away(executor, hub, vec![secret], &own).await
+    let secrets = vec![
+        registration::hub_secret(cell.name, b"", b""),
+        registration::hub_impersonator(cell.name, b""),
+    ];
+    take_away(executor, hub, secrets, &own).await
 }
 
 /// Waits until Karmada has let the Cluster go.
@@ -230,6 +234,10 @@ async fn from_member(
         .into_iter()
         .partition(|object| object["kind"] == "Namespace");
     take_away(executor, member, objects, &mark).await?;
+    let secrets = rotation::read(member).await?;
+    let tokens = rotation::token_secrets(cell.name, &secrets);
+    let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
+    take_away(executor, member, tokens, &mark).await?;
     for namespace in namespaces {
         if is_empty(
             member,
@@ -331,6 +339,7 @@ mod tests {
             id: "1",
             endpoint: "",
             rights: AccountRights::Narrow,
+            proxy: false,
         };
         let text = left_behind(&cell, &[]);
         assert!(

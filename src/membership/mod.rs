@@ -23,6 +23,7 @@ pub mod plane;
 mod project;
 mod projects;
 pub mod registration;
+mod rotation;
 pub mod token;
 pub mod usage;
 pub mod wait;

@@ -127,10 +127,20 @@ impl Plane {
 
     /// All objects of a kind with these labels.
     pub async fn list(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
+        self.list_in(kind, "", labels).await
+    }
+
+    /// The same of one namespace.
+    pub async fn list_in(
+        &self,
+        kind: &ApiResource,
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Value>, Error> {
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
-            let page = self.api(kind, "").list(&params).await;
+            let page = self.api(kind, namespace).list(&params).await;
             let page = page.map_err(|error| self.error(&error, &format!("list {}", kind.plural)))?;
             all.extend(page.items.iter().map(|object| {
                 let mut found = value(object, &Value::Null);

@@ -36,6 +36,8 @@ pub struct Cell<'a> {
     pub endpoint: &'a str,
     /// Rights of Karmada's account.
     pub rights: AccountRights,
+    /// True if Karmada's API server may forward users' requests to the member, as them.
+    pub proxy: bool,
 }
 
 impl Cell<'_> {
@@ -59,6 +61,9 @@ pub fn member_mark(id: &str) -> String {
 pub fn account(cell: &str) -> String {
     format!("karmada-{cell}")
 }
+
+/// Name of the account by which Karmada's API server acts as its users at the member, and of its token Secret.
+pub const IMPERSONATOR: &str = "karmada-impersonator";
 
 /// The Cluster that a name and a member's id find on the hub.
 #[derive(Debug, Clone, Copy)]
@@ -130,11 +135,13 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": system}}),
         within(json!({"apiVersion": "v1", "kind": "ServiceAccount"})),
-        within(
-            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-            "metadata": {"annotations": {"kubernetes.io/service-account.name": account}}}),
-        ),
+        token_secret(&account, &account),
     ];
+    if cell.proxy {
+        objects.push(json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": IMPERSONATOR, "namespace": NAMESPACE, "labels": system}}));
+        objects.push(token_secret(IMPERSONATOR, IMPERSONATOR));
+    }
     // Before the role: the account may write nothing that the policy would not have seen.
     if cell.rights == AccountRights::Narrow {
         objects.extend(policy(&account, kinds));
@@ -148,6 +155,13 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]}),
     ]);
     objects
+}
+
+/// A Secret that the member's controller fills with a token of the account.
+pub fn token_secret(account: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"karmada.io/system": "true"},
+            "annotations": {"kubernetes.io/service-account.name": account}}})
 }
 
 fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
@@ -223,6 +237,17 @@ pub fn hub_secret(cell: &str, token: &[u8], authority: &[u8]) -> Value {
         "data": {"token": base64(token), "caBundle": base64(authority)}})
 }
 
+/// The Secret on the hub with the impersonator's token.
+pub fn hub_impersonator(cell: &str, token: &[u8]) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": impersonator(cell), "namespace": NAMESPACE, "labels": {"karmada.io/system": "true"}},
+        "data": {"token": base64(token)}})
+}
+
+fn impersonator(cell: &str) -> String {
+    format!("{cell}-impersonator")
+}
+
 /// The Secret with its Cluster as owner.
 pub fn owned(mut secret: Value, cluster: &Value) -> Value {
     secret["metadata"]["ownerReferences"] = json!([{
@@ -243,8 +268,13 @@ pub fn cluster(cell: &Cell<'_>) -> Value {
 
 /// The fields of a Cluster's spec that are ours.
 pub fn cluster_spec(cell: &Cell<'_>) -> Value {
-    json!({"id": cell.id, "syncMode": "Push", "apiEndpoint": cell.endpoint,
-           "secretRef": {"namespace": NAMESPACE, "name": cell.name}})
+    let reference = |name: &str| json!({"namespace": NAMESPACE, "name": name});
+    let mut spec = json!({"id": cell.id, "syncMode": "Push", "apiEndpoint": cell.endpoint,
+                          "secretRef": reference(cell.name)});
+    if cell.proxy {
+        spec["impersonatorSecretRef"] = reference(&impersonator(cell.name));
+    }
+    spec
 }
 
 /// Among Clusters of one member all but the oldest have to go; true if that is this one (contract: provisioning.md §5.1
@@ -269,6 +299,7 @@ mod tests {
         id: "id-2",
         endpoint: "https://10.0.0.5:6443",
         rights: AccountRights::Narrow,
+        proxy: false,
     };
 
     fn kinds() -> Vec<KindManifests> {
@@ -313,6 +344,30 @@ mod tests {
         );
         assert_eq!(full.len(), 5);
         assert_eq!(full[3]["rules"][0]["verbs"], json!(["*"]));
+    }
+
+    #[test]
+    fn a_cell_with_a_proxy_has_an_impersonator_on_both_planes() {
+        let cell = Cell {
+            rights: AccountRights::Full,
+            proxy: true,
+            ..CELL
+        };
+        let objects = titles(&member_objects(&cell, &kinds()));
+        assert_eq!(
+            objects[3..5],
+            [
+                "ServiceAccount karmada-cluster/karmada-impersonator",
+                "Secret karmada-cluster/karmada-impersonator",
+            ]
+        );
+        let reference = json!({"namespace": "karmada-cluster", "name": "dfw-2-impersonator"});
+        assert_eq!(cluster_spec(&cell)["impersonatorSecretRef"], reference);
+        assert_eq!(
+            hub_impersonator("dfw-2", b"t")["metadata"]["name"],
+            "dfw-2-impersonator"
+        );
+        assert!(cluster_spec(&CELL)["impersonatorSecretRef"].is_null());
     }
 
     #[test]

@@ -152,9 +152,65 @@ async fn membership(case: &Case, new: &NewCell) {
     );
     assert_eq!(own["madeBy"], "command");
 
+    rotated(case, new, &join, &both).await;
+    case.runs(&wish).await;
     karmada_writes_for_tenants_only(case, new).await;
     departure(case, new, &wish, &both).await;
     refused(&credential).await;
+}
+
+/// The token that Karmada has for the cell, as a kubeconfig.
+async fn of_karmada(case: &Case, new: &NewCell) -> String {
+    let secret = case.hub.get(&SECRET, "karmada-cluster", NEW.0).await;
+    let token = secret.expect("the Secret is there")["data"]["token"].clone();
+    let token: k8s_openapi::ByteString = serde_json::from_value(token).expect("base64");
+    with_token(&new.cell, std::str::from_utf8(&token.0).expect("a token is text"))
+}
+
+async fn accepted(kubeconfig: &str) {
+    let client = client(kubeconfig).await;
+    client
+        .apiserver_version()
+        .await
+        .expect("the credential is accepted");
+}
+
+/// Karmada gets a new token for the cell, the old one ends only when Karmada has read it, and nothing else changes.
+async fn rotated(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let name = NEW.0;
+    let rotate = ["cells", "credential", name, "rotate"];
+    fedgate(&rotate, &both[..1])
+        .await
+        .exits(2, "--cell-kubeconfig FILE");
+    let old = of_karmada(case, new).await;
+    fedgate(&[&rotate[..], &["--dry-run"]].concat(), both)
+        .await
+        .exits(0, "create Secret karmada-cluster/karmada-iad-1-1 (dry run)");
+    assert_eq!(of_karmada(case, new).await, old);
+
+    fedgate(&[&rotate[..], &["--keep-old-tokens"]].concat(), both)
+        .await
+        .exits(0, "the older tokens stay valid");
+    let present = of_karmada(case, new).await;
+    assert_ne!(present, old);
+    accepted(&old).await;
+    accepted(&present).await;
+    // A join goes on with the new token.
+    fedgate(join, both).await.exits(0, "nothing to change");
+    assert_eq!(of_karmada(case, new).await, present);
+
+    // Karmada may not have read it yet.
+    fedgate(&[&rotate[..], &["--wait", "1s"]].concat(), both)
+        .await
+        .exits(8, "run the command again then");
+    accepted(&old).await;
+    let earlier = json!({"metadata": {"annotations": {"fedgate.dev/rotated-at": "2026-01-01T00:00:00Z"}}});
+    case.hub.merge(&SECRET, "karmada-cluster", name, earlier).await;
+    fedgate(&rotate, both).await.exits(0, "the old one has ended");
+    refused(&old).await;
+    accepted(&present).await;
+    assert_eq!(of_karmada(case, new).await, present);
+    fedgate(join, both).await.exits(0, "nothing to change");
 }
 
 /// A dry run and the printed objects show no credential and write nothing.
@@ -173,10 +229,7 @@ async fn preview(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path
 
 /// Karmada's account at the cell writes to Namespaces of tenants, and makes no token of another account.
 async fn karmada_writes_for_tenants_only(case: &Case, new: &NewCell) {
-    let secret = case.hub.get(&SECRET, "karmada-cluster", NEW.0).await;
-    let token = secret.expect("the Secret is there")["data"]["token"].clone();
-    let token: k8s_openapi::ByteString = serde_json::from_value(token).expect("base64");
-    let text = with_token(&new.cell, std::str::from_utf8(&token.0).expect("a token is text"));
+    let text = of_karmada(case, new).await;
     let karmada = Plane::new("karmada at the cell", client(&text).await);
     let meta = |name: &str| json!({"metadata": {"name": name}});
     let mut minted = meta("stolen");
@@ -228,6 +281,8 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
             .await
             .is_none()
     );
+    let secrets = plane.list(&SECRET, "", "fedgate.dev/made-by").await;
+    assert!(secrets.is_empty(), "{secrets:#?}");
     let roles = plane.list(&CLUSTER_ROLE, "", "fedgate.dev/made-by").await;
     assert!(roles.is_empty(), "{roles:#?}");
     let definitions = plane.list(&DEFINITION, "", "fedgate.dev/made-by").await;

@@ -115,6 +115,30 @@ async fn of_leader() -> (Replica, Console) {
 }
 
 #[tokio::test]
+async fn a_token_that_has_been_rotated_is_read_again() {
+    let (replica, token) = (Replica::start().await, file(TOKEN));
+    replica.serves("/overview", documents::overview());
+    replica.accepts(TOKEN);
+    let console = Console::start(&[
+        "--server",
+        &replica.url(),
+        "--token-file",
+        token.to_str().unwrap(),
+    ])
+    .await;
+    let cookie = console.open().await;
+    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
+    replica.accepts("fedcba9876543210");
+    // The file still has the old one: it is not sent twice.
+    let before = replica.requests().len();
+    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 403);
+    assert_eq!(replica.requests().len(), before + 1);
+    std::fs::write(&token, "fedcba9876543210").unwrap();
+    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
+}
+
+#[tokio::test]
 async fn the_browser_sees_the_page_and_the_api_and_never_the_token() {
     let (replica, console) = of_leader().await;
     let cookie = console.open().await;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod console;
+mod doctor;
 #[path = "../../src/client/tests/documents.rs"]
 mod documents;
 mod forwarded;

@@ -27,6 +27,8 @@ pub(crate) struct Replica {
 struct Canned {
     /// Answers by path.
     answers: Mutex<HashMap<String, (u16, Value)>>,
+    /// The only token that is accepted; any if it is empty.
+    token: Mutex<String>,
     /// Paths with queries, each with its `Authorization`.
     requests: Mutex<Vec<(String, String)>>,
     events: broadcast::Sender<&'static str>,
@@ -46,6 +48,7 @@ impl Replica {
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Canned {
             answers: Mutex::default(),
+            token: Mutex::default(),
             requests: Mutex::default(),
             events: broadcast::channel(16).0,
             streams: watch::Sender::new(0),
@@ -75,6 +78,11 @@ impl Replica {
     pub(crate) fn says(&self, path: &str, text: &str) {
         let answer = (200, Value::String(text.to_owned()));
         self.state.answers.lock().insert(path.to_owned(), answer);
+    }
+
+    /// Accepts no other token from now on.
+    pub(crate) fn accepts(&self, token: &str) {
+        token.clone_into(&mut self.state.token.lock());
     }
 
     /// The requests so far: path with query, and `Authorization`.
@@ -116,9 +124,17 @@ async fn answer(State(state): State<Arc<Canned>>, request: Request) -> Response 
     let header = header
         .map(|value| value.to_str().unwrap().to_owned())
         .unwrap_or_default();
+    let is_accepted = {
+        let token = state.token.lock();
+        token.is_empty() || header == format!("Bearer {token}")
+    };
     let uri = request.uri().clone();
     let asked = uri.path_and_query().unwrap().to_string();
     state.requests.lock().push((asked, header));
+    if !is_accepted {
+        let document = error("Unauthorized", "the token is wrong", "");
+        return (StatusCode::UNAUTHORIZED, axum::Json(document)).into_response();
+    }
     if uri.path() == "/api/v1/events" {
         return events(&state);
     }

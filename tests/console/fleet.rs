@@ -105,6 +105,11 @@ impl Fleet {
         fleet
     }
 
+    /// The gateway's administrative address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The console's address, without a view.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/console", self.address)
@@ -112,6 +117,35 @@ impl Fleet {
 
     /// Starts the gateway at its address, and waits until it is ready.
     pub(crate) async fn start(&mut self) {
+        self.gateway = Some(self.spawn(self.address));
+        let end = Instant::now() + PATIENCE;
+        // A process that starts sends no event.
+        while !self.is_ready().await {
+            assert!(Instant::now() < end, "the gateway is not ready");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Starts a second gateway; it leads once the first one has ended.
+    pub(crate) fn standby(&self) -> (Child, SocketAddr) {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        (self.spawn(address), address)
+    }
+
+    /// Waits until the replica at this address leads.
+    pub(crate) async fn leads(address: SocketAddr) {
+        let end = Instant::now() + PATIENCE;
+        // A page that asked would be part of what is tested.
+        while !get(address, "/api/v1/overview")
+            .await
+            .is_ok_and(|answer| answer.contains("\"role\":\"leader\""))
+        {
+            assert!(Instant::now() < end, "the standby does not lead");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    fn spawn(&self, address: SocketAddr) -> Child {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -124,25 +158,14 @@ impl Fleet {
             .arg(self.planes.hub_kubeconfig())
             .args(["--project-mode", "directory", "--project-directory"])
             .arg(self.planes.directory())
-            .args([
-                "--log-format",
-                "json",
-                "--admin-address",
-                &self.address.to_string(),
-            ])
+            .args(["--log-format", "json", "--admin-address", &address.to_string()])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .kill_on_drop(true);
         if let Some(token) = &self.token {
             command.arg("--admin-token-file").arg(token);
         }
-        self.gateway = Some(command.spawn().expect("the gateway: cargo build --bin fedgate"));
-        let end = Instant::now() + PATIENCE;
-        // A process that starts sends no event.
-        while !self.is_ready().await {
-            assert!(Instant::now() < end, "the gateway is not ready");
-            sleep(Duration::from_millis(50)).await;
-        }
+        command.spawn().expect("the gateway: cargo build --bin fedgate")
     }
 
     /// Ends the gateway.
@@ -152,20 +175,8 @@ impl Fleet {
     }
 
     async fn is_ready(&self) -> bool {
-        let exchange = async {
-            let mut stream = TcpStream::connect(self.address).await?;
-            let request = format!(
-                "GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-                self.address
-            );
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer)
-        };
-        exchange
-            .await
-            .is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        let answer = get(self.address, "/readyz").await;
+        answer.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
     }
 
     /// Runs `fedgate console` beside the gateway; the address that it prints.
@@ -189,4 +200,14 @@ impl Fleet {
         let url = lines.next_line().await.unwrap().unwrap();
         (child, url)
     }
+}
+
+/// The whole answer to one GET.
+async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }

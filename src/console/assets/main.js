@@ -240,7 +240,7 @@ function drawNotices() {
       const dismiss = () => (close(), drawNotices());
       return h(
         'p',
-        { class: `notice ${item.level}` },
+        { class: `notice ${item.level}`, 'data-notice': item.key },
         mark(item.level),
         h('span', {}, words),
         close &&

@@ -94,7 +94,7 @@ pub(super) fn earliest(
         certificates.filter_map(|found| not_after(&found.ok()?)).collect()
     };
     let parts = [
-        (Part::Token, token.and_then(exp)),
+        (Part::Token, token.and_then(token_times).map(|times| times.ends)),
         (Part::Certificate, ends(certificate).first().copied()),
         (Part::Authority, ends(authority).into_iter().max()),
     ];
@@ -104,8 +104,17 @@ pub(super) fn earliest(
     known.min_by_key(|expiry| expiry.at)
 }
 
-/// `exp` of a JWT, in seconds since the epoch.
-fn exp(token: &str) -> Option<i64> {
+/// When a token was issued and when it ends, in seconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenTimes {
+    /// Claim `iat`.
+    pub issued: Option<i64>,
+    /// Claim `exp`.
+    pub ends: i64,
+}
+
+/// The times of a JWT; `None` if it is none or has no end. The signature is not checked.
+pub fn token_times(token: &str) -> Option<TokenTimes> {
     let mut parts = token.split('.');
     let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
@@ -117,7 +126,10 @@ fn exp(token: &str) -> Option<i64> {
     }
     let ByteString(claims) = serde_json::from_value(json!(standard)).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
-    claims["exp"].as_i64()
+    Some(TokenTimes {
+        issued: claims["iat"].as_i64(),
+        ends: claims["exp"].as_i64()?,
+    })
 }
 
 /// `notAfter` of a certificate in DER, in seconds since the epoch.

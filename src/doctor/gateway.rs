@@ -1,0 +1,139 @@
+//! The gateway itself: its replicas, as their operations API answers.
+
+use super::{Check, Finding, Verdict};
+use fedgate_operations::{Answer, HealthState, Overview, ReplicaRole};
+use fedgate_terminal::error::Error;
+use std::collections::BTreeSet;
+
+/// The plane in the report: the cluster that runs the gateway's Pods.
+const PLANE: &str = "host";
+const NEXT_POD: &str =
+    "kubectl -n fedgate-system get pods -l app.kubernetes.io/name=fedgate-gateway, and their logs";
+
+/// A replica by its address, and its overview.
+pub type Replica = (String, Result<Answer<Overview>, Error>);
+
+/// Checks the replicas; an error is one of the cluster that runs them, or of the token for their address.
+pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
+    let replicas = match replicas {
+        Ok(replicas) => replicas,
+        Err(error) => {
+            let finding = fail(text(error), error.next.clone().unwrap_or_default());
+            return vec![Finding {
+                absent: true,
+                ..finding
+            }];
+        }
+    };
+    if replicas.is_empty() {
+        return vec![fail("no Pod of the gateway runs".to_owned(), NEXT_POD)];
+    }
+    let mut findings = silent(replicas);
+    let answers: Vec<&Answer<Overview>> = replicas
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .collect();
+    findings.extend(versions(&answers));
+    let leader = answers
+        .iter()
+        .find(|answer| answer.header.replica.role != ReplicaRole::Standby);
+    match leader {
+        Some(leader) => findings.extend(degraded(leader)),
+        None => findings.push(fail(
+            "no replica leads".to_owned(),
+            "docs/runbooks/FedgateNoLeader.md",
+        )),
+    }
+    if let (true, Some(leader)) = (findings.is_empty(), leader) {
+        let replica = &leader.header.replica;
+        let text = format!(
+            "{} of version {} answer, {} leads",
+            match answers.len() {
+                1 => "1 replica".to_owned(),
+                count => format!("{count} replicas"),
+            },
+            replica.version,
+            replica.identity
+        );
+        findings.push(finding(Verdict::Ok, text, ""));
+    }
+    findings
+}
+
+/// Replicas that do not answer.
+fn silent(replicas: &[Replica]) -> Vec<Finding> {
+    let errors = replicas
+        .iter()
+        .filter_map(|(address, answer)| Some((address, answer.as_ref().err()?)));
+    errors
+        .map(|(address, error)| {
+            let what = text(error);
+            // The error of a forward names the Pod itself.
+            let what = if what.contains(address.as_str()) {
+                what
+            } else {
+                format!("{address}: {what}")
+            };
+            fail(what, error.next.as_deref().unwrap_or(NEXT_POD))
+        })
+        .collect()
+}
+
+fn versions(answers: &[&Answer<Overview>]) -> Option<Finding> {
+    let build = |answer: &&Answer<Overview>| {
+        let replica = &answer.header.replica;
+        format!("{} ({})", replica.version, replica.revision)
+    };
+    let versions: BTreeSet<String> = answers.iter().map(build).collect();
+    (versions.len() > 1).then(|| {
+        let versions: Vec<String> = versions.into_iter().collect();
+        fail(
+            format!("replicas run different versions: {}", versions.join(", ")),
+            "wait for the rollout to end, or docs/runbooks/FedgateVersionSkew.md",
+        )
+    })
+}
+
+fn degraded(leader: &Answer<Overview>) -> Vec<Finding> {
+    let health = &leader.body.health;
+    if health.state != HealthState::Degraded {
+        return Vec::new();
+    }
+    let reasons = health.reasons.iter().map(|reason| {
+        let text = format!(
+            "degraded: {} {}: {} ({})",
+            reason.class.as_str(),
+            reason.plane,
+            reason.word,
+            reason.count
+        );
+        fail(text, reason.next.clone())
+    });
+    let mut findings: Vec<Finding> = reasons.collect();
+    if findings.is_empty() {
+        findings.push(fail("degraded".to_owned(), "fedgate status"));
+    }
+    findings
+}
+
+fn text(error: &Error) -> String {
+    match &error.cause {
+        Some(cause) => format!("{}: {cause}", error.what),
+        None => error.what.clone(),
+    }
+}
+
+fn fail(text: String, next: impl Into<String>) -> Finding {
+    finding(Verdict::Fail, text, next)
+}
+
+fn finding(verdict: Verdict, text: String, next: impl Into<String>) -> Finding {
+    Finding {
+        plane: PLANE.to_owned(),
+        check: Check::Gateway,
+        verdict,
+        text,
+        next: next.into(),
+        absent: false,
+    }
+}
