@@ -23,8 +23,3 @@ pub enum ChartError {
 pub fn files(kinds: &[KindManifests], rows: &[Row]) -> Result<Vec<File>, ChartError> {
     Ok(helm::files(kinds, monitoring::templates(rows)?, &chart_flags())?)
 }
-
-/// A table of the chart's values.
-pub fn values() -> String {
-    helm::values_table(&chart_flags())
-}

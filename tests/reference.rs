@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::CommandFactory;
-use fedgate::{chart, commands, monitoring::alerts::ALERTS};
+use fedgate::{commands, monitoring::alerts::ALERTS};
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::KindManifests;
 use fedgate_operations::{
     Answer, CellDetail, CellRow, ErrorAnswer, Flows, Journal, Overview, Page, Planes, ProjectDetail,
     ProjectRow, Stuck, Trace,
@@ -128,28 +130,6 @@ fn the_alerts_are_those_of_the_rules() {
 }
 
 #[test]
-fn the_values_are_those_of_the_chart() {
-    let table = chart::values();
-    let text = format!(
-        "# Values of the chart\n\n\
-         The chart `charts/fedgate` serves every plane; [install.md](../operations/install.md) says which values each plane \
-         needs. A value that is not here is refused by its path.\n\n{table}"
-    );
-    check("values.md", &text);
-    // Each row has a meaning; a section has neither type nor default.
-    for row in table.lines().skip(2) {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        assert!(cells.len() == 4 && cells[3].len() > 4, "{row}");
-    }
-    for row in [
-        "| `planes` | array of `\"hub\"`, `\"project\"`, `\"cell\"`, `\"host\"`, `\"cell-host\"` | required |",
-        "| `admin.port` | integer, 1 to 65535 | `8080` |",
-    ] {
-        assert!(table.contains(row), "{row} is missing in {table}");
-    }
-}
-
-#[test]
 fn the_conditions_are_those_of_the_types() {
     let mut text = String::from(
         "# Conditions and reasons\n\n\
@@ -192,13 +172,19 @@ fn present(schema: &Value) -> &Value {
     }
 }
 
+/// A text as code; one without letters between quotation marks.
+fn shown(text: &str) -> String {
+    let text = if text.is_empty() { "\"\"" } else { text };
+    format!("`{text}`")
+}
+
 /// The type of a field, or its values.
 fn kind_of(schema: &Value) -> String {
     let schema = present(schema);
     if schema["x-kubernetes-int-or-string"] == true {
         return "integer or string".to_owned();
     }
-    let text = |value: &Value| value.as_str().map(|text| format!("`{text}`"));
+    let text = |value: &Value| value.as_str().map(shown);
     let constants = schema["oneOf"]
         .as_array()
         .into_iter()
@@ -214,19 +200,32 @@ fn kind_of(schema: &Value) -> String {
     single.or(schema["type"].as_str()).unwrap_or_default().to_owned()
 }
 
+/// The type of a field; for a type of Kubernetes its name, since its fields are not ours to explain.
+fn shown_kind(schema: &Value) -> String {
+    let title = |schema: &Value| schema["title"].as_str().map(str::to_owned);
+    match (title(schema), title(&schema["items"])) {
+        (Some(name), _) => format!("{name} of Kubernetes"),
+        (None, Some(name)) => format!("array of {name} of Kubernetes"),
+        (None, None) => kind_of(schema),
+    }
+}
+
 /// Rows of a schema: each field by its path, with type, default and meaning.
 fn fields(path: &str, schema: &Value, required: bool, table: &mut String) {
     if !path.is_empty() {
         let text = |key: &str| schema[key].as_str().unwrap_or_default();
-        let kind = kind_of(schema);
+        let kind = shown_kind(schema);
         let default = match &schema["default"] {
             Value::Null if required => "required".to_owned(),
             Value::Null => String::new(),
-            Value::String(text) => format!("`{text}`"),
+            Value::String(text) => shown(text),
             other => format!("`{other}`"),
         };
         let meaning = text("description").replace('\n', " ").replace('|', "\\|");
         let _ = writeln!(table, "| `{path}` | {kind} | {default} | {meaning} |");
+        if kind.ends_with(" of Kubernetes") {
+            return;
+        }
     }
     let is_required = |name: &str| {
         let all = schema["required"].as_array();
@@ -266,6 +265,44 @@ fn the_definitions_are_those_of_the_types() {
         }
     }
     check("crds.md", &text);
+}
+
+#[test]
+fn the_values_are_those_of_the_chart() {
+    let kinds: Vec<KindManifests> = FederatedKind::builtin()
+        .unwrap()
+        .iter()
+        .map(|kind| KindManifests::of(kind, None))
+        .collect();
+    let files = fedgate::chart::files(&kinds, &Metrics::new().unwrap().rows()).unwrap();
+    let schema = files
+        .iter()
+        .find(|file| file.path == "values.schema.json")
+        .unwrap();
+    let schema: Value = serde_json::from_str(&schema.text).unwrap();
+    let mut table = String::from("| value | type | default | meaning |\n|---|---|---|---|\n");
+    fields("", &schema, false, &mut table);
+    for row in table.lines() {
+        assert!(!row.ends_with("|  |"), "no meaning: {row}");
+    }
+    for row in [
+        "| `planes` | array | required | What this release is for",
+        "| `image.tag` | string | `\"\"` | Tag.",
+        "| `gateway.flags.workers` | integer | `32` | How many keys",
+        "| `cell.extraVolumes[].source.configMap` | ConfigMapVolumeSource of Kubernetes | ",
+        "| `operator.subjects` | array of Subject of Kubernetes | `[]` | ",
+    ] {
+        assert!(table.contains(row), "{row} is missing in {table}");
+    }
+    assert!(!table.contains("affinity."), "{table}");
+    check(
+        "values.md",
+        &format!(
+            "# Values of the chart\n\n\
+             The values of `charts/fedgate`; any other is refused, by its path. The default of a flag is that of the program. \
+             [install.md](../operations/install.md) says which values an installation needs.\n\n{table}"
+        ),
+    );
 }
 
 /// Name and kind of an answer with its schema, written to a file of its own.

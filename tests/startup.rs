@@ -226,6 +226,19 @@ async fn a_hub_that_refuses_the_credential() {
 }
 
 #[tokio::test]
+async fn version_and_revision() {
+    let ended = Command::new(env!("CARGO_BIN_EXE_fedgate"))
+        .arg("--version")
+        .env_clear()
+        .output()
+        .await
+        .unwrap();
+    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("FEDGATE_BUILD_REVISION"));
+    let wanted = format!("fedgate {version} ({revision})\n");
+    assert_eq!(String::from_utf8(ended.stdout).unwrap(), wanted);
+}
+
+#[tokio::test]
 async fn an_open_address_without_a_token() {
     let ended = Command::new(env!("CARGO_BIN_EXE_fedgate"))
         .args([

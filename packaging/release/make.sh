@@ -48,7 +48,12 @@ smoke() {
   local target program
   for target in "${TARGETS[@]}"; do
     say "starting the executables for $target"
-    run "$target" fedgate --version
+    for program in "${PROGRAMS[@]}"; do
+      if ! run "$target" "$program" --version | grep -F " $VERSION ($FEDGATE_REVISION)"; then
+        say "$program for $target says another version or revision than $VERSION ($FEDGATE_REVISION)"
+        return 1
+      fi
+    done
     run "$target" kubectl-compute completion bash >/dev/null
     run "$target" fedgate manifests --check manifests
     run "$target" fedgate interpreters test interpreters
@@ -100,7 +105,7 @@ manifests() {
 
 # FEDGATE_HELM, the Helm that the sandbox has built, or that of PATH.
 helm() {
-  local built=("${XDG_CACHE_HOME:-$HOME/.cache}"/fedgate/helm/*/bin/helm) program
+  local built=("${XDG_CACHE_HOME:-$HOME/.cache}"/fedgate/*/bin/helm) program
   program=${FEDGATE_HELM:-}
   if [[ -z $program && -x ${built[-1]} ]]; then
     program=${built[-1]}
@@ -183,7 +188,8 @@ main() {
   "$HERE/check.sh"
   VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-  export SOURCE_DATE_EPOCH
+  FEDGATE_REVISION=$(git rev-parse --short=12 HEAD)
+  export SOURCE_DATE_EPOCH FEDGATE_REVISION
   OUT=$PWD/target/release-$VERSION
   WORK=$PWD/target/release-work
   rm -rf "$OUT" "$WORK"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Notes that a suite has passed on a commit, for packaging/release.sh:
+# Notes that a suite has passed on a commit, for packaging/release/check.sh:
 #   packaging/release/passed.sh begin SUITE   before the suite
 #   packaging/release/passed.sh end SUITE     after it
 # target/passed/<commit>/SUITE is written only if the tree was clean, and at the same commit, before and after.

@@ -23,13 +23,39 @@ fn of_role(role: &str) -> Vec<Flag> {
     flags
         .filter_map(|flag| {
             let name = flag.get_long()?;
-            (!FLAGS_OF_VALUES.contains(&name)).then(|| Flag {
-                name: name.to_owned(),
-                meaning: flag.get_help().map(ToString::to_string).unwrap_or_default(),
-                schema: schema(role, name, flag),
+            (!FLAGS_OF_VALUES.contains(&name)).then(|| {
+                let schema = schema(role, name, flag);
+                Flag {
+                    name: name.to_owned(),
+                    meaning: flag.get_help().map(ToString::to_string).unwrap_or_default(),
+                    default: default(flag, &schema),
+                    schema,
+                }
             })
         })
         .collect()
+}
+
+/// What the command line takes without the flag, as a value of its schema.
+fn default(flag: &Arg, schema: &Value) -> Option<Value> {
+    let is_list = schema["type"] == "array";
+    let kind = if is_list {
+        &schema["items"]["type"]
+    } else {
+        &schema["type"]
+    };
+    let is_text = !["integer", "boolean"].iter().any(|plain| kind == plain);
+    let defaults = flag.get_default_values().iter().map(|text| {
+        let text = text.to_string_lossy();
+        let plain = (!is_text).then(|| serde_json::from_str(&text).ok()).flatten();
+        plain.unwrap_or_else(|| json!(text))
+    });
+    let mut defaults: Vec<Value> = defaults.collect();
+    if is_list && !defaults.is_empty() {
+        Some(json!(defaults))
+    } else {
+        defaults.pop()
+    }
 }
 
 /// A flag that may be repeated, or takes a list, is a list.
@@ -159,6 +185,24 @@ mod tests {
             json!(["string", "integer"])
         );
         assert_eq!(of(&gateway, "sweep-interval")["pattern"], DURATION);
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_command_line_in_the_type_of_the_value() {
+        let Flags { gateway, cell } = chart_flags();
+        let default = |flags: &[Flag], name: &str| {
+            let flag = flags.iter().find(|flag| flag.name == name).unwrap();
+            flag.default.clone()
+        };
+        for (flags, name, wanted) in [
+            (&gateway, "workers", Some(json!(32))),
+            (&gateway, "leader-elect", Some(json!(true))),
+            (&gateway, "log-format", Some(json!("json"))),
+            (&gateway, "interpreters", None),
+            (&cell, "pod-toleration", None),
+        ] {
+            assert_eq!(default(flags, name), wanted, "{name}");
+        }
     }
 
     #[test]

@@ -18,9 +18,17 @@ use crate::{
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 
+/// Version and revision, by which executables are compared.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("FEDGATE_BUILD_REVISION"),
+    ")"
+);
+
 /// A federation gateway for Karmada.
 #[derive(Debug, Parser)]
-#[command(name = "fedgate", version)]
+#[command(name = "fedgate", version = VERSION)]
 pub enum Command {
     /// Sync tenants' specs from their projects to the hub, and return status and Instances.
     Gateway(Box<GatewayArgs>),

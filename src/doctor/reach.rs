@@ -1,6 +1,7 @@
 //! The first request of a plane: whether it answers, how late its clock is, and its version.
 
 use super::{Check, Finding, PreflightError, Subject};
+use fedgate_manifests::OLDEST_KUBERNETES as OLDEST;
 use http::header::DATE;
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
@@ -11,8 +12,6 @@ use serde_json::Value;
 const FAR: SignedDuration = SignedDuration::from_secs(60);
 /// A clock that differs more than this is remarkable.
 const NEAR: SignedDuration = SignedDuration::from_secs(5);
-/// Oldest minor version of Kubernetes 1 that has what fedgate needs: `ValidatingAdmissionPolicy` v1.
-const OLDEST: u32 = 30;
 /// Newest minor version of Kubernetes 1 that was tested.
 const NEWEST: u32 = 36;
 
@@ -90,7 +89,7 @@ fn clock(subject: &Subject, date: Option<Timestamp>, began: Timestamp, ended: Ti
 
 fn version(subject: &Subject, text: &str) -> Finding {
     let mut numbers = text.trim_start_matches('v').split('.').map(str::parse::<u32>);
-    // A build without a version says 0.0.
+    // A build without a version says 0.0, and Helm refuses it.
     let (Some(Ok(major @ 1..)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
         let next = "compare it with the versions that were tested";
         return subject.open(

@@ -68,6 +68,27 @@ fn wrong_values_are_refused_by_the_path_of_their_field() {
     }
 }
 
+/// As doctor's check `version` does, and with builds of a vendor.
+#[test]
+fn a_server_that_is_too_old_is_refused() {
+    let render = |version: &str| {
+        let values = ["--values", "tests/install/values/hub.yaml"];
+        let arguments = ["template", RELEASE, CHART, "--kube-version", version];
+        run(&HELM, &[&arguments[..], &values].concat())
+    };
+    let oldest = fedgate_manifests::OLDEST_KUBERNETES;
+    for taken in ["0", "0-alpha.1", "9-gke.100"] {
+        render(&format!("v1.{oldest}.{taken}")).unwrap();
+    }
+    for refused in [format!("v1.{}.99", oldest - 1), "v0.0.0-master".to_owned()] {
+        let said = render(&refused).unwrap_err();
+        assert!(
+            said.contains("chart requires kubeVersion") && said.contains(&refused),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn each_plane_with_defaults_is_what_manifests_has() {
     for plane in ["hub", "project", "cell", "host", "cell-host"] {

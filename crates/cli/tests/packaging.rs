@@ -7,6 +7,7 @@ use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    process::Command,
 };
 
 #[derive(Deserialize)]
@@ -175,5 +176,21 @@ fn a_manifest_that_breaks_a_rule_is_refused() {
         let text = manifest();
         assert!(text.contains(right), "{right}");
         assert!(!faults(&text.replace(right, wrong)).is_empty(), "{wrong}");
+    }
+}
+
+/// Two executables of one version differ by their revision.
+#[test]
+fn the_executable_says_its_version_and_revision_without_a_kubeconfig() {
+    for flag in ["--version", "-V"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-compute"))
+            .arg(flag)
+            .env_clear()
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("FEDGATE_BUILD_REVISION"));
+        let wanted = format!("kubectl compute {version} ({revision})\n");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), wanted);
     }
 }

@@ -27,6 +27,36 @@ struct Module {
     tags: &'static str,
 }
 
+impl Module {
+    /// The version that is pinned of a module.
+    fn pinned(&self, module: &str) -> Option<&'static str> {
+        let mut lines = self.go_mod.lines().map(str::split_whitespace);
+        lines.find_map(|mut words| (words.next() == Some(module)).then(|| words.next())?)
+    }
+
+    /// Variables of packages that the linker sets. Kubernetes has its version from its release scripts alone; a program
+    /// without it calls itself v0.0.0, which no bound of a chart admits.
+    fn stamps(&self) -> String {
+        let Some(version) = self.pinned("k8s.io/kubernetes") else {
+            return String::new();
+        };
+        let mut numbers = version.trim_start_matches('v').split('.');
+        let mut number = || numbers.next().unwrap_or_default();
+        let variables = [
+            ("gitVersion", version),
+            ("gitMajor", number()),
+            ("gitMinor", number()),
+        ];
+        let stamp = |(name, value)| format!(" -X k8s.io/component-base/version.{name}={value}");
+        variables.map(stamp).concat()
+    }
+
+    /// Name of its folder in the cache: what is linked otherwise is another program.
+    fn folder(&self) -> String {
+        short_hash(&[self.go_mod, &self.stamps()].concat(), 16)
+    }
+}
+
 macro_rules! module {
     ($folder:literal, $tags:literal) => {
         Module {
@@ -72,7 +102,7 @@ pub async fn prometheus_operator_definitions() -> Result<PathBuf, SandboxError> 
     };
     let module = &PROMETHEUS_OPERATOR;
     let source = cache_dir("prometheus-operator")?
-        .join(short_hash(module.go_mod, 16))
+        .join(module.folder())
         .join("module");
     write(&source.join("go.mod"), module.go_mod)?;
     write(&source.join("go.sum"), module.go_sum)?;
@@ -175,7 +205,7 @@ async fn get(
             Path::new(&assets).display()
         ));
     }
-    let dir = cache_dir(program)?.join(short_hash(module.go_mod, 16));
+    let dir = cache_dir(program)?.join(module.folder());
     let bin = dir.join("bin");
     let built = bin.join(program);
     if built.is_file() {
@@ -191,7 +221,7 @@ async fn get(
         let source = Source {
             package,
             folder: &source,
-            tags: module.tags,
+            module,
         };
         build(program, &source, &built, holder, progress).await?;
     }
@@ -230,7 +260,7 @@ struct Source<'a> {
     package: &'a str,
     /// The folder of the module.
     folder: &'a Path,
-    tags: &'a str,
+    module: &'a Module,
 }
 
 async fn build(
@@ -295,8 +325,9 @@ fn go_build(source: &Source<'_>, output: &Path, alive: &Path, holder: &Path) -> 
     command
         .args(["hold", "--lock"])
         .arg(alive)
-        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w"])
-        .args(["-tags", source.tags, "-o"])
+        .args(["--", "go", "build", "-v", "-trimpath"])
+        .arg(format!("-ldflags=-s -w{}", source.module.stamps()))
+        .args(["-tags", source.module.tags, "-o"])
         .arg(output)
         .arg(source.package)
         .current_dir(source.folder)
@@ -337,4 +368,32 @@ async fn watch_build(program: &str, stderr: ChildStderr, progress: &Progress) ->
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_kubernetes_is_linked_with_the_version_of_its_module() {
+        let module = Module {
+            go_mod: "require (\n\tk8s.io/kubernetes-x v9.9.9 // indirect\n\tk8s.io/kubernetes v1.30.2 // indirect\n)\n",
+            ..KUBERNETES
+        };
+        let package = "k8s.io/component-base/version";
+        assert_eq!(
+            module.stamps(),
+            format!(" -X {package}.gitVersion=v1.30.2 -X {package}.gitMajor=1 -X {package}.gitMinor=30")
+        );
+        assert_ne!(module.folder(), short_hash(module.go_mod, 16));
+        assert_eq!(KUBERNETES.stamps().matches(" -X ").count(), 3);
+    }
+
+    #[test]
+    fn other_programs_have_their_version_from_go() {
+        for module in [ETCD, KWOK, PROMTOOL, HELM] {
+            assert_eq!(module.stamps(), "");
+            assert_eq!(module.folder(), short_hash(module.go_mod, 16));
+        }
+    }
 }

@@ -20,13 +20,20 @@ use clap::{Args, Parser, Subcommand};
 use fedgate_terminal::time::duration;
 use std::{path::PathBuf, time::Duration};
 
+/// Version and revision, by which executables are compared.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("FEDGATE_BUILD_REVISION"),
+    ")"
+);
+
 /// Run workloads in the cities of an edge cloud.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl compute",
     bin_name = "kubectl compute",
-    version,
-    disable_version_flag = true,
+    version = VERSION,
     // As in kubectl, the last of two flags counts.
     args_override_self = true,
     after_help = examples::EXIT_CODES

@@ -27,7 +27,10 @@ fn commands() -> Vec<(Vec<String>, Command)> {
             walk(&[path, &[sub.get_name().to_owned()]].concat(), sub, into);
         }
     }
-    let mut root = Cli::command().disable_help_subcommand(true);
+    // The revision differs with each build.
+    let mut root = Cli::command()
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true);
     root.build();
     let mut all = Vec::new();
     walk(&[], &root, &mut all);

@@ -3,16 +3,15 @@
 
 mod host;
 mod planes;
-mod reference;
 mod schema;
 mod template;
 mod values;
+mod yaml;
 
-pub use reference::values_table;
 pub use template::Template;
 pub use values::Flag;
 
-use crate::{File, GENERATED, KindManifests, ManifestError};
+use crate::{File, GENERATED, KindManifests, ManifestError, OLDEST_KUBERNETES};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -95,7 +94,7 @@ pub fn files(
     templates.extend(monitoring);
     let mut files = vec![
         text("Chart.yaml", chart()?),
-        text("values.yaml", values::yaml(flags)?),
+        text("values.yaml", yaml::of(flags)?),
         text("values.schema.json", format!("{:#}\n", schema::of(flags))),
         text(
             "templates/_helpers.tpl",
@@ -123,6 +122,8 @@ fn chart() -> Result<String, ManifestError> {
         "name": "fedgate",
         "description": "fedgate on a plane: definitions, roles and policies, or the Pods of gateway and cell",
         "type": "application",
+        // With builds before a release and those of a vendor, such as v1.30.0-gke.1.
+        "kubeVersion": format!(">=1.{OLDEST_KUBERNETES}.0-0"),
         "version": version,
         "appVersion": version,
     });

@@ -15,7 +15,11 @@ pub(super) fn of(flags: &Flags) -> Value {
     root["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     root["title"] = json!("Values of the chart fedgate");
     // A parent chart sets it.
-    root["properties"]["global"] = json!({"type": "object", "additionalProperties": false});
+    root["properties"]["global"] = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "description": "A parent chart sets it; nothing of it is read.",
+    });
     root["required"] = json!(["planes"]);
     root["allOf"] = json!(rules());
     root
@@ -34,6 +38,9 @@ fn place(root: &mut Value, entry: &Entry) {
     }
     let mut schema = entry.schema.clone().unwrap_or_else(closed);
     schema["description"] = json!(entry.meaning);
+    if let Some(default) = &entry.default {
+        schema["default"] = default.clone();
+    }
     node["properties"][last] = schema;
 }
 
@@ -66,7 +73,7 @@ fn rules() -> Vec<Value> {
     ]
 }
 
-/// The schema of a Kubernetes type, with every field known.
+/// The schema of a Kubernetes type, with every field known. Its title is the type's name, whose fields Kubernetes explains.
 pub(super) fn of_type<T: schemars::JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
@@ -74,6 +81,8 @@ pub(super) fn of_type<T: schemars::JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     close(&mut schema);
+    let name = T::schema_name();
+    schema["title"] = json!(name.rsplit('.').next().unwrap_or(&name));
     schema
 }
 

@@ -1,9 +1,9 @@
-//! The values of the chart, each with default, meaning and schema: `values.yaml` and `values.schema.json` are made of
-//! them.
+//! The values of the chart, each with default, meaning and schema: `values.yaml`, `values.schema.json` and the page of the
+//! reference are made of them.
 
 use super::{Flags, PLANES, schema::of_type};
 use crate::{
-    ADMIN_SECRET, GENERATED, ManifestError, NAMESPACE,
+    ADMIN_SECRET, NAMESPACE,
     deployment::{ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, Role, resources},
 };
 use k8s_openapi::api::{
@@ -15,10 +15,6 @@ use k8s_openapi::api::{
     rbac::v1::Subject,
 };
 use serde_json::{Value, json};
-use std::fmt::Write;
-
-/// Width of a line of comment.
-const WIDTH: usize = 110;
 
 /// A flag of a role, as a value of the chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +25,8 @@ pub struct Flag {
     pub meaning: String,
     /// The schema of its values.
     pub schema: Value,
+    /// What the program takes without the flag.
+    pub default: Option<Value>,
 }
 
 /// A value, or a section of values.
@@ -66,6 +64,12 @@ fn flag() -> Value {
 /// The name of an object, or none.
 fn name() -> Value {
     json!({"type": "string", "pattern": "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"})
+}
+
+/// A part of a value, with its meaning.
+fn described(mut schema: Value, meaning: &str) -> Value {
+    schema["description"] = json!(meaning);
+    schema
 }
 
 fn list(items: &Value) -> Value {
@@ -172,23 +176,29 @@ fn role(role: &Role, flags: &[Flag]) -> Vec<Entry> {
         "additionalProperties": false,
         "required": ["name", "mountPath", "source"],
         "properties": {
-            "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
-            "mountPath": {"type": "string", "pattern": "^/"},
+            "name": {
+                "type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                "description": "Name of the volume.",
+            },
+            "mountPath": {"type": "string", "pattern": "^/", "description": "Where it is in the container."},
             "source": {
+                "description": "What is in it: one of these.",
                 "type": "object", "additionalProperties": false, "minProperties": 1, "maxProperties": 1,
                 "properties": {
-                    "configMap": of_type::<ConfigMapVolumeSource>(),
-                    "secret": of_type::<SecretVolumeSource>(),
-                    "projected": of_type::<ProjectedVolumeSource>(),
-                    "csi": of_type::<CSIVolumeSource>(),
+                    "configMap": described(of_type::<ConfigMapVolumeSource>(), "A ConfigMap of fedgate-system."),
+                    "secret": described(of_type::<SecretVolumeSource>(), "A Secret of fedgate-system."),
+                    "projected": described(of_type::<ProjectedVolumeSource>(), "Several sources in one folder."),
+                    "csi": described(of_type::<CSIVolumeSource>(), "A volume of a CSI driver."),
                 },
             },
         },
     });
     let mut properties = json!({});
     for flag in flags {
-        let mut schema = flag.schema.clone();
-        schema["description"] = json!(flag.meaning);
+        let mut schema = described(flag.schema.clone(), &format!("{}.", flag.meaning));
+        if let Some(default) = &flag.default {
+            schema["default"] = default.clone();
+        }
         properties[&flag.name] = schema;
     }
     let flags = json!({"type": "object", "additionalProperties": false, "properties": properties});
@@ -254,9 +264,15 @@ fn credentials() -> Vec<Entry> {
         "additionalProperties": false,
         "required": ["topologyKey", "whenUnsatisfiable"],
         "properties": {
-            "topologyKey": {"type": "string", "minLength": 1},
-            "whenUnsatisfiable": {"enum": ["ScheduleAnyway", "DoNotSchedule"]},
-            "maxSkew": {"type": "integer", "minimum": 1},
+            "topologyKey": {"type": "string", "minLength": 1, "description": "Label of nodes whose values are the places."},
+            "whenUnsatisfiable": {
+                "enum": ["ScheduleAnyway", "DoNotSchedule"],
+                "description": "Whether a Pod that cannot be spread runs nevertheless.",
+            },
+            "maxSkew": {
+                "type": "integer", "minimum": 1, "default": 1,
+                "description": "By how many Pods two places may differ.",
+            },
         },
     });
     let over = |key: &str| json!({"topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway"});
@@ -322,7 +338,7 @@ fn credentials() -> Vec<Entry> {
         value(
             "projects.existingSecret",
             json!(""),
-            "Secret in fedgate-system. Mode directory: a kubeconfig for each project, named <project>.yaml. Mode single: \
+            "Secret in fedgate-system. Mode directory: a kubeconfig for each project, as key PROJECT.yaml. Mode single: \
              the project's, as key kubeconfig. Mode secrets: key kubeconfig for the plane that holds the Secrets, if it is \
              not the hub.",
             name(),
@@ -434,66 +450,4 @@ fn monitoring() -> Vec<Entry> {
             subjects,
         ),
     ]
-}
-
-/// The values in the order of a reader: those of a section are together, wherever they are made.
-pub(super) fn in_order(all: &[Entry]) -> Vec<&Entry> {
-    let (inner, outer): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|entry| entry.path.contains('.'));
-    let mut ordered = Vec::with_capacity(all.len());
-    for entry in outer {
-        ordered.push(entry);
-        let within = format!("{}.", entry.path);
-        ordered.extend(inner.iter().filter(|entry| entry.path.starts_with(&within)));
-    }
-    ordered
-}
-
-/// `values.yaml`: each value with its meaning above it.
-pub(super) fn yaml(flags: &Flags) -> Result<String, ManifestError> {
-    let mut text = format!("{GENERATED}crates/manifests/src/helm/values.rs instead.\n");
-    for entry in in_order(&all(flags)) {
-        if !entry.path.contains('.') {
-            text.push('\n');
-        }
-        write_entry(entry, &mut text)?;
-    }
-    Ok(text)
-}
-
-fn write_entry(entry: &Entry, text: &mut String) -> Result<(), ManifestError> {
-    let depth = entry.path.matches('.').count() * 2;
-    let name = entry.path.rsplit('.').next().unwrap_or(&entry.path);
-    for line in wrapped(&entry.meaning) {
-        let _ = writeln!(text, "{:depth$}# {line}", "");
-    }
-    match (&entry.default, &entry.schema) {
-        (Some(default), _) => {
-            let yaml = crate::to_yaml("values.yaml", &json!({name: default}))?;
-            for line in yaml.lines() {
-                let _ = writeln!(text, "{:depth$}{line}", "");
-            }
-        }
-        (None, Some(_)) => {
-            let _ = writeln!(text, "{:depth$}# {name}: []", "");
-        }
-        (None, None) => {
-            let _ = writeln!(text, "{:depth$}{name}:", "");
-        }
-    }
-    Ok(())
-}
-
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
