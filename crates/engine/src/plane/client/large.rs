@@ -1,5 +1,6 @@
-//! Memory limit for large pages of lists: each takes megabytes until its objects have been read, thousands of planes
-//! may be listed at a time, and tenants decide how large their objects are.
+//! Limits for pages of lists that are read at a time. Thousands of planes are listed when the process starts: each request
+//! opens a connection if no idle one is left, and most of them would end at their time limit while connections are made. A
+//! large page takes megabytes until its objects have been read, and tenants decide how large their objects are.
 
 use crate::metrics::PlaneKind;
 use std::sync::Arc;
@@ -8,26 +9,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Maximum number of large pages read at a time for planes of one kind.
 const AT_A_TIME: usize = 4;
 
+/// Maximum number of other pages requested at a time from planes of one kind: planes that do not answer each hold some of
+/// them up to the time limit, and the others must not wait for those for long.
+const SMALL_AT_A_TIME: usize = 256;
+
 /// Request extension: limits the answer to a fraction of the normal size. Most pages of lists are requested this way; a
 /// page that does not fit needs a [`LargePage`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SmallAnswer;
 
 /// Semaphores for the planes of each kind: lists of tenants do not delay lists of the hub.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Rooms {
-    hub: Arc<Semaphore>,
-    projects: Arc<Semaphore>,
-    cell: Arc<Semaphore>,
+    hub: Room,
+    projects: Room,
+    cell: Room,
 }
 
-impl Default for Rooms {
+#[derive(Debug, Clone)]
+struct Room {
+    large: Arc<Semaphore>,
+    small: Arc<Semaphore>,
+}
+
+impl Default for Room {
     fn default() -> Self {
-        let room = || Arc::new(Semaphore::new(AT_A_TIME));
         Self {
-            hub: room(),
-            projects: room(),
-            cell: room(),
+            large: Arc::new(Semaphore::new(AT_A_TIME)),
+            small: Arc::new(Semaphore::new(SMALL_AT_A_TIME)),
         }
     }
 }
@@ -35,14 +44,22 @@ impl Default for Rooms {
 impl Rooms {
     /// The permits for large pages of one more plane of this kind.
     pub(super) fn of(&self, kind: PlaneKind) -> LargePages {
-        let room = match kind {
+        LargePages {
+            turn: Arc::new(Semaphore::new(1)),
+            room: self.room(kind).large.clone(),
+        }
+    }
+
+    /// The permits for other pages of planes of this kind.
+    pub(super) fn small(&self, kind: PlaneKind) -> Arc<Semaphore> {
+        self.room(kind).small.clone()
+    }
+
+    fn room(&self, kind: PlaneKind) -> &Room {
+        match kind {
             PlaneKind::Hub => &self.hub,
             PlaneKind::Project => &self.projects,
             PlaneKind::Cell => &self.cell,
-        };
-        LargePages {
-            turn: Arc::new(Semaphore::new(1)),
-            room: room.clone(),
         }
     }
 }

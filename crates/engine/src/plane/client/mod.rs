@@ -253,7 +253,14 @@ impl Clients {
 
     fn client(&self, plane: PlaneKind, way: Transport, namespace: &str) -> PlaneClient {
         let retire = Sender::new(false);
-        let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retire.subscribe());
+        let service = PlaneService::new(
+            plane,
+            way,
+            self.rooms.small(plane),
+            self.limits,
+            self.metrics.clone(),
+            retire.subscribe(),
+        );
         let namespace = namespace.to_owned();
         // The transport sends watches and calls over different connections, so one client serves both.
         PlaneClient {

@@ -35,6 +35,8 @@ struct Shared {
     plane: PlaneKind,
     way: Transport,
     permits: Semaphore,
+    /// Permits for pages of lists, shared with other planes.
+    pages: Arc<Semaphore>,
     limits: Limits,
     metrics: ClientMetrics,
     retired: Receiver<bool>,
@@ -59,6 +61,7 @@ impl PlaneService {
     pub(super) fn new(
         plane: PlaneKind,
         way: Transport,
+        pages: Arc<Semaphore>,
         limits: Limits,
         metrics: ClientMetrics,
         retired: Receiver<bool>,
@@ -68,6 +71,7 @@ impl PlaneService {
             plane,
             way,
             permits,
+            pages,
             limits,
             metrics,
             retired,
@@ -96,7 +100,14 @@ impl Shared {
         let call = Call::of(&request);
         let began = Instant::now();
         let limit = self.limits.call;
+        let is_page = request.extensions().get::<SmallAnswer>().is_some();
         let outcome = send_tracked(call.is_watch(), async {
+            // Not within the time limit: a wait for other planes is no failure of this one.
+            let _page = if is_page {
+                Some(self.pages.acquire().await?)
+            } else {
+                None
+            };
             tokio::time::timeout(limit, async {
                 if call.is_watch() {
                     self.watch(request).await

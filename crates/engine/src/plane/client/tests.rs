@@ -368,3 +368,38 @@ async fn a_watch_that_is_dropped_while_connecting_takes_no_other_with_it() {
     assert!(other.is_ok(), "{other:?}");
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
+
+/// A plane that counts its requests and answers none.
+fn silent(clients: &Clients, kind: PlaneKind, asked: &Arc<AtomicUsize>) -> kube::Client {
+    let asked = asked.clone();
+    let service = tower::service_fn(move |_: axum::http::Request<kube::client::Body>| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    clients.plane_of(kind, service).client()
+}
+
+/// Asks for a page of a list, as watches do.
+fn page(client: kube::Client) -> tokio::task::JoinHandle<bool> {
+    let mut request = axum::http::Request::new(kube::client::Body::empty());
+    *request.uri_mut() = "/api/v1/namespaces/default/configmaps".parse().unwrap();
+    request.extensions_mut().insert(SmallAnswer);
+    tokio::spawn(async move { client.send(request).await.is_ok() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_waits_for_pages_of_other_planes_neither_fails_nor_delays_the_hub() {
+    let (clients, _) = clients(Limits::default());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let number = || asked.load(Ordering::SeqCst);
+    let pages: Vec<_> = (0..300)
+        .map(|_| page(silent(&clients, PlaneKind::Project, &asked)))
+        .collect();
+    let _hub = page(silent(&clients, PlaneKind::Hub, &asked));
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(number(), 257, "those of 256 projects, and that of the hub");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(number(), 301, "the others begin when the first have ended");
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(pages.iter().filter(|page| !page.is_finished()).count(), 44);
+}
