@@ -11,6 +11,7 @@ use super::{
     file::write_private,
     internal,
     kubeconfig::from_base64,
+    leave::take_away,
     plane::{Plane, kind},
     registration::{self as registration, AccountRights, Cell, Found, IMPERSONATOR, NAMESPACE},
     rotation,
@@ -154,6 +155,11 @@ impl Join<'_> {
                 }
                 _ => error,
             })?;
+        }
+        if cell.rights == AccountRights::Full {
+            // An earlier join with narrow rights has made them.
+            let limits = registration::limits(&cell.account(), &self.manifests);
+            take_away(&mut self.executor, &self.member, limits, &mark).await?;
         }
         let token = self.token(&newest).await?;
         let namespace = registration::hub_namespace();

@@ -113,7 +113,7 @@ fn same_member(name: &str, id: &str, cluster: Option<Cluster<'_>>) -> Result<(),
 }
 
 /// Deletes those of the objects that are there and bear the mark, the last first.
-async fn take_away(
+pub(super) async fn take_away(
     executor: &mut Executor,
     plane: &Plane,
     objects: Vec<Value>,

@@ -144,7 +144,7 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     }
     // Before the role: the account may write nothing that the policy would not have seen.
     if cell.rights == AccountRights::Narrow {
-        objects.extend(policy(&account, kinds));
+        objects.extend(limits(&account, kinds));
     }
     objects.extend([
         json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
@@ -188,8 +188,9 @@ fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     json!(rules)
 }
 
-/// Limits Karmada's account to Namespaces `ns-*`, and keeps it from making tokens of other accounts.
-fn policy(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
+/// The policy that limits Karmada's account to Namespaces `ns-*`, and keeps it from making tokens of other accounts, and its
+/// binding.
+pub fn limits(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
     let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
     let operations = ["CREATE", "UPDATE", "DELETE"];
     let mut written = vec![

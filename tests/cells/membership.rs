@@ -153,6 +153,13 @@ async fn membership(case: &Case, new: &NewCell) {
     assert_eq!(own["madeBy"], "command");
 
     rotated(case, new, &join, &both).await;
+    // Full rights have no limits, and narrow ones have them again.
+    fedgate(&[&join[..], &["--rights", "full"]].concat(), &both)
+        .await
+        .exits(0, "delete ValidatingAdmissionPolicy fedgate-karmada-writes");
+    fedgate(&join, &both)
+        .await
+        .exits(0, "create ValidatingAdmissionPolicy fedgate-karmada-writes");
     case.runs(&wish).await;
     karmada_writes_for_tenants_only(case, new).await;
     departure(case, new, &wish, &both).await;
@@ -235,6 +242,12 @@ async fn karmada_writes_for_tenants_only(case: &Case, new: &NewCell) {
     let mut minted = meta("stolen");
     minted["type"] = json!("kubernetes.io/service-account-token");
     minted["metadata"]["annotations"] = json!({"kubernetes.io/service-account.name": "default"});
+    crate::support::wait_for(
+        "Karmada's account may not write everywhere",
+        crate::support::seconds(30),
+        || async { (!karmada.would_create(&CONFIG_MAP, "kube-system", meta("x")).await).then_some(()) },
+    )
+    .await;
     assert!(karmada.would_create(&CONFIG_MAP, &case.hub_ns, meta("x")).await);
     assert!(karmada.would_create(&NAMESPACE, "", meta("ns-x")).await);
     assert!(!karmada.would_create(&CONFIG_MAP, "kube-system", meta("x")).await);
