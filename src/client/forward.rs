@@ -3,7 +3,7 @@
 use super::{failure, host::Host, replicas::PodPort};
 use bytes::Bytes;
 use fedgate_terminal::error::Error;
-use http::header::HOST;
+use http::{HeaderValue, header::HOST};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -12,13 +12,13 @@ use hyper_util::rt::TokioIo;
 pub(super) async fn send(
     host: &Host,
     to: &PodPort,
-    request: http::request::Builder,
+    request: http::Request<()>,
 ) -> Result<http::Response<Incoming>, Error> {
     let PodPort { pod, port, .. } = to;
-    let request = request
-        .header(HOST, format!("localhost:{port}"))
-        .body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| failure::broken_forward(to, error.to_string()))?;
+    let mut request = request.map(|()| Empty::<Bytes>::new());
+    let name = HeaderValue::try_from(format!("localhost:{port}"));
+    let name = name.map_err(|error| failure::broken_forward(to, error.to_string()))?;
+    request.headers_mut().insert(HOST, name);
     let forwarded = host.pods().portforward(pod, &[*port]).await;
     let refused = |error| host.request("get and create", "pods/portforward").failed(&error);
     let mut forwarded = forwarded.map_err(refused)?;

@@ -7,6 +7,7 @@ use super::{
 use crate::commands::{AdminAuth, WayArgs};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
 use fedgate_terminal::error::{Error, Kind, plain, root};
+use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
@@ -16,7 +17,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use std::time::Duration;
-use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, util::BoxService};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 /// The cluster that runs the Pods.
 pub(super) struct Host {
@@ -162,13 +163,11 @@ impl Host {
     async fn own_token(&self) -> Result<HeaderValue, Error> {
         let request = self.request("get", "pods");
         let layer = self.config.auth_layer().map_err(|error| request.failed(&error))?;
-        let service = ServiceBuilder::new()
-            .option_layer(layer)
-            .service(service_fn(authorization));
-        // Boxed, so that its future may move between threads whatever the layer's is.
-        let service: BoxService<http::Request<Body>, http::Response<Option<HeaderValue>>, BoxError> =
-            BoxService::new(service);
-        let sent = service.oneshot(http::Request::new(Body::empty())).await;
+        let echo = service_fn(|request: http::Request<Body>| async move {
+            Ok::<_, BoxError>(http::Response::new(request.headers().get(AUTHORIZATION).cloned()))
+        });
+        let service = ServiceBuilder::new().option_layer(layer).service(echo);
+        let sent = service.oneshot(http::Request::new(Body::empty())).boxed().await;
         let header = sent.map_err(|error| {
             Error::new(Kind::Failed, format!("no credentials for {}", self.server))
                 .because(root(error.as_ref()))
@@ -185,14 +184,6 @@ impl Host {
             .next("a context with a token of the hub's user, or --token-file PATH")
         })
     }
-}
-
-/// Answers with the header that the layers have added.
-async fn authorization(
-    request: http::Request<Body>,
-) -> Result<http::Response<Option<HeaderValue>>, BoxError> {
-    let header = request.headers().get(AUTHORIZATION).cloned();
-    Ok(http::Response::new(header))
 }
 
 /// The header for a token; `None` if it is empty or cannot be sent.

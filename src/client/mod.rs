@@ -3,6 +3,7 @@
 
 mod answer;
 mod console;
+mod credential;
 mod events;
 mod failure;
 mod follow;

@@ -2,14 +2,15 @@
 
 use super::{
     answer::{Answer, LARGEST},
+    credential::Credential,
     events::{Body, Events},
     failure, forward,
-    host::{Host, bearer},
+    host::Host,
 };
-use crate::commands::{AdminAuth, WayArgs};
+use crate::commands::WayArgs;
 use bytes::Bytes;
 use fedgate_terminal::{
-    error::{Error, Kind, plain},
+    error::{Error, Kind},
     write::say,
 };
 use futures::{
@@ -17,13 +18,12 @@ use futures::{
     future::{BoxFuture, join_all},
 };
 use http::{
-    HeaderValue, Response, StatusCode,
+    Response, StatusCode,
     header::{ACCEPT, AUTHORIZATION, RETRY_AFTER},
 };
 use http_body_util::{BodyExt, Collected, Limited};
 use kube::{Client, Config};
-use parking_lot::RwLock;
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use tower::BoxError;
 
 /// A replica that can be asked.
@@ -44,6 +44,24 @@ pub(super) struct PodPort {
     pub(super) pod: String,
     /// The port.
     pub(super) port: u16,
+}
+
+impl Address {
+    fn send(&self, request: http::Request<()>) -> BoxFuture<'_, Result<Response<Body>, Error>> {
+        let sent = async move {
+            match self {
+                Self::Server(client, _) => {
+                    let sent = client.send(request.map(|()| kube::client::Body::empty())).await;
+                    let response = sent.map_err(|error| failure::unreachable(self, &error))?;
+                    Ok(response.map(boxed))
+                }
+                Self::Pod(host, pod) => forward::send(host, pod, request)
+                    .await
+                    .map(|sent| sent.map(boxed)),
+            }
+        };
+        sent.boxed()
+    }
 }
 
 impl PartialEq for Address {
@@ -68,9 +86,7 @@ impl fmt::Display for Address {
 /// The replicas of a gateway or cell.
 pub(super) struct Replicas {
     route: Route,
-    source: Source,
-    /// The header `Authorization`, as it was read last.
-    credential: RwLock<Option<HeaderValue>>,
+    credential: Option<Credential>,
     timeout: Duration,
     /// The replica that led when it was asked last.
     leader: Option<Address>,
@@ -83,32 +99,6 @@ enum Route {
     Host(Arc<Host>),
 }
 
-/// Where the credential comes from.
-enum Source {
-    Nothing,
-    File(PathBuf),
-    Host(Arc<Host>, AdminAuth),
-}
-
-impl Source {
-    fn read(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        let read = async move {
-            match self {
-                Self::Nothing => Ok(None),
-                Self::File(file) => {
-                    let wrong =
-                        |cause: &str| Error::usage(format!("--token-file {}: {cause}", file.display()));
-                    let token = tokio::fs::read_to_string(file).await;
-                    let token = token.map_err(|error| wrong(&plain(&error.to_string())))?;
-                    bearer(&token).map(Some).ok_or_else(|| wrong("it has no token"))
-                }
-                Self::Host(host, auth) => host.credential(*auth).await.map(Some),
-            }
-        };
-        read.boxed()
-    }
-}
-
 impl Replicas {
     /// The replicas that the flags choose.
     pub(super) async fn open(args: &WayArgs, cell: bool) -> Result<Self, Error> {
@@ -118,15 +108,10 @@ impl Replicas {
             let host = Arc::new(Host::open(args, cell).await?);
             (Route::Host(Arc::clone(&host)), Some(host))
         };
-        let source = match (&args.token_file, host) {
-            (Some(file), _) => Source::File(file.clone()),
-            (None, Some(host)) => Source::Host(host, args.admin_auth),
-            (None, None) => Source::Nothing,
-        };
+        let credential = Credential::read(args, host.as_ref()).await?;
         Ok(Self {
             route,
-            credential: RwLock::new(source.read().await?),
-            source,
+            credential,
             timeout: args.timeout,
             leader: None,
             is_noted: false,
@@ -202,18 +187,7 @@ impl Replicas {
 
     /// True if requests have a credential.
     pub(super) fn has_credential(&self) -> bool {
-        self.credential.read().is_some()
-    }
-
-    /// Reads the credential again; true if it is another one.
-    async fn renew(&self) -> bool {
-        let Ok(read) = self.source.read().await else {
-            return false;
-        };
-        let mut credential = self.credential.write();
-        let differs = *credential != read;
-        *credential = read;
-        differs
+        self.credential.is_some()
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
@@ -276,50 +250,29 @@ impl Replicas {
         ))
     }
 
-    /// Sends a request to a replica, with the credential. If it is refused, and another one is there by now, it is sent
-    /// again.
-    pub(super) async fn send(
-        &self,
-        address: &Address,
-        request: http::request::Builder,
-    ) -> Result<Response<Body>, Error> {
-        let request = request.body(());
-        let request = request.map_err(|error| failure::unreachable(address, &error))?;
-        let sent = self.send_once(address, &request).await?;
-        if sent.status() == StatusCode::UNAUTHORIZED && self.renew().await {
-            return self.send_once(address, &request).await;
-        }
-        Ok(sent)
-    }
-
-    fn send_once<'a>(
+    /// Sends a request to a replica, with the credential; once more if that is refused and its source has another by now.
+    pub(super) fn send<'a>(
         &'a self,
         address: &'a Address,
-        request: &http::Request<()>,
+        request: http::request::Builder,
     ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
-        let mut copy = http::Request::builder()
-            .method(request.method().clone())
-            .uri(request.uri().clone());
-        for (name, value) in request.headers() {
-            copy = copy.header(name, value);
-        }
-        if let Some(credential) = &*self.credential.read() {
-            copy = copy.header(AUTHORIZATION, credential);
-        }
         let sent = async move {
-            let request = copy;
-            match address {
-                Address::Server(client, _) => {
-                    let request = request.body(kube::client::Body::empty());
-                    let request = request.map_err(|error| failure::unreachable(address, &error))?;
-                    let sent = client.send(request).await;
-                    let response = sent.map_err(|error| failure::unreachable(address, &error))?;
-                    Ok(response.map(boxed))
-                }
-                Address::Pod(host, pod) => forward::send(host, pod, request)
-                    .await
-                    .map(|sent| sent.map(boxed)),
+            let request = request.body(());
+            let mut request = request.map_err(|error| failure::unreachable(address, &error))?;
+            let Some(credential) = &self.credential else {
+                return address.send(request).await;
+            };
+            let shown = credential.last().await;
+            request.headers_mut().insert(AUTHORIZATION, shown.clone());
+            let response = address.send(request.clone()).await?;
+            if response.status() != StatusCode::UNAUTHORIZED {
+                return Ok(response);
             }
+            let Some(newer) = credential.after(&shown).await? else {
+                return Ok(response);
+            };
+            request.headers_mut().insert(AUTHORIZATION, newer);
+            address.send(request).await
         };
         sent.boxed()
     }

@@ -112,6 +112,14 @@ pub fn is_of_own_page(headers: &HeaderMap) -> bool {
     sites.next().is_some_and(|site| site == "same-origin") && sites.next().is_none()
 }
 
+/// True if the browser says that something else than this site has led it here, for example a page in a file.
+pub fn is_of_other_site(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(FETCH_SITE)
+        .iter()
+        .any(|site| site == "cross-site")
+}
+
 /// The bytes of a signature.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex

@@ -1,6 +1,6 @@
 //! `fedgate console`, with a browser that the tests play.
 
-use super::{Replica, documents, error, file, forwarded::overview, host::Host, spawn, within};
+use super::{Replica, command, documents, error, file, forwarded::overview, host::Host, started, within};
 use axum::{
     body::Body,
     http::{HeaderMap, Method, Request},
@@ -11,7 +11,11 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use tokio::process::{Child, Command};
 
 const TOKEN: &str = "0123456789abcdef";
 const OWN_PAGE: (&str, &str) = ("sec-fetch-site", "same-origin");
@@ -37,7 +41,11 @@ type Headers<'a> = &'a [(&'a str, &'a str)];
 impl Console {
     async fn start(way: &[&str]) -> Self {
         let arguments = [&["console", "--no-open"], way].concat();
-        let (child, mut lines) = spawn(&arguments);
+        Self::of(&mut command(&arguments)).await
+    }
+
+    async fn of(command: &mut Command) -> Self {
+        let (child, mut lines) = started(command);
         let url = within("the address", lines.next_line()).await.unwrap().unwrap();
         let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         assert!(authority.starts_with("127.0.0.1:"), "{url}");
@@ -80,6 +88,12 @@ impl Console {
         self.ask(Method::GET, path, headers).await
     }
 
+    /// Sends what Ctrl-C does.
+    fn interrupt(&self) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    }
+
     /// Opens the printed address, and returns the browser's header `Cookie`.
     async fn open(&self) -> String {
         let got = self.get(&self.opens, &[]).await;
@@ -112,30 +126,6 @@ async fn of_leader() -> (Replica, Console) {
     ];
     let console = Console::start(&way).await;
     (replica, console)
-}
-
-#[tokio::test]
-async fn a_token_that_has_been_rotated_is_read_again() {
-    let (replica, token) = (Replica::start().await, file(TOKEN));
-    replica.serves("/overview", documents::overview());
-    replica.accepts(TOKEN);
-    let console = Console::start(&[
-        "--server",
-        &replica.url(),
-        "--token-file",
-        token.to_str().unwrap(),
-    ])
-    .await;
-    let cookie = console.open().await;
-    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
-    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
-    replica.accepts("fedcba9876543210");
-    // The file still has the old one: it is not sent twice.
-    let before = replica.requests().len();
-    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 403);
-    assert_eq!(replica.requests().len(), before + 1);
-    std::fs::write(&token, "fedcba9876543210").unwrap();
-    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
 }
 
 #[tokio::test]
@@ -301,11 +291,121 @@ async fn refusals_reach_the_page_with_their_next_steps_and_no_challenge() {
     assert!(!got.text.contains(TOKEN));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_rotated_is_read_again() {
+    let replica = Replica::start().await;
+    replica.serves("/overview", documents::overview());
+    replica.requires("token-of-the-first-day");
+    let token = file("token-of-the-first-day");
+    let way = [
+        "--server",
+        &replica.url(),
+        "--token-file",
+        token.to_str().unwrap(),
+    ];
+    let console = Console::start(&way).await;
+    let cookie = console.open().await;
+    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let overview = async || console.get("/api/v1/overview", &headers).await.status;
+    assert_eq!(overview().await, 200);
+    replica.requires("token-of-the-second-day");
+    assert_eq!(overview().await, 403, "the file has the old one");
+    std::fs::write(&token, "").unwrap();
+    assert_eq!(overview().await, 503, "the file has none");
+    std::fs::write(&token, "token-of-the-second-day").unwrap();
+    assert_eq!(overview().await, 200);
+    let before = replica.requests().len();
+    assert_eq!(overview().await, 200);
+    let asked = replica.requests().split_off(before);
+    let bearer = "Bearer token-of-the-second-day".to_owned();
+    assert_eq!(asked, [("/api/v1/overview".to_owned(), bearer)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_of_the_secret_is_read_again_too() {
+    let (host, replica) = (Host::start().await, Replica::start().await);
+    host.pod("gateway-a", replica.port);
+    replica.serves("/overview", documents::overview());
+    let kubeconfig = file(&host.kubeconfig());
+    let console = Console::start(&["--kubeconfig", kubeconfig.to_str().unwrap()]).await;
+    let cookie = console.open().await;
+    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    host.rotates("bmV3LXRva2Vu");
+    replica.requires("new-token");
+    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
+}
+
+/// A folder with a program `xdg-open` that tells the pipe `told` its arguments.
+fn opener() -> PathBuf {
+    let folder = file("").with_extension("opener");
+    std::fs::create_dir_all(folder.join("pages")).unwrap();
+    let program = folder.join("xdg-open");
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n",
+        folder.join("told").display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.join("told"))
+        .status();
+    assert!(made.unwrap().success());
+    folder
+}
+
+/// The console with a browser, and the only argument of that.
+async fn with_browser(replica: &Replica, folder: &Path) -> (Console, PathBuf) {
+    let mut command = command(&["console", "--server", &replica.url()]);
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("TMPDIR", folder.join("pages"));
+    let console = Console::of(&mut command).await;
+    let told = within("the browser", tokio::fs::read_to_string(folder.join("told")))
+        .await
+        .unwrap();
+    let [page] = told.lines().collect::<Vec<_>>()[..] else {
+        panic!("{told}");
+    };
+    (console, PathBuf::from(page))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_processes_has_no_code() {
+    let (replica, _console) = of_leader().await;
+    let folder = opener();
+    let (console, page) = with_browser(&replica, &folder).await;
+    let code = console.opens.split_once('=').unwrap().1;
+    assert!(!page.display().to_string().contains(code), "{}", page.display());
+    assert_eq!(page.parent().unwrap(), folder.join("pages"));
+    assert_eq!(page.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&page).unwrap();
+    let refresh = format!("content=\"0; url=http://{}{}\"", console.authority, console.opens);
+    assert!(text.contains(&refresh), "{text}");
+    // A strict cookie follows no redirect from the file.
+    let got = console
+        .get(&console.opens, &[("sec-fetch-site", "cross-site")])
+        .await;
+    assert_eq!((got.status, got.text.as_str()), (200, ""));
+    assert_eq!(got.headers["refresh"], "0; url=/console");
+    assert!(got.headers.contains_key("set-cookie"));
+    assert!(!page.exists(), "the code was used");
+    assert_eq!(console.get(&console.opens, &[]).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_code_ends_with_the_command() {
+    let (replica, _console) = of_leader().await;
+    let (mut console, page) = with_browser(&replica, &opener()).await;
+    assert!(page.exists());
+    console.interrupt();
+    let status = within("the end", console.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(!page.exists());
+}
+
 #[tokio::test]
 async fn it_ends_by_ctrl_c_with_130_and_without_a_way_in_at_once() {
     let (_replica, mut console) = of_leader().await;
-    let pid = i32::try_from(console.child.id().unwrap()).unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    console.interrupt();
     let status = within("the end", console.child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(130));
     let gone = super::run(&["console", "--no-open", "--server", "http://127.0.0.1:1"]).await;

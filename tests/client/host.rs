@@ -40,6 +40,8 @@ struct Shared {
     /// Ports of the loopback by Pod; 0 if nothing listens in it.
     pods: Mutex<BTreeMap<String, u16>>,
     has_no_secret: Mutex<bool>,
+    /// The base64 of a later token of the Secret.
+    token: Mutex<Option<&'static str>>,
     /// `<verb> <resource>` that are forbidden.
     forbidden: Mutex<HashSet<&'static str>>,
     requests: Mutex<Vec<String>>,
@@ -67,6 +69,11 @@ impl Host {
 
     pub(crate) fn forbids(&self, what: &'static str) {
         self.state.forbidden.lock().insert(what);
+    }
+
+    /// The Secret has this token, in base64, from now on.
+    pub(crate) fn rotates(&self, token: &'static str) {
+        *self.state.token.lock() = Some(token);
     }
 
     pub(crate) fn has_no_secret(&self) {
@@ -137,7 +144,7 @@ async fn secret(State(state): State<Arc<Shared>>, request: Request) -> Response 
             "secrets \"fedgate-admin\" not found",
         );
     }
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fedgate-admin"}, "data": {"token": TOKEN}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fedgate-admin"}, "data": {"token": state.token.lock().unwrap_or(TOKEN)}});
     Json(secret).into_response()
 }
 

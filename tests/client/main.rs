@@ -73,7 +73,11 @@ async fn run(arguments: &[&str]) -> Seen {
 
 /// A command that runs on; the lines of its stdout.
 fn spawn(arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
-    let mut child = command(arguments)
+    started(&mut command(arguments))
+}
+
+fn started(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -25,10 +25,10 @@ pub(crate) struct Replica {
 }
 
 struct Canned {
+    /// The token without which the API answers 401.
+    token: Mutex<Option<&'static str>>,
     /// Answers by path.
     answers: Mutex<HashMap<String, (u16, Value)>>,
-    /// The only token that is accepted; any if it is empty.
-    token: Mutex<String>,
     /// Paths with queries, each with its `Authorization`.
     requests: Mutex<Vec<(String, String)>>,
     events: broadcast::Sender<&'static str>,
@@ -47,8 +47,8 @@ impl Replica {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Canned {
-            answers: Mutex::default(),
             token: Mutex::default(),
+            answers: Mutex::default(),
             requests: Mutex::default(),
             events: broadcast::channel(16).0,
             streams: watch::Sender::new(0),
@@ -74,15 +74,15 @@ impl Replica {
         self.state.answers.lock().insert(path, (status, document));
     }
 
+    /// Refuses any other token from now on.
+    pub(crate) fn requires(&self, token: &'static str) {
+        *self.state.token.lock() = Some(token);
+    }
+
     /// Answers a path outside of the API with this text.
     pub(crate) fn says(&self, path: &str, text: &str) {
         let answer = (200, Value::String(text.to_owned()));
         self.state.answers.lock().insert(path.to_owned(), answer);
-    }
-
-    /// Accepts no other token from now on.
-    pub(crate) fn accepts(&self, token: &str) {
-        token.clone_into(&mut self.state.token.lock());
     }
 
     /// The requests so far: path with query, and `Authorization`.
@@ -124,16 +124,14 @@ async fn answer(State(state): State<Arc<Canned>>, request: Request) -> Response 
     let header = header
         .map(|value| value.to_str().unwrap().to_owned())
         .unwrap_or_default();
-    let is_accepted = {
-        let token = state.token.lock();
-        token.is_empty() || header == format!("Bearer {token}")
-    };
     let uri = request.uri().clone();
     let asked = uri.path_and_query().unwrap().to_string();
+    let wanted = state.token.lock().map(|token| format!("Bearer {token}"));
+    let is_refused = wanted.is_some_and(|wanted| wanted != header) && uri.path().starts_with("/api/");
     state.requests.lock().push((asked, header));
-    if !is_accepted {
-        let document = error("Unauthorized", "the token is wrong", "");
-        return (StatusCode::UNAUTHORIZED, axum::Json(document)).into_response();
+    if is_refused {
+        let error = error("Unauthorized", "the token is wrong", "send the right one");
+        return (StatusCode::UNAUTHORIZED, axum::Json(error)).into_response();
     }
     if uri.path() == "/api/v1/events" {
         return events(&state);

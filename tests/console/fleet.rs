@@ -25,9 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Planes with a running gateway.
 pub(crate) struct Fleet {
     pub(crate) planes: Planes,
-    address: SocketAddr,
-    gateway: Option<Child>,
+    gateway: Gateway,
     token: Option<PathBuf>,
+}
+
+/// A gateway at an address that is its own.
+pub(crate) struct Gateway {
+    address: SocketAddr,
+    child: Option<Child>,
 }
 
 fn program() -> PathBuf {
@@ -41,12 +46,9 @@ impl Fleet {
             .await
             .unwrap();
         planes.grow(projects).unwrap();
-        // Freed at once: what takes it before the gateway does fails the test.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut fleet = Self {
             planes,
-            address,
-            gateway: None,
+            gateway: Gateway::new(),
             token: None,
         };
         fleet.start().await;
@@ -105,78 +107,26 @@ impl Fleet {
         fleet
     }
 
-    /// The gateway's administrative address.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// The console's address, without a view.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/console", self.address)
+        self.gateway.url()
     }
 
     /// Starts the gateway at its address, and waits until it is ready.
     pub(crate) async fn start(&mut self) {
-        self.gateway = Some(self.spawn(self.address));
-        let end = Instant::now() + PATIENCE;
-        // A process that starts sends no event.
-        while !self.is_ready().await {
-            assert!(Instant::now() < end, "the gateway is not ready");
-            sleep(Duration::from_millis(50)).await;
-        }
+        self.gateway.start(&self.planes, self.token.as_ref()).await;
     }
 
-    /// Starts a second gateway; it leads once the first one has ended.
-    pub(crate) fn standby(&self) -> (Child, SocketAddr) {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        (self.spawn(address), address)
-    }
-
-    /// Waits until the replica at this address leads.
-    pub(crate) async fn leads(address: SocketAddr) {
-        let end = Instant::now() + PATIENCE;
-        // A page that asked would be part of what is tested.
-        while !get(address, "/api/v1/overview")
-            .await
-            .is_ok_and(|answer| answer.contains("\"role\":\"leader\""))
-        {
-            assert!(Instant::now() < end, "the standby does not lead");
-            sleep(Duration::from_millis(200)).await;
-        }
-    }
-
-    fn spawn(&self, address: SocketAddr) -> Child {
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.planes.process().join("gateway.log"))
-            .unwrap();
-        let mut command = Command::new(program());
-        command
-            .arg("gateway")
-            .arg("--hub-kubeconfig")
-            .arg(self.planes.hub_kubeconfig())
-            .args(["--project-mode", "directory", "--project-directory"])
-            .arg(self.planes.directory())
-            .args(["--log-format", "json", "--admin-address", &address.to_string()])
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .kill_on_drop(true);
-        if let Some(token) = &self.token {
-            command.arg("--admin-token-file").arg(token);
-        }
-        command.spawn().expect("the gateway: cargo build --bin fedgate")
-    }
-
-    /// Ends the gateway.
+    /// Ends the gateway, as a kill does.
     pub(crate) async fn stop(&mut self) {
-        let mut gateway = self.gateway.take().unwrap();
-        gateway.kill().await.unwrap();
+        self.gateway.stop().await;
     }
 
-    async fn is_ready(&self) -> bool {
-        let answer = get(self.address, "/readyz").await;
-        answer.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    /// One more gateway on the same planes.
+    pub(crate) async fn replica(&self) -> Gateway {
+        let mut gateway = Gateway::new();
+        gateway.start(&self.planes, self.token.as_ref()).await;
+        gateway
     }
 
     /// Runs `fedgate console` beside the gateway; the address that it prints.
@@ -187,7 +137,7 @@ impl Fleet {
                 "console",
                 "--no-open",
                 "--server",
-                &format!("http://{}", self.address),
+                &format!("http://{}", self.gateway.address),
             ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -202,12 +152,73 @@ impl Fleet {
     }
 }
 
-/// The whole answer to one GET.
-async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+impl Gateway {
+    /// Not started. Its address is freed at once: what takes it before the gateway does fails the test.
+    fn new() -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Self { address, child: None }
+    }
+
+    /// The console's address, without a view.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/console", self.address)
+    }
+
+    async fn start(&mut self, planes: &Planes, token: Option<&PathBuf>) {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(planes.process().join("gateway.log"))
+            .unwrap();
+        let mut command = Command::new(program());
+        command
+            .arg("gateway")
+            .arg("--hub-kubeconfig")
+            .arg(planes.hub_kubeconfig())
+            .args(["--project-mode", "directory", "--project-directory"])
+            .arg(planes.directory())
+            .args([
+                "--log-format",
+                "json",
+                "--admin-address",
+                &self.address.to_string(),
+            ])
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .kill_on_drop(true);
+        if let Some(token) = token {
+            command.arg("--admin-token-file").arg(token);
+        }
+        self.child = Some(command.spawn().expect("the gateway: cargo build --bin fedgate"));
+        let end = Instant::now() + PATIENCE;
+        // A process that starts sends no event.
+        while !self.is_ready().await {
+            assert!(Instant::now() < end, "the gateway is not ready");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Ends the gateway.
+
+    async fn stop(&mut self) {
+        let mut gateway = self.child.take().unwrap();
+        gateway.kill().await.unwrap();
+    }
+
+    async fn is_ready(&self) -> bool {
+        let exchange = async {
+            let mut stream = TcpStream::connect(self.address).await?;
+            let request = format!(
+                "GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                self.address
+            );
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            Ok::<_, std::io::Error>(answer)
+        };
+        exchange
+            .await
+            .is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
 }

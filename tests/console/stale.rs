@@ -22,33 +22,36 @@ async fn a_page_whose_gateway_has_ended_says_since_when_and_is_live_again_by_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_says_that_another_replica_leads_until_the_notice_is_closed() {
+async fn a_page_of_a_standby_names_the_leader_and_says_so_when_it_leads_itself() {
     let mut fleet = Fleet::full("leader").await;
+    let standby = fleet.replica().await;
     let browser = Browser::start().await;
-    Fleet::leads(fleet.address()).await;
-    browser.open(&fleet.url(), "#/now").await;
-    assert_eq!(
-        browser
-            .js("document.querySelectorAll('[data-notice]').length")
-            .await,
-        0
+    let identity = async |url: &str| {
+        browser.open(url, "#/now").await;
+        browser.wait("#about bdi").await.text().await.unwrap()
+    };
+    let leader = identity(&fleet.url()).await;
+    browser.gone("#notices .notice").await;
+    let own = identity(&standby.url()).await;
+    assert_ne!(own, leader);
+    let notice = browser.wait("#notices .notice").await.text().await.unwrap();
+    assert!(
+        notice.contains("This replica is a standby") && notice.contains(&format!("The leader is {leader}.")),
+        "{notice}"
     );
-    let (_standby, address) = fleet.standby();
+    browser.js("(window.same = true)").await;
     fleet.stop().await;
-    Fleet::leads(address).await;
-    fleet.start().await;
-    browser
-        .wait("body[data-connection=live] [data-notice=standby]")
-        .await;
-    browser.wait("[data-notice=leader]").await;
+    let closes = "#notices button[aria-label='Close this notice']";
+    browser.wait(closes).await;
     let words = browser
-        .text("document.querySelector('[data-notice=leader]').textContent")
+        .text("document.getElementById('notices').textContent")
         .await;
-    assert!(words.contains("The leader changed from "), "{words}");
-    browser
-        .js("document.querySelector('[data-notice=leader] button').click()")
-        .await;
-    browser.gone("[data-notice=leader]").await;
-    browser.wait("[data-notice=standby]").await;
+    assert!(
+        words.contains(&format!("The leader changed from {leader} to {own}.")) && !words.contains("standby"),
+        "{words}"
+    );
+    assert_eq!(browser.js("window.same").await, true, "it was not loaded again");
+    browser.wait(closes).await.click().await.unwrap();
+    browser.gone("#notices .notice").await;
     browser.quit().await;
 }

@@ -1,6 +1,6 @@
 //! The local port: who may ask there. Every process and every page of this machine can reach it.
 
-use super::forwarder::Forwarder;
+use super::{forwarder::Forwarder, opening::Page};
 use crate::console::{
     protect, refused,
     session::{self, Key, NoRandom},
@@ -8,7 +8,7 @@ use crate::console::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -30,26 +30,35 @@ pub(super) struct Sessions {
     /// Name of the cookie: a host's cookies are of all its ports.
     cookie: String,
     key: Key,
-    /// SHA-256 of the code, until it is used.
-    code: Mutex<Option<[u8; 32]>>,
+    /// The code, until it is used.
+    code: Mutex<Option<Code>>,
     forwarder: Arc<Forwarder>,
 }
 
+/// A code that can be used, and what exists as long as it can.
+struct Code {
+    /// SHA-256 of its text.
+    digest: [u8; 32],
+    /// The page that leads the browser to it.
+    _page: Option<Page>,
+}
+
 impl Sessions {
-    /// A listener at this address, and its code.
+    /// A listener at this address, which admits the browser that shows this code.
     pub(super) fn new(
         address: SocketAddr,
         forwarder: Arc<Forwarder>,
-    ) -> Result<(Arc<Self>, String), NoRandom> {
-        let code = session::random_text()?;
-        let listener = Self {
+        code: &str,
+        page: Option<Page>,
+    ) -> Result<Arc<Self>, NoRandom> {
+        let digest = Sha256::digest(code).into();
+        Ok(Arc::new(Self {
             address,
             cookie: format!("fedgate-console-{}", address.port()),
             key: Key::random()?,
-            code: Mutex::new(Some(Sha256::digest(&code).into())),
+            code: Mutex::new(Some(Code { digest, _page: page })),
             forwarder,
-        };
-        Ok((Arc::new(listener), code))
+        }))
     }
 
     /// The routes: the code, and what is forwarded.
@@ -84,7 +93,7 @@ impl Sessions {
         };
         let shown: [u8; 32] = Sha256::digest(shown).into();
         // Digests may be compared in any time: none can be chosen byte by byte.
-        self.code.lock().take_if(|code| *code == shown).is_some()
+        self.code.lock().take_if(|code| code.digest == shown).is_some()
     }
 
     fn has_session(&self, headers: &HeaderMap) -> bool {
@@ -127,7 +136,12 @@ async fn of_session(State(listener): State<Arc<Sessions>>, request: Request, nex
     next.run(request).await
 }
 
-async fn open(State(listener): State<Arc<Sessions>>, method: Method, uri: Uri) -> Response {
+async fn open(
+    State(listener): State<Arc<Sessions>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
     if method == Method::HEAD {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
@@ -136,14 +150,17 @@ async fn open(State(listener): State<Arc<Sessions>>, method: Method, uri: Uri) -
         return refused(OPEN, ErrorCode::Unauthorized, message, AGAIN);
     }
     let session = listener.key.begin(session::now());
-    let headers = [
-        (
-            header::SET_COOKIE,
-            session::give(&listener.cookie, &session, false),
-        ),
-        (header::LOCATION, header::HeaderValue::from_static("/console")),
-    ];
-    (StatusCode::SEE_OTHER, headers).into_response()
+    let cookie = session::give(&listener.cookie, &session, false);
+    let mut response = if session::is_of_other_site(&headers) {
+        // A strict cookie follows no redirect from another site, but a step that a page of this one makes.
+        let refresh = HeaderValue::from_static("0; url=/console");
+        (StatusCode::OK, [(header::REFRESH, refresh)]).into_response()
+    } else {
+        let location = HeaderValue::from_static("/console");
+        (StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response()
+    };
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    response
 }
 
 async fn forward(State(listener): State<Arc<Sessions>>, request: Request) -> Response {

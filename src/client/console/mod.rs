@@ -3,9 +3,13 @@
 
 mod forwarder;
 mod listener;
+mod opening;
 
 use super::replicas::Replicas;
-use crate::{commands::ConsoleArgs, console::session::NoRandom};
+use crate::{
+    commands::ConsoleArgs,
+    console::session::{self, NoRandom},
+};
 use fedgate_terminal::{
     error::{Error, Kind},
     write::{say, write_next},
@@ -14,17 +18,9 @@ use forwarder::Forwarder;
 use listener::Sessions;
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    process::Stdio,
     sync::Arc,
 };
-use tokio::{net::TcpListener, process::Command};
-
-/// The program that opens an address in the user's browser.
-const OPENER: &str = if cfg!(target_os = "macos") {
-    "open"
-} else {
-    "xdg-open"
-};
+use tokio::net::TcpListener;
 
 /// Runs the command; it ends by Ctrl-C alone.
 pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
@@ -39,12 +35,15 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
     };
     let socket = TcpListener::bind(wanted).await.map_err(unbound)?;
     let address = socket.local_addr().map_err(unbound)?;
-    let (listener, code) = Sessions::new(address, forwarder).map_err(|error| no_random(&error))?;
+    let code = session::random_text().map_err(|error| no_random(&error))?;
     let url = format!("http://{address}/console/open?code={code}");
+    let page = if args.no_open { None } else { opening::page(&url) };
+    let path = page.as_ref().map(|page| page.path().to_owned());
+    let listener = Sessions::new(address, forwarder, &code, page).map_err(|error| no_random(&error))?;
     write_next(&format!("{url}\n"))?;
     say("this address opens the console once; Ctrl-C ends it");
-    if !args.no_open {
-        open(&url);
+    if let Some(path) = path {
+        opening::open(&path);
     }
     let served = axum::serve(socket, listener.router()).await;
     served.map_err(|error| {
@@ -54,19 +53,4 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
 
 fn no_random(error: &NoRandom) -> Error {
     Error::new(Kind::Failed, "cannot make a code for the browser").because(error.to_string())
-}
-
-/// Opens an address in the browser, which goes on without this process.
-fn open(url: &str) {
-    let started = Command::new(OPENER)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    if let Err(error) = started {
-        say(&format!(
-            "{OPENER} does not start ({error}): open the address yourself"
-        ));
-    }
 }
