@@ -36,7 +36,7 @@ fn of_role(role: &str) -> Vec<Flag> {
         .collect()
 }
 
-/// What the command line takes without the flag, as a value of its schema.
+/// The default of the command line, as a value of the schema.
 fn default(flag: &Arg, schema: &Value) -> Option<Value> {
     let is_list = schema["type"] == "array";
     let kind = if is_list {

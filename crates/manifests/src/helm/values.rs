@@ -25,7 +25,7 @@ pub struct Flag {
     pub meaning: String,
     /// The schema of its values.
     pub schema: Value,
-    /// What the program takes without the flag.
+    /// The value that the program takes without the flag.
     pub default: Option<Value>,
 }
 
