@@ -240,7 +240,7 @@ function drawNotices() {
       const dismiss = () => (close(), drawNotices());
       return h(
         'p',
-        { class: `notice ${item.level}`, 'data-notice': item.key },
+        { class: `notice ${item.level}` },
         mark(item.level),
         h('span', {}, words),
         close &&
