@@ -46,7 +46,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // What cannot be removed leads to a code that is used, or whose process has ended.
+        // A page that cannot be removed leads to a code that is used, or whose process has ended.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -288,9 +288,11 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
         .filter(|check| !of(&report, **check).is_empty())
         .map(|check| check.name())
         .collect();
+    // The gateway's replicas are no plane: their check is tested with replicas that answer (tests/client/doctor.rs).
+    let of_planes = Check::ALL.iter().filter(|check| **check != Check::Gateway);
     assert_eq!(
         checked,
-        Check::ALL.iter().map(|check| check.name()).collect::<Vec<_>>(),
+        of_planes.map(|check| check.name()).collect::<Vec<_>>(),
         "{report}"
     );
     // The reviews of the fake allow everything, which is more than is needed.
