@@ -199,7 +199,6 @@ impl Gateway {
     }
 
     /// Ends the gateway.
-
     async fn stop(&mut self) {
         let mut gateway = self.child.take().unwrap();
         gateway.kill().await.unwrap();

@@ -14,7 +14,6 @@ mod acts;
 #[allow(dead_code, reason = "the bench uses the rest")]
 mod address;
 mod browser;
-mod city_move;
 mod fleet;
 mod keyboard;
 #[path = "../../benches/scale/kinds.rs"]

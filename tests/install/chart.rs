@@ -80,10 +80,12 @@ fn a_server_that_is_too_old_is_refused() {
     for taken in ["0", "0-alpha.1", "9-gke.100"] {
         render(&format!("v1.{oldest}.{taken}")).unwrap();
     }
-    for refused in [format!("v1.{}.99", oldest - 1), "v0.0.0-master".to_owned()] {
-        let said = render(&refused).unwrap_err();
+    // Helm 3 leaves the part after the numbers away.
+    let older = format!("v1.{}.99", oldest - 1);
+    for (refused, named) in [(older.as_str(), older.as_str()), ("v0.0.0-master", "v0.0.0")] {
+        let said = render(refused).unwrap_err();
         assert!(
-            said.contains("chart requires kubeVersion") && said.contains(&refused),
+            said.contains("chart requires kubeVersion") && said.contains(named),
             "{said}"
         );
     }
