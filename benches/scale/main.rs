@@ -3,7 +3,8 @@
 //!
 //! `FEDGATE_SCALE_ONLY` names the figures to measure, `FEDGATE_SCALE_FACTOR` (1) scales all counts,
 //! `FEDGATE_SCALE_PROJECTS` (1,000) is the number of idle projects, `FEDGATE_SCALE_REST` (120) the time of rest in
-//! seconds, `FEDGATE_SCALE_STREAMS` (0) the number of streams of the operations API that are open on each gateway. Figures go to target/bench/scale.json.
+//! seconds, `FEDGATE_SCALE_STREAMS` (0) the number of streams of the operations API that are open on each gateway. Figures
+//! go to target/bench/scale.json.
 
 mod acts;
 mod address;

@@ -44,6 +44,12 @@ impl Console {
         Self::of(&mut command(&arguments)).await
     }
 
+    /// The console of one replica, with the token of a file.
+    async fn with_token(replica: &Replica, token: &Path) -> Self {
+        let token = token.to_str().unwrap();
+        Self::start(&["--server", &replica.url(), "--token-file", token]).await
+    }
+
     async fn of(command: &mut Command) -> Self {
         let (child, mut lines) = started(command);
         let url = within("the address", lines.next_line()).await.unwrap().unwrap();
@@ -117,14 +123,7 @@ async fn of_leader() -> (Replica, Console) {
     replica.serves("/overview", documents::overview());
     replica.says("/console", "<!doctype html>");
     replica.says("/console/a/0123456789ab/main.js", "run()");
-    let token = file(TOKEN);
-    let way = [
-        "--server",
-        &replica.url(),
-        "--token-file",
-        token.to_str().unwrap(),
-    ];
-    let console = Console::start(&way).await;
+    let console = Console::with_token(&replica, &file(TOKEN)).await;
     (replica, console)
 }
 
@@ -297,13 +296,7 @@ async fn a_token_that_is_rotated_is_read_again() {
     replica.serves("/overview", documents::overview());
     replica.requires("token-of-the-first-day");
     let token = file("token-of-the-first-day");
-    let way = [
-        "--server",
-        &replica.url(),
-        "--token-file",
-        token.to_str().unwrap(),
-    ];
-    let console = Console::start(&way).await;
+    let console = Console::with_token(&replica, &token).await;
     let cookie = console.open().await;
     let headers = [("cookie", cookie.as_str()), OWN_PAGE];
     let overview = async || console.get("/api/v1/overview", &headers).await.status;
@@ -335,19 +328,19 @@ async fn the_token_of_the_secret_is_read_again_too() {
     assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
 }
 
-/// A folder with a program `xdg-open` that tells the pipe `told` its arguments.
+/// A folder with a program `xdg-open` that writes its arguments into the pipe `arguments`.
 fn opener() -> PathBuf {
     let folder = file("").with_extension("opener");
     std::fs::create_dir_all(folder.join("pages")).unwrap();
     let program = folder.join("xdg-open");
     let script = format!(
         "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n",
-        folder.join("told").display()
+        folder.join("arguments").display()
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     let made = std::process::Command::new("mkfifo")
-        .arg(folder.join("told"))
+        .arg(folder.join("arguments"))
         .status();
     assert!(made.unwrap().success());
     folder
@@ -359,11 +352,11 @@ async fn with_browser(replica: &Replica, folder: &Path) -> (Console, PathBuf) {
     let path = format!("{}:/usr/bin:/bin", folder.display());
     command.env("PATH", path).env("TMPDIR", folder.join("pages"));
     let console = Console::of(&mut command).await;
-    let told = within("the browser", tokio::fs::read_to_string(folder.join("told")))
+    let arguments = within("the browser", tokio::fs::read_to_string(folder.join("arguments")))
         .await
         .unwrap();
-    let [page] = told.lines().collect::<Vec<_>>()[..] else {
-        panic!("{told}");
+    let [page] = arguments.lines().collect::<Vec<_>>()[..] else {
+        panic!("{arguments}");
     };
     (console, PathBuf::from(page))
 }
