@@ -190,7 +190,7 @@ async fn paged(run: &mut Run, planes: &Planes, gateway: &Gateway, homes: usize) 
                 .filter_map(|row| row["project"].as_str().map(str::to_owned)),
         );
         pages += 1;
-        for (n, name) in moves.by_ref().take(leaving.len().div_ceil(homes / 100)) {
+        for (n, name) in moves.by_ref().take(leaving.len().div_ceil((homes / 100).max(1))) {
             planes.leave(name)?;
             planes.join(&guest(n), super::planes::GATEWAY)?;
         }
