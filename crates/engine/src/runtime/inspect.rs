@@ -12,7 +12,7 @@ use crate::{
     metrics::Holder,
     plane::{kubeconfig::Expiry, registry::EngagedPlane},
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum number of rows that are read under one lock of the index.
 pub const SLICE: usize = 256;
@@ -82,6 +82,27 @@ impl<R: Role> Runtime<R> {
     /// The engaged planes, the hub first, then by name.
     pub fn engaged(&self) -> Vec<Plane> {
         let mut planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
+        planes.sort_unstable();
+        planes
+    }
+
+    /// Number of engaged planes by kind and state.
+    pub fn state_counts(&self) -> BTreeMap<(&'static str, PlaneState), usize> {
+        let missing = self.shared.executor.missing_rights();
+        let mut counts = BTreeMap::new();
+        let index = self.shared.read_index(Holder::Operations);
+        for (plane, engaged) in self.shared.planes.lock().iter() {
+            let state = state_of::<R>(&index, plane, &engaged.watches, &missing);
+            *counts.entry((plane.kind(), state)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The engaged planes that forbid a watch which they must allow.
+    pub fn forbidding(&self) -> Vec<Plane> {
+        let planes = self.shared.planes.lock();
+        let forbidding = planes.iter().filter(|(_, engaged)| forbids::<R>(&engaged.watches));
+        let mut planes: Vec<Plane> = forbidding.map(|(plane, _)| plane.clone()).collect();
         planes.sort_unstable();
         planes
     }
@@ -164,13 +185,10 @@ pub(super) fn state_of<R: Role>(
     watches: &Watches<TableOf<R>>,
     missing: &[Permission],
 ) -> PlaneState {
-    let forbidden = watches
-        .iter()
-        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table));
     let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
-        status.error().is_some() && !status.forbidden()
+        status.is_failing() && !status.forbidden()
     };
-    if forbidden || missing.iter().any(|right| right.plane == *plane) {
+    if forbids::<R>(watches) || missing.iter().any(|right| right.plane == *plane) {
         PlaneState::Unauthorized
     } else if watches.iter().any(fails) {
         PlaneState::Backoff
@@ -179,4 +197,10 @@ pub(super) fn state_of<R: Role>(
     } else {
         PlaneState::Syncing
     }
+}
+
+fn forbids<R: Role>(watches: &Watches<TableOf<R>>) -> bool {
+    watches
+        .iter()
+        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table))
 }
