@@ -26,6 +26,7 @@ mod template;
 mod volume;
 mod workload;
 
+pub use rules::is_left_to_controllers;
 pub use conditions::{Condition, ConditionStatus, Reason};
 pub use deployment::{WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus, WorkloadRef};
 pub use instance::{

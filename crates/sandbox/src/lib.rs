@@ -41,7 +41,7 @@ mod supervise;
 mod up;
 mod users;
 
-pub use binaries::{helm, kubectl, prometheus_operator_definitions, promtool};
+pub use binaries::{definitions_check, helm, kubectl, prometheus_operator_definitions, promtool};
 pub use commands::SandboxCommand;
 pub use error::SandboxError;
 pub use kubeconfig::User;
