@@ -2,7 +2,7 @@
 
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
-    hub, karmada, reach::reach, rights::rights, subject::title,
+    hub, karmada, project_uid, reach::reach, rights::rights, subject::title,
 };
 use fedgate_engine::plane::{
     client::Clients,
@@ -135,6 +135,7 @@ impl Run<'_> {
             Role::Hub => self.hub(subject, findings).await?,
             Role::Project => {
                 findings.push(definitions::kinds(subject, self.kinds).await);
+                findings.push(project_uid::check(subject).await);
                 findings.push(definitions::schemas(subject).await);
                 findings.push(rights(subject, self.kinds).await?);
                 let clusters = self.clusters().await;

@@ -138,6 +138,15 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Fo
             "",
         ));
     }
+    for (plane, defect) in runtime.defects() {
+        found.push(of_plane(
+            Class::Plane,
+            &plane,
+            defect.word.to_owned(),
+            None,
+            defect.text,
+        ));
+    }
     for right in runtime.shared.executor.missing_rights() {
         let since = rights.get(&right).map(|since| Time(*since));
         found.push(of_plane(

@@ -33,7 +33,8 @@ async fn the_oldest_kubernetes_accepts_the_definitions_and_would_refuse_a_dear_r
     assert!(judged.status.success(), "{}", said(&judged));
 
     let text = std::fs::read_to_string(folder.join(WORKLOADS))?;
-    let cheap = "[has(self.value), has(self.averageValue), has(self.averageUtilization)].filter(x, x).size() == 1";
+    let cheap =
+        "[has(self.value), has(self.averageValue), has(self.averageUtilization)].filter(x, x).size() == 1";
     let dear = text.replace(cheap, "quantity(string(self.value)).isGreaterThan(quantity('0'))");
     assert_ne!(dear, text);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dear.yaml");

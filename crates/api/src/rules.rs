@@ -243,7 +243,8 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), SchemaError> {
 pub(super) fn message(id: &str) -> &'static str {
     let in_cel = RULES.iter().map(|rule| (rule.id, rule.message));
     let mut all = in_cel.chain(NOT_IN_CEL.iter().copied());
-    all.find(|(rule, _)| *rule == id).map_or("", |(_, message)| message)
+    all.find(|(rule, _)| *rule == id)
+        .map_or("", |(_, message)| message)
 }
 
 #[cfg(test)]

@@ -83,6 +83,7 @@ impl Fake {
                 answer.headers_mut().insert("date", date.parse().unwrap());
                 answer
             }
+            "kube-system" => body(&json!({"metadata": {"name": "kube-system", "uid": "p1"}})),
             "selfsubjectaccessreviews" => self.review(),
             "selfsubjectreviews" => body(
                 &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
@@ -348,6 +349,13 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
             500,
             json!("broken"),
             Check::Permissions,
+            Verdict::Fail,
+        ),
+        (
+            "/api/v1/namespaces/kube-system",
+            404,
+            json!("no"),
+            Check::ProjectUid,
             Verdict::Fail,
         ),
         (claims, 200, lost, Check::Claims, Verdict::Open),

@@ -3,7 +3,7 @@
 
 use super::{
     Runtime,
-    index::{Index, Watches},
+    index::{Defect, Index, Watches},
     role::{IndexOf, Role},
 };
 use crate::{
@@ -22,7 +22,7 @@ pub const SLICE: usize = 256;
 pub enum PlaneState {
     /// A watch or a required permission is forbidden.
     Unauthorized,
-    /// A watch fails.
+    /// A watch fails, or the plane has a [`Defect`].
     Backoff,
     /// First lists are read.
     Syncing,
@@ -59,6 +59,8 @@ pub struct PlaneReport {
     pub expiry: Option<Expiry>,
     /// The permissions that it denies.
     pub missing: Vec<String>,
+    /// Why it cannot be worked with, although it answers.
+    pub defect: Option<Defect>,
     /// Its watches.
     pub watches: Vec<WatchReport>,
 }
@@ -101,10 +103,24 @@ impl<R: Role> Runtime<R> {
     /// The engaged planes that forbid a watch which they must allow.
     pub fn forbidding(&self) -> Vec<Plane> {
         let planes = self.shared.planes.lock();
-        let forbidding = planes.iter().filter(|(_, engaged)| forbids::<R>(&engaged.watches));
+        let forbidding = planes
+            .iter()
+            .filter(|(_, engaged)| forbids::<R>(&engaged.watches));
         let mut planes: Vec<Plane> = forbidding.map(|(plane, _)| plane.clone()).collect();
         planes.sort_unstable();
         planes
+    }
+
+    /// The engaged planes that cannot be worked with although they answer.
+    pub fn defects(&self) -> Vec<(Plane, Defect)> {
+        let index = self.shared.read_index(Holder::Operations);
+        let planes = self.shared.planes.lock();
+        let defects = planes
+            .keys()
+            .filter_map(|plane| Some((plane.clone(), index.defect(plane)?)));
+        let mut defects: Vec<_> = defects.collect();
+        defects.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        defects
     }
 
     /// The state of each of these planes that is engaged.
@@ -131,6 +147,7 @@ impl<R: Role> Runtime<R> {
                 .filter(|right| right.plane == *plane)
                 .map(ToString::to_string)
                 .collect(),
+            defect: index.defect(plane),
             watches: engaged
                 .watches
                 .iter()
@@ -190,7 +207,7 @@ pub(super) fn state_of<R: Role>(
     };
     if forbids::<R>(watches) || missing.iter().any(|right| right.plane == *plane) {
         PlaneState::Unauthorized
-    } else if watches.iter().any(fails) {
+    } else if watches.iter().any(fails) || index.defect(plane).is_some() {
         PlaneState::Backoff
     } else if index.is_connected(plane, watches) {
         PlaneState::Connected

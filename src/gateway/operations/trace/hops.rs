@@ -186,7 +186,11 @@ impl<'a> Way<'a> {
         let refused = source.digest.status.condition("Federated");
         let refused = refused.filter(|condition| &*condition.status == "False");
         let created = (!copy.digest.reports()).then_some(copy.digest.created);
-        self.not_yet(hop, to_hub.or(to_cell), refused.map(|condition| condition.since).or(created));
+        self.not_yet(
+            hop,
+            to_hub.or(to_cell),
+            refused.map(|condition| condition.since).or(created),
+        );
     }
 
     /// Karmada's binding.

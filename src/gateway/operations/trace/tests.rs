@@ -225,14 +225,19 @@ fn an_edit_of_an_old_deployment_waits_at_each_hop_that_it_has_not_passed() {
     let waiting = |chain: &Chain| {
         let (verdict, hop, _, states) = chain.traced_at(young, None);
         assert_eq!((verdict, hop), (Verdict::Moving, None), "{states:?}");
-        let waits = states.into_iter().filter(|(_, state)| *state == HopState::Waiting);
+        let waits = states
+            .into_iter()
+            .filter(|(_, state)| *state == HopState::Waiting);
         waits.map(|(hop, _)| hop).collect::<Vec<_>>()
     };
     assert_eq!(waiting(&chain), [HopKind::Hub, HopKind::Cell, HopKind::Instances]);
     // Karmada schedules anew.
     chain.copy["metadata"]["annotations"][keys::SOURCE_GENERATION] = json!("2");
     chain.binding["status"] = json!({"conditions": [condition("Scheduled", "False", "Pending", 1)]});
-    assert_eq!(waiting(&chain), [HopKind::Binding, HopKind::Cell, HopKind::Instances]);
+    assert_eq!(
+        waiting(&chain),
+        [HopKind::Binding, HopKind::Cell, HopKind::Instances]
+    );
 }
 
 #[test]

@@ -405,9 +405,15 @@ async fn a_page_that_waits_for_pages_of_other_planes_neither_fails_nor_delays_th
     assert!(!answering.is_finished());
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(number(), 601, "the others do not wait until the first have ended");
-    assert!(answering.await.unwrap(), "600 silent planes delay it by two seconds");
+    assert!(
+        answering.await.unwrap(),
+        "600 silent planes delay it by two seconds"
+    );
     tokio::time::sleep(Duration::from_secs(9)).await;
     let late = pages.split_off(512);
     assert!(pages.iter().all(tokio::task::JoinHandle::is_finished));
-    assert!(!late.iter().any(tokio::task::JoinHandle::is_finished), "their time began later");
+    assert!(
+        !late.iter().any(tokio::task::JoinHandle::is_finished),
+        "their time began later"
+    );
 }
