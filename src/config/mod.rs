@@ -10,7 +10,7 @@ use crate::gateway::rate_limit::Limits;
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::{
     client::{Clients, Connection},
-    discovery::ProjectSource,
+    discovery::{CredentialSource, MiloForm, MiloSource, ProjectSource},
 };
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -23,6 +23,8 @@ pub enum ProjectMode {
     Directory,
     /// Each labelled Secret of a namespace.
     Secrets,
+    /// Each Project of Milo that is ready.
+    Milo,
 }
 
 /// Tokens that the administrative address accepts.
@@ -44,9 +46,21 @@ pub struct GatewayArgs {
     /// Source of the projects.
     #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
     pub project_mode: ProjectMode,
-    /// Mode single: kubeconfig of the project. Default: the service account of the Pod.
+    /// Mode single: kubeconfig of the project. Mode milo: kubeconfig for all projects, whose server each project replaces by
+    /// its own path or host. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
     pub project_kubeconfig: Option<PathBuf>,
+    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery the
+    /// ProjectControlPlanes. Default: that of --project-kubeconfig.
+    #[arg(long, env = "FEDGATE_DISCOVERY_KUBECONFIG", value_name = "PATH")]
+    pub discovery_kubeconfig: Option<PathBuf>,
+    /// Mode milo: find projects by the ProjectControlPlanes of an infrastructure cluster, and reach each at its Service
+    /// there.
+    #[arg(long, env = "FEDGATE_INTERNAL_SERVICE_DISCOVERY", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub internal_service_discovery: bool,
+    /// Mode milo: label selector of the Projects that this gateway serves. Default: all.
+    #[arg(long, env = "FEDGATE_PROJECT_SELECTOR", value_name = "SELECTOR")]
+    pub project_selector: Option<String>,
     /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
     #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
     pub project_directory: Option<PathBuf>,
@@ -176,20 +190,45 @@ pub enum Projects {
         /// Kubeconfig of the plane that holds the Secrets; `None` is the hub.
         kubeconfig: Option<PathBuf>,
     },
+    /// Milo's Projects.
+    Milo {
+        /// Kubeconfig for all projects; `None` is the service account of the Pod.
+        template: Option<PathBuf>,
+        /// Kubeconfig of the plane that has the Projects; `None` is the template.
+        discovery: Option<PathBuf>,
+        /// How they are found.
+        form: MiloForm,
+        /// Label selector of the Projects.
+        selector: String,
+    },
 }
 
 impl Projects {
-    /// The source of the projects; `secrets_plane` holds the Secrets.
-    pub fn source(&self, secrets_plane: &Connection) -> ProjectSource {
+    /// The source of the projects; `plane` holds the Secrets or Projects.
+    pub fn source(&self, plane: &Connection) -> ProjectSource {
         match self {
             Self::Single(kubeconfig) => ProjectSource::Single {
                 kubeconfig: kubeconfig.clone(),
             },
             Self::Directory(path) => ProjectSource::Directory { path: path.clone() },
             Self::Secrets { namespace, .. } => ProjectSource::Secrets {
-                plane: secrets_plane.clone(),
+                plane: plane.clone(),
                 namespace: namespace.clone(),
             },
+            Self::Milo {
+                template,
+                form,
+                selector,
+                discovery: _,
+            } => ProjectSource::Milo(MiloSource {
+                plane: plane.clone(),
+                form: *form,
+                selector: selector.clone(),
+                template: CredentialSource {
+                    kubeconfig: template.clone(),
+                    below: None,
+                },
+            }),
         }
     }
 }
@@ -265,6 +304,9 @@ impl GatewayArgs {
             hub_kubeconfig,
             project_mode,
             project_kubeconfig,
+            discovery_kubeconfig,
+            internal_service_discovery,
+            project_selector,
             project_directory,
             project_secrets_namespace,
             project_secrets_kubeconfig,
@@ -294,6 +336,9 @@ impl GatewayArgs {
         } = self;
         let projects = Given {
             kubeconfig: project_kubeconfig,
+            discovery: discovery_kubeconfig,
+            is_internal: internal_service_discovery,
+            selector: project_selector,
             directory: project_directory,
             secrets_namespace: project_secrets_namespace,
             secrets_kubeconfig: project_secrets_kubeconfig,
@@ -336,6 +381,9 @@ impl GatewayArgs {
 /// The flags of all project modes.
 struct Given {
     kubeconfig: Option<PathBuf>,
+    discovery: Option<PathBuf>,
+    is_internal: bool,
+    selector: Option<String>,
     directory: Option<PathBuf>,
     secrets_namespace: Option<String>,
     secrets_kubeconfig: Option<PathBuf>,
@@ -344,35 +392,13 @@ struct Given {
 impl Given {
     /// Source of the projects in this mode; an error if a flag of another mode is given.
     fn projects(self, mode: ProjectMode) -> Result<Projects, ConfigError> {
-        let flags = [
-            ("--project-kubeconfig", "single", self.kubeconfig.is_some()),
-            ("--project-directory", "directory", self.directory.is_some()),
-            (
-                "--project-secrets-namespace",
-                "secrets",
-                self.secrets_namespace.is_some(),
-            ),
-            (
-                "--project-secrets-kubeconfig",
-                "secrets",
-                self.secrets_kubeconfig.is_some(),
-            ),
-        ];
         let chosen = match mode {
             ProjectMode::Single => "single",
             ProjectMode::Directory => "directory",
             ProjectMode::Secrets => "secrets",
+            ProjectMode::Milo => "milo",
         };
-        if let Some((flag, wanted, _)) = flags
-            .into_iter()
-            .find(|(_, wanted, given)| *given && *wanted != chosen)
-        {
-            return Err(ConfigError::OtherMode {
-                flag,
-                mode: chosen,
-                wanted,
-            });
-        }
+        self.belong_to(chosen)?;
         Ok(match mode {
             ProjectMode::Single => Projects::Single(self.kubeconfig),
             ProjectMode::Directory => Projects::Directory(self.directory.ok_or(ConfigError::Missing {
@@ -390,7 +416,53 @@ impl Given {
                 })?,
                 kubeconfig: self.secrets_kubeconfig,
             },
+            ProjectMode::Milo => Projects::Milo {
+                template: self.kubeconfig,
+                discovery: self.discovery,
+                form: if self.is_internal {
+                    MiloForm::ControlPlanes
+                } else {
+                    MiloForm::Projects
+                },
+                selector: self.selector.unwrap_or_default(),
+            },
         })
+    }
+
+    /// An error if a flag is given that the chosen mode does not read.
+    fn belong_to(&self, chosen: &'static str) -> Result<(), ConfigError> {
+        let flags: [(_, &[&'static str], _); 7] = [
+            (
+                "--project-kubeconfig",
+                &["single", "milo"],
+                self.kubeconfig.is_some(),
+            ),
+            ("--discovery-kubeconfig", &["milo"], self.discovery.is_some()),
+            ("--internal-service-discovery", &["milo"], self.is_internal),
+            ("--project-selector", &["milo"], self.selector.is_some()),
+            ("--project-directory", &["directory"], self.directory.is_some()),
+            (
+                "--project-secrets-namespace",
+                &["secrets"],
+                self.secrets_namespace.is_some(),
+            ),
+            (
+                "--project-secrets-kubeconfig",
+                &["secrets"],
+                self.secrets_kubeconfig.is_some(),
+            ),
+        ];
+        let mut others = flags
+            .into_iter()
+            .filter(|(_, modes, given)| *given && !modes.contains(&chosen));
+        match others.next() {
+            Some((flag, modes, _)) => Err(ConfigError::OtherMode {
+                flag,
+                mode: chosen,
+                wanted: modes[0],
+            }),
+            None => Ok(()),
+        }
     }
 }
 

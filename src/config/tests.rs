@@ -68,6 +68,40 @@ fn a_mode_and_its_flags_go_together() {
 }
 
 #[test]
+fn milo_needs_nothing_but_its_name_and_takes_a_template() {
+    let milo = |more: &[&str]| parse(&[&["--project-mode=milo"], more].concat());
+    let wanted = |template: Option<&str>, form, selector: &str| Projects::Milo {
+        template: template.map(Into::into),
+        discovery: None,
+        form,
+        selector: selector.to_owned(),
+    };
+    assert_eq!(milo(&[]).unwrap().projects, wanted(None, MiloForm::Projects, ""));
+    let more = [
+        "--project-kubeconfig=/p",
+        "--internal-service-discovery",
+        "--project-selector=hub=eu",
+    ];
+    assert_eq!(
+        milo(&more).unwrap().projects,
+        wanted(Some("/p"), MiloForm::ControlPlanes, "hub=eu")
+    );
+    for (flag, of) in [
+        ("--discovery-kubeconfig=/d", "milo"),
+        ("--internal-service-discovery", "milo"),
+        ("--project-selector=a=b", "milo"),
+    ] {
+        let error = parse(&[flag]).unwrap_err();
+        assert!(error.contains(&format!("--project-mode {of}")), "{error}");
+    }
+    assert!(
+        milo(&["--project-directory=/d"])
+            .unwrap_err()
+            .contains("--project-mode directory")
+    );
+}
+
+#[test]
 fn what_tells_of_tenants_is_for_this_machine_or_behind_a_token() {
     for open in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:1"] {
         let error = parse(&["--admin-address", open]).unwrap_err();

@@ -46,7 +46,8 @@ impl GatewayIndex {
             TableId::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_, _| ());
                 let (first, known) = (applied.synced, project.uid.clone());
-                if let Some(mark) = project.namespaces.get("", PROJECT_IDENTITY) {
+                let mark = project.namespaces.get("", PROJECT_IDENTITY);
+                if let Some(mark) = mark.filter(|_| !project.is_identified) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
                 // Until then everything of the project waited for its UID, or belonged to an earlier project of the

@@ -140,6 +140,8 @@ pub struct Project {
     pub engagement: u64,
     /// UID of the project; that of its `kube-system` namespace where no platform gives another.
     pub uid: Option<Arc<str>>,
+    /// True if the platform gave the UID.
+    pub is_identified: bool,
     /// Namespaces.
     pub namespaces: Table<()>,
     /// Secondary indexes over the objects of the federated kinds.
@@ -296,10 +298,16 @@ impl GatewayIndex {
 
     /// Engages a project with empty tables. Returns the engagement.
     pub fn engage(&mut self, key: ProjectKey) -> u64 {
+        self.engage_identified(key, None)
+    }
+
+    /// The same of a project to which the platform gives a UID.
+    pub fn engage_identified(&mut self, key: ProjectKey, uid: Option<Arc<str>>) -> u64 {
         self.engagements += 1;
         let project = Project {
             engagement: self.engagements,
-            uid: None,
+            is_identified: uid.is_some(),
+            uid,
             namespaces: Table::default(),
             secondary: SourceIndex::default(),
             workloads_by_uid: HashMap::default(),

@@ -242,3 +242,22 @@ fn a_project_that_nothing_identifies_says_so_until_it_is_identified() {
     assert_eq!(index.defect(&plane), None);
     assert_eq!(index.defect(&Plane::Hub), None);
 }
+
+#[test]
+fn the_uid_that_a_platform_gives_stays() {
+    let mut index = GatewayIndex::fixture();
+    index.engage_identified(shop(), Some("m1".into()));
+    let live = [
+        namespace("kube-system", "p1", &json!({})),
+        namespace("default", "a1", &json!({})),
+    ];
+    for (number, of) in [(1, &live[1..]), (2, &live[..])] {
+        index.list_shop(TableId::Namespaces, of);
+        assert_eq!(
+            index.projects[&shop()].uid.as_deref(),
+            Some("m1"),
+            "list {number}"
+        );
+        assert_eq!(index.defect(&Plane::Project(shop())), None);
+    }
+}
