@@ -6,7 +6,7 @@ use super::{
 };
 use crate::commands::{AdminAuth, WayArgs};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
-use fedgate_terminal::error::{Error, Kind, plain, root};
+use fedgate_terminal::error::{Absence, Error, Kind, plain, root};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -199,6 +199,7 @@ pub(super) fn bearer(token: &str) -> Option<HeaderValue> {
 fn no_host(cause: &str) -> Error {
     Error::new(Kind::Failed, format!("no cluster to ask: {cause}"))
         .next("--kubeconfig and --context of the cluster that runs the Pods, or --server URL")
+        .absent(Absence::Unusable)
 }
 
 fn unusable(error: &KubeconfigError) -> Error {

@@ -40,6 +40,7 @@ struct Shared {
     /// Ports of the loopback by Pod; 0 if nothing listens in it.
     pods: Mutex<BTreeMap<String, u16>>,
     has_no_secret: Mutex<bool>,
+    refuses_the_credential: Mutex<bool>,
     /// The base64 of a later token of the Secret.
     token: Mutex<Option<&'static str>>,
     /// `<verb> <resource>` that are forbidden.
@@ -80,6 +81,11 @@ impl Host {
         *self.state.has_no_secret.lock() = true;
     }
 
+    /// Answers every request with 401 from now on.
+    pub(crate) fn refuses_the_credential(&self) {
+        *self.state.refuses_the_credential.lock() = true;
+    }
+
     /// `<verb> <resource> <user's token>` of all requests.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state.requests.lock().clone()
@@ -101,6 +107,9 @@ impl Shared {
     fn note(&self, what: &'static str, request: &Request) -> Result<(), Box<Response>> {
         let token = request.headers().get(AUTHORIZATION).unwrap().to_str().unwrap();
         self.requests.lock().push(format!("{what} {token}"));
+        if *self.refuses_the_credential.lock() {
+            return Err(Box::new(status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")));
+        }
         if self.forbidden.lock().contains(what) {
             let message = format!("User \"u\" cannot {what}");
             return Err(Box::new(status(StatusCode::FORBIDDEN, "Forbidden", &message)));
