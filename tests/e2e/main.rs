@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin_auth;
 mod budget;
 mod budget_companions;
 mod by_hand;
@@ -54,6 +55,7 @@ fn together() -> Vec<Trial> {
         suspension::trials(),
         workload::trials(),
         operations::trials(),
+        admin_auth::trials(),
         kinds::trials(),
     ]
     .into_iter()
@@ -72,6 +74,7 @@ fn alone() -> Vec<Trial> {
         restored::lone_trials(),
         lost_credentials::lone_trials(),
         operations::lone_trials(),
+        admin_auth::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

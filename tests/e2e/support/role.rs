@@ -189,6 +189,11 @@ impl Role {
         ))
     }
 
+    /// The answer at a path of the admin address for whoever shows this bearer token: its code and its text.
+    pub(crate) async fn answer_to(&self, token: &str, path: &str) -> Option<(u16, String)> {
+        http::get_as(&self.address, path, token).await
+    }
+
     /// Whether the process answers `/livez` with 200.
     pub(crate) async fn lives(&self) -> bool {
         let answer = http::get(&self.address, "/livez").await;
