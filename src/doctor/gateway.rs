@@ -67,7 +67,8 @@ fn next(error: &Error) -> String {
             "correct --host-kubeconfig: it needs a context, a cluster and a user".to_owned()
         }
         (Some(Absence::Unreachable), _) => {
-            "check clusters[].cluster.server in --host-kubeconfig, the network and the server itself".to_owned()
+            "check clusters[].cluster.server in --host-kubeconfig, the network and the server itself"
+                .to_owned()
         }
         (Some(Absence::Refused), _) => {
             "issue a new token or client certificate for the user in --host-kubeconfig".to_owned()

@@ -19,19 +19,7 @@ async fn found(host: &Host) -> Vec<String> {
 
 /// The same of the host of this kubeconfig, and the exit code.
 async fn report(host: &str) -> (i32, Vec<String>) {
-    let host = file(host);
-    let hub = file(&bare_hub().await);
-    let seen = run(&[
-        "doctor",
-        "--hub-kubeconfig",
-        hub.to_str().unwrap(),
-        "--host-kubeconfig",
-        host.to_str().unwrap(),
-        "-o",
-        "json",
-    ])
-    .await;
-    let report: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let (exit, report) = examined(host, &[]).await;
     let findings = report["findings"].as_array().unwrap();
     let mut lines = Vec::new();
     for finding in findings.iter().filter(|finding| finding["check"] == "gateway") {
@@ -39,7 +27,27 @@ async fn report(host: &str) -> (i32, Vec<String>) {
         let text = |field: &str| finding[field].as_str().unwrap();
         lines.push(format!("{} {}; {}", text("verdict"), text("text"), text("next")));
     }
-    (seen.exit, lines)
+    (exit, lines)
+}
+
+/// The whole report of a bare hub and the host of this kubeconfig, with further flags.
+async fn examined(host: &str, flags: &[&str]) -> (i32, Value) {
+    let (hub, host) = (file(&bare_hub().await), file(host));
+    let planes = [
+        "doctor",
+        "--hub-kubeconfig",
+        hub.to_str().unwrap(),
+        "--host-kubeconfig",
+        host.to_str().unwrap(),
+        "-o",
+        "json",
+    ];
+    let seen = run(&[&planes, flags].concat()).await;
+    let report = serde_json::from_str(&seen.stdout);
+    (
+        seen.exit,
+        report.unwrap_or_else(|error| panic!("{error}: {}{}", seen.stdout, seen.stderr)),
+    )
 }
 
 /// A kubeconfig for an API server on this port of the loopback.
@@ -138,7 +146,9 @@ async fn a_host_that_lacks_or_forbids_something_is_not_absent() {
     let lines = found(&host).await;
     assert!(lines[0].contains("has no Secret fedgate-admin; "), "{lines:?}");
     assert!(
-        lines[0].contains("; kubectl -n fedgate-system create secret generic fedgate-admin --from-literal=token="),
+        lines[0].contains(
+            "; kubectl -n fedgate-system create secret generic fedgate-admin --from-literal=token="
+        ),
         "doctor has no flag for a token: {lines:?}"
     );
 }
@@ -167,4 +177,31 @@ async fn a_host_that_does_not_answer_or_refuses_the_credential_is_absent() {
     let (exit, lines) = report("clusters: [").await;
     assert_eq!(exit, 3, "{lines:?}");
     assert!(lines[0].contains("; correct --host-kubeconfig"), "{lines:?}");
+}
+
+/// How often the hub was asked for the rights of a role.
+async fn roles_asked_for(host: &Host, flags: &[&str]) -> usize {
+    let (_, report) = examined(&host.kubeconfig(), flags).await;
+    let findings = report["findings"].as_array().unwrap();
+    findings
+        .iter()
+        .filter(|finding| finding["plane"] == "hub" && finding["check"] == "rights")
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_or_the_pods_say_that_the_hub_is_to_review_tokens() {
+    let host = Host::start().await;
+    assert_eq!(roles_asked_for(&host, &[]).await, 1);
+    assert_eq!(roles_asked_for(&host, &["--admin-auth=hub"]).await, 2);
+    host.pod("gateway-a", 1);
+    host.runs_with(&["gateway", "--admin-auth=token"]);
+    assert_eq!(roles_asked_for(&host, &[]).await, 1);
+    for arguments in [
+        ["gateway", "--admin-auth=hub", "--leader-elect"],
+        ["gateway", "--admin-auth", "hub"],
+    ] {
+        host.runs_with(&arguments);
+        assert_eq!(roles_asked_for(&host, &[]).await, 2, "{arguments:?}");
+    }
 }

@@ -46,6 +46,8 @@ struct Shared {
     /// `<verb> <resource>` that are forbidden.
     forbidden: Mutex<HashSet<&'static str>>,
     requests: Mutex<Vec<String>>,
+    /// Arguments of the Pods' container.
+    arguments: Mutex<Vec<&'static str>>,
 }
 
 impl Host {
@@ -66,6 +68,11 @@ impl Host {
     /// A Pod whose port `admin` is this port of the loopback.
     pub(crate) fn pod(&self, name: &str, port: u16) {
         self.state.pods.lock().insert(name.to_owned(), port);
+    }
+
+    /// The Pods run with these arguments.
+    pub(crate) fn runs_with(&self, arguments: &[&'static str]) {
+        *self.state.arguments.lock() = arguments.to_vec();
     }
 
     pub(crate) fn forbids(&self, what: &'static str) {
@@ -108,7 +115,11 @@ impl Shared {
         let token = request.headers().get(AUTHORIZATION).unwrap().to_str().unwrap();
         self.requests.lock().push(format!("{what} {token}"));
         if *self.refuses_the_credential.lock() {
-            return Err(Box::new(status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")));
+            return Err(Box::new(status(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized",
+                "Unauthorized",
+            )));
         }
         if self.forbidden.lock().contains(what) {
             let message = format!("User \"u\" cannot {what}");
@@ -136,7 +147,7 @@ async fn list(State(state): State<Arc<Shared>>, request: Request) -> Response {
     let pods = state.pods.lock();
     let item = |name: &String| {
         json!({"metadata": {"name": name}, "status": {"phase": "Running"}, "spec": {"containers": [
-            {"name": "gateway", "ports": [{"name": "other", "containerPort": 1}, {"name": "admin", "containerPort": ADMIN}]}]}})
+            {"name": "gateway", "args": *state.arguments.lock(), "ports": [{"name": "other", "containerPort": 1}, {"name": "admin", "containerPort": ADMIN}]}]}})
     };
     let items: Vec<Value> = pods.keys().map(item).collect();
     Json(json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})).into_response()
