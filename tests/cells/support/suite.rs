@@ -184,6 +184,12 @@ impl Suite {
         port.expect("the sandbox forwards to it")
     }
 
+    /// Uses the sandbox itself.
+    pub(crate) async fn with_sandbox<T>(&self, use_it: impl AsyncFnOnce(&Sandbox) -> T) -> T {
+        let sandbox = self.sandbox.lock().await;
+        use_it(sandbox.as_ref().expect("it is up until all tests have ended")).await
+    }
+
     /// The cell that joins by a command, with a file for its credential on the hub, and the administrators' kubeconfigs of
     /// hub and cell.
     pub(crate) async fn new_cell(&self) -> NewCell {

@@ -110,6 +110,11 @@ impl Role {
         *child = Some(started.unwrap_or_else(|error| panic!("start the {name}: {error}")));
     }
 
+    /// Where its admin server listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Waits for `/readyz`; fails at once if the process ended.
     pub(crate) async fn ready(&self) {
         let name = &self.name;
@@ -196,7 +201,7 @@ impl Role {
 
     /// Whether the process answers `/livez` with 200.
     pub(crate) async fn lives(&self) -> bool {
-        let answer = http::get(&self.address, "/livez").await;
+        let answer = http::get(self.address(), "/livez").await;
         answer.is_some_and(|(code, _)| code == 200)
     }
 
