@@ -9,7 +9,7 @@ use fedgate_engine::plane::{
     kubeconfig::{Credential, KubeconfigError},
 };
 use fedgate_kinds::FederatedKind;
-use fedgate_manifests::{KindManifests, ManifestError, Plane};
+use fedgate_manifests::{KindManifests, ManifestError};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared, join_all},
@@ -211,8 +211,7 @@ impl Run<'_> {
             .iter()
             .map(|kind| KindManifests::of(kind, None))
             .collect();
-        let objects = fedgate_manifests::objects(Plane::Hub, &kinds)?;
-        Ok(admission::check(subject, &objects).await)
+        Ok(admission::check(subject, &fedgate_manifests::all(&kinds)?).await)
     }
 
     /// The Clusters of the hub, as soon as they are read.

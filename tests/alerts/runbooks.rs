@@ -116,7 +116,10 @@ fn each_panel_that_a_runbook_names_is_on_the_dashboard() {
     let mut seen = 0;
     for (name, text) in runbooks() {
         for view in views(&text) {
-            assert!(titles.contains(&*view), "{name}: {view:?} is not among {titles:?}");
+            assert!(
+                titles.contains(&*view),
+                "{name}: {view:?} is not among {titles:?}"
+            );
             seen += 1;
         }
     }

@@ -14,6 +14,7 @@ mod city_move;
 mod closing;
 mod companions;
 mod deletion;
+mod doctor;
 mod fairness;
 mod federation;
 mod kinds;
@@ -75,6 +76,7 @@ fn alone() -> Vec<Trial> {
         lost_credentials::lone_trials(),
         operations::lone_trials(),
         admin_auth::lone_trials(),
+        doctor::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

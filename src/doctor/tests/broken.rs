@@ -89,7 +89,10 @@ async fn a_hub_with_other_objects_than_those_of_the_manifests_is_told() {
     let lacks = "Instance is older than this executable: it has no status.suspended";
     let other = "columns or short names";
     let missing = "missing: validatingadmissionpolicies fedgate-cell-writes";
-    let applied = ["other than in manifests/hub", "apply manifests/hub"];
+    let applied = [
+        "other than in manifests/hub",
+        "kubectl replace -f manifests/hub/cell-writes.yaml",
+    ];
     for broken in [
         Broken::open(
             (ours, 200, older),

@@ -223,18 +223,18 @@ impl Desk {
         match state {
             State::Well => {}
             State::HubDown => {
-                self.stop("hub").await;
+                self.case.suite.stop_plane("hub").await;
                 self.edit(2).await;
                 self.says("overview", r#""plane":"hub""#).await;
                 // An object is undelivered once it has waited for a minute.
                 self.says("stuck?class=undelivered", "web-us-dfw").await;
             }
             State::ProjectDown => {
-                self.stop(ALPHA).await;
+                self.case.suite.stop_plane(ALPHA).await;
                 self.says("stuck?class=plane", ALPHA).await;
             }
             State::CellDown => {
-                self.stop("dfw-1").await;
+                self.case.suite.stop_plane("dfw-1").await;
                 self.says("cells", r#""state":"not_ready""#).await;
             }
             State::NoCell => {
@@ -277,9 +277,9 @@ impl Desk {
     pub(super) async fn leave(&self, state: State) {
         match state {
             State::Well | State::Expiring => {}
-            State::HubDown => self.start("hub").await,
-            State::ProjectDown => self.start(ALPHA).await,
-            State::CellDown => self.start("dfw-1").await,
+            State::HubDown => self.case.suite.start_plane("hub").await,
+            State::ProjectDown => self.case.suite.start_plane(ALPHA).await,
+            State::CellDown => self.case.suite.start_plane("dfw-1").await,
             State::NoCell => {
                 let (project, ns) = (&self.case.project, &self.case.ns);
                 project.delete(&WORKLOAD, ns, "lost").await;
@@ -297,24 +297,6 @@ impl Desk {
                 }
             }
         }
-    }
-
-    async fn stop(&self, plane: &str) {
-        let stopped = async |sandbox: &Sandbox| sandbox.stop_plane(plane).await;
-        self.case
-            .suite
-            .with_sandbox(stopped)
-            .await
-            .expect("stop the plane");
-    }
-
-    async fn start(&self, plane: &str) {
-        let started = async |sandbox: &Sandbox| sandbox.start_plane(plane).await;
-        self.case
-            .suite
-            .with_sandbox(started)
-            .await
-            .expect("start the plane");
     }
 
     async fn edit(&self, count: u64) {

@@ -91,10 +91,15 @@ impl Twin {
 
     /// A new token, valid for an hour.
     pub(crate) async fn token(&self) -> String {
+        self.token_for(3600).await
+    }
+
+    /// A new token, valid for so many seconds.
+    pub(crate) async fn token_for(&self, seconds: i64) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.plane.client(), &self.namespace);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(3600),
+                expiration_seconds: Some(seconds),
                 ..TokenRequestSpec::default()
             }),
             ..TokenRequest::default()

@@ -82,7 +82,8 @@ impl Role {
         let again = log.try_clone().expect("a file handle can be cloned");
         let fedgate = env!("CARGO_BIN_EXE_fedgate");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
-        // The holder ends the process when this one ends, however it ends.
+        // The holder ends the process when its pipe is closed: when this process ends, however it ends, and when a test
+        // that fails drops the role. A holder that were killed then would leave the process behind.
         command
             .args(["hold", "--lock"])
             .arg(&self.log)
@@ -92,8 +93,7 @@ impl Role {
             .args(["--log-format", "json", "--log-level", "info,fedgate=debug"])
             .stdin(Stdio::piped())
             .stdout(log)
-            .stderr(again)
-            .kill_on_drop(true);
+            .stderr(again);
         command
     }
 
