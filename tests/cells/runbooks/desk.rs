@@ -390,15 +390,14 @@ impl Desk {
         let ended = child.wait_with_output();
         tokio::pin!(ended);
         let limit = if follows { FOLLOWED } else { PATIENCE };
-        let output = match tokio::time::timeout(limit, &mut ended).await {
-            Ok(output) => output,
-            Err(_) => {
-                let _ = Command::new("kill")
-                    .args(["-INT", &pid.to_string()])
-                    .status()
-                    .await;
-                ended.await
-            }
+        let output = if let Ok(output) = tokio::time::timeout(limit, &mut ended).await {
+            output
+        } else {
+            let _ = Command::new("kill")
+                .args(["-INT", &pid.to_string()])
+                .status()
+                .await;
+            ended.await
         };
         let output = output.expect("read its output");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

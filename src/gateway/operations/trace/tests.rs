@@ -120,9 +120,16 @@ impl Chain {
         &self,
         failure: Option<&LastFailure>,
     ) -> (Verdict, Option<HopKind>, String, Vec<(HopKind, HopState)>) {
-        let index = self.index();
+        Self::traced_in(&self.index(), failure)
+    }
+
+    /// The same in an index that had more events.
+    fn traced_in(
+        index: &GatewayIndex,
+        failure: Option<&LastFailure>,
+    ) -> (Verdict, Option<HopKind>, String, Vec<(HopKind, HopState)>) {
         let kind = index.workload_kind().unwrap();
-        let deployed = observe::deployment(&index, &shop(), kind, "default", &Arc::from("web"));
+        let deployed = observe::deployment(index, &shop(), kind, "default", &Arc::from("web"));
         let branch = hops::branch(&deployed, failure, now());
         let states = branch.hops.iter().map(|hop| (hop.hop, hop.state)).collect();
         let branches = [branch];
@@ -206,6 +213,24 @@ fn the_first_broken_link_is_named_with_its_cause() {
         );
         assert!(detail.contains(word), "{word} is not in {detail}");
     }
+}
+
+#[test]
+fn an_edit_that_has_not_reached_the_hub_for_a_moment_breaks_no_hop_behind_it() {
+    let chain = Chain::whole();
+    let mut index = chain.index();
+    index.clock = Clock::fixed("2026-05-04T11:59:30Z".parse().unwrap());
+    let mut edited = chain.source.clone();
+    edited["metadata"]["generation"] = json!(2);
+    edited["metadata"]["resourceVersion"] = json!("10");
+    let event = WatchEvent::Apply(Box::new(serde_json::from_value(edited).unwrap()));
+    let (kind, engagement) = (index.workload_kind().unwrap(), index.projects[&shop()].engagement);
+    let project = Plane::Project(shop());
+    index.apply(&project, engagement, TableId::Federated(kind), event);
+    let (verdict, hop, detail, states) = Chain::traced_in(&index, None);
+    assert_eq!((verdict, hop), (Verdict::Moving, None), "{detail}: {states:?}");
+    assert_eq!(states[1], (HopKind::Hub, HopState::Waiting));
+    assert_eq!(states[3], (HopKind::Cell, HopState::Waiting));
 }
 
 #[test]
