@@ -74,7 +74,7 @@ fn next(error: &Error) -> String {
             "issue a new token or client certificate for the user in --host-kubeconfig".to_owned()
         }
         (None, Some(next)) if error.kind == Kind::Forbidden => next.clone(),
-        // What else a host answers is that it lacks the token.
+        // Every other answer of a host says that it lacks the token.
         (None, _) => format!(
             "kubectl -n {NAMESPACE} create secret generic {ADMIN_SECRET} \
              --from-literal={ADMIN_TOKEN}=$(openssl rand -hex 32) --dry-run=client -o yaml \

@@ -256,7 +256,7 @@ impl<'a> Way<'a> {
             reason.clone_into(&mut hop.word);
             hop.detail = format!("the Cluster {} is not Ready", cell.name);
         } else if !is_reported {
-            // What has not reached the hub waits there: since then, and not since the copy was made.
+            // An edit that has not reached the hub waits there: since then, and not since the copy was made.
             let waits =
                 of.waits[1].or_else(|| of.waits[0].filter(|_| copy.digest.source_generation < hop.wants));
             self.not_yet(&mut hop, waits, copy.digest.created);
