@@ -25,6 +25,7 @@ mod quota;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
 #[path = "../client/replica.rs"]
 mod replica;
+mod runbooks;
 mod story;
 mod support;
 mod teardown;
@@ -62,6 +63,7 @@ fn one_at_a_time() -> Vec<Trial> {
         crashes::lone_trials(),
         compute::lone_trials(),
         membership::lone_trials(),
+        runbooks::lone_trials(),
     ]
     .into_iter()
     .flatten()
