@@ -110,7 +110,7 @@ mod tests {
         for row in [
             "| `--hub-kubeconfig` | `FEDGATE_HUB_KUBECONFIG` | must be given | ",
             "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |",
-            "One of `single`, `directory`, `secrets`.",
+            "One of `single`, `directory`, `secrets`, `milo`.",
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use fedgate_engine::plane::discovery::MiloForm;
 
 fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
     #[derive(Debug, Parser)]

@@ -162,14 +162,14 @@ pub(super) fn stream(
                 return Some((event, state));
             }
             if state.follow() {
-                state.reread();
+                state.read_template();
                 continue;
             }
             tokio::select! {
                 biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
                 _ = state.generation.changed() => state.relist(),
-                () = state.files.changed() => state.reread(),
+                () = state.files.changed() => state.read_template(),
             }
         }
     })
@@ -258,7 +258,7 @@ impl State {
     }
 
     /// Reads the template again. One that is rejected leaves the projects on the last good one.
-    fn reread(&mut self) {
+    fn read_template(&mut self) {
         match self.source.template.read(self.rules) {
             Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => self.credential = Ok(new),
             Ok(new) => {

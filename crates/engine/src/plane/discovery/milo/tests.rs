@@ -140,7 +140,7 @@ async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_
     ]);
     let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
     events.engaged("alpha", "u1").await;
-    // What changes nothing says nothing.
+    // A change that makes no project ready or unready is no event.
     for object in [
         event("MODIFIED", project("alpha", "u1", "True")),
         event("MODIFIED", project("beta", "u2", "Unknown")),
