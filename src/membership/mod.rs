@@ -7,10 +7,12 @@
 
 pub mod agent;
 pub mod args;
+pub mod certificate;
 pub mod change;
 pub mod cluster;
 pub mod credential;
 mod drain;
+mod enrol;
 pub mod error;
 pub mod executor;
 mod file;
@@ -19,12 +21,16 @@ mod join;
 pub mod kubeconfig;
 mod leave;
 mod list;
+pub mod mode;
 pub mod plane;
 mod project;
 mod projects;
+pub mod pull;
+mod register;
 pub mod registration;
 mod rotation;
 pub mod token;
+mod unenrol;
 pub mod usage;
 pub mod wait;
 

@@ -1,0 +1,429 @@
+//! A cell whose karmada-agent reads from the hub joins and leaves by the commands alone. With real Karmada its own agent
+//! runs, with the Secret and the flags that `join` has written; the stand-in delivers without one.
+
+use crate::{
+    membership::{client, fedgate, writes},
+    support::{
+        Case, Wish,
+        audit::AuditLog,
+        credentials::with_token,
+        kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, Kind, LEASE, NAMESPACE, SECRET, kind},
+        lone_trials,
+        plane::Plane,
+        seconds,
+        suite::{NEW, NewCell},
+        wait_for, with_cleanup,
+    },
+};
+use k8s_openapi::{
+    ByteString,
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+        certificates::v1::CertificateSigningRequest,
+        core::v1::ServiceAccount,
+    },
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+use tokio::process::{Child, Command};
+
+lone_trials![m03_a_cluster_joins_by_pull_runs_and_leaves];
+
+const REQUEST: Kind = kind(
+    "certificates.k8s.io",
+    "v1",
+    "CertificateSigningRequest",
+    "certificatesigningrequests",
+    false,
+);
+const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments", true);
+const AGENT: &str = "system:karmada:agent:iad-1";
+const AT_CELL: &str = "system:serviceaccount:karmada-system:karmada-agent-sa";
+const WITHIN: &str = "karmada-system";
+const SECRET_NAME: &str = "karmada-kubeconfig";
+
+/// The executable of karmada-agent; `None` with the stand-in.
+fn executable() -> Option<PathBuf> {
+    let dir = PathBuf::from(std::env::var_os("KARMADA_BIN_DIR")?);
+    ["karmada-agent", "agent"]
+        .iter()
+        .map(|name| dir.join(name))
+        .find(|path| path.is_file())
+}
+
+fn is_karmada() -> bool {
+    std::env::var_os("KARMADA_BIN_DIR").is_some()
+}
+
+async fn m03_a_cluster_joins_by_pull_runs_and_leaves(case: Case) {
+    let new = case.suite.new_cell().await;
+    with_cleanup(joined_by_pull(&case, &new), new.role.stop()).await;
+}
+
+async fn joined_by_pull(case: &Case, new: &NewCell) {
+    let (name, city) = NEW;
+    let both = [
+        ("--hub-kubeconfig", new.hub.as_path()),
+        ("--cell-kubeconfig", new.cell.as_path()),
+    ];
+    let image = "registry.example.com/karmada-agent:v1";
+    let join = [
+        "cells", "join", name, "--city", city, "--mode", "pull", "--agent-image", image,
+    ];
+    let logs = [&case.suite.hub_log, &new.role.log];
+    let begin = logs.map(AuditLog::mark);
+
+    preview(case, new, &join, &both).await;
+    if !is_karmada() {
+        unsigned(case, &join, &both).await;
+    }
+    let out = [both[0], both[1], ("--credential-out", new.credential.as_path())];
+    let (joined, agent) = tokio::join!(fedgate(&join, &out), operator(case, new));
+    let joined = joined.exits(0, "cell iad-1 serves IAD");
+    is_registered(case, new, &joined.stderr).await;
+    refused_nowhere(logs, begin);
+    may_do_no_more(new).await;
+    let begin = logs.map(AuditLog::mark);
+
+    new.role.start().await;
+    let wish = Wish {
+        places: vec![("us".to_owned(), city.to_owned(), 1)],
+        ..Wish::new("pulled", 1)
+    };
+    case.run(&wish).await;
+    unchanged(case, new, &join, &both).await;
+    let agent = renewed(new, agent, &join, &both).await;
+    refusals(name, city, &both).await;
+    departure(case, new, &wish, &both).await;
+    refused_nowhere(logs, begin);
+    drop(agent);
+}
+
+/// Wrong flags, a dry run and the printed objects write nothing and show no key.
+async fn preview(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let (name, city) = NEW;
+    let push = ["cells", "join", name, "--city", city];
+    for (further, words) in [
+        (&["--mode", "pull"][..], "--mode pull needs --agent-image"),
+        (&["--agent-image", "x"], "--agent-image needs --mode pull"),
+        (
+            &["--mode", "pull", "--agent-image", "x", "--rights", "full", "--proxy"],
+            "--proxy needs --mode push",
+        ),
+    ] {
+        fedgate(&[&push[..], further].concat(), both).await.exits(2, words);
+    }
+    fedgate(&[join, &["--dry-run"]].concat(), both)
+        .await
+        .exits(0, "create Deployment karmada-system/karmada-agent (dry run)");
+    let printed = fedgate(&[join, &["-o", "yaml"]].concat(), both)
+        .await
+        .exits(0, "system:karmada:iad-1:agent-work");
+    assert!(!printed.stdout.contains("\ndata:"), "{}", printed.stdout);
+    assert!(case.hub.get(&CLUSTER, "", name).await.is_none());
+    assert!(case.hub.get(&NAMESPACE, "", "karmada-es-iad-1").await.is_none());
+    assert!(new.role.plane.get(&NAMESPACE, "", WITHIN).await.is_none());
+}
+
+async fn requests(case: &Case) -> Vec<Value> {
+    case.hub.list(&REQUEST, "", "fedgate.dev/made-by").await
+}
+
+/// Without an approval the join says how to approve, and the next one goes on with the same request.
+async fn unsigned(case: &Case, join: &[&str], both: &[(&str, &Path)]) {
+    let hasty = [join, &["--wait", "1s"]].concat();
+    for _ in 0..2 {
+        let ended = fedgate(&hasty, both).await.exits(8, "CertificatePending");
+        let requests = requests(case).await;
+        assert_eq!(requests.len(), 1, "{requests:#?}");
+        let name = requests[0]["metadata"]["name"].as_str().expect("it has a name");
+        assert!(name.starts_with("fedgate-agent-iad-1-"), "{name}");
+        assert!(
+            ended.stderr.contains(&format!("kubectl certificate approve {name}")),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+/// The part of others in a join: an approval where Karmada gives none, and the Pod of the Deployment.
+async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
+    if !is_karmada() {
+        approve(case).await;
+        return None;
+    }
+    let plane = &new.role.plane;
+    let deployment = plane
+        .exists(&DEPLOYMENT, WITHIN, "karmada-agent", seconds(120))
+        .await;
+    Some(Agent::start(new, &deployment, &[]).await)
+}
+
+async fn approve(case: &Case) {
+    let name = wait_for("the certificate is requested", seconds(60), || async {
+        let found = requests(case).await;
+        found.first()?["metadata"]["name"].as_str().map(str::to_owned)
+    })
+    .await;
+    let api: Api<CertificateSigningRequest> = Api::all(case.hub.client());
+    let condition = json!({"type": "Approved", "status": "True", "reason": "ByTest", "message": "by the test"});
+    let patch = json!({"status": {"conditions": [condition]}});
+    api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .expect("approve the request");
+}
+
+/// A running karmada-agent.
+struct Agent {
+    _child: Child,
+}
+
+impl Agent {
+    /// Starts it as the Deployment says, with its account's rights at the cell and its certificate on the hub.
+    async fn start(new: &NewCell, deployment: &Value, further: &[&str]) -> Self {
+        let program = executable().expect("karmada-agent is in KARMADA_BIN_DIR");
+        let dir = new.credential.parent().expect("it is in a folder");
+        let (hub, cell) = (dir.join("agent-hub.yaml"), dir.join("agent-cell.yaml"));
+        std::fs::write(&hub, of_agent(new).await).expect("write the kubeconfig of the hub");
+        std::fs::write(&cell, with_token(&new.cell, &token(new).await)).expect("write the kubeconfig of the cell");
+        let log = std::fs::File::create(dir.join("karmada-agent.log")).expect("create the log");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let given = container["args"].as_array().expect("it has arguments").iter();
+        let args = given.map(|arg| match arg.as_str().expect("an argument is text") {
+            kubeconfig if kubeconfig.starts_with("--karmada-kubeconfig=") => {
+                format!("--karmada-kubeconfig={}", hub.display())
+            }
+            other => other.to_owned(),
+        });
+        let child = Command::new(program)
+            .args(args)
+            // There is one machine for all Pods.
+            .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
+            .args(further)
+            .env("KUBECONFIG", cell)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("start karmada-agent");
+        Self { _child: child }
+    }
+}
+
+/// The agent's kubeconfig of the hub.
+async fn of_agent(new: &NewCell) -> String {
+    let secret = new.role.plane.get(&SECRET, WITHIN, SECRET_NAME).await;
+    let secret = secret.expect("the Secret is there");
+    assert!(secret["data"]["pending-key"].is_null(), "{:?}", secret["data"]);
+    let text: ByteString = serde_json::from_value(secret["data"][SECRET_NAME].clone()).expect("base64");
+    String::from_utf8(text.0).expect("a kubeconfig is text")
+}
+
+/// A token of the agent's account at the cell, as its Pod would get it.
+async fn token(new: &NewCell) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(new.role.plane.client(), WITHIN);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(3_600),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request("karmada-agent-sa", &PostParams::default(), &request)
+        .await;
+    let status = answer.expect("a token for the account").status;
+    let token = status.and_then(|status| status.token);
+    token.expect("a token request is answered")
+}
+
+/// The hub has the Cluster, and no credential of the cell.
+async fn is_registered(case: &Case, new: &NewCell, said: &str) {
+    let name = NEW.0;
+    let cluster = case.hub.get(&CLUSTER, "", name).await.expect("it has joined");
+    let system = new.role.plane.get(&NAMESPACE, "", "kube-system").await;
+    assert_eq!(
+        cluster["spec"]["id"],
+        system.expect("it is there")["metadata"]["uid"]
+    );
+    assert_eq!(cluster["spec"]["syncMode"], "Pull");
+    for reference in ["secretRef", "impersonatorSecretRef"] {
+        assert!(cluster["spec"][reference].is_null(), "{}", cluster["spec"]);
+    }
+    assert!(case.hub.get(&SECRET, "karmada-cluster", name).await.is_none());
+    let text = of_agent(new).await;
+    let key = text.split("client-key-data\": \"").nth(1).expect("it has a key");
+    assert!(!said.contains(&key[..40]));
+    let listed = fedgate(
+        &["cells", "list", "-o", "json"],
+        &[("--hub-kubeconfig", new.hub.as_path())],
+    )
+    .await
+    .exits(0, name);
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("the list is JSON");
+    let rows = listed["items"].as_array().expect("a list");
+    let own = rows.iter().find(|row| row["name"] == name).expect("it is listed");
+    assert_eq!((&own["mode"], &own["madeBy"]), (&"Pull".into(), &"command".into()));
+}
+
+/// True if the agent may do this on the hub.
+async fn may(hub: &kube::Client, verb: &str, [group, resource, subresource, namespace, name]: [&str; 5]) -> bool {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: some(verb),
+                group: some(group),
+                resource: some(resource),
+                subresource: some(subresource),
+                namespace: some(namespace),
+                name: some(name),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let api: Api<SelfSubjectAccessReview> = Api::all(hub.clone());
+    let answer = api.create(&PostParams::default(), &review).await;
+    answer
+        .expect("a review")
+        .status
+        .expect("a review is answered")
+        .allowed
+}
+
+/// The agent's rights on the hub end at its own cell, and at the cell with tenants' Namespaces.
+async fn may_do_no_more(new: &NewCell) {
+    let hub = client(&of_agent(new).await).await;
+    let works = |namespace| ["work.karmada.io", "works", "", namespace, ""];
+    let clusters = |subresource, name| ["cluster.karmada.io", "clusters", subresource, "", name];
+    assert!(may(&hub, "update", works("karmada-es-iad-1")).await);
+    assert!(!may(&hub, "list", works("karmada-es-dfw-1")).await);
+    assert!(may(&hub, "update", clusters("status", "iad-1")).await);
+    assert!(!may(&hub, "update", clusters("status", "dfw-1")).await);
+    assert!(!may(&hub, "update", clusters("", "iad-1")).await);
+    assert!(!may(&hub, "get", ["", "secrets", "", "karmada-cluster", "dfw-1"]).await);
+
+    let at_cell = client(&with_token(&new.cell, &token(new).await)).await;
+    let at_cell = Plane::new("the agent at the cell", at_cell);
+    let meta = |name: &str| json!({"metadata": {"name": name}});
+    wait_for("the agent may not write everywhere", seconds(30), || async {
+        (!at_cell.would_create(&SECRET, "kube-system", meta("x")).await).then_some(())
+    })
+    .await;
+    assert!(at_cell.would_create(&NAMESPACE, "", meta("ns-x")).await);
+    assert!(!at_cell.would_create(&NAMESPACE, "", meta("x")).await);
+    assert!(!at_cell.would_create(&SECRET, WITHIN, meta("x")).await);
+    assert!(!at_cell.would_create(&CLUSTER_ROLE, "", meta("x")).await);
+    // But it may renew its own certificate.
+    let api = at_cell.api(&SECRET, WITHIN);
+    let own = api.get(SECRET_NAME).await.expect("it reads its Secret");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    api.replace(SECRET_NAME, &dry, &own)
+        .await
+        .expect("it may write its Secret");
+}
+
+/// A second join writes nothing.
+async fn unchanged(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let logs = [&case.suite.hub_log, &new.role.log];
+    let marks = logs.map(AuditLog::mark);
+    fedgate(join, both).await.exits(0, "nothing to change");
+    assert_eq!(writes(&logs, &marks), [""; 0]);
+}
+
+/// The agent renews its certificate by itself, and a join leaves the new one alone.
+async fn renewed(new: &NewCell, agent: Option<Agent>, join: &[&str], both: &[(&str, &Path)]) -> Option<Agent> {
+    drop(agent?);
+    let old = of_agent(new).await;
+    let plane = &new.role.plane;
+    let deployment = plane.get(&DEPLOYMENT, WITHIN, "karmada-agent").await;
+    let deployment = deployment.expect("it is there");
+    let always = ["--cert-rotation-remaining-time-threshold=1", "--leader-elect=false"];
+    let agent = Agent::start(new, &deployment, &always).await;
+    wait_for("the agent has renewed its certificate", seconds(90), || async {
+        (of_agent(new).await != old).then_some(())
+    })
+    .await;
+    fedgate(join, both).await.exits(0, "nothing to change");
+    Some(agent)
+}
+
+/// A cell keeps its mode, and has no token of Karmada's to rotate.
+async fn refusals(name: &str, city: &str, both: &[(&str, &Path)]) {
+    fedgate(&["cells", "join", name, "--city", city], both)
+        .await
+        .exits(4, "Cluster iad-1 has mode pull, not push");
+    fedgate(&["cells", "credential", name, "rotate"], both)
+        .await
+        .exits(4, "karmada-agent rotates it itself");
+}
+
+/// Drained, the cell leaves, and nothing of it is left on either side.
+async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path)]) {
+    let name = NEW.0;
+    let leave = ["cells", "leave", name];
+    fedgate(&leave, both).await.exits(4, "pulled-us-iad");
+    case.delete(wish).await;
+    fedgate(
+        &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
+        both,
+    )
+    .await
+    .exits(0, "is drained");
+    new.role.stop().await;
+    fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
+    is_gone(case, new).await;
+    fedgate(&leave, both)
+        .await
+        .exits(0, "nothing is left of cell iad-1");
+}
+
+async fn is_gone(case: &Case, new: &NewCell) {
+    let (hub, cell) = (&case.hub, &new.role.plane);
+    assert!(hub.get(&CLUSTER, "", NEW.0).await.is_none());
+    hub.gone(&NAMESPACE, "", "karmada-es-iad-1", seconds(60)).await;
+    cell.gone(&NAMESPACE, "", WITHIN, seconds(60)).await;
+    cell.gone(&NAMESPACE, "", "karmada-cluster", seconds(60)).await;
+    assert!(hub.get(&LEASE, WITHIN, "karmada-agent-iad-1").await.is_none());
+    let made = "fedgate.dev/made-by";
+    for (plane, kind) in [
+        (hub, &CLUSTER_ROLE),
+        (hub, &CLUSTER_ROLE_BINDING),
+        (hub, &REQUEST),
+        (cell, &CLUSTER_ROLE),
+        (cell, &CLUSTER_ROLE_BINDING),
+        (cell, &SECRET),
+        (cell, &DEFINITION),
+    ] {
+        let left = plane.list(kind, "", made).await;
+        assert!(left.is_empty(), "{left:#?}");
+    }
+}
+
+/// The agent was refused nothing, on the hub or at the cell: it has all the rights that it uses.
+fn refused_nowhere(logs: [&AuditLog; 2], marks: [u64; 2]) {
+    for ((log, mark), user) in logs.iter().zip(marks).zip([AGENT, AT_CELL]) {
+        let entries = log.since(mark, user);
+        assert_eq!(entries.is_empty(), !is_karmada(), "{user} asks only if it runs");
+        let refused: Vec<String> = entries
+            .iter()
+            .filter(|entry| entry.user.username == user && entry.response_status.code == 403)
+            .map(|entry| format!("{} {}: {}", entry.action(), entry.object_ref.name, entry.response_status.message))
+            .collect();
+        assert_eq!(refused, [""; 0], "{user}");
+    }
+}
