@@ -7,7 +7,7 @@ use crate::{
         Case, Wish,
         audit::AuditLog,
         credentials::with_token,
-        kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, Kind, LEASE, NAMESPACE, SECRET, kind},
+        kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, DEPLOYMENT, Kind, LEASE, NAMESPACE, SECRET, kind},
         lone_trials,
         plane::Plane,
         seconds,
@@ -44,7 +44,7 @@ const REQUEST: Kind = kind(
     "certificatesigningrequests",
     false,
 );
-const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments", true);
+const PODS: Kind = kind("apps", "v1", "Deployment", "deployments", true);
 const AGENT: &str = "system:karmada:agent:iad-1";
 const AT_CELL: &str = "system:serviceaccount:karmada-system:karmada-agent-sa";
 const WITHIN: &str = "karmada-system";
@@ -102,9 +102,12 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     unchanged(case, new, &join, &both).await;
     let agent = renewed(new, agent, &join, &both).await;
     refusals(name, city, &both).await;
-    departure(case, new, &wish, &both).await;
+    drained(case, new, &wish, &both).await;
     refused_nowhere(logs, begin);
-    drop(agent);
+    departed(case, new, agent, &both).await;
+    if is_karmada() {
+        forced(case, new, &join, &both).await;
+    }
 }
 
 /// Wrong flags, a dry run and the printed objects write nothing and show no key.
@@ -162,7 +165,7 @@ async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
     }
     let plane = &new.role.plane;
     let deployment = plane
-        .exists(&DEPLOYMENT, WITHIN, "karmada-agent", seconds(120))
+        .exists(&PODS, WITHIN, "karmada-agent", seconds(120))
         .await;
     Some(Agent::start(new, &deployment, &[]).await)
 }
@@ -350,7 +353,7 @@ async fn renewed(new: &NewCell, agent: Option<Agent>, join: &[&str], both: &[(&s
     drop(agent?);
     let old = of_agent(new).await;
     let plane = &new.role.plane;
-    let deployment = plane.get(&DEPLOYMENT, WITHIN, "karmada-agent").await;
+    let deployment = plane.get(&PODS, WITHIN, "karmada-agent").await;
     let deployment = deployment.expect("it is there");
     let always = ["--cert-rotation-remaining-time-threshold=1", "--leader-elect=false"];
     let agent = Agent::start(new, &deployment, &always).await;
@@ -372,11 +375,12 @@ async fn refusals(name: &str, city: &str, both: &[(&str, &Path)]) {
         .exits(4, "karmada-agent rotates it itself");
 }
 
-/// Drained, the cell leaves, and nothing of it is left on either side.
-async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path)]) {
+/// A cell in use stays, and is drained like any other.
+async fn drained(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path)]) {
     let name = NEW.0;
-    let leave = ["cells", "leave", name];
-    fedgate(&leave, both).await.exits(4, "pulled-us-iad");
+    fedgate(&["cells", "leave", name], both)
+        .await
+        .exits(4, "pulled-us-iad");
     case.delete(wish).await;
     fedgate(
         &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
@@ -385,11 +389,47 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
     .await
     .exits(0, "is drained");
     new.role.stop().await;
-    fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
+}
+
+/// The cell leaves, and nothing of it is left on either side.
+async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, both: &[(&str, &Path)]) {
+    let leave = ["cells", "leave", NEW.0];
+    let (left, ()) = tokio::join!(fedgate(&leave, both), stopped(new, agent));
+    left.exits(0, "cell iad-1 has left");
     is_gone(case, new).await;
     fedgate(&leave, both)
         .await
         .exits(0, "nothing is left of cell iad-1");
+}
+
+/// Ends the agent with its Deployment.
+async fn stopped(new: &NewCell, agent: Option<Agent>) {
+    let plane = &new.role.plane;
+    plane
+        .gone(&PODS, WITHIN, "karmada-agent", seconds(120))
+        .await;
+    drop(agent);
+}
+
+/// A cell in use that leaves by force takes with it what Karmada has delivered: the agent has its rights until then.
+async fn forced(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let (joined, agent) = tokio::join!(fedgate(join, both), operator(case, new));
+    joined.exits(0, "cell iad-1 serves IAD");
+    let wish = Wish {
+        places: vec![("us".to_owned(), NEW.1.to_owned(), 1)],
+        ..Wish::new("forced", 1)
+    };
+    case.create(&wish).await;
+    let plane = &new.role.plane;
+    plane
+        .exists(&DEPLOYMENT, &case.hub_ns, "forced-us-iad", seconds(60))
+        .await;
+    let leave = ["cells", "leave", NEW.0, "--force"];
+    let (left, ()) = tokio::join!(fedgate(&leave, both), stopped(new, agent));
+    left.exits(0, "cell iad-1 has left");
+    assert!(plane.get(&NAMESPACE, "", &case.hub_ns).await.is_none());
+    is_gone(case, new).await;
+    case.delete(&wish).await;
 }
 
 async fn is_gone(case: &Case, new: &NewCell) {
@@ -399,6 +439,7 @@ async fn is_gone(case: &Case, new: &NewCell) {
     cell.gone(&NAMESPACE, "", WITHIN, seconds(60)).await;
     cell.gone(&NAMESPACE, "", "karmada-cluster", seconds(60)).await;
     assert!(hub.get(&LEASE, WITHIN, "karmada-agent-iad-1").await.is_none());
+    hub.gone(&LEASE, "karmada-cluster", "iad-1", seconds(60)).await;
     let made = "fedgate.dev/made-by";
     for (plane, kind) in [
         (hub, &CLUSTER_ROLE),
