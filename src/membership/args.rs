@@ -392,3 +392,47 @@ fn project_name(text: &str) -> Result<String, String> {
     }
     Err("a project's name has lower-case letters, digits and '-'".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        join: JoinArgs,
+    }
+
+    fn check(flags: &[&str]) -> Result<(), String> {
+        let line = ["join", "dfw-2", "--city", "DFW", "--hub-kubeconfig", "hub.yaml"];
+        let line = Line::try_parse_from(line.iter().chain(flags)).unwrap();
+        line.join.check().map_err(|error| {
+            assert_eq!(error.kind, Kind::Usage);
+            error.what
+        })
+    }
+
+    #[test]
+    fn flags_of_the_other_mode_are_refused_by_name() {
+        let refused = |flags: &[&str], what: &str| assert_eq!(check(flags), Err(what.to_owned()));
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&["--rights", "full", "--proxy"]), Ok(()));
+        assert_eq!(check(&["--mode", "pull", "--agent-image", "x"]), Ok(()));
+        refused(&["--proxy"], "--proxy needs --rights full");
+        refused(&["--mode", "pull"], "--mode pull needs --agent-image");
+        refused(&["--agent-image", "x"], "--agent-image needs --mode pull");
+        refused(
+            &[
+                "--mode",
+                "pull",
+                "--agent-image",
+                "x",
+                "--rights",
+                "full",
+                "--proxy",
+            ],
+            "--proxy needs --mode push",
+        );
+    }
+}

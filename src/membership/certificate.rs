@@ -95,7 +95,12 @@ pub fn signed(request: &Value) -> Signed {
         return Signed::Certificate(certificate);
     }
     let conditions = status["conditions"].as_array();
-    let find = |kind: &str| conditions.into_iter().flatten().find(|found| found["type"] == kind);
+    let find = |kind: &str| {
+        conditions
+            .into_iter()
+            .flatten()
+            .find(|found| found["type"] == kind)
+    };
     if let Some(refused) = find("Denied").or_else(|| find("Failed")) {
         let text = |key: &str| refused[key].as_str().unwrap_or_default();
         return Signed::Refused(format!("{}: {}", text("type"), text("message")));
@@ -168,5 +173,115 @@ impl Held {
             pair: pair(),
             leads_there: cluster["server"] == route.server && authority.as_deref() == Some(route.authority),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::pull, *};
+
+    const ROUTE: Route<'_> = Route {
+        server: "https://10.0.0.1:5443",
+        authority: b"authority",
+    };
+
+    #[test]
+    fn a_request_names_the_agent_and_is_named_after_its_key() {
+        let key = Key::generate().unwrap();
+        let request = key.request("dfw-2").unwrap();
+        let name = request["metadata"]["name"].as_str().unwrap();
+        let digits = name.strip_prefix("fedgate-agent-dfw-2-").unwrap();
+        assert!(
+            digits.len() == 8 && digits.chars().all(|c| c.is_ascii_hexdigit()),
+            "{name}"
+        );
+        let again = Key::from_pem(&key.pem()).unwrap();
+        assert_eq!(again.request_name("dfw-2"), name);
+        assert_ne!(Key::generate().unwrap().request_name("dfw-2"), name);
+
+        let spec = &request["spec"];
+        assert_eq!(spec["signerName"], "kubernetes.io/kube-apiserver-client");
+        assert_eq!(spec["expirationSeconds"], 31_536_000);
+        // Karmada approves these usages, and with them no other subject than this, and no further name.
+        assert_eq!(spec["usages"], json!(["digital signature", "client auth"]));
+        let text = String::from_utf8(from_base64(&spec["request"]).unwrap()).unwrap();
+        let body: String = text.lines().filter(|line| !line.starts_with("---")).collect();
+        let der = from_base64(&json!(body)).unwrap();
+        let has = |part: &[u8]| der.windows(part.len()).any(|window| window == part);
+        assert!(has(b"system:karmada:agents") && has(b"system:karmada:agent:dfw-2"));
+        let alternative_names: &[u8] = &[0x55, 0x1d, 0x11];
+        assert!(!has(alternative_names) && !has(b"rcgen"));
+        assert!(!text.contains("PRIVATE"));
+    }
+
+    #[test]
+    fn a_request_is_read_by_its_status() {
+        let with = |conditions: Value| signed(&json!({"status": {"conditions": conditions}}));
+        assert_eq!(signed(&json!({"status": {}})), Signed::Pending);
+        assert_eq!(
+            with(json!([{"type": "Approved", "status": "True"}])),
+            Signed::Approved
+        );
+        let denied = json!([{"type": "Denied", "status": "True", "message": "not today"}]);
+        assert_eq!(with(denied), Signed::Refused("Denied: not today".to_owned()));
+        let failed = json!([{"type": "Approved"}, {"type": "Failed", "message": "no key"}]);
+        assert_eq!(with(failed), Signed::Refused("Failed: no key".to_owned()));
+        let done = json!({"status": {"certificate": base64(b"c"), "conditions": [{"type": "Approved"}]}});
+        assert_eq!(signed(&done), Signed::Certificate(b"c".to_vec()));
+    }
+
+    #[test]
+    fn the_agents_secret_is_read_in_each_of_its_states() {
+        let nothing = Held::read(&Value::Null, ROUTE);
+        assert!(nothing.pending.is_none() && nothing.pair.is_none() && !nothing.leads_there);
+
+        let key = Key::generate().unwrap();
+        let pending = Held::read(&pull::secret(PENDING_KEY, key.pem().as_bytes()), ROUTE);
+        assert_eq!(
+            pending.pending.unwrap().request_name("dfw-2"),
+            key.request_name("dfw-2")
+        );
+        assert!(pending.pair.is_none());
+
+        let pair = Pair {
+            certificate: b"certificate".to_vec(),
+            key: b"key".to_vec(),
+        };
+        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
+        let done = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        assert!(done.pair == Some(pair) && done.leads_there && done.pending.is_none());
+        let elsewhere = Route {
+            server: "https://10.0.0.2:5443",
+            ..ROUTE
+        };
+        assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), elsewhere).leads_there);
+        let other_authority = Route {
+            authority: b"another",
+            ..ROUTE
+        };
+        assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), other_authority).leads_there);
+    }
+
+    #[test]
+    fn a_kubeconfig_that_the_agent_has_renewed_is_read_too() {
+        let text = "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: YXV0aG9yaXR5\n    \
+                    server: https://10.0.0.1:5443\n  name: karmada-apiserver\nkind: Config\nusers:\n- name: dfw-2\n  \
+                    user:\n    client-certificate-data: bmV3\n    client-key-data: a2V5\n";
+        let held = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        assert!(held.leads_there);
+        assert_eq!(held.pair.unwrap().certificate, b"new");
+    }
+
+    #[test]
+    fn the_user_of_the_kubeconfig_is_the_cell_by_which_the_agent_names_its_next_request() {
+        let pair = Pair {
+            certificate: b"c".to_vec(),
+            key: b"k".to_vec(),
+        };
+        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(file["contexts"][0]["context"]["user"], "dfw-2");
+        assert_eq!(file["contexts"][0]["name"], file["current-context"]);
+        assert_eq!(file["users"][0]["user"]["client-key-data"], "aw==");
     }
 }

@@ -62,7 +62,12 @@ impl Join<'_> {
             return Ok(());
         }
         let authority = self.hub.authority.clone();
-        let server = self.args.hub_endpoint.as_ref().unwrap_or(&self.hub.server).clone();
+        let server = self
+            .args
+            .hub_endpoint
+            .as_ref()
+            .unwrap_or(&self.hub.server)
+            .clone();
         let route = Route {
             server: &server,
             authority: &authority,
@@ -150,7 +155,10 @@ impl Join<'_> {
         let request = key.request(cell.name)?;
         if !self.executor.writes() {
             let name = format!("fedgate-agent-{}-…", cell.name);
-            say(&format!("{}: would request a certificate by {name}", self.hub.title));
+            say(&format!(
+                "{}: would request a certificate by {name}",
+                self.hub.title
+            ));
             return Ok(None);
         }
         match self.hub.live(&request).await? {
@@ -193,7 +201,10 @@ fn may_replace(live: Option<&Value>) -> Result<(), Error> {
     match live {
         Some(live) if mark(live).is_none() => Err(Error::new(
             Kind::Refused,
-            format!("{} of the cell was made by another program", super::change::title(live)),
+            format!(
+                "{} of the cell was made by another program",
+                super::change::title(live)
+            ),
         )
         .because("it has no certificate that this hub accepts for the cell, and may be another hub's")
         .next(format!(
@@ -214,7 +225,9 @@ async fn await_certificate(hub: &Plane, name: &str, limit: Duration) -> Result<V
     };
     let state = |objects: &Objects| {
         let request = objects.values().next();
-        request.map_or(Signed::Pending, |request| signed(&json!({"status": request.data["status"]})))
+        request.map_or(Signed::Pending, |request| {
+            signed(&json!({"status": request.data["status"]}))
+        })
     };
     let test = |objects: &Objects| match state(objects) {
         Signed::Certificate(certificate) => Some(Ok(certificate)),
@@ -237,9 +250,14 @@ async fn await_certificate(hub: &Plane, name: &str, limit: Duration) -> Result<V
 }
 
 fn refused(name: &str, reason: &str) -> Error {
-    Error::new(Kind::Refused, format!("CertificateSigningRequest {name} was refused"))
-        .because(reason)
-        .next(format!("kubectl delete csr {name} on the hub, then run the command again"))
+    Error::new(
+        Kind::Refused,
+        format!("CertificateSigningRequest {name} was refused"),
+    )
+    .because(reason)
+    .next(format!(
+        "kubectl delete csr {name} on the hub, then run the command again"
+    ))
 }
 
 fn pending(error: Error, name: &str, approved: bool) -> Error {
@@ -256,4 +274,43 @@ fn pending(error: Error, name: &str, approved: bool) -> Error {
         .next(format!(
             "kubectl certificate approve {name} on the hub, then run the command again: it goes on where it ended"
         ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_does_not_come_says_who_has_to_act() {
+        let late = || Error::new(Kind::TimedOut, "the hub has signed no certificate");
+        let unapproved = pending(late(), "fedgate-agent-dfw-2-0a1b2c3d", false);
+        assert_eq!(unapproved.kind.exit(), 8);
+        let text = unapproved.to_string();
+        assert!(
+            text.contains("CertificatePending")
+                && text.contains("kubectl certificate approve fedgate-agent-dfw-2-0a1b2c3d"),
+            "{text}"
+        );
+        let unsigned = pending(late(), "fedgate-agent-dfw-2-0a1b2c3d", true).to_string();
+        assert!(
+            unsigned.contains("csrsigning") && !unsigned.contains("kubectl"),
+            "{unsigned}"
+        );
+        let refused = refused("fedgate-agent-dfw-2-0a1b2c3d", "Denied: not today");
+        assert_eq!(refused.kind, Kind::Refused);
+        assert!(refused.to_string().contains("not today"));
+    }
+
+    #[test]
+    fn another_programs_credential_is_not_replaced() {
+        let secret = pull::secret(KUBECONFIG, b"x");
+        assert_eq!(may_replace(None), Ok(()));
+        assert_eq!(may_replace(Some(&marked(secret.clone(), "member-1"))), Ok(()));
+        let error = may_replace(Some(&secret)).unwrap_err();
+        assert_eq!(error.kind, Kind::Refused);
+        assert!(
+            error.to_string().contains("karmada-system/karmada-kubeconfig"),
+            "{error}"
+        );
+    }
 }

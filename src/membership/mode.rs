@@ -49,13 +49,18 @@ pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
     }
     let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
     let next = if is_ours {
-        format!("give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again")
+        format!(
+            "give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again"
+        )
     } else {
         format!("leave out --mode and --agent-image: an adopted Cluster stays in mode {flag}")
     };
     Err(Error::new(
         Kind::Refused,
-        format!("Cluster {name} has mode {flag}, not {}", mode.as_str().to_lowercase()),
+        format!(
+            "Cluster {name} has mode {flag}, not {}",
+            mode.as_str().to_lowercase()
+        ),
     )
     .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
     .next(next))
@@ -80,7 +85,9 @@ mod tests {
             assert_eq!(error.kind, Kind::Refused);
             error.to_string()
         };
-        assert!(refused(Found::Ours(push), SyncMode::Pull).contains("--mode push, or: fedgate cells drain dfw-2"));
+        assert!(
+            refused(Found::Ours(push), SyncMode::Pull).contains("--mode push, or: fedgate cells drain dfw-2")
+        );
         assert!(refused(Found::Ours(pull), SyncMode::Push).contains("give --mode pull"));
         // Another program has made it, in its own mode.
         assert_eq!(same_mode(Found::Adopted(pull), SyncMode::Push), Ok(()));

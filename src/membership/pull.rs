@@ -193,3 +193,122 @@ fn arguments(cell: &Cell<'_>) -> Vec<String> {
         "--controllers=*,certRotation".to_owned(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::mode::SyncMode, *};
+    use crate::membership::change::title;
+
+    const CELL: Cell<'_> = Cell {
+        name: "dfw-2",
+        city: "DFW",
+        id: "id-2",
+        endpoint: "https://10.0.0.5:6443",
+        rights: AccountRights::Narrow,
+        proxy: false,
+        mode: SyncMode::Pull,
+    };
+
+    fn titles(objects: &[Value]) -> Vec<String> {
+        objects.iter().map(title).collect()
+    }
+
+    #[test]
+    fn the_agents_rights_on_the_hub_end_at_its_own_cell() {
+        let objects = hub_objects("dfw-2");
+        assert_eq!(
+            titles(&objects),
+            [
+                "Namespace karmada-es-dfw-2",
+                "ClusterRole system:karmada:dfw-2:agent",
+                "ClusterRoleBinding system:karmada:dfw-2:agent",
+                "Role karmada-es-dfw-2/system:karmada:dfw-2:agent-work",
+                "RoleBinding karmada-es-dfw-2/system:karmada:dfw-2:agent-work",
+            ]
+        );
+        for binding in [&objects[2], &objects[4]] {
+            let subject = json!([{"apiGroup": RBAC, "kind": "User", "name": "system:karmada:agent:dfw-2"}]);
+            assert_eq!(binding["subjects"], subject);
+            assert_eq!(binding["roleRef"]["name"], binding["metadata"]["name"]);
+        }
+        assert_eq!(objects[2]["roleRef"]["kind"], "ClusterRole");
+        assert_eq!(objects[4]["roleRef"]["kind"], "Role");
+        let rules = objects[1]["rules"].as_array().unwrap();
+        for rule in rules {
+            let text = rule.to_string();
+            assert!(
+                !text.contains("secrets") && !text.contains("\"works") && !text.contains('*'),
+                "{text}"
+            );
+        }
+        let of = |resource: &str| -> Vec<&Value> {
+            let named = |rule: &&Value| rule["resources"][0] == resource;
+            rules.iter().filter(named).collect()
+        };
+        assert_eq!(of("clusters").len(), 2);
+        assert_eq!(of("clusters")[0]["resourceNames"], json!(["dfw-2"]));
+        assert_eq!(of("clusters")[1]["verbs"], json!(["create", "list", "watch"]));
+        assert_eq!(of("clusters/status")[0]["resourceNames"], json!(["dfw-2"]));
+    }
+
+    #[test]
+    fn at_the_member_the_policy_comes_before_the_role() {
+        let objects = member_objects(&CELL, &[]);
+        assert_eq!(
+            titles(&objects),
+            [
+                "Namespace karmada-cluster",
+                "Namespace karmada-system",
+                "ServiceAccount karmada-system/karmada-agent-sa",
+                "ValidatingAdmissionPolicy fedgate-karmada-writes",
+                "ValidatingAdmissionPolicyBinding fedgate-karmada-writes",
+                "ClusterRole karmada-agent",
+                "ClusterRoleBinding karmada-agent",
+            ]
+        );
+        assert!(!objects[5]["rules"].to_string().contains("\"*\""));
+        let full = Cell {
+            rights: AccountRights::Full,
+            ..CELL
+        };
+        assert_eq!(member_objects(&full, &[]).len(), 5);
+    }
+
+    #[test]
+    fn the_policy_lets_the_agent_renew_its_own_secret_and_nothing_else_of_its_namespace() {
+        let policy = &limits(&[])[0]["spec"];
+        let user = "system:serviceaccount:karmada-system:karmada-agent-sa";
+        assert_eq!(
+            policy["matchConditions"][0]["expression"],
+            format!("request.userInfo.username == '{user}'")
+        );
+        assert_eq!(
+            policy["validations"][0]["expression"],
+            "variables.target.startsWith('ns-') || (request.operation == 'UPDATE' && request.resource.resource == 'secrets' \
+             && request.namespace == 'karmada-system' && request.name == 'karmada-kubeconfig')"
+        );
+    }
+
+    #[test]
+    fn the_agent_computes_the_cluster_that_join_has_made() {
+        let spec = registration::cluster_spec(&CELL);
+        let made = json!({"id": "id-2", "syncMode": "Pull", "apiEndpoint": "https://10.0.0.5:6443"});
+        assert_eq!(spec, made);
+        let deployment = deployment(&CELL, "registry.example.com/agent:1");
+        assert_eq!(title(&deployment), title(&deployment_identity()));
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!(container["image"], "registry.example.com/agent:1");
+        let args = [
+            "--karmada-kubeconfig=/etc/karmada/karmada-kubeconfig",
+            "--cluster-name=dfw-2",
+            "--cluster-api-endpoint=https://10.0.0.5:6443",
+            "--report-secrets=None",
+            "--controllers=*,certRotation",
+        ];
+        assert_eq!(container["args"], json!(args));
+        // A key whose certificate is not there yet is none of the agent's.
+        let items = json!([{"key": KUBECONFIG, "path": KUBECONFIG}]);
+        assert_eq!(pod["volumes"][0]["secret"]["items"], items);
+    }
+}

@@ -20,7 +20,11 @@ use std::time::Duration;
 
 impl Join<'_> {
     /// Karmada's account at the member, its token on the hub, and the Cluster without a city.
-    pub(super) async fn register(&mut self, cell: &Cell<'_>, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
+    pub(super) async fn register(
+        &mut self,
+        cell: &Cell<'_>,
+        cluster: Option<Cluster<'_>>,
+    ) -> Result<(), Error> {
         let mark = cell.mark();
         let newest = rotation::newest(cell.name, &rotation::read(&self.member).await?);
         let mut objects = registration::member_objects(cell, &self.manifests);
@@ -166,11 +170,8 @@ pub(super) async fn await_token(member: &Plane, name: &str, limit: Duration) -> 
         labels: "",
     };
     let token = |data: &Value| from_base64(&data["token"]).filter(|token| !token.is_empty());
-    let test =
-        |objects: &Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
-    let left = |_: &Objects| {
-        format!("{} has put no token into Secret {NAMESPACE}/{name}", member.title)
-    };
+    let test = |objects: &Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
+    let left = |_: &Objects| format!("{} has put no token into Secret {NAMESPACE}/{name}", member.title);
     let waited = until(member, &watched, limit, test, left).await;
     waited.map_err(|error| match error.kind {
         Kind::TimedOut => error.next(

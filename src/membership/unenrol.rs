@@ -55,7 +55,10 @@ pub(super) async fn withdraw(
         Err(error) if error.kind == Kind::NotFound => return Ok(()),
         found => found?,
     };
-    for work in found.iter().filter(|work| work["metadata"]["deletionTimestamp"].is_null()) {
+    for work in found
+        .iter()
+        .filter(|work| work["metadata"]["deletionTimestamp"].is_null())
+    {
         let change = Change {
             verb: Verb::Delete,
             object: work.clone(),
@@ -126,7 +129,11 @@ pub(super) async fn rest(
         }
     }
     // Made by the agent, so without a mark.
-    let lease = if was_pull { hub.live(&pull::lease(name)).await? } else { None };
+    let lease = if was_pull {
+        hub.live(&pull::lease(name)).await?
+    } else {
+        None
+    };
     if let Some(lease) = lease {
         let change = Change {
             verb: Verb::Delete,

@@ -7,7 +7,10 @@ use crate::{
         Case, Wish,
         audit::AuditLog,
         credentials::with_token,
-        kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, DEPLOYMENT, Kind, LEASE, NAMESPACE, SECRET, kind},
+        kinds::{
+            CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, DEPLOYMENT, Kind, LEASE, NAMESPACE,
+            SECRET, kind,
+        },
         lone_trials,
         plane::Plane,
         seconds,
@@ -76,7 +79,15 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     ];
     let image = "registry.example.com/karmada-agent:v1";
     let join = [
-        "cells", "join", name, "--city", city, "--mode", "pull", "--agent-image", image,
+        "cells",
+        "join",
+        name,
+        "--city",
+        city,
+        "--mode",
+        "pull",
+        "--agent-image",
+        image,
     ];
     let logs = [&case.suite.hub_log, &new.role.log];
     let begin = logs.map(AuditLog::mark);
@@ -118,11 +129,21 @@ async fn preview(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path
         (&["--mode", "pull"][..], "--mode pull needs --agent-image"),
         (&["--agent-image", "x"], "--agent-image needs --mode pull"),
         (
-            &["--mode", "pull", "--agent-image", "x", "--rights", "full", "--proxy"],
+            &[
+                "--mode",
+                "pull",
+                "--agent-image",
+                "x",
+                "--rights",
+                "full",
+                "--proxy",
+            ],
             "--proxy needs --mode push",
         ),
     ] {
-        fedgate(&[&push[..], further].concat(), both).await.exits(2, words);
+        fedgate(&[&push[..], further].concat(), both)
+            .await
+            .exits(2, words);
     }
     fedgate(&[join, &["--dry-run"]].concat(), both)
         .await
@@ -150,7 +171,9 @@ async fn unsigned(case: &Case, join: &[&str], both: &[(&str, &Path)]) {
         let name = requests[0]["metadata"]["name"].as_str().expect("it has a name");
         assert!(name.starts_with("fedgate-agent-iad-1-"), "{name}");
         assert!(
-            ended.stderr.contains(&format!("kubectl certificate approve {name}")),
+            ended
+                .stderr
+                .contains(&format!("kubectl certificate approve {name}")),
             "{}",
             ended.stderr
         );
@@ -164,9 +187,7 @@ async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
         return None;
     }
     let plane = &new.role.plane;
-    let deployment = plane
-        .exists(&PODS, WITHIN, "karmada-agent", seconds(120))
-        .await;
+    let deployment = plane.exists(&PODS, WITHIN, "karmada-agent", seconds(120)).await;
     Some(Agent::start(new, &deployment, &[]).await)
 }
 
@@ -177,7 +198,8 @@ async fn approve(case: &Case) {
     })
     .await;
     let api: Api<CertificateSigningRequest> = Api::all(case.hub.client());
-    let condition = json!({"type": "Approved", "status": "True", "reason": "ByTest", "message": "by the test"});
+    let condition =
+        json!({"type": "Approved", "status": "True", "reason": "ByTest", "message": "by the test"});
     let patch = json!({"status": {"conditions": [condition]}});
     api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
@@ -196,7 +218,8 @@ impl Agent {
         let dir = new.credential.parent().expect("it is in a folder");
         let (hub, cell) = (dir.join("agent-hub.yaml"), dir.join("agent-cell.yaml"));
         std::fs::write(&hub, of_agent(new).await).expect("write the kubeconfig of the hub");
-        std::fs::write(&cell, with_token(&new.cell, &token(new).await)).expect("write the kubeconfig of the cell");
+        std::fs::write(&cell, with_token(&new.cell, &token(new).await))
+            .expect("write the kubeconfig of the cell");
         let log = std::fs::File::create(dir.join("karmada-agent.log")).expect("create the log");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let given = container["args"].as_array().expect("it has arguments").iter();
@@ -275,11 +298,18 @@ async fn is_registered(case: &Case, new: &NewCell, said: &str) {
     let listed: Value = serde_json::from_str(&listed.stdout).expect("the list is JSON");
     let rows = listed["items"].as_array().expect("a list");
     let own = rows.iter().find(|row| row["name"] == name).expect("it is listed");
-    assert_eq!((&own["mode"], &own["madeBy"]), (&"Pull".into(), &"command".into()));
+    assert_eq!(
+        (&own["mode"], &own["madeBy"]),
+        (&"Pull".into(), &"command".into())
+    );
 }
 
 /// True if the agent may do this on the hub.
-async fn may(hub: &kube::Client, verb: &str, [group, resource, subresource, namespace, name]: [&str; 5]) -> bool {
+async fn may(
+    hub: &kube::Client,
+    verb: &str,
+    [group, resource, subresource, namespace, name]: [&str; 5],
+) -> bool {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -349,13 +379,21 @@ async fn unchanged(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Pa
 }
 
 /// The agent renews its certificate by itself, and a join leaves the new one alone.
-async fn renewed(new: &NewCell, agent: Option<Agent>, join: &[&str], both: &[(&str, &Path)]) -> Option<Agent> {
+async fn renewed(
+    new: &NewCell,
+    agent: Option<Agent>,
+    join: &[&str],
+    both: &[(&str, &Path)],
+) -> Option<Agent> {
     drop(agent?);
     let old = of_agent(new).await;
     let plane = &new.role.plane;
     let deployment = plane.get(&PODS, WITHIN, "karmada-agent").await;
     let deployment = deployment.expect("it is there");
-    let always = ["--cert-rotation-remaining-time-threshold=1", "--leader-elect=false"];
+    let always = [
+        "--cert-rotation-remaining-time-threshold=1",
+        "--leader-elect=false",
+    ];
     let agent = Agent::start(new, &deployment, &always).await;
     wait_for("the agent has renewed its certificate", seconds(90), || async {
         (of_agent(new).await != old).then_some(())
@@ -405,9 +443,7 @@ async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, both: &[(&st
 /// Ends the agent with its Deployment.
 async fn stopped(new: &NewCell, agent: Option<Agent>) {
     let plane = &new.role.plane;
-    plane
-        .gone(&PODS, WITHIN, "karmada-agent", seconds(120))
-        .await;
+    plane.gone(&PODS, WITHIN, "karmada-agent", seconds(120)).await;
     drop(agent);
 }
 
@@ -463,7 +499,14 @@ fn refused_nowhere(logs: [&AuditLog; 2], marks: [u64; 2]) {
         let refused: Vec<String> = entries
             .iter()
             .filter(|entry| entry.user.username == user && entry.response_status.code == 403)
-            .map(|entry| format!("{} {}: {}", entry.action(), entry.object_ref.name, entry.response_status.message))
+            .map(|entry| {
+                format!(
+                    "{} {}: {}",
+                    entry.action(),
+                    entry.object_ref.name,
+                    entry.response_status.message
+                )
+            })
             .collect();
         assert_eq!(refused, [""; 0], "{user}");
     }
