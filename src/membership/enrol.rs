@@ -26,15 +26,15 @@ impl Join<'_> {
         image: &str,
     ) -> Result<(), Error> {
         let mark = cell.mark();
-        for object in pull::hub_objects(cell.name) {
-            self.executor
-                .ensure(&self.hub, object, Owner::Cell(&mark))
-                .await?;
-        }
         // The agent may make neither and needs both, for the leases of cell and agent.
         for name in [registration::NAMESPACE, pull::NAMESPACE] {
             self.executor
                 .ensure(&self.hub, pull::namespace(name), Owner::Shared)
+                .await?;
+        }
+        for object in pull::hub_objects(cell.name) {
+            self.executor
+                .ensure(&self.hub, object, Owner::Cell(&mark))
                 .await?;
         }
         match cluster {

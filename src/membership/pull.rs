@@ -44,37 +44,57 @@ pub fn namespace(name: &str) -> Value {
            "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}})
 }
 
-/// The objects on the hub, in the order in which they are applied: the rights that `karmadactl register` gives, but for
-/// Secrets, since the agent reports none, and with the approval of its own next certificate.
+/// The objects on the hub, in the order in which they are applied: of the rights that `karmadactl register` gives those that
+/// the agent uses when the Cluster is there and no Secret is reported. It may make no Cluster, which could bear any city, and
+/// renew no lease but its own: others' say which cell is alive, and which process leads.
 pub fn hub_objects(cell: &str) -> Vec<Value> {
     let (role, within) = (format!("system:karmada:{cell}:agent"), execution_namespace(cell));
-    let works = format!("{role}-work");
-    let subjects = json!([{"apiGroup": RBAC, "kind": "User", "name": user(cell)}]);
-    let object = |kind: &str, metadata: Value| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata});
-    let bound = |mut binding: Value, kind: &str| {
-        let name = binding["metadata"]["name"].clone();
-        binding["roleRef"] = json!({"apiGroup": RBAC, "kind": kind, "name": name});
-        binding["subjects"] = subjects.clone();
-        binding
-    };
-    let ruled = |mut role: Value, rules: Value| {
-        role["rules"] = rules;
-        role
-    };
-    let (cluster, namespaced) = (json!({"name": role}), json!({"name": works, "namespace": within}));
-    vec![
-        namespace(&within),
-        ruled(object("ClusterRole", cluster.clone()), hub_rules(cell)),
-        bound(object("ClusterRoleBinding", cluster), "ClusterRole"),
-        ruled(
-            object("Role", namespaced.clone()),
-            json!([
-                {"apiGroups": ["work.karmada.io"], "resources": ["works"],
-                 "verbs": ["get", "list", "watch", "create", "update", "delete"]},
-                {"apiGroups": ["work.karmada.io"], "resources": ["works/status"], "verbs": ["patch", "update"]},
-            ]),
-        ),
-        bound(object("RoleBinding", namespaced), "Role"),
+    let (works, leases) = (format!("{role}-work"), format!("{role}-lease"));
+    let mut objects = vec![namespace(&within)];
+    objects.extend(granted(
+        "ClusterRole",
+        json!({"name": role}),
+        cell,
+        hub_rules(cell),
+    ));
+    let rules = json!([
+        {"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["get", "list", "watch", "update"]},
+        {"apiGroups": ["work.karmada.io"], "resources": ["works/status"], "verbs": ["patch", "update"]},
+    ]);
+    objects.extend(granted(
+        "Role",
+        json!({"name": works, "namespace": within}),
+        cell,
+        rules,
+    ));
+    for (namespace, lease) in [
+        (registration::NAMESPACE, cell.to_owned()),
+        (NAMESPACE, format!("{AGENT}-{cell}")),
+    ] {
+        let rules = json!([
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [lease],
+             "verbs": ["get", "update"]},
+            // A name cannot limit it.
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        ]);
+        objects.extend(granted(
+            "Role",
+            json!({"name": leases, "namespace": namespace}),
+            cell,
+            rules,
+        ));
+    }
+    objects
+}
+
+/// A role of this kind and its binding to the cell's agent.
+fn granted(kind: &str, metadata: Value, cell: &str, rules: Value) -> [Value; 2] {
+    let api_version = format!("{RBAC}/v1");
+    [
+        json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules}),
+        json!({"apiVersion": api_version, "kind": format!("{kind}Binding"), "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": metadata["name"]},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user(cell)}]}),
     ]
 }
 
@@ -82,8 +102,8 @@ fn hub_rules(cell: &str) -> Value {
     let clusters = "cluster.karmada.io";
     let certificates = "certificates.k8s.io";
     json!([
-        {"apiGroups": [clusters], "resources": ["clusters"], "resourceNames": [cell], "verbs": ["get", "delete"]},
-        {"apiGroups": [clusters], "resources": ["clusters"], "verbs": ["create", "list", "watch"]},
+        {"apiGroups": [clusters], "resources": ["clusters"], "resourceNames": [cell], "verbs": ["get"]},
+        {"apiGroups": [clusters], "resources": ["clusters"], "verbs": ["list", "watch"]},
         {"apiGroups": [clusters], "resources": ["clusters/status"], "resourceNames": [cell], "verbs": ["update"]},
         {"apiGroups": ["config.karmada.io"],
          "resources": ["resourceinterpreterwebhookconfigurations", "resourceinterpretercustomizations"],
@@ -91,7 +111,6 @@ fn hub_rules(cell: &str) -> Value {
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
         {"apiGroups": [certificates], "resources": ["certificatesigningrequests"], "verbs": ["get", "create"]},
         // Karmada approves a request for the requesting user's own name with it, and no other.
         {"apiGroups": [certificates], "resources": ["certificatesigningrequests/selfclusteragent"], "verbs": ["create"]},
@@ -216,39 +235,50 @@ mod tests {
     #[test]
     fn the_agents_rights_on_the_hub_end_at_its_own_cell() {
         let objects = hub_objects("dfw-2");
+        let (role, lease) = ("system:karmada:dfw-2:agent", "system:karmada:dfw-2:agent-lease");
         assert_eq!(
             titles(&objects),
             [
-                "Namespace karmada-es-dfw-2",
-                "ClusterRole system:karmada:dfw-2:agent",
-                "ClusterRoleBinding system:karmada:dfw-2:agent",
-                "Role karmada-es-dfw-2/system:karmada:dfw-2:agent-work",
-                "RoleBinding karmada-es-dfw-2/system:karmada:dfw-2:agent-work",
+                "Namespace karmada-es-dfw-2".to_owned(),
+                format!("ClusterRole {role}"),
+                format!("ClusterRoleBinding {role}"),
+                format!("Role karmada-es-dfw-2/{role}-work"),
+                format!("RoleBinding karmada-es-dfw-2/{role}-work"),
+                format!("Role karmada-cluster/{lease}"),
+                format!("RoleBinding karmada-cluster/{lease}"),
+                format!("Role karmada-system/{lease}"),
+                format!("RoleBinding karmada-system/{lease}"),
             ]
         );
-        for binding in [&objects[2], &objects[4]] {
+        for pair in objects[1..].chunks(2) {
+            let (role, binding) = (&pair[0], &pair[1]);
             let subject = json!([{"apiGroup": RBAC, "kind": "User", "name": "system:karmada:agent:dfw-2"}]);
             assert_eq!(binding["subjects"], subject);
-            assert_eq!(binding["roleRef"]["name"], binding["metadata"]["name"]);
+            let reference = json!({"apiGroup": RBAC, "kind": role["kind"], "name": role["metadata"]["name"]});
+            assert_eq!(binding["roleRef"], reference);
         }
-        assert_eq!(objects[2]["roleRef"]["kind"], "ClusterRole");
-        assert_eq!(objects[4]["roleRef"]["kind"], "Role");
-        let rules = objects[1]["rules"].as_array().unwrap();
-        for rule in rules {
+        let everywhere = objects[1]["rules"].as_array().unwrap();
+        for rule in everywhere {
             let text = rule.to_string();
-            assert!(
-                !text.contains("secrets") && !text.contains("\"works") && !text.contains('*'),
-                "{text}"
-            );
+            let is_wide = ["secrets", "works", "leases", "*"]
+                .iter()
+                .any(|word| text.contains(word));
+            assert!(!is_wide, "{text}");
         }
-        let of = |resource: &str| -> Vec<&Value> {
-            let named = |rule: &&Value| rule["resources"][0] == resource;
-            rules.iter().filter(named).collect()
+        let verbs = |resource: &str, name: Value| -> Value {
+            let mut found = everywhere.iter().filter(|rule| rule["resources"][0] == resource);
+            let found = found.find(|rule| rule["resourceNames"] == name);
+            found.map(|rule| rule["verbs"].clone()).unwrap_or_default()
         };
-        assert_eq!(of("clusters").len(), 2);
-        assert_eq!(of("clusters")[0]["resourceNames"], json!(["dfw-2"]));
-        assert_eq!(of("clusters")[1]["verbs"], json!(["create", "list", "watch"]));
-        assert_eq!(of("clusters/status")[0]["resourceNames"], json!(["dfw-2"]));
+        assert_eq!(verbs("clusters", Value::Null), json!(["list", "watch"]));
+        assert_eq!(verbs("clusters", json!(["dfw-2"])), json!(["get"]));
+        assert_eq!(verbs("clusters/status", json!(["dfw-2"])), json!(["update"]));
+        assert_eq!(verbs("clusters/status", Value::Null), Value::Null);
+        assert_eq!(objects[5]["rules"][0]["resourceNames"], json!(["dfw-2"]));
+        assert_eq!(
+            objects[7]["rules"][0]["resourceNames"],
+            json!(["karmada-agent-dfw-2"])
+        );
     }
 
     #[test]

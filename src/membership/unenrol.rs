@@ -1,5 +1,5 @@
-//! A leave's part of mode pull: the agent takes its objects at the member back before its rights end, and ends before the
-//! Cluster does, which it would register anew (contract: provisioning.md §7.3).
+//! A leave's part of mode pull: the agent takes its objects at the member back before its rights end (contract:
+//! provisioning.md §7.3).
 
 use super::{
     certificate,
