@@ -25,12 +25,12 @@ pub struct Key(KeyPair);
 impl Key {
     /// A new key.
     pub fn generate() -> Result<Self, Error> {
-        KeyPair::generate().map(Self).map_err(failed)
+        KeyPair::generate().map(Self).map_err(|error| failed(&error))
     }
 
     /// The key of a PEM text.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
-        KeyPair::from_pem(text).map(Self).map_err(failed)
+        KeyPair::from_pem(text).map(Self).map_err(|error| failed(&error))
     }
 
     /// Its PEM text.
@@ -51,8 +51,10 @@ impl Key {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, GROUP);
         params.distinguished_name.push(DnType::CommonName, user(cell));
-        let request = params.serialize_request(&self.0).map_err(failed)?;
-        let text = request.pem().map_err(failed)?;
+        let request = params
+            .serialize_request(&self.0)
+            .map_err(|error| failed(&error))?;
+        let text = request.pem().map_err(|error| failed(&error))?;
         Ok(json!({
             "apiVersion": API_VERSION, "kind": "CertificateSigningRequest",
             "metadata": {"name": self.request_name(cell)},
@@ -66,7 +68,7 @@ impl Key {
     }
 }
 
-fn failed(error: rcgen::Error) -> Error {
+fn failed(error: &rcgen::Error) -> Error {
     Error::new(Kind::Failed, "cannot make the key of karmada-agent").because(error.to_string())
 }
 

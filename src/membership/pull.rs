@@ -53,9 +53,9 @@ pub fn hub_objects(cell: &str) -> Vec<Value> {
     let mut objects = vec![namespace(&within)];
     objects.extend(granted(
         "ClusterRole",
-        json!({"name": role}),
+        &json!({"name": role}),
         cell,
-        hub_rules(cell),
+        &hub_rules(cell),
     ));
     let rules = json!([
         {"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["get", "list", "watch", "update"]},
@@ -63,9 +63,9 @@ pub fn hub_objects(cell: &str) -> Vec<Value> {
     ]);
     objects.extend(granted(
         "Role",
-        json!({"name": works, "namespace": within}),
+        &json!({"name": works, "namespace": within}),
         cell,
-        rules,
+        &rules,
     ));
     for (namespace, lease) in [
         (registration::NAMESPACE, cell.to_owned()),
@@ -79,16 +79,16 @@ pub fn hub_objects(cell: &str) -> Vec<Value> {
         ]);
         objects.extend(granted(
             "Role",
-            json!({"name": leases, "namespace": namespace}),
+            &json!({"name": leases, "namespace": namespace}),
             cell,
-            rules,
+            &rules,
         ));
     }
     objects
 }
 
 /// A role of this kind and its binding to the cell's agent.
-fn granted(kind: &str, metadata: Value, cell: &str, rules: Value) -> [Value; 2] {
+fn granted(kind: &str, metadata: &Value, cell: &str, rules: &Value) -> [Value; 2] {
     let api_version = format!("{RBAC}/v1");
     [
         json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules}),

@@ -210,13 +210,13 @@ fn user(account: &str) -> String {
 /// The policy that limits Karmada's user at the member to Namespaces `ns-*`, and keeps it from making tokens of other
 /// accounts, and its binding. `own` is the namespace and the name of a Secret that the user may change besides.
 pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) -> Vec<Value> {
-    let mut allowed = "variables.target.startsWith('ns-')".to_owned();
-    if let Some((namespace, name)) = own {
-        allowed += &format!(
+    let own = own.map(|(namespace, name)| {
+        format!(
             " || (request.operation == 'UPDATE' && request.resource.resource == 'secrets' && \
              request.namespace == '{namespace}' && request.name == '{name}')"
-        );
-    }
+        )
+    });
+    let allowed = format!("variables.target.startsWith('ns-'){}", own.unwrap_or_default());
     let operations = ["CREATE", "UPDATE", "DELETE"];
     let mut written = vec![
         json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,

@@ -111,8 +111,8 @@ pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own
     take_away(executor, hub, objects, own).await
 }
 
-/// What is left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for certificates, and
-/// the agent's lease.
+/// The objects that are left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for
+/// certificates, and the agent's lease.
 pub(super) async fn rest(
     executor: &mut Executor,
     hub: &Plane,
