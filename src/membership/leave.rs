@@ -377,6 +377,18 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Deployment fedgate-system/fedgate-cell"), "{text}");
+        let pulled = Cell {
+            mode: SyncMode::Pull,
+            ..cell
+        };
+        let text = left_behind(&pulled, &[]);
+        for part in [
+            "Deployment karmada-system/karmada-agent",
+            "Secret karmada-system/karmada-kubeconfig",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("karmada-dfw-1"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A cell whose karmada-agent reads from the hub joins and leaves by the commands alone. With real Karmada its own agent
 //! runs, with the Secret and the flags that `join` has written; the stand-in delivers without one.
 
+mod agent;
+
 use crate::{
     membership::{client, fedgate, writes},
     support::{
@@ -18,25 +20,17 @@ use crate::{
         wait_for, with_cleanup,
     },
 };
-use k8s_openapi::{
-    ByteString,
-    api::{
-        authentication::v1::{TokenRequest, TokenRequestSpec},
-        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
-        certificates::v1::CertificateSigningRequest,
-        core::v1::ServiceAccount,
-    },
+use agent::{Agent, PODS, SECRET_NAME, WITHIN, of_agent, stopped, token};
+use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    certificates::v1::CertificateSigningRequest,
 };
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::{
-    path::{Path, PathBuf},
-    process::Stdio,
-};
-use tokio::process::{Child, Command};
+use std::path::Path;
 
 lone_trials![m03_a_cluster_joins_by_pull_runs_and_leaves];
 
@@ -47,21 +41,8 @@ const REQUEST: Kind = kind(
     "certificatesigningrequests",
     false,
 );
-const PODS: Kind = kind("apps", "v1", "Deployment", "deployments", true);
 const AGENT: &str = "system:karmada:agent:iad-1";
 const AT_CELL: &str = "system:serviceaccount:karmada-system:karmada-agent-sa";
-const WITHIN: &str = "karmada-system";
-const SECRET_NAME: &str = "karmada-kubeconfig";
-
-/// The executable of karmada-agent; `None` with the stand-in.
-fn executable() -> Option<PathBuf> {
-    let dir = PathBuf::from(std::env::var_os("KARMADA_BIN_DIR")?);
-    ["karmada-agent", "agent"]
-        .iter()
-        .map(|name| dir.join(name))
-        .find(|path| path.is_file())
-}
-
 fn is_karmada() -> bool {
     std::env::var_os("KARMADA_BIN_DIR").is_some()
 }
@@ -118,6 +99,7 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     departed(case, new, agent, &both).await;
     if is_karmada() {
         forced(case, new, &join, &both).await;
+        without_an_agent(case, new, &join, &both).await;
     }
 }
 
@@ -204,72 +186,6 @@ async fn approve(case: &Case) {
     api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .expect("approve the request");
-}
-
-/// A running karmada-agent.
-struct Agent {
-    _child: Child,
-}
-
-impl Agent {
-    /// Starts it as the Deployment says, with its account's rights at the cell and its certificate on the hub.
-    async fn start(new: &NewCell, deployment: &Value, further: &[&str]) -> Self {
-        let program = executable().expect("karmada-agent is in KARMADA_BIN_DIR");
-        let dir = new.credential.parent().expect("it is in a folder");
-        let (hub, cell) = (dir.join("agent-hub.yaml"), dir.join("agent-cell.yaml"));
-        std::fs::write(&hub, of_agent(new).await).expect("write the kubeconfig of the hub");
-        std::fs::write(&cell, with_token(&new.cell, &token(new).await))
-            .expect("write the kubeconfig of the cell");
-        let log = std::fs::File::create(dir.join("karmada-agent.log")).expect("create the log");
-        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let given = container["args"].as_array().expect("it has arguments").iter();
-        let args = given.map(|arg| match arg.as_str().expect("an argument is text") {
-            kubeconfig if kubeconfig.starts_with("--karmada-kubeconfig=") => {
-                format!("--karmada-kubeconfig={}", hub.display())
-            }
-            other => other.to_owned(),
-        });
-        let child = Command::new(program)
-            .args(args)
-            // There is one machine for all Pods.
-            .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
-            .args(further)
-            .env("KUBECONFIG", cell)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("start karmada-agent");
-        Self { _child: child }
-    }
-}
-
-/// The agent's kubeconfig of the hub.
-async fn of_agent(new: &NewCell) -> String {
-    let secret = new.role.plane.get(&SECRET, WITHIN, SECRET_NAME).await;
-    let secret = secret.expect("the Secret is there");
-    assert!(secret["data"]["pending-key"].is_null(), "{:?}", secret["data"]);
-    let text: ByteString = serde_json::from_value(secret["data"][SECRET_NAME].clone()).expect("base64");
-    String::from_utf8(text.0).expect("a kubeconfig is text")
-}
-
-/// A token of the agent's account at the cell, as its Pod would get it.
-async fn token(new: &NewCell) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(new.role.plane.client(), WITHIN);
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec {
-            expiration_seconds: Some(3_600),
-            ..TokenRequestSpec::default()
-        }),
-        ..TokenRequest::default()
-    };
-    let answer = accounts
-        .create_token_request("karmada-agent-sa", &PostParams::default(), &request)
-        .await;
-    let status = answer.expect("a token for the account").status;
-    let token = status.and_then(|status| status.token);
-    token.expect("a token request is answered")
 }
 
 /// The hub has the Cluster, and no credential of the cell.
@@ -446,13 +362,6 @@ async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, both: &[(&st
         .exits(0, "nothing is left of cell iad-1");
 }
 
-/// Ends the agent with its Deployment.
-async fn stopped(new: &NewCell, agent: Option<Agent>) {
-    let plane = &new.role.plane;
-    plane.gone(&PODS, WITHIN, "karmada-agent", seconds(120)).await;
-    drop(agent);
-}
-
 /// A cell in use that leaves by force takes with it what Karmada has delivered: the agent has its rights until then.
 async fn forced(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
     let (joined, agent) = tokio::join!(fedgate(join, both), operator(case, new));
@@ -472,6 +381,19 @@ async fn forced(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)
     assert!(plane.get(&NAMESPACE, "", &case.hub_ns).await.is_none());
     is_gone(case, new).await;
     case.delete(&wish).await;
+}
+
+/// A cell whose agent never ran does not get its city, and leaves as well.
+async fn without_an_agent(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    fedgate(&[join, &["--wait", "10s"]].concat(), both)
+        .await
+        .exits(8, "Karmada does not call it Ready");
+    let cluster = case.hub.get(&CLUSTER, "", NEW.0).await.expect("it is there");
+    assert!(cluster["metadata"]["labels"]["topology.datum.net/city-code"].is_null());
+    fedgate(&["cells", "leave", NEW.0], both)
+        .await
+        .exits(0, "cell iad-1 has left");
+    is_gone(case, new).await;
 }
 
 async fn is_gone(case: &Case, new: &NewCell) {
