@@ -21,9 +21,12 @@ use crate::{
     },
 };
 use agent::{Agent, PODS, SECRET_NAME, WITHIN, of_agent, stopped, token};
-use k8s_openapi::api::{
-    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
-    certificates::v1::CertificateSigningRequest,
+use k8s_openapi::{
+    ByteString,
+    api::{
+        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+        certificates::v1::CertificateSigningRequest,
+    },
 };
 use kube::{
     Api,
@@ -93,6 +96,8 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     case.run(&wish).await;
     unchanged(case, new, &join, &both).await;
     let agent = renewed(new, agent, &join, &both).await;
+    moved(case, new, &join, &both).await;
+    replaced(case, new, &join, &both).await;
     refusals(name, city, &both).await;
     drained(case, new, &wish, &both).await;
     refused_nowhere(logs, begin);
@@ -176,7 +181,10 @@ async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
 async fn approve(case: &Case) {
     let name = wait_for("the certificate is requested", seconds(60), || async {
         let found = requests(case).await;
-        found.first()?["metadata"]["name"].as_str().map(str::to_owned)
+        let open = found
+            .iter()
+            .find(|request| request["status"]["certificate"].is_null());
+        open?["metadata"]["name"].as_str().map(str::to_owned)
     })
     .await;
     let api: Api<CertificateSigningRequest> = Api::all(case.hub.client());
@@ -323,6 +331,55 @@ async fn renewed(
     .await;
     fedgate(join, both).await.exits(0, "nothing to change");
     Some(agent)
+}
+
+fn parsed(kubeconfig: &str) -> Value {
+    serde_saphyr::from_str(kubeconfig).expect("a kubeconfig is YAML")
+}
+
+/// Another address of the hub goes into the agent's kubeconfig, with the certificate that it has, though the agent itself has
+/// written that last.
+async fn moved(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let old = parsed(&of_agent(new).await);
+    let server = old["clusters"][0]["cluster"]["server"].as_str();
+    let elsewhere = server.expect("it has a server").replace("127.0.0.1", "localhost");
+    let asked = requests(case).await.len();
+    fedgate(&[join, &["--hub-endpoint", &elsewhere]].concat(), both)
+        .await
+        .exits(0, "patch Secret karmada-system/karmada-kubeconfig");
+    let present = parsed(&of_agent(new).await);
+    assert_eq!(present["clusters"][0]["cluster"]["server"], elsewhere);
+    assert_eq!(present["users"], old["users"]);
+    fedgate(join, both)
+        .await
+        .exits(0, "patch Secret karmada-system/karmada-kubeconfig");
+    assert_eq!(parsed(&of_agent(new).await)["clusters"], old["clusters"]);
+    assert_eq!(requests(case).await.len(), asked);
+}
+
+/// A certificate that the hub does not accept, because it has expired or the hub is a new one, is replaced.
+async fn replaced(case: &Case, new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let asked = requests(case).await.len();
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = rcgen::CertificateParams::default()
+        .self_signed(&key)
+        .expect("a certificate");
+    let base64 = |text: String| json!(ByteString(text.into_bytes()));
+    let mut unknown = parsed(&of_agent(new).await);
+    unknown["users"][0]["user"] = json!({
+        "client-certificate-data": base64(certificate.pem()), "client-key-data": base64(key.serialize_pem()),
+    });
+    let useless = json!({"data": {SECRET_NAME: base64(unknown.to_string())}});
+    new.role.plane.merge(&SECRET, WITHIN, SECRET_NAME, useless).await;
+    let approval = async {
+        if !is_karmada() {
+            approve(case).await;
+        }
+    };
+    let (joined, ()) = tokio::join!(fedgate(join, both), approval);
+    joined.exits(0, "create CertificateSigningRequest fedgate-agent-iad-1-");
+    assert_eq!(requests(case).await.len(), asked + 1);
+    fedgate(join, both).await.exits(0, "nothing to change");
 }
 
 /// A cell keeps its mode, and has no token of Karmada's to rotate.
