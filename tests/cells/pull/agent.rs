@@ -1,6 +1,7 @@
 //! Karmada's own agent, run as the Deployment of `join` says.
 
 use crate::support::{
+    audit::AuditLog,
     credentials::with_token,
     kinds::{Kind, SECRET, kind},
     seconds,
@@ -22,6 +23,14 @@ pub(super) const PODS: Kind = kind("apps", "v1", "Deployment", "deployments", tr
 pub(super) const WITHIN: &str = "karmada-system";
 pub(super) const SECRET_NAME: &str = "karmada-kubeconfig";
 
+const AGENT: &str = "system:karmada:agent:iad-1";
+const AT_CELL: &str = "system:serviceaccount:karmada-system:karmada-agent-sa";
+
+/// True with real Karmada, whose agent runs.
+pub(super) fn is_karmada() -> bool {
+    std::env::var_os("KARMADA_BIN_DIR").is_some()
+}
+
 /// The executable of karmada-agent; `None` with the stand-in.
 fn executable() -> Option<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("KARMADA_BIN_DIR")?);
@@ -33,7 +42,7 @@ fn executable() -> Option<PathBuf> {
 
 /// A running karmada-agent.
 pub(super) struct Agent {
-    _child: Child,
+    child: Child,
 }
 
 impl Agent {
@@ -66,7 +75,12 @@ impl Agent {
             .kill_on_drop(true)
             .spawn()
             .expect("start karmada-agent");
-        Self { _child: child }
+        Self { child }
+    }
+
+    /// Kills it, and waits for its end.
+    pub(super) async fn end(mut self) {
+        self.child.kill().await.expect("end karmada-agent");
     }
 }
 
@@ -101,5 +115,28 @@ pub(super) async fn token(new: &NewCell) -> String {
 pub(super) async fn stopped(new: &NewCell, agent: Option<Agent>) {
     let plane = &new.role.plane;
     plane.gone(&PODS, WITHIN, "karmada-agent", seconds(120)).await;
-    drop(agent);
+    if let Some(agent) = agent {
+        agent.end().await;
+    }
+}
+
+/// The agent was refused nothing, on the hub or at the cell: it has all the rights that it uses.
+pub(super) fn refused_nowhere(logs: [&AuditLog; 2], marks: [u64; 2]) {
+    for ((log, mark), user) in logs.iter().zip(marks).zip([AGENT, AT_CELL]) {
+        let entries = log.since(mark, user);
+        assert!(!is_karmada() || !entries.is_empty(), "{user} runs");
+        let refused: Vec<String> = entries
+            .iter()
+            .filter(|entry| entry.user.username == user && entry.response_status.code == 403)
+            .map(|entry| {
+                format!(
+                    "{} {}: {}",
+                    entry.action(),
+                    entry.object_ref.name,
+                    entry.response_status.message
+                )
+            })
+            .collect();
+        assert_eq!(refused, [""; 0], "{user}");
+    }
 }
