@@ -79,6 +79,7 @@ fn engaged(clients: &Clients, number: usize) -> Result<ProjectEvent> {
     Ok(ProjectEvent::Engaged {
         key: ProjectKey::parse(&format!("idle-{number:05}"))?,
         connection: plane(clients, number),
+        uid: None,
     })
 }
 

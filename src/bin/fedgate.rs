@@ -6,7 +6,7 @@ use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
     chart, client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
-    config::{self, CellArgs, GatewayArgs},
+    config::{self, AdminAuth, CellArgs, GatewayArgs},
     doctor::{self, Role},
     membership, monitoring, process, telemetry,
 };
@@ -125,7 +125,14 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         let replicas = client::overviews(&WayArgs::of_host(path)).await;
         Some(doctor::gateway(&replicas))
     };
-    let (report, of_gateway) = tokio::join!(doctor::examine(planes, &kinds), gateway);
+    let reviewing = async {
+        match &args.host_kubeconfig {
+            _ if args.admin_auth == AdminAuth::Hub => true,
+            Some(path) => client::reviews_tokens(&WayArgs::of_host(path.clone())).await,
+            None => false,
+        }
+    };
+    let (report, of_gateway) = tokio::join!(doctor::examine(planes, &kinds, reviewing), gateway);
     let mut report = report?;
     report.findings.extend(of_gateway.into_iter().flatten());
     match args.output {

@@ -179,7 +179,7 @@ impl Cell {
     /// Applies an event of project discovery.
     pub(super) fn found(&self, shared: &Shared, known: &mut Known, event: ProjectEvent) {
         match event {
-            ProjectEvent::Engaged { key, connection } => {
+            ProjectEvent::Engaged { key, connection, .. } => {
                 known.found.insert(key.clone(), connection);
                 if known.wanted.contains(&key) {
                     self.engage_project(shared, known, &key);

@@ -3,7 +3,7 @@
 use super::replicas::{Address, PodPort};
 use fedgate_manifests::{ADMIN_SECRET, ADMIN_TOKEN, OPERATOR};
 use fedgate_operations::ErrorAnswer;
-use fedgate_terminal::error::{Error, Kind, root};
+use fedgate_terminal::error::{Absence, Error, Kind, root};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -129,14 +129,17 @@ impl HostRequest<'_> {
                 Kind::Forbidden,
                 format!("{server} refuses the credentials of the kubeconfig"),
             )
-            .next("kubectl auth whoami"),
+            .next("kubectl auth whoami")
+            .absent(Absence::Refused),
             (Some(403), _) => self.forbidden(error),
             (_, kube::Error::Auth(_)) => Error::new(Kind::Failed, format!("no credentials for {server}"))
                 .because(root(error))
-                .next("kubectl auth whoami"),
+                .next("kubectl auth whoami")
+                .absent(Absence::Refused),
             (_, kube::Error::Api(_)) => self
                 .of(Error::new(Kind::Failed, self.what("cannot")))
-                .because(root(error)),
+                .because(root(error))
+                .absent(Absence::Unreachable),
             _ => {
                 let cause = root(error);
                 let next = if cause.contains("certificate") {
@@ -147,6 +150,7 @@ impl HostRequest<'_> {
                 Error::new(Kind::Failed, format!("cannot reach the API server {server}"))
                     .because(cause)
                     .next(next)
+                    .absent(Absence::Unreachable)
             }
         }
     }
@@ -161,6 +165,7 @@ impl HostRequest<'_> {
                 seconds(timeout)
             ),
         ))
+        .absent(Absence::Unreachable)
     }
 
     fn what(&self, may: &str) -> String {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::commands::{AdminAuth, WayArgs};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
-use fedgate_terminal::error::{Error, Kind, plain, root};
+use fedgate_terminal::error::{Absence, Error, Kind, plain, root};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -99,15 +99,34 @@ impl Host {
         format!("app.kubernetes.io/name={}", self.role)
     }
 
-    /// The addresses of the replicas that run, by name, and the number of all Pods.
-    pub(super) async fn running(&self) -> Result<(Vec<PodPort>, usize), Error> {
-        let selector = self.selector();
+    /// All Pods of the role.
+    async fn list(&self) -> Result<Vec<Pod>, Error> {
         let pods = self.pods();
-        let params = ListParams::default().labels(&selector);
+        let params = ListParams::default().labels(&self.selector());
         let request = self.request("list", "pods");
         let listed = tokio::time::timeout(self.timeout, pods.list(&params)).await;
         let listed = listed.map_err(|_| request.late(self.timeout))?;
-        let listed = listed.map_err(|error| request.failed(&error))?.items;
+        Ok(listed.map_err(|error| request.failed(&error))?.items)
+    }
+
+    /// Whether a Pod runs with `--admin-auth=hub`.
+    pub(super) async fn reviews_tokens(&self) -> Result<bool, Error> {
+        let specs = self.list().await?.into_iter().filter_map(|pod| pod.spec);
+        let mut containers = specs.flat_map(|spec| spec.containers);
+        Ok(containers.any(|container| {
+            let args = container.args.unwrap_or_default();
+            let env = container.env.unwrap_or_default();
+            args.iter().any(|arg| arg == "--admin-auth=hub")
+                || args.windows(2).any(|pair| pair == ["--admin-auth", "hub"])
+                || env
+                    .iter()
+                    .any(|env| env.name == "FEDGATE_ADMIN_AUTH" && env.value.as_deref() == Some("hub"))
+        }))
+    }
+
+    /// The addresses of the replicas that run, by name, and the number of all Pods.
+    pub(super) async fn running(&self) -> Result<(Vec<PodPort>, usize), Error> {
+        let listed = self.list().await?;
         let found = listed.len();
         let mut addresses: Vec<PodPort> = listed.into_iter().filter_map(|pod| self.address(pod)).collect();
         addresses.sort();
@@ -199,6 +218,7 @@ pub(super) fn bearer(token: &str) -> Option<HeaderValue> {
 fn no_host(cause: &str) -> Error {
     Error::new(Kind::Failed, format!("no cluster to ask: {cause}"))
         .next("--kubeconfig and --context of the cluster that runs the Pods, or --server URL")
+        .absent(Absence::Unusable)
 }
 
 fn unusable(error: &KubeconfigError) -> Error {

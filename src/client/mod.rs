@@ -24,6 +24,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     write::complain,
 };
+use host::Host;
 use replicas::Replicas;
 use std::process::ExitCode;
 
@@ -56,6 +57,12 @@ pub async fn overviews(way: &WayArgs) -> Result<Vec<(String, Result<Answer<Overv
         .into_iter()
         .map(|(address, answer)| (address.to_string(), document(answer)));
     Ok(named.collect())
+}
+
+/// Whether a Pod of the gateway runs with `--admin-auth=hub`; false where the Pods cannot be read.
+pub async fn reviews_tokens(way: &WayArgs) -> bool {
+    let read = async { Host::open(way, false).await?.reviews_tokens().await };
+    read.await.unwrap_or(false)
 }
 
 /// Runs `fedgate console` until Ctrl-C.

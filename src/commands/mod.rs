@@ -12,7 +12,7 @@ pub use flags::chart_flags;
 pub use tables::{cell_flags, gateway_flags, other_commands};
 
 use crate::{
-    config::{CellArgs, GatewayArgs},
+    config::{self, CellArgs, GatewayArgs},
     membership::args::{CellsCommand, ProjectsCommand},
 };
 use clap::{Args, Parser, ValueEnum};
@@ -85,6 +85,16 @@ pub struct DoctorArgs {
     /// Kubeconfig of the cluster that runs the gateway's Pods, for the state of the gateway itself.
     #[arg(long, value_name = "PATH")]
     pub host_kubeconfig: Option<PathBuf>,
+    /// The gateway's flag of this name: with hub, the rights that its reviews need on the hub are checked, too. With
+    /// --host-kubeconfig its Pods say it.
+    #[arg(
+        long,
+        env = "FEDGATE_ADMIN_AUTH",
+        value_name = "MODE",
+        value_enum,
+        default_value = "token"
+    )]
+    pub admin_auth: config::AdminAuth,
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,

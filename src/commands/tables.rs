@@ -110,11 +110,11 @@ mod tests {
         for row in [
             "| `--hub-kubeconfig` | `FEDGATE_HUB_KUBECONFIG` | must be given | ",
             "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |",
-            "One of `single`, `directory`, `secrets`.",
+            "One of `single`, `directory`, `secrets`, `milo`.",
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 36, "{table}");
+        assert_eq!(table.lines().count(), 2 + 39, "{table}");
     }
 
     #[test]

@@ -2,28 +2,17 @@
 
 mod cell;
 mod process;
+mod projects;
 
 pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
+pub use projects::{ProjectMode, Projects};
 
 use crate::gateway::rate_limit::Limits;
 use clap::{Args, ValueEnum};
-use fedgate_engine::plane::{
-    client::{Clients, Connection},
-    discovery::ProjectSource,
-};
+use fedgate_engine::plane::client::Clients;
+use projects::Given;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-
-/// Source of the projects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProjectMode {
-    /// One project, named `single`.
-    Single,
-    /// Each kubeconfig file of a folder.
-    Directory,
-    /// Each labelled Secret of a namespace.
-    Secrets,
-}
 
 /// Tokens that the administrative address accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,9 +33,21 @@ pub struct GatewayArgs {
     /// Source of the projects.
     #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
     pub project_mode: ProjectMode,
-    /// Mode single: kubeconfig of the project. Default: the service account of the Pod.
+    /// Mode single: kubeconfig of the project. Mode milo: kubeconfig for all projects, whose server each project replaces by
+    /// its own path or host. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
     pub project_kubeconfig: Option<PathBuf>,
+    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery the
+    /// ProjectControlPlanes. Default: that of --project-kubeconfig.
+    #[arg(long, env = "FEDGATE_DISCOVERY_KUBECONFIG", value_name = "PATH")]
+    pub discovery_kubeconfig: Option<PathBuf>,
+    /// Mode milo: find projects by the ProjectControlPlanes of an infrastructure cluster, and reach each at its Service
+    /// there.
+    #[arg(long, env = "FEDGATE_INTERNAL_SERVICE_DISCOVERY", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub internal_service_discovery: bool,
+    /// Mode milo: label selector of the Projects that this gateway serves. Default: all.
+    #[arg(long, env = "FEDGATE_PROJECT_SELECTOR", value_name = "SELECTOR")]
+    pub project_selector: Option<String>,
     /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
     #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
     pub project_directory: Option<PathBuf>,
@@ -162,38 +163,6 @@ pub struct GatewayArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseAfter(pub Option<Duration>);
 
-/// Source of the projects, from the flags alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Projects {
-    /// One kubeconfig; `None` is the service account of the Pod.
-    Single(Option<PathBuf>),
-    /// A folder of kubeconfigs.
-    Directory(PathBuf),
-    /// Labelled Secrets.
-    Secrets {
-        /// Namespace of the Secrets.
-        namespace: String,
-        /// Kubeconfig of the plane that holds the Secrets; `None` is the hub.
-        kubeconfig: Option<PathBuf>,
-    },
-}
-
-impl Projects {
-    /// The source of the projects; `secrets_plane` holds the Secrets.
-    pub fn source(&self, secrets_plane: &Connection) -> ProjectSource {
-        match self {
-            Self::Single(kubeconfig) => ProjectSource::Single {
-                kubeconfig: kubeconfig.clone(),
-            },
-            Self::Directory(path) => ProjectSource::Directory { path: path.clone() },
-            Self::Secrets { namespace, .. } => ProjectSource::Secrets {
-                plane: secrets_plane.clone(),
-                namespace: namespace.clone(),
-            },
-        }
-    }
-}
-
 /// The gateway's settings, complete and consistent.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
@@ -265,6 +234,9 @@ impl GatewayArgs {
             hub_kubeconfig,
             project_mode,
             project_kubeconfig,
+            discovery_kubeconfig,
+            internal_service_discovery,
+            project_selector,
             project_directory,
             project_secrets_namespace,
             project_secrets_kubeconfig,
@@ -294,6 +266,9 @@ impl GatewayArgs {
         } = self;
         let projects = Given {
             kubeconfig: project_kubeconfig,
+            discovery: discovery_kubeconfig,
+            is_internal: internal_service_discovery,
+            selector: project_selector,
             directory: project_directory,
             secrets_namespace: project_secrets_namespace,
             secrets_kubeconfig: project_secrets_kubeconfig,
@@ -329,67 +304,6 @@ impl GatewayArgs {
             },
             hub_reviews_tokens: admin_auth == AdminAuth::Hub,
             process,
-        })
-    }
-}
-
-/// The flags of all project modes.
-struct Given {
-    kubeconfig: Option<PathBuf>,
-    directory: Option<PathBuf>,
-    secrets_namespace: Option<String>,
-    secrets_kubeconfig: Option<PathBuf>,
-}
-
-impl Given {
-    /// Source of the projects in this mode; an error if a flag of another mode is given.
-    fn projects(self, mode: ProjectMode) -> Result<Projects, ConfigError> {
-        let flags = [
-            ("--project-kubeconfig", "single", self.kubeconfig.is_some()),
-            ("--project-directory", "directory", self.directory.is_some()),
-            (
-                "--project-secrets-namespace",
-                "secrets",
-                self.secrets_namespace.is_some(),
-            ),
-            (
-                "--project-secrets-kubeconfig",
-                "secrets",
-                self.secrets_kubeconfig.is_some(),
-            ),
-        ];
-        let chosen = match mode {
-            ProjectMode::Single => "single",
-            ProjectMode::Directory => "directory",
-            ProjectMode::Secrets => "secrets",
-        };
-        if let Some((flag, wanted, _)) = flags
-            .into_iter()
-            .find(|(_, wanted, given)| *given && *wanted != chosen)
-        {
-            return Err(ConfigError::OtherMode {
-                flag,
-                mode: chosen,
-                wanted,
-            });
-        }
-        Ok(match mode {
-            ProjectMode::Single => Projects::Single(self.kubeconfig),
-            ProjectMode::Directory => Projects::Directory(self.directory.ok_or(ConfigError::Missing {
-                mode: chosen,
-                flag: "--project-directory",
-                variable: "FEDGATE_PROJECT_DIRECTORY",
-                meaning: "name the folder of the projects' kubeconfigs",
-            })?),
-            ProjectMode::Secrets => Projects::Secrets {
-                namespace: self.secrets_namespace.ok_or(ConfigError::Missing {
-                    mode: chosen,
-                    flag: "--project-secrets-namespace",
-                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
-                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
-                })?,
-                kubeconfig: self.secrets_kubeconfig,
-            },
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use fedgate_engine::plane::discovery::MiloForm;
 
 fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
     #[derive(Debug, Parser)]
@@ -65,6 +66,40 @@ fn a_mode_and_its_flags_go_together() {
     let error = parse(&["--project-directory", "/d"]).unwrap_err();
     assert!(error.contains("--project-mode directory"), "{error}");
     assert!(parse(&["--project-mode", "secrets", "--project-secrets-namespace", "n"]).is_ok());
+}
+
+#[test]
+fn milo_needs_nothing_but_its_name_and_takes_a_template() {
+    let milo = |more: &[&str]| parse(&[&["--project-mode=milo"], more].concat());
+    let wanted = |template: Option<&str>, form, selector: &str| Projects::Milo {
+        template: template.map(Into::into),
+        discovery: None,
+        form,
+        selector: selector.to_owned(),
+    };
+    assert_eq!(milo(&[]).unwrap().projects, wanted(None, MiloForm::Projects, ""));
+    let more = [
+        "--project-kubeconfig=/p",
+        "--internal-service-discovery",
+        "--project-selector=hub=eu",
+    ];
+    assert_eq!(
+        milo(&more).unwrap().projects,
+        wanted(Some("/p"), MiloForm::ControlPlanes, "hub=eu")
+    );
+    for (flag, of) in [
+        ("--discovery-kubeconfig=/d", "milo"),
+        ("--internal-service-discovery", "milo"),
+        ("--project-selector=a=b", "milo"),
+    ] {
+        let error = parse(&[flag]).unwrap_err();
+        assert!(error.contains(&format!("--project-mode {of}")), "{error}");
+    }
+    assert!(
+        milo(&["--project-directory=/d"])
+            .unwrap_err()
+            .contains("--project-mode directory")
+    );
 }
 
 #[test]

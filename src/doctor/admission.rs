@@ -1,21 +1,30 @@
 //! The admission policies of the hub, which limit what gateway and cells may write.
 
 use super::{Check, Finding, PreflightError, Subject, definitions};
+use fedgate_manifests::{Manifest, Plane};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const NEXT: &str = "apply manifests/hub: kubectl apply --server-side -f manifests/hub";
 
-/// Checks that the hub has these objects of `manifests/hub`: policies and bindings, unchanged.
-pub(super) async fn check(subject: &Subject, objects: &[Value]) -> Finding {
+/// Checks that the hub has the policies and bindings of these files, unchanged.
+pub(super) async fn check(subject: &Subject, files: &[Manifest]) -> Finding {
     let check = Check::Admission;
-    let (mut missing, mut differing) = (Vec::new(), Vec::new());
-    let policies: Vec<&Value> = objects.iter().filter(|o| is_policy(o)).collect();
-    for object in &policies {
+    let (mut missing, mut differing, mut changed) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let of_hub = files.iter().filter(|file| file.planes.contains(&Plane::Hub));
+    let policies: Vec<(&str, &Value)> = of_hub
+        .flat_map(|file| file.objects.iter().map(|object| (file.path.as_str(), object)))
+        .filter(|(_, object)| is_policy(object))
+        .collect();
+    for (path_of_file, object) in &policies {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{name}", plural(object));
         match definitions::get(&subject.client, &path).await {
             Ok(live) if contains(&live["spec"], &object["spec"]) => {}
-            Ok(_) => differing.push(format!("{} {name}", plural(object))),
+            Ok(_) => {
+                differing.push(format!("{} {name}", plural(object)));
+                changed.insert(format!("-f manifests/{path_of_file}"));
+            }
             Err(PreflightError::Forbidden { .. }) => {
                 let next = "give --admin-kubeconfig of a user who may get them";
                 return subject.open(check, format!("this user may not get {}", plural(object)), next);
@@ -31,7 +40,10 @@ pub(super) async fn check(subject: &Subject, objects: &[Value]) -> Finding {
     }
     if !differing.is_empty() {
         let text = format!("other than in manifests/hub: {}", differing.join(", "));
-        return subject.fail(check, text, NEXT);
+        // An apply would leave what another manager has added to a list, for example `Audit` beside `Deny`.
+        let files: Vec<String> = changed.into_iter().collect();
+        let next = format!("put them back: kubectl replace {}", files.join(" "));
+        return subject.fail(check, text, next);
     }
     subject.ok(
         check,

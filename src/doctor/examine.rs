@@ -2,15 +2,18 @@
 
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
-    hub, karmada, reach::reach, rights::rights, subject::title,
+    hub, karmada, project_uid, reach::reach, rights, subject::title,
 };
 use fedgate_engine::plane::{
     client::Clients,
     kubeconfig::{Credential, KubeconfigError},
 };
 use fedgate_kinds::FederatedKind;
-use fedgate_manifests::{KindManifests, ManifestError, Plane};
-use futures::future::join_all;
+use fedgate_manifests::{KindManifests, ManifestError};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared, join_all},
+};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use std::time::Duration;
@@ -75,16 +78,24 @@ struct Run<'a> {
     has_admin: bool,
     has_karmada_host: bool,
     clusters: watch::Sender<Clusters>,
+    /// Whether the hub is to review tokens for the gateway.
+    reviewing: Shared<BoxFuture<'a, bool>>,
 }
 
-/// Checks all planes. Nothing is written: requests are reads, reviews and dry runs.
-pub async fn examine(planes: Planes, kinds: &[FederatedKind]) -> Result<Report, ManifestError> {
+/// Checks all planes, and the rights of reviews if the hub is to review tokens for the gateway. Nothing is written: requests
+/// are reads, reviews and dry runs.
+pub async fn examine(
+    planes: Planes,
+    kinds: &[FederatedKind],
+    reviewing: impl Future<Output = bool> + Send,
+) -> Result<Report, ManifestError> {
     let has = |role| planes.subjects.iter().any(|subject| subject.role == role);
     let run = Run {
         kinds,
         has_admin: has(Role::Admin),
         has_karmada_host: has(Role::KarmadaHost),
         clusters: watch::Sender::new((!has(Role::Hub)).then_some(None)),
+        reviewing: reviewing.boxed().shared(),
     };
     let all = join_all(planes.subjects.iter().map(|subject| run.plane(subject))).await;
     let mut findings = Vec::new();
@@ -135,18 +146,19 @@ impl Run<'_> {
             Role::Hub => self.hub(subject, findings).await?,
             Role::Project => {
                 findings.push(definitions::kinds(subject, self.kinds).await);
+                findings.push(project_uid::check(subject).await);
                 findings.push(definitions::schemas(subject).await);
-                findings.push(rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, self.kinds).await?);
                 let clusters = self.clusters().await;
                 findings.extend(claims::claims(subject, clusters.as_deref()).await);
             }
             Role::Cell => {
                 findings.push(definitions::kinds(subject, self.kinds).await);
                 findings.push(definitions::schemas(subject).await);
-                findings.push(rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, self.kinds).await?);
             }
             Role::CellHub => {
-                findings.push(rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, self.kinds).await?);
                 let clusters = self.clusters().await;
                 findings.push(cell_login::check(subject, clusters.as_deref()).await);
             }
@@ -170,7 +182,7 @@ impl Run<'_> {
         self.clusters.send_replace(Some(found.as_ref().ok().map(names)));
         findings.push(hub::kinds(subject, self.kinds).await);
         findings.push(definitions::schemas(subject).await);
-        findings.push(rights(subject, self.kinds).await?);
+        findings.push(rights::rights(subject, self.kinds).await?);
         findings.push(hub::webhook(subject).await);
         findings.extend(hub::interpreters(subject, self.kinds).await);
         match found {
@@ -187,6 +199,10 @@ impl Run<'_> {
             let next = "give --admin-kubeconfig of a user who may get them";
             findings.push(subject.open(Check::Admission, text, next));
         }
+        // The host may be slow to say it.
+        if self.reviewing.clone().await {
+            findings.push(rights::reviews(subject).await);
+        }
         Ok(())
     }
 
@@ -196,8 +212,7 @@ impl Run<'_> {
             .iter()
             .map(|kind| KindManifests::of(kind, None))
             .collect();
-        let objects = fedgate_manifests::objects(Plane::Hub, &kinds)?;
-        Ok(admission::check(subject, &objects).await)
+        Ok(admission::check(subject, &fedgate_manifests::all(&kinds)?).await)
     }
 
     /// The Clusters of the hub, as soon as they are read.

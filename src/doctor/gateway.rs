@@ -1,8 +1,9 @@
 //! The gateway itself: its replicas, as their operations API answers.
 
 use super::{Check, Finding, Verdict};
+use fedgate_manifests::{ADMIN_SECRET, ADMIN_TOKEN, NAMESPACE};
 use fedgate_operations::{Answer, HealthState, Overview, ReplicaRole};
-use fedgate_terminal::error::Error;
+use fedgate_terminal::error::{Absence, Error, Kind};
 use std::collections::BTreeSet;
 
 /// The plane in the report: the cluster that runs the gateway's Pods.
@@ -18,10 +19,9 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
     let replicas = match replicas {
         Ok(replicas) => replicas,
         Err(error) => {
-            let finding = fail(text(error), error.next.clone().unwrap_or_default());
             return vec![Finding {
-                absent: true,
-                ..finding
+                absent: error.absence.is_some(),
+                ..fail(text(error), next(error))
             }];
         }
     };
@@ -58,6 +58,29 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
         findings.push(finding(Verdict::Ok, text, ""));
     }
     findings
+}
+
+/// The next step after an error of the host. The errors themselves name flags of other commands.
+fn next(error: &Error) -> String {
+    match (error.absence, &error.next) {
+        (Some(Absence::Unusable), _) => {
+            "correct --host-kubeconfig: it needs a context, a cluster and a user".to_owned()
+        }
+        (Some(Absence::Unreachable), _) => {
+            "check clusters[].cluster.server in --host-kubeconfig, the network and the server itself"
+                .to_owned()
+        }
+        (Some(Absence::Refused), _) => {
+            "issue a new token or client certificate for the user in --host-kubeconfig".to_owned()
+        }
+        (None, Some(next)) if error.kind == Kind::Forbidden => next.clone(),
+        // Every other answer of a host says that it lacks the token.
+        (None, _) => format!(
+            "kubectl -n {NAMESPACE} create secret generic {ADMIN_SECRET} \
+             --from-literal={ADMIN_TOKEN}=$(openssl rand -hex 32) --dry-run=client -o yaml \
+             | kubectl apply --server-side -f -"
+        ),
+    }
 }
 
 /// Replicas that do not answer.

@@ -60,27 +60,18 @@ pub(super) async fn rights(subject: &Subject, kinds: &[FederatedKind]) -> Result
     };
     let wanted = wanted(&fedgate_manifests::objects(plane, &carried)?, subject.role);
     let total = wanted.len();
-    let asked = futures::stream::iter(wanted.into_iter().chain([Right::everything()]))
-        .map(|right| ask(&subject.client, right))
-        .buffer_unordered(AT_ONCE);
-    let answers: Vec<(Right, bool)> = match asked.try_collect().await {
-        Ok(answers) => answers,
-        Err(error) => {
-            let error = PreflightError::of(&error, "create", "selfsubjectaccessreviews");
-            return Ok(subject.error(check, &error));
-        }
+    let asked = wanted.into_iter().chain([Right::everything()]);
+    let mut refused = match refused(subject, asked).await {
+        Ok(refused) => refused,
+        Err(finding) => return Ok(finding),
     };
-    let is_all = |right: &Right| *right == Right::everything();
-    let excess = answers.iter().any(|(right, allowed)| *allowed && is_all(right));
-    let refused = answers
-        .into_iter()
-        .filter(|(right, allowed)| !allowed && !is_all(right));
-    let mut missing: Vec<String> = refused.map(|(right, _)| right.to_string()).collect();
-    missing.sort();
+    let asked = refused.len();
+    refused.retain(|right| *right != Right::everything());
+    let excess = refused.len() == asked;
     let folder = subject.role.folder();
-    Ok(if !missing.is_empty() {
+    Ok(if !refused.is_empty() {
         let next = format!("apply {folder} and bind its roles to this user");
-        subject.fail(check, format!("rights are missing: {}", missing.join(", ")), next)
+        subject.fail(check, format!("rights are missing: {}", listed(&refused)), next)
     } else if excess {
         let next = format!("use a user that has the roles of {folder} alone");
         subject.open(check, "this user may do everything, and needs much less", next)
@@ -89,15 +80,58 @@ pub(super) async fn rights(subject: &Subject, kinds: &[FederatedKind]) -> Result
     })
 }
 
+/// Checks that the gateway may ask the hub for the reviews of `--admin-auth=hub`.
+pub(super) async fn reviews(subject: &Subject) -> Finding {
+    let check = Check::Permissions;
+    let wanted = rules(&fedgate_manifests::reviewer(), |_| true);
+    let total = wanted.len();
+    match refused(subject, wanted).await {
+        Err(finding) => finding,
+        Ok(refused) if refused.is_empty() => subject.ok(
+            check,
+            format!("this user has all {total} rights of --admin-auth=hub"),
+        ),
+        Ok(refused) => subject.fail(
+            check,
+            format!("rights of --admin-auth=hub are missing: {}", listed(&refused)),
+            "apply manifests/hub/admin-auth and bind its role to this user",
+        ),
+    }
+}
+
+/// Those of the permissions that the user does not have, in order; the finding that says why they could not be asked for.
+async fn refused(subject: &Subject, rights: impl IntoIterator<Item = Right>) -> Result<Vec<Right>, Finding> {
+    let asked = futures::stream::iter(rights)
+        .map(|right| ask(&subject.client, right))
+        .buffer_unordered(AT_ONCE);
+    let answers: Result<Vec<(Right, bool)>, kube::Error> = asked.try_collect().await;
+    let answers = answers.map_err(|error| {
+        let error = PreflightError::of(&error, "create", "selfsubjectaccessreviews");
+        subject.error(Check::Permissions, &error)
+    })?;
+    let refused = answers.into_iter().filter(|(_, allowed)| !allowed);
+    Ok(refused.map(|(right, _)| right).collect())
+}
+
+fn listed(rights: &[Right]) -> String {
+    let mut names: Vec<String> = rights.iter().map(ToString::to_string).collect();
+    names.sort();
+    names.join(", ")
+}
+
 /// The permissions of the user's roles among these objects. A cell may do without the roles of its provider.
 fn wanted(objects: &[Value], role: Role) -> Vec<Right> {
-    let is_of = |name: &str| match role {
+    rules(objects, |name| match role {
         Role::Cell | Role::CellHub => name == fedgate_manifests::CELL,
         _ => name.contains(fedgate_manifests::GATEWAY),
-    };
+    })
+}
+
+/// The permissions of those roles among these objects whose names pass.
+fn rules(objects: &[Value], is_of: impl Fn(&str) -> bool) -> Vec<Right> {
     let ours = |o: &&Value| {
         matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
-            && o["metadata"]["name"].as_str().is_some_and(is_of)
+            && o["metadata"]["name"].as_str().is_some_and(&is_of)
     };
     let texts = |value: &Value| -> Vec<String> {
         value

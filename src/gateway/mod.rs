@@ -115,12 +115,12 @@ pub fn new(
 }
 
 impl Gateway {
-    fn engage(shared: &Shared, key: ProjectKey, connection: Connection) {
+    fn engage(shared: &Shared, key: ProjectKey, connection: Connection, uid: Option<Arc<str>>) {
         tracing::info!(project = %key, "project engaged");
         let plane = Plane::Project(key.clone());
         let (engagement, tables) = {
             let mut index = shared.index.lock();
-            (index.engage(key), index.project_tables())
+            (index.engage_identified(key, uid), index.project_tables())
         };
         shared.planes.engage(&plane, engagement, connection, &tables);
     }
@@ -261,7 +261,7 @@ impl Role for Gateway {
 
     fn on_project(&self, shared: &Shared, event: ProjectEvent) {
         match event {
-            ProjectEvent::Engaged { key, connection } => Self::engage(shared, key, connection),
+            ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, key, connection, uid),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
             ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }

@@ -109,25 +109,30 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
     let rules = config.process.rules;
-    let mut follow = |flag, path: &Path, plane| {
-        follow(
-            &clients,
-            rules,
-            &mut background,
-            flag,
-            CredentialSource::file(path),
-            plane,
-        )
+    // Without a path it is the service account of the Pod.
+    let mut follow = |flag, path: Option<&Path>, plane| {
+        let source = CredentialSource {
+            kubeconfig: path.map(Path::to_owned),
+            below: None,
+        };
+        follow(&clients, rules, &mut background, flag, source, plane)
     };
-    let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
+    let hub_kubeconfig = Some(config.hub_kubeconfig.as_path());
+    let hub = follow("--hub-kubeconfig", hub_kubeconfig, PlaneKind::Hub)?;
     // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
-    let election = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
-    let secrets = match &config.projects {
+    let election = follow("--hub-kubeconfig", hub_kubeconfig, PlaneKind::Hub)?;
+    let projects = match &config.projects {
         Projects::Secrets {
             kubeconfig: Some(path),
             ..
-        } => follow("--project-secrets-kubeconfig", path, PlaneKind::Project)?,
-        _ => hub.clone(),
+        } => follow("--project-secrets-kubeconfig", Some(path), PlaneKind::Project)?,
+        Projects::Milo {
+            discovery, template, ..
+        } => {
+            let path = discovery.as_deref().or(template.as_deref());
+            follow("--discovery-kubeconfig", path, PlaneKind::Project)?
+        }
+        Projects::Single(_) | Projects::Directory(_) | Projects::Secrets { .. } => hub.clone(),
     };
 
     let identity = identity();
@@ -164,7 +169,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         "the gateway has started"
     );
 
-    let events = discovery::discover(&config.projects.source(&secrets), &clients, rules);
+    let events = discovery::discover(&config.projects.source(&projects), &clients, rules);
     gateway.run(events, shutdown).await;
     lease.release().await;
     desk.close().await;

@@ -32,7 +32,10 @@ impl Process {
         };
         let leader = match role {
             ReplicaRole::Leader | ReplicaRole::Alone => Some(self.identity.clone()),
-            ReplicaRole::Standby => lease.and_then(LeaseHandle::leader),
+            // A replica that may no longer write has seen no other holder: it does not lead by its own name.
+            ReplicaRole::Standby => lease
+                .and_then(LeaseHandle::leader)
+                .filter(|leader| *leader != self.identity),
         };
         Replica {
             identity: self.identity.clone(),

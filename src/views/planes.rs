@@ -99,12 +99,16 @@ fn row(report: PlaneReport, down: &BTreeMap<Plane, Time>, now: Now) -> PlaneRow 
         is_down,
         expiry,
         missing,
+        defect,
         watches,
     } = report;
     let worst = watches.iter().find_map(|watch| watch.error.clone());
     let rights =
         (!missing.is_empty()).then(|| format!("apply {} on this plane and bind its roles", plane.roles()));
-    let (error, next) = worst.map_or((None, None), |(text, _, next)| (Some(text), next));
+    let of_defect = || defect.map(|of| (of.text.to_owned(), of.word, Some(of.next.to_owned())));
+    let (error, next) = worst
+        .or_else(of_defect)
+        .map_or((None, None), |(text, _, next)| (Some(text), next));
     PlaneRow {
         plane: name(&plane).to_owned(),
         kind: plane.kind().to_owned(),

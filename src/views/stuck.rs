@@ -138,6 +138,15 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Fo
             "",
         ));
     }
+    for (plane, defect) in runtime.defects() {
+        found.push(of_plane(
+            Class::Plane,
+            &plane,
+            defect.word.to_owned(),
+            None,
+            defect.text,
+        ));
+    }
     for right in runtime.shared.executor.missing_rights() {
         let since = rights.get(&right).map(|since| Time(*since));
         found.push(of_plane(
@@ -153,13 +162,7 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Fo
 
 /// Watches that a plane forbids, which need the right to list and watch.
 fn forbidden_watches<R: Role>(runtime: &Runtime<R>, found: &mut Vec<Found>) {
-    let unauthorized: Vec<Plane> = runtime
-        .plane_states(&runtime.engaged())
-        .into_iter()
-        .filter(|(_, state)| *state == fedgate_engine::runtime::inspect::PlaneState::Unauthorized)
-        .map(|(plane, _)| plane)
-        .collect();
-    for report in runtime.plane_reports(&unauthorized) {
+    for report in runtime.plane_reports(&runtime.forbidding()) {
         for watch in report.watches.iter().filter(|watch| watch.forbidden) {
             let word = format!("watch {}", watch.kind);
             let message = watch.error.as_ref().map_or("", |(text, ..)| text);

@@ -2,7 +2,10 @@
 
 use crate::root;
 use clap::CommandFactory;
-use fedgate::{commands::Command, monitoring::alerts::ALERTS};
+use fedgate::{
+    commands::Command,
+    monitoring::{alerts::ALERTS, dashboard::SECTIONS},
+};
 use regex::Regex;
 use std::{collections::BTreeSet, fs};
 
@@ -92,6 +95,35 @@ fn each_command_can_be_run_as_it_stands() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Rows and panels of the dashboard that a runbook sends a person to.
+fn views(text: &str) -> Vec<String> {
+    let step = Regex::new(r"(?m)^\d+\. ").unwrap();
+    let title = Regex::new("`([A-Z][^`]*)`").unwrap();
+    let steps = step
+        .split(text)
+        .filter(|step| step.contains("dashboard") || step.contains("panel"));
+    let titles = steps.flat_map(|step| title.captures_iter(step).map(|found| found[1].to_owned()));
+    titles.collect()
+}
+
+#[test]
+fn each_panel_that_a_runbook_names_is_on_the_dashboard() {
+    let rows = SECTIONS.iter().map(|section| section.title);
+    let panels = SECTIONS.iter().flat_map(|section| section.panels);
+    let titles: BTreeSet<&str> = rows.chain(panels.map(|panel| panel.title)).collect();
+    let mut seen = 0;
+    for (name, text) in runbooks() {
+        for view in views(&text) {
+            assert!(
+                titles.contains(&*view),
+                "{name}: {view:?} is not among {titles:?}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 8, "{seen} names were found");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod admission;
 mod definitions;
 mod doctor;
+mod old_server;
 mod plane;
 mod table;
 mod walls;

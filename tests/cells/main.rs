@@ -26,6 +26,7 @@ mod quota;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
 #[path = "../client/replica.rs"]
 mod replica;
+mod runbooks;
 mod story;
 mod support;
 mod teardown;
@@ -64,6 +65,7 @@ fn one_at_a_time() -> Vec<Trial> {
         compute::lone_trials(),
         membership::lone_trials(),
         pull::lone_trials(),
+        runbooks::lone_trials(),
     ]
     .into_iter()
     .flatten()

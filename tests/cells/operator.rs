@@ -35,7 +35,7 @@ fn role() -> Value {
     objects.into_iter().find(is_role).expect("the role is there")
 }
 
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"app.kubernetes.io/name": "fedgate-gateway"}}, "spec": {
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "gateway", "image": "fedgate", "ports": [{"name": "admin", "containerPort": 8080}]}]}})

@@ -102,7 +102,7 @@ impl Gateways {
             projects: Projects::Folder(suite.gateway.projects().to_owned()),
             kinds: Some(kinds_folder()),
             log: suite.dir.join("gateway-alone.log"),
-            further: vec!["--leader-elect=false"],
+            further: vec!["--leader-elect=false".into()],
         });
         Self {
             alone,

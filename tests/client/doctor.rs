@@ -1,6 +1,6 @@
 //! `fedgate doctor --host-kubeconfig`: the state of the gateway itself.
 
-use super::{file, forwarded::overview, host::Host, replica::Replica, run};
+use super::{bare_hub::bare_hub, file, forwarded::overview, host::Host, replica::Replica, run};
 use serde_json::{Value, json};
 
 /// A replica without a problem.
@@ -10,29 +10,16 @@ fn well(identity: &str, role: &str) -> Value {
     document
 }
 
-/// `<verdict> <text>; <next>` of the findings about the gateway, and the exit code. The hub refuses connections, so that the
-/// exit code is at least that of an absent plane.
+/// `<verdict> <text>; <next>` of the findings about the gateway.
 async fn found(host: &Host) -> Vec<String> {
-    let host = file(&host.kubeconfig());
-    let hub = file(
-        &json!({"apiVersion": "v1", "kind": "Config", "current-context": "hub",
-        "clusters": [{"name": "hub", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "u"}}]})
-        .to_string(),
-    );
-    let seen = run(&[
-        "doctor",
-        "--hub-kubeconfig",
-        hub.to_str().unwrap(),
-        "--host-kubeconfig",
-        host.to_str().unwrap(),
-        "-o",
-        "json",
-    ])
-    .await;
-    assert_eq!(seen.exit, 3, "{}{}", seen.stdout, seen.stderr);
-    let report: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let (exit, lines) = report(&host.kubeconfig()).await;
+    assert_eq!(exit, 1, "{lines:?}");
+    lines
+}
+
+/// The same of the host of this kubeconfig, and the exit code.
+async fn report(host: &str) -> (i32, Vec<String>) {
+    let (exit, report) = examined(host, &[]).await;
     let findings = report["findings"].as_array().unwrap();
     let mut lines = Vec::new();
     for finding in findings.iter().filter(|finding| finding["check"] == "gateway") {
@@ -40,7 +27,36 @@ async fn found(host: &Host) -> Vec<String> {
         let text = |field: &str| finding[field].as_str().unwrap();
         lines.push(format!("{} {}; {}", text("verdict"), text("text"), text("next")));
     }
-    lines
+    (exit, lines)
+}
+
+/// The whole report of a bare hub and the host of this kubeconfig, with further flags.
+async fn examined(host: &str, flags: &[&str]) -> (i32, Value) {
+    let (hub, host) = (file(&bare_hub().await), file(host));
+    let planes = [
+        "doctor",
+        "--hub-kubeconfig",
+        hub.to_str().unwrap(),
+        "--host-kubeconfig",
+        host.to_str().unwrap(),
+        "-o",
+        "json",
+    ];
+    let seen = run(&[&planes, flags].concat()).await;
+    let report = serde_json::from_str(&seen.stdout);
+    (
+        seen.exit,
+        report.unwrap_or_else(|error| panic!("{error}: {}{}", seen.stdout, seen.stderr)),
+    )
+}
+
+/// A kubeconfig for an API server on this port of the loopback.
+fn kubeconfig(port: u16) -> String {
+    json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "u"}}]})
+    .to_string()
 }
 
 async fn pair(documents: [Value; 2]) -> (Host, [Replica; 2]) {
@@ -110,8 +126,9 @@ async fn a_replica_that_does_not_answer_is_named() {
     );
 }
 
+/// An answer of the host is no absence of it, and each has the step that mends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_without_pods_and_one_that_forbids_them_are_said() {
+async fn a_host_that_lacks_or_forbids_something_is_not_absent() {
     let host = Host::start().await;
     let lines = found(&host).await;
     assert!(
@@ -121,4 +138,70 @@ async fn a_host_without_pods_and_one_that_forbids_them_are_said() {
     host.forbids("list pods");
     let lines = found(&host).await;
     assert!(lines[0].starts_with("fail you may not list pods"), "{lines:?}");
+    assert!(
+        lines[0].contains("; kubectl -n fedgate-system create rolebinding fedgate-operator"),
+        "{lines:?}"
+    );
+    host.has_no_secret();
+    let lines = found(&host).await;
+    assert!(lines[0].contains("has no Secret fedgate-admin; "), "{lines:?}");
+    assert!(
+        lines[0].contains(
+            "; kubectl -n fedgate-system create secret generic fedgate-admin --from-literal=token="
+        ),
+        "doctor has no flag for a token: {lines:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_does_not_answer_or_refuses_the_credential_is_absent() {
+    let (exit, lines) = report(&kubeconfig(1)).await;
+    assert_eq!(exit, 3, "{lines:?}");
+    assert!(
+        lines[0].starts_with("fail cannot reach the API server http://127.0.0.1:1: "),
+        "{lines:?}"
+    );
+    assert!(
+        lines[0].contains("; check clusters[].cluster.server in --host-kubeconfig"),
+        "{lines:?}"
+    );
+    let host = Host::start().await;
+    host.refuses_the_credential();
+    let (exit, lines) = report(&host.kubeconfig()).await;
+    assert_eq!(exit, 3, "{lines:?}");
+    assert!(lines[0].contains("refuses the credentials"), "{lines:?}");
+    assert!(
+        lines[0].contains("; issue a new token or client certificate for the user in --host-kubeconfig"),
+        "{lines:?}"
+    );
+    let (exit, lines) = report("clusters: [").await;
+    assert_eq!(exit, 3, "{lines:?}");
+    assert!(lines[0].contains("; correct --host-kubeconfig"), "{lines:?}");
+}
+
+/// How often the hub was asked for the rights of a role.
+async fn roles_asked_for(host: &Host, flags: &[&str]) -> usize {
+    let (_, report) = examined(&host.kubeconfig(), flags).await;
+    let findings = report["findings"].as_array().unwrap();
+    findings
+        .iter()
+        .filter(|finding| finding["plane"] == "hub" && finding["check"] == "rights")
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_or_the_pods_say_that_the_hub_is_to_review_tokens() {
+    let host = Host::start().await;
+    assert_eq!(roles_asked_for(&host, &[]).await, 1);
+    assert_eq!(roles_asked_for(&host, &["--admin-auth=hub"]).await, 2);
+    host.pod("gateway-a", 1);
+    host.runs_with(&["gateway", "--admin-auth=token"]);
+    assert_eq!(roles_asked_for(&host, &[]).await, 1);
+    for arguments in [
+        ["gateway", "--admin-auth=hub", "--leader-elect"],
+        ["gateway", "--admin-auth", "hub"],
+    ] {
+        host.runs_with(&arguments);
+        assert_eq!(roles_asked_for(&host, &[]).await, 2, "{arguments:?}");
+    }
 }

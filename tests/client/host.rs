@@ -40,11 +40,14 @@ struct Shared {
     /// Ports of the loopback by Pod; 0 if nothing listens in it.
     pods: Mutex<BTreeMap<String, u16>>,
     has_no_secret: Mutex<bool>,
+    refuses_the_credential: Mutex<bool>,
     /// The base64 of a later token of the Secret.
     token: Mutex<Option<&'static str>>,
     /// `<verb> <resource>` that are forbidden.
     forbidden: Mutex<HashSet<&'static str>>,
     requests: Mutex<Vec<String>>,
+    /// Arguments of the Pods' container.
+    arguments: Mutex<Vec<&'static str>>,
 }
 
 impl Host {
@@ -67,6 +70,11 @@ impl Host {
         self.state.pods.lock().insert(name.to_owned(), port);
     }
 
+    /// The Pods run with these arguments.
+    pub(crate) fn runs_with(&self, arguments: &[&'static str]) {
+        *self.state.arguments.lock() = arguments.to_vec();
+    }
+
     pub(crate) fn forbids(&self, what: &'static str) {
         self.state.forbidden.lock().insert(what);
     }
@@ -78,6 +86,11 @@ impl Host {
 
     pub(crate) fn has_no_secret(&self) {
         *self.state.has_no_secret.lock() = true;
+    }
+
+    /// Answers every request with 401 from now on.
+    pub(crate) fn refuses_the_credential(&self) {
+        *self.state.refuses_the_credential.lock() = true;
     }
 
     /// `<verb> <resource> <user's token>` of all requests.
@@ -101,6 +114,13 @@ impl Shared {
     fn note(&self, what: &'static str, request: &Request) -> Result<(), Box<Response>> {
         let token = request.headers().get(AUTHORIZATION).unwrap().to_str().unwrap();
         self.requests.lock().push(format!("{what} {token}"));
+        if *self.refuses_the_credential.lock() {
+            return Err(Box::new(status(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized",
+                "Unauthorized",
+            )));
+        }
         if self.forbidden.lock().contains(what) {
             let message = format!("User \"u\" cannot {what}");
             return Err(Box::new(status(StatusCode::FORBIDDEN, "Forbidden", &message)));
@@ -127,7 +147,7 @@ async fn list(State(state): State<Arc<Shared>>, request: Request) -> Response {
     let pods = state.pods.lock();
     let item = |name: &String| {
         json!({"metadata": {"name": name}, "status": {"phase": "Running"}, "spec": {"containers": [
-            {"name": "gateway", "ports": [{"name": "other", "containerPort": 1}, {"name": "admin", "containerPort": ADMIN}]}]}})
+            {"name": "gateway", "args": *state.arguments.lock(), "ports": [{"name": "other", "containerPort": 1}, {"name": "admin", "containerPort": ADMIN}]}]}})
     };
     let items: Vec<Value> = pods.keys().map(item).collect();
     Json(json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})).into_response()

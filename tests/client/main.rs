@@ -4,6 +4,7 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod bare_hub;
 mod console;
 mod doctor;
 #[path = "../../src/client/tests/documents.rs"]

@@ -14,6 +14,7 @@ mod acts;
 #[allow(dead_code, reason = "the bench uses the rest")]
 mod address;
 mod browser;
+mod city_move;
 mod fleet;
 mod keyboard;
 #[path = "../../benches/scale/kinds.rs"]

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin_auth;
 mod budget;
 mod budget_companions;
 mod by_hand;
@@ -13,6 +14,7 @@ mod city_move;
 mod closing;
 mod companions;
 mod deletion;
+mod doctor;
 mod fairness;
 mod federation;
 mod kinds;
@@ -54,6 +56,7 @@ fn together() -> Vec<Trial> {
         suspension::trials(),
         workload::trials(),
         operations::trials(),
+        admin_auth::trials(),
         kinds::trials(),
     ]
     .into_iter()
@@ -72,6 +75,8 @@ fn alone() -> Vec<Trial> {
         restored::lone_trials(),
         lost_credentials::lone_trials(),
         operations::lone_trials(),
+        admin_auth::lone_trials(),
+        doctor::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

@@ -143,7 +143,11 @@ impl Life {
         self.connections.insert(name.to_owned(), connection.clone());
         let key = ProjectKey::parse(name).unwrap();
         self.projects
-            .send(ProjectEvent::Engaged { key, connection })
+            .send(ProjectEvent::Engaged {
+                key,
+                connection,
+                uid: None,
+            })
             .unwrap();
     }
 }

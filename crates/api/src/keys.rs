@@ -52,6 +52,10 @@ pub const LINKING: [&str; 7] = [
 ];
 /// Label on project deployments by which the platform's suspension hook finds them.
 pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
+
+/// Namespace whose UID identifies a project, where no platform gives the project one (federation.md §1.1).
+pub const PROJECT_IDENTITY: &str = "kube-system";
+
 /// Label on write-backs: name of the writing cell's Karmada Cluster.
 pub const CELL: &str = "fedgate.dev/cell";
 /// Annotation on write-backs: UID of the Instance at the cell.

@@ -37,6 +37,7 @@ pub use network::{
     IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };
 pub use quantity::{Quantity, ResourceList};
+pub use rules::is_left_to_controllers;
 pub use runtime::{
     ConfigSourceRef, ContainerResources, EnvFrom, EnvSource, EnvVar, FieldSelector, InstanceRuntime,
     KeySelector, NamedPort, ResourceSelector, RuntimeResources, Sandbox, SandboxContainer, VirtualMachine,

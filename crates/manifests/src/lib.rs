@@ -10,6 +10,7 @@ mod kustomize;
 mod rbac;
 
 pub use files::{File, compare, write};
+pub use rbac::reviewer;
 
 use fedgate_api::crd::{self, SchemaError};
 use fedgate_kinds::FederatedKind;

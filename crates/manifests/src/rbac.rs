@@ -168,7 +168,7 @@ fn viewer() -> Value {
 }
 
 /// Permissions of the gateway to have the hub review the tokens of such users.
-fn reviewer() -> Vec<Value> {
+pub fn reviewer() -> Vec<Value> {
     bound(
         "fedgate-operations-reviewer",
         &json!([

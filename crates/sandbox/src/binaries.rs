@@ -19,10 +19,11 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// The end of a failed build's output that goes into the error.
 const KEPT_LINES: usize = 12;
 
-/// A Go module of ours: nothing but pinned dependencies.
+/// A Go module of ours: pinned dependencies, and where no program of theirs fits, one of ours.
 struct Module {
     go_mod: &'static str,
     go_sum: &'static str,
+    main: Option<&'static str>,
     /// Build tags, with commas.
     tags: &'static str,
 }
@@ -53,15 +54,20 @@ impl Module {
 
     /// Name of its folder in the cache: what is linked otherwise is another program.
     fn folder(&self) -> String {
-        short_hash(&[self.go_mod, &self.stamps()].concat(), 16)
+        let own = self.main.unwrap_or_default();
+        short_hash(&[self.go_mod, &self.stamps(), own].concat(), 16)
     }
 }
 
 macro_rules! module {
     ($folder:literal, $tags:literal) => {
+        module!($folder, $tags, None)
+    };
+    ($folder:literal, $tags:literal, $main:expr) => {
         Module {
             go_mod: include_str!(concat!("modules/", $folder, "/go.mod")),
             go_sum: include_str!(concat!("modules/", $folder, "/go.sum")),
+            main: $main,
             tags: $tags,
         }
     };
@@ -73,6 +79,12 @@ const KWOK: Module = module!("kwok", "");
 /// Without the tag, promtool needs the clients of all clouds in which Prometheus finds its targets.
 const PROMTOOL: Module = module!("promtool", "remove_all_sd");
 const HELM: Module = module!("helm", "");
+/// The oldest Kubernetes that the definitions are for.
+const DEFINITIONS: Module = module!(
+    "definitions",
+    "",
+    Some(include_str!("modules/definitions/main.go"))
+);
 /// Built from nothing: its definitions are read.
 const PROMETHEUS_OPERATOR: Module = module!("prometheus-operator", "");
 
@@ -138,6 +150,12 @@ pub async fn prometheus_operator_definitions() -> Result<PathBuf, SandboxError> 
 pub async fn promtool(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
     let package = "github.com/prometheus/prometheus/cmd/promtool";
     get("promtool", package, &PROMTOOL, holder, progress).await
+}
+
+/// Judges files of CustomResourceDefinitions by the validation of the oldest Kubernetes that they are for; built once.
+/// `holder` is as for [`promtool`].
+pub async fn definitions_check(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
+    get("definitions-check", ".", &DEFINITIONS, holder, progress).await
 }
 
 /// Where the executables of a plane are.
@@ -215,6 +233,9 @@ async fn get(
     let source = dir.join("module");
     write(&source.join("go.mod"), module.go_mod)?;
     write(&source.join("go.sum"), module.go_sum)?;
+    if let Some(main) = module.main {
+        write(&source.join("main.go"), main)?;
+    }
     // Two processes that need the same build: one builds, the other waits and finds it.
     let lock = lock(&bin.join(format!("{program}.lock")), program, progress).await?;
     if !built.is_file() {

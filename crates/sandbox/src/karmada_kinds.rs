@@ -96,6 +96,24 @@ pub(super) fn crds() -> Vec<Value> {
     KINDS.iter().map(crd).collect()
 }
 
+/// Columns of `kubectl get` that Karmada has too.
+fn columns(kind: &str) -> Value {
+    let condition = |name: &str, of: &str| {
+        let path = format!(".status.conditions[?(@.type==\"{of}\")].status");
+        json!({"name": name, "type": "string", "jsonPath": path})
+    };
+    let age = json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
+    match kind {
+        "Cluster" => json!([condition("Ready", "Ready"), age]),
+        "ResourceBinding" | "ClusterResourceBinding" => json!([
+            condition("Scheduled", "Scheduled"),
+            condition("FullyApplied", "FullyApplied"),
+            age
+        ]),
+        _ => json!([]),
+    }
+}
+
 fn crd(kind: &Kind) -> Value {
     let Kind { group, plural, .. } = kind;
     let short: Vec<&str> = Some(kind.short)
@@ -113,15 +131,7 @@ fn crd(kind: &Kind) -> Value {
         properties["status"] = anything();
         subresources["status"] = json!({});
     }
-    // What `kubectl get clusters` shows with Karmada too.
-    let columns = if kind.name == "Cluster" {
-        json!([
-            {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
-            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        ])
-    } else {
-        json!([])
-    };
+    let columns = columns(kind.name);
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -41,7 +41,7 @@ mod supervise;
 mod up;
 mod users;
 
-pub use binaries::{helm, kubectl, prometheus_operator_definitions, promtool};
+pub use binaries::{definitions_check, helm, kubectl, prometheus_operator_definitions, promtool};
 pub use commands::SandboxCommand;
 pub use error::SandboxError;
 pub use kubeconfig::User;
@@ -90,6 +90,12 @@ impl Sandbox {
     pub fn forward_target(&self, cell: &str, pod: &str) -> Option<u16> {
         let forwards = self.plane(cell).ok()?.forwards.as_ref()?;
         forwards.targets.get(pod).copied()
+    }
+
+    /// The file that the API server shows as the log of a Pod that has forwards, and of its start before. Whoever plays the
+    /// Pod writes it, in the format of container runtimes: a time, `stdout F`, and the line.
+    pub fn container_log(&self, cell: &str, pod: &str) -> PathBuf {
+        pods::log(cell, pod, &self.layout)
     }
 
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.

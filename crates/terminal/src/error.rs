@@ -83,6 +83,17 @@ impl Kind {
     }
 }
 
+/// Why no server has answered a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// The configuration names none, or cannot be read.
+    Unusable,
+    /// It did not answer, or only that it cannot.
+    Unreachable,
+    /// It refused the credential.
+    Refused,
+}
+
 /// An error of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -96,6 +107,8 @@ pub struct Error {
     pub next: Option<String>,
     /// True if the result has said it already: only the exit code is left.
     pub shown: bool,
+    /// Why no server has answered; `None` if one did, or none was asked.
+    pub absence: Option<Absence>,
 }
 
 impl Error {
@@ -107,6 +120,7 @@ impl Error {
             cause: None,
             next: None,
             shown: false,
+            absence: None,
         }
     }
 
@@ -133,6 +147,13 @@ impl Error {
     #[must_use]
     pub fn shown(mut self) -> Self {
         self.shown = true;
+        self
+    }
+
+    /// The same, because no server has answered.
+    #[must_use]
+    pub fn absent(mut self, absence: Absence) -> Self {
+        self.absence = Some(absence);
         self
     }
 

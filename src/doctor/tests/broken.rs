@@ -1,6 +1,6 @@
 //! Tests of checks of the hub, each broken in turn by an answer.
 
-use super::examined::{Fake, items, karmada, of, run, schemas};
+use super::examined::{Fake, items, karmada, of, run, run_for, schemas};
 use crate::doctor::{Check, Role, Verdict};
 use serde_json::{Value, json};
 
@@ -89,7 +89,10 @@ async fn a_hub_with_other_objects_than_those_of_the_manifests_is_told() {
     let lacks = "Instance is older than this executable: it has no status.suspended";
     let other = "columns or short names";
     let missing = "missing: validatingadmissionpolicies fedgate-cell-writes";
-    let applied = ["other than in manifests/hub", "apply manifests/hub"];
+    let applied = [
+        "other than in manifests/hub",
+        "kubectl replace -f manifests/hub/cell-writes.yaml",
+    ];
     for broken in [
         Broken::open(
             (ours, 200, older),
@@ -165,4 +168,45 @@ async fn a_karmada_that_delivers_nothing_is_told() {
     ] {
         broken.run().await;
     }
+}
+
+#[tokio::test]
+async fn the_rights_of_reviews_are_asked_for_where_the_hub_is_to_review_tokens() {
+    for (resource, right) in [
+        ("tokenreviews", "create tokenreviews.authentication.k8s.io"),
+        (
+            "subjectaccessreviews",
+            "create subjectaccessreviews.authorization.k8s.io",
+        ),
+    ] {
+        let hub = Fake::denying(resource);
+        let without = run([hub.subject(Role::Hub, "")]).await;
+        let lines = of(&without, Check::Permissions);
+        assert!(
+            lines.iter().all(|(_, line)| !line.contains("reviews")),
+            "{lines:?}"
+        );
+        assert_eq!(without.exit_code(false), 0, "{without}");
+        let report = run_for(true, [hub.subject(Role::Hub, "")]).await;
+        let lines = of(&report, Check::Permissions);
+        let (verdict, line) = lines.last().unwrap();
+        assert_eq!(*verdict, Verdict::Fail, "{lines:?}");
+        assert!(
+            line.contains(&format!("--admin-auth=hub are missing: {right}; ")),
+            "{line}"
+        );
+        assert!(
+            line.contains("; apply manifests/hub/admin-auth and bind its role"),
+            "{line}"
+        );
+        assert_eq!(report.exit_code(false), 1);
+    }
+    let report = run_for(true, [Fake::default().subject(Role::Hub, "")]).await;
+    let lines = of(&report, Check::Permissions);
+    let (verdict, line) = lines.last().unwrap();
+    assert_eq!(*verdict, Verdict::Ok);
+    assert!(
+        line.ends_with("this user has all 2 rights of --admin-auth=hub"),
+        "{line}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::{client, list, status};
 use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::metrics::PlaneKind;
 use fedgate_kinds::FederatedKind;
@@ -17,8 +17,8 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) struct Fake {
     /// Status and body by path.
     answers: Arc<BTreeMap<String, (u16, Value)>>,
-    /// Whether the first right that is asked for is denied.
-    denied: bool,
+    /// The resource for which every right is denied.
+    denied: &'static str,
     user: &'static str,
     requests: Arc<Mutex<Vec<String>>>,
 }
@@ -53,12 +53,20 @@ pub(super) fn karmada(kinds: [&str; 2]) -> Value {
 }
 
 impl Fake {
+    /// A plane that denies every right for this resource.
+    pub(super) fn denying(resource: &'static str) -> Self {
+        Self {
+            denied: resource,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn with(mut self, path: &str, code: u16, answer: Value) -> Self {
         Arc::make_mut(&mut self.answers).insert(path.to_owned(), (code, answer));
         self
     }
 
-    fn answer(&self, request: &Request<kube::client::Body>) -> Response<Body> {
+    fn answer(&self, request: &Request<Bytes>) -> Response<Body> {
         let path = request.uri().path();
         let query = request.uri().query().unwrap_or_default();
         self.requests
@@ -83,7 +91,8 @@ impl Fake {
                 answer.headers_mut().insert("date", date.parse().unwrap());
                 answer
             }
-            "selfsubjectaccessreviews" => self.review(),
+            "kube-system" => body(&json!({"metadata": {"name": "kube-system", "uid": "p1"}})),
+            "selfsubjectaccessreviews" => self.review(request.body()),
             "selfsubjectreviews" => body(
                 &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
                 "metadata": {}, "status": {"userInfo": {"username": self.user, "groups": ["fedgate-cells"]}}}),
@@ -138,17 +147,12 @@ impl Fake {
         }
     }
 
-    /// The body of a review is not read.
-    fn review(&self) -> Response<Body> {
-        let asked = self.requests.lock();
-        let reviews = asked
-            .iter()
-            .filter(|request| request.contains("selfsubjectaccessreviews"))
-            .count();
-        let allowed = !self.denied || reviews != 1;
+    fn review(&self, asked: &[u8]) -> Response<Body> {
+        let asked: Value = serde_json::from_slice(asked).unwrap();
+        let resource = &asked["spec"]["resourceAttributes"]["resource"];
         body(
             &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
-            "spec": {}, "status": {"allowed": allowed}}),
+            "spec": {}, "status": {"allowed": *resource != self.denied}}),
         )
     }
 
@@ -192,11 +196,18 @@ fn resources(path: &str) -> Response<Body> {
 }
 
 pub(super) async fn run(subjects: impl IntoIterator<Item = Subject>) -> Report {
+    run_for(false, subjects).await
+}
+
+/// The same for a gateway whose tokens the hub reviews, or does not.
+pub(super) async fn run_for(reviewed: bool, subjects: impl IntoIterator<Item = Subject>) -> Report {
     let mut planes = Planes::default();
     for subject in subjects {
         planes.push(subject);
     }
-    examine(planes, &FederatedKind::builtin().unwrap()).await.unwrap()
+    let kinds = FederatedKind::builtin().unwrap();
+    let reviewed = std::future::ready(reviewed);
+    examine(planes, &kinds, reviewed).await.unwrap()
 }
 
 /// Verdict, plane and text of the findings of a check.
@@ -350,6 +361,13 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
             Check::Permissions,
             Verdict::Fail,
         ),
+        (
+            "/api/v1/namespaces/kube-system",
+            404,
+            json!("no"),
+            Check::ProjectUid,
+            Verdict::Fail,
+        ),
         (claims, 200, lost, Check::Claims, Verdict::Open),
         (claims, 403, json!("forbidden"), Check::Claims, Verdict::Open),
     ] {
@@ -363,10 +381,7 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
         assert_eq!(had, verdict, "{line}");
         assert!(!line.contains("hub"), "{line}");
     }
-    let denied = Fake {
-        denied: true,
-        ..Fake::default()
-    };
+    let denied = Fake::denying("workloaddeployments");
     let report = run([denied.subject(Role::Cell, "dfw-1")]).await;
     let rights = of(&report, Check::Permissions);
     assert!(

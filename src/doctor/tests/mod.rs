@@ -4,7 +4,7 @@ mod broken;
 mod examined;
 
 use super::{PreflightError, Role, Subject, preflight};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
 use fedgate_engine::{
     metrics::{Metrics, PlaneKind},
@@ -12,18 +12,23 @@ use fedgate_engine::{
 };
 use fedgate_kinds::FederatedKind;
 use http::{Method, Request, Response};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc};
 
 /// A client of a plane that answers by a function.
 fn client(
     kind: PlaneKind,
-    answer: impl Fn(&Request<kube::client::Body>) -> Response<Body> + Clone + Send + Sync + 'static,
+    answer: impl Fn(&Request<Bytes>) -> Response<Body> + Clone + Send + Sync + 'static,
 ) -> PlaneClient {
     let clients = Clients::new(Limits::default(), Metrics::new().unwrap().client.clone());
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let answer = answer(&request);
-        async move { Ok::<_, Infallible>(answer) }
+        let answer = answer.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            Ok::<_, Infallible>(answer(&Request::from_parts(parts, body)))
+        }
     });
     clients.plane_of(kind, service)
 }

@@ -1,14 +1,18 @@
 //! Applies watch events and answers to writes of projects to the index.
 
 use super::{
-    GatewayIndex, TableId,
+    GatewayIndex, Project, TableId,
     apply::Applied,
     change::Change,
     digest::{Payload, Projection, Source, Strings},
 };
-use fedgate_api::names::{ProjectKey, is_label_value};
+use fedgate_api::{
+    keys::PROJECT_IDENTITY,
+    names::{ProjectKey, is_label_value},
+};
 use fedgate_engine::{
     plane::watch::WatchEvent,
+    runtime::index::Defect,
     store::{
         apply::{RowChange, apply_event},
         table::Name,
@@ -17,8 +21,12 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 
-/// Namespace whose UID identifies a project where no platform gives it one.
-const PROJECT_MARK: &str = "kube-system";
+/// A project that nothing identifies: none of its objects may be carried to the hub.
+pub(super) const NO_PROJECT_UID: Defect = Defect {
+    word: "no_project_uid",
+    text: "it has no namespace kube-system, whose UID identifies a project",
+    next: "kubectl create namespace kube-system in the project",
+};
 
 impl GatewayIndex {
     /// Applies an event of a project.
@@ -37,13 +45,15 @@ impl GatewayIndex {
         match table {
             TableId::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_, _| ());
-                let known = project.uid.clone();
-                if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
+                let (first, known) = (applied.synced, project.uid.clone());
+                let mark = project.namespaces.get("", PROJECT_IDENTITY);
+                if let Some(mark) = mark.filter(|_| !project.is_identified) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
                 // Until then everything of the project waited for its UID, or belonged to an earlier project of the
                 // name.
                 applied.synced |= project.uid.is_some() && project.uid != known;
+                log_uid(key, first, known.as_deref(), project);
                 for d in deltas {
                     self.claim_hub_namespace(key, &d, &mut applied);
                 }
@@ -183,5 +193,19 @@ fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): 
         kind,
         namespace,
         name,
+    }
+}
+
+/// Logs that a project is left out for want of a UID, and that it has got one.
+fn log_uid(key: &ProjectKey, is_first_list: bool, known: Option<&str>, project: &Project) {
+    match (known, project.uid.as_deref()) {
+        (None, None) if is_first_list => {
+            let Defect { text, next, .. } = NO_PROJECT_UID;
+            tracing::warn!(project = %key, next, "nothing of the project is carried to the hub: {text}");
+        }
+        (None, Some(uid)) if !is_first_list && project.namespaces.synced() => {
+            tracing::info!(project = %key, uid, "the project has its UID and is carried to the hub");
+        }
+        _ => {}
     }
 }

@@ -14,6 +14,7 @@ pub mod fixture;
 mod keys;
 pub mod networking;
 pub mod ownership;
+mod project;
 mod proof;
 mod readiness;
 mod resources;
@@ -32,8 +33,8 @@ use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Payload,
-    Projection, Source, Strings, WriteBackDigest,
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Source,
+    Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
@@ -44,21 +45,22 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
-use networking::{Location, WorkloadChecks};
+use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
 pub use resources::{Resources, resource};
-use secondary::{HubIndex, SourceIndex};
+use secondary::HubIndex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use summary::{OfProject, Summary};
+use summary::Summary;
 use tables::TableMap;
 use tokio::time::Instant;
 use touched::Touched;
 use undelivered::Undelivered;
 
 pub use keys::companion_table;
+pub use project::Project;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -132,43 +134,6 @@ pub struct Hub {
 
 /// A deployment on the hub: kind, hub namespace, name.
 pub type Deployment = (KindId, Arc<str>, Arc<str>);
-
-/// State of a project.
-#[derive(Debug)]
-pub struct Project {
-    /// The engagement that all of it belongs to.
-    pub engagement: u64,
-    /// UID of the project; that of its `kube-system` namespace where no platform gives another.
-    pub uid: Option<Arc<str>>,
-    /// Namespaces.
-    pub namespaces: Table<()>,
-    /// Secondary indexes over the objects of the federated kinds.
-    pub secondary: SourceIndex,
-    /// Names of Workloads by UID.
-    pub workloads_by_uid: HashMap<Arc<str>, Name>,
-    /// Workloads, as JSON of the fields that their controller reads: it decides on whole objects, and they are few.
-    pub workloads: Table<Box<str>>,
-    /// Locations, if cities are checked against them.
-    pub locations: Table<Location>,
-    /// Networks, if interfaces are checked against them.
-    pub networks: Table<()>,
-    /// Objects of the federated kinds.
-    pub sources: PerKind<Table<Source>>,
-    /// Projections.
-    pub projections: PerKind<Table<Projection>>,
-    /// `ConfigMaps` that may be referenced.
-    pub config_maps: Table<Payload>,
-    /// Secrets that may be referenced.
-    pub secrets: Table<Payload>,
-    /// True if an object references data, so that the two tables above must be watched.
-    pub references: bool,
-    /// True once their watches were requested.
-    pub references_watched: bool,
-    /// Which of the two the project forbids to list.
-    pub forbidden: HashSet<CompanionKind>,
-    /// Sums over the objects of the federated kinds.
-    pub summary: OfProject,
-}
 
 /// The project namespace that owns a hub namespace (contract: federation.md §1.2 rule 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,33 +257,6 @@ impl GatewayIndex {
             clock: Clock::system(),
             words: Strings::default(),
         }
-    }
-
-    /// Engages a project with empty tables. Returns the engagement.
-    pub fn engage(&mut self, key: ProjectKey) -> u64 {
-        self.engagements += 1;
-        let project = Project {
-            engagement: self.engagements,
-            uid: None,
-            namespaces: Table::default(),
-            secondary: SourceIndex::default(),
-            workloads_by_uid: HashMap::default(),
-            workloads: Table::default(),
-            locations: Table::default(),
-            networks: Table::default(),
-            sources: self.kinds.map(|_| Table::with_bodies()),
-            projections: self.kinds.map(|_| Table::default()),
-            config_maps: Table::default(),
-            secrets: Table::default(),
-            references: false,
-            references_watched: false,
-            forbidden: HashSet::default(),
-            summary: OfProject::default(),
-        };
-        if let Some(earlier) = self.projects.insert(key, project) {
-            self.summary.forget(&earlier);
-        }
-        self.engagements
     }
 
     /// True if this is still the engagement of a project. A late event of an earlier engagement may come from

@@ -44,6 +44,7 @@ impl Project {
             secrets,
             // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
+            is_identified: _,
             secondary: _,
             workloads_by_uid: _,
             references: _,

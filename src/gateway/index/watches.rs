@@ -1,6 +1,9 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
-use super::{GatewayIndex, TableId, apply::Applied, change::Change, ownership::RejectedClaim};
+use super::{
+    GatewayIndex, TableId, apply::Applied, apply_project::NO_PROJECT_UID, change::Change,
+    ownership::RejectedClaim,
+};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
@@ -8,7 +11,7 @@ use fedgate_engine::{
     object::Unread,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::index::{Index, Keys, Phase, Update, Watches},
+    runtime::index::{Defect, Index, Keys, Phase, Update, Watches},
 };
 
 /// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
@@ -193,6 +196,12 @@ impl Index for GatewayIndex {
     fn kind_label(&self, kind: &Kind) -> String {
         let table = self.table_of_kind(kind);
         table.map(|table| self.resource(table).kind).unwrap_or_default()
+    }
+
+    fn defect(&self, plane: &Plane) -> Option<Defect> {
+        let Plane::Project(key) = plane else { return None };
+        let project = self.projects.get(key)?;
+        (project.namespaces.synced() && project.uid.is_none()).then_some(NO_PROJECT_UID)
     }
 
     fn is_connected(&self, plane: &Plane, _: &Watches<TableId>) -> bool {

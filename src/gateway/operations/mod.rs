@@ -1,6 +1,7 @@
 //! The gateway's answers to the operations API, from the index and the runtime (contract: operations.md §2).
 //!
-//! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows.
+//! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows, or for one step
+//! over the projects that reads a number of each.
 
 mod cells;
 mod flows;

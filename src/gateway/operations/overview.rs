@@ -28,10 +28,10 @@ pub(super) fn overview(of: &Operations) -> Overview {
         ..StuckQuery::default()
     };
     let groups = views::groups(found, &query, next_step::next_step);
-    let states = gateway.plane_states(&gateway.engaged());
-    let complete = states.iter().all(|(_, state)| *state != PlaneState::Syncing);
+    let states = gateway.state_counts();
+    let complete = states.keys().all(|(_, state)| *state != PlaneState::Syncing);
     let projects = projects(&states, shared.refused.lock().len());
-    let hub = hub(of, &states);
+    let hub = hub(of);
     let leads = shared.planes.lease.may_write();
     let drift = gateway.role.interpreters.drift();
     let deletions = deletions(of);
@@ -55,31 +55,33 @@ pub(super) fn overview(of: &Operations) -> Overview {
     }
 }
 
-fn projects(states: &[(Plane, PlaneState)], refused: usize) -> ProjectCounts {
+fn projects(states: &BTreeMap<(&'static str, PlaneState), usize>, refused: usize) -> ProjectCounts {
     let mut counts = ProjectCounts {
         refused,
         ..ProjectCounts::default()
     };
-    for (_, state) in states.iter().filter(|(plane, _)| *plane != Plane::Hub) {
-        counts.engaged += 1;
+    for ((kind, state), count) in states {
+        if *kind != "project" {
+            continue;
+        }
+        counts.engaged += count;
         *match state {
             PlaneState::Unauthorized => &mut counts.unauthorized,
             PlaneState::Backoff => &mut counts.backoff,
             PlaneState::Syncing => &mut counts.syncing,
             PlaneState::Connected => &mut counts.connected,
-        } += 1;
+        } += count;
     }
     counts
 }
 
-fn hub(of: &Operations, states: &[(Plane, PlaneState)]) -> Option<HubSummary> {
-    let (_, state) = states.iter().find(|(plane, _)| *plane == Plane::Hub)?;
+fn hub(of: &Operations) -> Option<HubSummary> {
     let report = of.gateway.plane_reports(&[Plane::Hub]).pop()?;
     let now = of.gateway.shared.now();
     let down = planes::down(&of.gateway).remove(&Plane::Hub);
-    let connected = *state == PlaneState::Connected;
+    let connected = report.state == PlaneState::Connected;
     Some(HubSummary {
-        state: planes::state(*state),
+        state: planes::state(report.state),
         since: down.or_else(|| connected.then(|| before(now, report.engaged))),
         last_event: report.idle.map(|idle| before(now, idle)),
         credential_ends: report.expiry.map(|expiry| Time::from_second(expiry.at)),
@@ -158,13 +160,15 @@ fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered
 }
 
 fn deletions(of: &Operations) -> Deletions {
-    let deleting = of.each_project(&of.projects(), |index, project| {
-        let secondary = &index.projects.get(project)?.secondary;
-        let times: Vec<_> = secondary.deleting().collect();
-        Some(times)
-    });
+    let index = of.gateway.shared.read_index(Holder::Operations);
+    let deleting: Vec<_> = index
+        .projects
+        .values()
+        .flat_map(|project| project.secondary.deleting())
+        .collect();
+    drop(index);
     let mut all = Deletions::default();
-    for time in deleting.into_iter().flatten() {
+    for time in deleting {
         all.pending += 1;
         let time = time.map(Time);
         all.oldest = match (all.oldest, time) {

@@ -97,10 +97,14 @@ fn brakes(of: &Operations) -> Vec<Found> {
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
-    let projects = of.each_project(&of.projects(), |index, project| {
-        let has_some = !index.projects.get(project)?.summary.problems.is_empty();
-        has_some.then(|| project.clone())
-    });
+    let index = of.gateway.shared.read_index(Holder::Operations);
+    let projects: Vec<ProjectKey> = index
+        .projects
+        .iter()
+        .filter(|(_, project)| !project.summary.problems.is_empty())
+        .map(|(key, _)| key.clone())
+        .collect();
+    drop(index);
     let mut found = Vec::new();
     for project in projects {
         let mut last: Option<(KindId, Name)> = None;

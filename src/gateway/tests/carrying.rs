@@ -222,6 +222,7 @@ async fn lists_begin(in_time: bool) {
         ProjectEvent::Engaged {
             key: shop(),
             connection: project,
+            uid: None,
         },
     );
     let asked = || {

@@ -179,6 +179,7 @@ fn engaged(name: &str, project: &Server) -> ProjectEvent {
     ProjectEvent::Engaged {
         key: ProjectKey::parse(name).unwrap(),
         connection: project.connection(),
+        uid: None,
     }
 }
 
@@ -451,6 +452,7 @@ async fn end(hub: &Server, project: &Server) -> Duration {
     let engaged = ProjectEvent::Engaged {
         key: ProjectKey::parse("p1").unwrap(),
         connection: project.connection(),
+        uid: None,
     };
     let (stop, stopped) = oneshot::channel();
     let events = futures::stream::iter([engaged]).chain(futures::stream::pending());

@@ -52,7 +52,8 @@ impl TestCase for Case {
     }
 
     fn limit() -> Duration {
-        seconds(400)
+        // The longest, that of the runbooks, takes five and a half minutes on real Karmada.
+        seconds(600)
     }
 
     /// Deletes the project namespace, and does not wait: the closing tests look at the end of all its objects.

@@ -22,6 +22,7 @@ pub(crate) mod line;
 #[path = "../../e2e/support/log_lines.rs"]
 pub(crate) mod log_lines;
 pub(crate) mod objects;
+mod outages;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/plane.rs"]
 pub(crate) mod plane;

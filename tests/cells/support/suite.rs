@@ -5,6 +5,7 @@ use super::{
     cell::CellRole,
     gateway::{Gateway, Projects, Setup},
     kinds::{NAMESPACE, SERVING_LOCATION},
+    outages::Outages,
     plane::Plane,
     platform::Platform,
     text,
@@ -52,6 +53,8 @@ pub(crate) struct Suite {
     begun: Mutex<BTreeMap<&'static str, Value>>,
     /// Namespaces that stay until the end, by project.
     kept: Mutex<Vec<(String, String)>>,
+    /// When planes were stopped.
+    pub(crate) outages: Outages,
     /// The administrator's kubeconfig, with a context for each plane.
     pub(crate) kubeconfig: PathBuf,
     /// Where this run keeps its files.
@@ -152,6 +155,7 @@ impl Suite {
             beta_log: log(BETA),
             begun: Mutex::default(),
             kept: Mutex::default(),
+            outages: Outages::default(),
             kubeconfig: sandbox.merged_kubeconfig(),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
@@ -182,6 +186,26 @@ impl Suite {
         let sandbox = sandbox.as_ref().expect("it is up until all tests have ended");
         let port = sandbox.forward_target(&self.dfw.name, pod);
         port.expect("the sandbox forwards to it")
+    }
+
+    /// Uses the sandbox itself.
+    pub(crate) async fn with_sandbox<T>(&self, use_it: impl AsyncFnOnce(&Sandbox) -> T) -> T {
+        let sandbox = self.sandbox.lock().await;
+        use_it(sandbox.as_ref().expect("it is up until all tests have ended")).await
+    }
+
+    /// Stops a plane's API server.
+    pub(crate) async fn stop_plane(&self, plane: &str) {
+        self.outages.begin(plane);
+        let stopped = async |sandbox: &Sandbox| sandbox.stop_plane(plane).await;
+        self.with_sandbox(stopped).await.expect("stop the plane");
+    }
+
+    /// Starts it again and waits until it is ready. Nothing happens if it runs.
+    pub(crate) async fn start_plane(&self, plane: &str) {
+        let started = async |sandbox: &Sandbox| sandbox.start_plane(plane).await;
+        self.with_sandbox(started).await.expect("start the plane");
+        self.outages.end(plane);
     }
 
     /// The cell that joins by a command, with a file for its credential on the hub, and the administrators' kubeconfigs of

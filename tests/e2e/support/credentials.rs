@@ -36,6 +36,33 @@ impl Twin {
         }
     }
 
+    /// The account that the shipped roles are bound to, made if it is not there.
+    pub(crate) async fn shipped(plane: &Plane) -> Self {
+        let (namespace, name) = (fedgate_manifests::NAMESPACE, super::audit::GATEWAY);
+        let account = json!({"metadata": {"name": name}});
+        match plane.try_create(&SERVICE_ACCOUNT, namespace, account).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => panic!("create the account {name}: {error}"),
+        }
+        Self {
+            plane: plane.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Binds the account to a `ClusterRole`.
+    pub(crate) async fn bind(&self, role: &str) {
+        let binding = json!({
+            "metadata": {"name": format!("{role}-{}-{}", self.namespace, self.name)},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}],
+        });
+        let kind = &super::kinds::CLUSTER_ROLE_BINDING;
+        self.plane.create(kind, "", binding).await;
+    }
+
     /// Makes the account and copies the gateway's bindings for it.
     pub(crate) async fn new(plane: &Plane, namespace: &str, name: &str) -> Self {
         let twin = Self::without_rights(plane, namespace, name).await;
@@ -64,10 +91,15 @@ impl Twin {
 
     /// A new token, valid for an hour.
     pub(crate) async fn token(&self) -> String {
+        self.token_for(3600).await
+    }
+
+    /// A new token, valid for so many seconds.
+    pub(crate) async fn token_for(&self, seconds: i64) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.plane.client(), &self.namespace);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(3600),
+                expiration_seconds: Some(seconds),
                 ..TokenRequestSpec::default()
             }),
             ..TokenRequest::default()

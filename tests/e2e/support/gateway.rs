@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     /// File to which the process writes.
     pub(crate) log: PathBuf,
     /// Further options of the gateway.
-    pub(crate) further: Vec<&'static str>,
+    pub(crate) further: Vec<OsString>,
 }
 
 impl Projects {
@@ -111,7 +111,7 @@ impl Gateway {
         for (flag, time) in times {
             all.extend([flag.into(), format!("{time}s").into()]);
         }
-        all.extend(further.iter().map(Into::into));
+        all.extend(further.iter().cloned());
         all
     }
 

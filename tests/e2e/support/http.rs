@@ -11,6 +11,14 @@ pub(crate) async fn get(address: &str, path: &str) -> Option<(u16, String)> {
     exchange(address, &head).await
 }
 
+/// The same for whoever shows this bearer token.
+pub(crate) async fn get_as(address: &str, path: &str, token: &str) -> Option<(u16, String)> {
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    exchange(address, &head).await
+}
+
 /// Sends a whole request that asks for the connection to be closed.
 pub(crate) async fn exchange(address: &str, request: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).await.ok()?;

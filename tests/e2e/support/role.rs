@@ -82,7 +82,8 @@ impl Role {
         let again = log.try_clone().expect("a file handle can be cloned");
         let fedgate = env!("CARGO_BIN_EXE_fedgate");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
-        // The holder ends the process when this one ends, however it ends.
+        // The holder ends the process when its pipe is closed: when this process ends, however it ends, and when a test
+        // that fails drops the role. A holder that were killed then would leave the process behind.
         command
             .args(["hold", "--lock"])
             .arg(&self.log)
@@ -92,8 +93,7 @@ impl Role {
             .args(["--log-format", "json", "--log-level", "info,fedgate=debug"])
             .stdin(Stdio::piped())
             .stdout(log)
-            .stderr(again)
-            .kill_on_drop(true);
+            .stderr(again);
         command
     }
 
@@ -108,6 +108,11 @@ impl Role {
         let mut child = self.child.lock().await;
         let started = self.command(arguments).spawn();
         *child = Some(started.unwrap_or_else(|error| panic!("start the {name}: {error}")));
+    }
+
+    /// Where its admin server listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Waits for `/readyz`; fails at once if the process ended.
@@ -189,9 +194,14 @@ impl Role {
         ))
     }
 
+    /// The answer at a path of the admin address for whoever shows this bearer token: its code and its text.
+    pub(crate) async fn answer_to(&self, token: &str, path: &str) -> Option<(u16, String)> {
+        http::get_as(&self.address, path, token).await
+    }
+
     /// Whether the process answers `/livez` with 200.
     pub(crate) async fn lives(&self) -> bool {
-        let answer = http::get(&self.address, "/livez").await;
+        let answer = http::get(self.address(), "/livez").await;
         answer.is_some_and(|(code, _)| code == 200)
     }
 

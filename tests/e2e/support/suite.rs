@@ -262,6 +262,12 @@ impl Suite {
         })
     }
 
+    /// Uses the sandbox itself.
+    pub(crate) async fn with_sandbox<T>(&self, use_it: impl AsyncFnOnce(&Sandbox) -> T) -> T {
+        let sandbox = self.sandbox.lock().await;
+        use_it(sandbox.as_ref().expect("the sandbox is up")).await
+    }
+
     async fn outage_begins(&self, plane: &str) {
         self.outages.lock().await.push(Outage {
             plane: plane.to_owned(),
@@ -281,42 +287,29 @@ impl Suite {
     /// Stops a plane's API server.
     pub(crate) async fn stop_plane(&self, plane: &str) {
         self.outage_begins(plane).await;
-        let sandbox = self.sandbox.lock().await;
-        sandbox
-            .as_ref()
-            .expect("the sandbox is up")
-            .stop_plane(plane)
-            .await
-            .expect("stop the plane");
+        let stopped = async |sandbox: &Sandbox| sandbox.stop_plane(plane).await;
+        self.with_sandbox(stopped).await.expect("stop the plane");
     }
 
     /// Starts a plane's API server again and waits until it is ready.
     pub(crate) async fn start_plane(&self, plane: &str) {
-        let sandbox = self.sandbox.lock().await;
-        sandbox
-            .as_ref()
-            .expect("the sandbox is up")
-            .start_plane(plane)
-            .await
-            .expect("start the plane");
+        let started = async |sandbox: &Sandbox| sandbox.start_plane(plane).await;
+        self.with_sandbox(started).await.expect("start the plane");
         self.outage_ends(plane).await;
     }
 
     /// Keeps a copy of what a plane's etcd holds, under a name.
     pub(crate) async fn save_plane(&self, plane: &str, name: &str) {
         self.outage_begins(plane).await;
-        let sandbox = self.sandbox.lock().await;
-        let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        sandbox.save_plane(plane, name).await.expect("save the plane");
+        let saved = async |sandbox: &Sandbox| sandbox.save_plane(plane, name).await;
+        self.with_sandbox(saved).await.expect("save the plane");
         self.outage_ends(plane).await;
     }
 
     /// Puts a stopped plane back to that copy and starts it.
     pub(crate) async fn restore_plane(&self, plane: &str, name: &str) {
-        let sandbox = self.sandbox.lock().await;
-        let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        let restored = sandbox.restore_plane(plane, name).await;
-        restored.expect("restore the plane");
+        let restored = async |sandbox: &Sandbox| sandbox.restore_plane(plane, name).await;
+        self.with_sandbox(restored).await.expect("restore the plane");
         self.outage_ends(plane).await;
     }
 

@@ -195,7 +195,11 @@ impl Rig {
     /// The cell finds the project behind this connection.
     pub(super) fn found(&self, connection: Connection) {
         let key = ProjectKey::parse(PROJECT).unwrap();
-        let engaged = ProjectEvent::Engaged { key, connection };
+        let engaged = ProjectEvent::Engaged {
+            key,
+            connection,
+            uid: None,
+        };
         self.discovery.send(engaged).unwrap();
     }
 

@@ -60,6 +60,17 @@ pub enum Phase {
 /// The watches of a plane, by table.
 pub type Watches<T> = [(T, Arc<WatchStatus>)];
 
+/// Why a plane that answers cannot be worked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defect {
+    /// The reason in a word.
+    pub word: &'static str,
+    /// The reason.
+    pub text: &'static str,
+    /// The operator's next step.
+    pub next: &'static str,
+}
+
 /// The state of the planes, as their watches report it. It is synchronous and sends no request; the runtime locks it.
 pub trait Index: Sized + Send + 'static {
     /// One watch of a plane.
@@ -129,6 +140,11 @@ pub trait Index: Sized + Send + 'static {
 
     /// Value of the metric label `kind` for a kind.
     fn kind_label(&self, kind: &Kind) -> String;
+
+    /// Why a plane that answers cannot be worked with; `None` while that is unknown.
+    fn defect(&self, _plane: &Plane) -> Option<Defect> {
+        None
+    }
 
     /// True if all lists of a plane are complete.
     fn is_connected(&self, _plane: &Plane, watches: &Watches<Self::TableId>) -> bool {

@@ -3,7 +3,7 @@
 
 use super::{
     Runtime,
-    index::{Index, Watches},
+    index::{Defect, Index, Watches},
     role::{IndexOf, Role},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     metrics::Holder,
     plane::{kubeconfig::Expiry, registry::EngagedPlane},
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum number of rows that are read under one lock of the index.
 pub const SLICE: usize = 256;
@@ -22,7 +22,7 @@ pub const SLICE: usize = 256;
 pub enum PlaneState {
     /// A watch or a required permission is forbidden.
     Unauthorized,
-    /// A watch fails.
+    /// A watch fails, or the plane has a [`Defect`].
     Backoff,
     /// First lists are read.
     Syncing,
@@ -59,6 +59,8 @@ pub struct PlaneReport {
     pub expiry: Option<Expiry>,
     /// The permissions that it denies.
     pub missing: Vec<String>,
+    /// Why it cannot be worked with, although it answers.
+    pub defect: Option<Defect>,
     /// Its watches.
     pub watches: Vec<WatchReport>,
 }
@@ -86,6 +88,41 @@ impl<R: Role> Runtime<R> {
         planes
     }
 
+    /// Number of engaged planes by kind and state.
+    pub fn state_counts(&self) -> BTreeMap<(&'static str, PlaneState), usize> {
+        let missing = self.shared.executor.missing_rights();
+        let mut counts = BTreeMap::new();
+        let index = self.shared.read_index(Holder::Operations);
+        for (plane, engaged) in self.shared.planes.lock().iter() {
+            let state = state_of::<R>(&index, plane, &engaged.watches, &missing);
+            *counts.entry((plane.kind(), state)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The engaged planes that forbid a watch which they must allow.
+    pub fn forbidding(&self) -> Vec<Plane> {
+        let planes = self.shared.planes.lock();
+        let forbidding = planes
+            .iter()
+            .filter(|(_, engaged)| forbids::<R>(&engaged.watches));
+        let mut planes: Vec<Plane> = forbidding.map(|(plane, _)| plane.clone()).collect();
+        planes.sort_unstable();
+        planes
+    }
+
+    /// The engaged planes that cannot be worked with although they answer.
+    pub fn defects(&self) -> Vec<(Plane, Defect)> {
+        let index = self.shared.read_index(Holder::Operations);
+        let planes = self.shared.planes.lock();
+        let defects = planes
+            .keys()
+            .filter_map(|plane| Some((plane.clone(), index.defect(plane)?)));
+        let mut defects: Vec<_> = defects.collect();
+        defects.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        defects
+    }
+
     /// The state of each of these planes that is engaged.
     pub fn plane_states(&self, planes: &[Plane]) -> Vec<(Plane, PlaneState)> {
         self.each_plane(planes, |index, plane, engaged, missing| {
@@ -110,6 +147,7 @@ impl<R: Role> Runtime<R> {
                 .filter(|right| right.plane == *plane)
                 .map(ToString::to_string)
                 .collect(),
+            defect: index.defect(plane),
             watches: engaged
                 .watches
                 .iter()
@@ -164,19 +202,22 @@ pub(super) fn state_of<R: Role>(
     watches: &Watches<TableOf<R>>,
     missing: &[Permission],
 ) -> PlaneState {
-    let forbidden = watches
-        .iter()
-        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table));
     let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
-        status.error().is_some() && !status.forbidden()
+        status.is_failing() && !status.forbidden()
     };
-    if forbidden || missing.iter().any(|right| right.plane == *plane) {
+    if forbids::<R>(watches) || missing.iter().any(|right| right.plane == *plane) {
         PlaneState::Unauthorized
-    } else if watches.iter().any(fails) {
+    } else if watches.iter().any(fails) || index.defect(plane).is_some() {
         PlaneState::Backoff
     } else if index.is_connected(plane, watches) {
         PlaneState::Connected
     } else {
         PlaneState::Syncing
     }
+}
+
+fn forbids<R: Role>(watches: &Watches<TableOf<R>>) -> bool {
+    watches
+        .iter()
+        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table))
 }

@@ -111,6 +111,7 @@ impl<R: Role> Runtime<R> {
                     "plane": plane.to_string(),
                     "ready": index.is_connected(plane, &engaged.watches),
                     "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
+                    "defect": index.defect(plane).map(|defect| format!("{}: {}; {}", defect.word, defect.text, defect.next)),
                     "seconds": engaged.since.elapsed().as_secs(),
                     "watches": watches.collect::<Vec<_>>(),
                 })

@@ -175,6 +175,10 @@ fn projects(template: &mut Template) -> Result<Vec<Value>, ManifestError> {
             "eq .Values.projects.mode \"single\"",
             json!("--project-kubeconfig=/etc/fedgate/projects/kubeconfig"),
         ),
+        (
+            "and (eq .Values.projects.mode \"milo\") .Values.projects.existingSecret",
+            json!("--project-kubeconfig=/etc/fedgate/projects/kubeconfig"),
+        ),
     ];
     rows.into_iter()
         .map(|(condition, flag)| template.when(condition, &json!([flag])).map(Value::from))

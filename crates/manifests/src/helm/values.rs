@@ -326,8 +326,9 @@ fn credentials() -> Vec<Entry> {
         value(
             "projects.mode",
             json!("secrets"),
-            "secrets: each labelled Secret of a namespace of the hub. directory: each key of existingSecret. single: one.",
-            json!({"enum": ["secrets", "directory", "single"]}),
+            "secrets: each labelled Secret of a namespace of the hub. directory: each key of existingSecret. single: one. milo: \
+             each Project of Milo that is ready.",
+            json!({"enum": ["secrets", "directory", "single", "milo"]}),
         ),
         value(
             "projects.secretsNamespace",
@@ -339,8 +340,8 @@ fn credentials() -> Vec<Entry> {
             "projects.existingSecret",
             json!(""),
             "Secret in fedgate-system. Mode directory: a kubeconfig for each project, as key PROJECT.yaml. Mode single: \
-             the project's, as key kubeconfig. Mode secrets: key kubeconfig for the plane that holds the Secrets, if it is \
-             not the hub.",
+             the project's, as key kubeconfig. Mode milo: the kubeconfig for all projects, as key kubeconfig; without it, the \
+             Pod's service account. Mode secrets: key kubeconfig for the plane that holds the Secrets, if it is not the hub.",
             name(),
         ),
     ]

@@ -1,4 +1,4 @@
-//! Ports of Pods that lead to ports of this machine: KWOK plays the kubelet's port-forward.
+//! Ports of Pods that lead to ports of this machine, and files that are their logs: KWOK plays the kubelet.
 
 use crate::{SandboxError, certs::write, layout::Layout, ports::free_port};
 use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
@@ -30,10 +30,14 @@ impl Forwards {
         let path = path(cell, layout);
         let mut text = String::new();
         for (pod, port) in &self.targets {
+            let log = log(cell, pod, layout);
+            let log = log.display();
             let _ = write!(
                 text,
                 "---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterPortForward\nmetadata: {{name: {pod}}}\n\
-                 spec:\n  selector: {{matchNames: [{pod}]}}\n  forwards:\n  - target: {{address: 127.0.0.1, port: {port}}}\n"
+                 spec:\n  selector: {{matchNames: [{pod}]}}\n  forwards:\n  - target: {{address: 127.0.0.1, port: {port}}}\n\
+                 ---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterLogs\nmetadata: {{name: {pod}}}\n\
+                 spec:\n  selector: {{matchNames: [{pod}]}}\n  logs:\n  - {{logsFile: {log:?}, previousLogsFile: {log:?}}}\n"
             );
         }
         write(&path, &text)?;
@@ -43,6 +47,11 @@ impl Forwards {
             format!("--node-port={}", self.kubelet),
         ])
     }
+}
+
+/// The file that is the log of a Pod's containers, of this start and the one before.
+pub(crate) fn log(cell: &str, pod: &str, layout: &Layout) -> PathBuf {
+    layout.logs().join(format!("{cell}-{pod}.container.log"))
 }
 
 fn path(cell: &str, layout: &Layout) -> PathBuf {

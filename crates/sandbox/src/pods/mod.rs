@@ -4,7 +4,7 @@
 
 mod forwards;
 
-pub(super) use forwards::Forwards;
+pub(super) use forwards::{Forwards, log};
 
 use super::{
     CellSpec, Sandbox, SandboxError, User,

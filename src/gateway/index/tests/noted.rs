@@ -3,8 +3,9 @@
 use super::*;
 use super::{
     super::digest::{SIZE_LIMIT, size_of},
-    fixture::{HUB, companion, copy, object, source},
+    fixture::{HUB, companion, copy, namespace, object, shop, source},
 };
+use fedgate_engine::{key::Plane, runtime::index::Index};
 use fedgate_kinds::KindId;
 use serde_json::Value;
 
@@ -223,4 +224,40 @@ fn deployments_that_leave_are_counted_until_they_are_gone() {
     assert_eq!(leaving(&index), 1);
     index.shop_lost(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     assert_eq!(leaving(&index), 0);
+}
+
+#[test]
+fn a_project_that_nothing_identifies_says_so_until_it_is_identified() {
+    let mut index = GatewayIndex::fixture();
+    let plane = Plane::Project(shop());
+    assert_eq!(index.defect(&plane), None);
+    index.engage(shop());
+    assert_eq!(index.defect(&plane), None, "its namespaces have not been read");
+    index.list_shop(TableId::Namespaces, &[namespace("default", "a1", &json!({}))]);
+    let defect = index.defect(&plane).unwrap();
+    assert_eq!(defect.word, "no_project_uid");
+    assert!(defect.text.contains("kube-system") && defect.next.contains("kube-system"));
+    assert!(!index.project_ready(&shop()));
+    index.shop_has(TableId::Namespaces, &namespace("kube-system", "p2", &json!({})));
+    assert_eq!(index.defect(&plane), None);
+    assert_eq!(index.defect(&Plane::Hub), None);
+}
+
+#[test]
+fn the_uid_that_a_platform_gives_stays() {
+    let mut index = GatewayIndex::fixture();
+    index.engage_identified(shop(), Some("m1".into()));
+    let live = [
+        namespace("kube-system", "p1", &json!({})),
+        namespace("default", "a1", &json!({})),
+    ];
+    for (number, of) in [(1, &live[1..]), (2, &live[..])] {
+        index.list_shop(TableId::Namespaces, of);
+        assert_eq!(
+            index.projects[&shop()].uid.as_deref(),
+            Some("m1"),
+            "list {number}"
+        );
+        assert_eq!(index.defect(&Plane::Project(shop())), None);
+    }
 }

@@ -28,7 +28,7 @@ pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, now: Now) -> 
         way.write(failure);
         way.hub(source);
         if let Some(copy) = &of.copy {
-            way.binding();
+            way.binding(source, copy);
             way.cell(source, copy);
             way.instances(source);
             way.projection();
@@ -158,7 +158,8 @@ impl<'a> Way<'a> {
             hop.state = HopState::Broken;
             describe(&mut hop, condition);
         } else if hop.has < hop.wants && !source.deleting {
-            self.not_yet(&mut hop, of.waits[0], source.digest.created);
+            let created = own.is_none().then_some(source.digest.created);
+            self.not_yet(&mut hop, of.waits[0], created);
             if let Some(condition) = federated.filter(|c| &*c.status == "False") {
                 condition.reason.as_ref().clone_into(&mut hop.word);
                 condition
@@ -171,23 +172,38 @@ impl<'a> Way<'a> {
         self.push(hop);
     }
 
-    fn not_yet(&self, hop: &mut Hop, since: Option<Since>, otherwise: i64) {
-        hop.since = Some(since.map_or_else(|| Time::from_second(otherwise), |since| Time(since.at)));
+    /// `created` is the time of an object that has never come so far: one that has, and is on its way again, has not waited
+    /// since then.
+    fn not_yet(&self, hop: &mut Hop, since: Option<Since>, created: Option<i64>) {
+        let counted = since.map(|since| Time(since.at));
+        hop.since = counted.or_else(|| created.map(Time::from_second));
         hop.state = self.waits(hop.since);
     }
 
+    /// A hop that a generation on its way to the cells has not passed.
+    fn not_delivered(&self, hop: &mut Hop, source: &Row<Source>, copy: &Row<HubCopy>) {
+        let [to_hub, to_cell, _] = self.of.waits;
+        let refused = source.digest.status.condition("Federated");
+        let refused = refused.filter(|condition| &*condition.status == "False");
+        let created = (!copy.digest.reports()).then_some(copy.digest.created);
+        self.not_yet(
+            hop,
+            to_hub.or(to_cell),
+            refused.map(|condition| condition.since).or(created),
+        );
+    }
+
     /// Karmada's binding.
-    fn binding(&mut self) {
+    fn binding(&mut self, source: &Row<Source>, copy: &Row<HubCopy>) {
         let of = self.of;
         let mut hop = hop(HopKind::Binding, "hub", &of.binding.0);
-        let created = of.copy.as_ref().map_or(0, |copy| copy.digest.created);
         match &of.binding.1 {
             _ if !of.is_complete => {
                 hop.state = HopState::Unseen;
                 "the first lists are not complete".clone_into(&mut hop.detail);
             }
             None => {
-                self.not_yet(&mut hop, of.waits[1], created);
+                self.not_delivered(&mut hop, source, copy);
                 "Karmada has made no binding".clone_into(&mut hop.detail);
             }
             Some(row) => {
@@ -207,19 +223,19 @@ impl<'a> Way<'a> {
                     "NoClusterFit".clone_into(&mut hop.word);
                     "no cluster fits the city's policy".clone_into(&mut hop.detail);
                 } else if !row.digest.scheduled {
-                    self.not_yet(&mut hop, of.waits[1], created);
+                    self.not_delivered(&mut hop, source, copy);
                     "not scheduled yet".clone_into(&mut hop.detail);
                 } else if let Some((cell, message)) =
                     row.digest.failed.as_deref().filter(|_| !row.digest.applied)
                 {
-                    self.not_yet(&mut hop, of.waits[1], created);
+                    self.not_delivered(&mut hop, source, copy);
                     "ApplyFailed".clone_into(&mut hop.word);
                     let message = fedgate_engine::message::clean(message);
                     hop.detail = format!("not applied at {cell}: {message}");
                 } else if row.digest.applied {
                     hop.detail = format!("scheduled to {clusters}, applied");
                 } else {
-                    self.not_yet(&mut hop, of.waits[1], created);
+                    self.not_delivered(&mut hop, source, copy);
                     hop.detail = format!("scheduled to {clusters}, not applied yet");
                 }
             }
@@ -256,7 +272,7 @@ impl<'a> Way<'a> {
             reason.clone_into(&mut hop.word);
             hop.detail = format!("the Cluster {} is not Ready", cell.name);
         } else if !is_reported {
-            self.not_yet(&mut hop, of.waits[1], copy.digest.created);
+            self.not_delivered(&mut hop, source, copy);
             "no report of this generation yet".clone_into(&mut hop.detail);
         }
         self.push(hop);

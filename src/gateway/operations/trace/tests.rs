@@ -84,9 +84,10 @@ impl Chain {
         }
     }
 
-    fn index(&self) -> GatewayIndex {
+    /// The index that sees all of it at this time.
+    fn index(&self, seen: &str) -> GatewayIndex {
         let mut index = GatewayIndex::fixture();
-        index.clock = Clock::fixed(EARLIER.parse().unwrap());
+        index.clock = Clock::fixed(seen.parse().unwrap());
         let kind = index.workload_kind().unwrap();
         let project = Plane::Project(shop());
         let engagement = index.projects[&shop()].engagement;
@@ -120,7 +121,15 @@ impl Chain {
         &self,
         failure: Option<&LastFailure>,
     ) -> (Verdict, Option<HopKind>, String, Vec<(HopKind, HopState)>) {
-        let index = self.index();
+        self.traced_at(EARLIER, failure)
+    }
+
+    fn traced_at(
+        &self,
+        seen: &str,
+        failure: Option<&LastFailure>,
+    ) -> (Verdict, Option<HopKind>, String, Vec<(HopKind, HopState)>) {
+        let index = self.index(seen);
         let kind = index.workload_kind().unwrap();
         let deployed = observe::deployment(&index, &shop(), kind, "default", &Arc::from("web"));
         let branch = hops::branch(&deployed, failure, now());
@@ -206,6 +215,29 @@ fn the_first_broken_link_is_named_with_its_cause() {
         );
         assert!(detail.contains(word), "{word} is not in {detail}");
     }
+}
+
+#[test]
+fn an_edit_of_an_old_deployment_waits_at_each_hop_that_it_has_not_passed() {
+    let mut chain = Chain::whole();
+    chain.source["metadata"]["generation"] = json!(2);
+    let young = "2026-05-04T11:59:30Z";
+    let waiting = |chain: &Chain| {
+        let (verdict, hop, _, states) = chain.traced_at(young, None);
+        assert_eq!((verdict, hop), (Verdict::Moving, None), "{states:?}");
+        let waits = states
+            .into_iter()
+            .filter(|(_, state)| *state == HopState::Waiting);
+        waits.map(|(hop, _)| hop).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(&chain), [HopKind::Hub, HopKind::Cell, HopKind::Instances]);
+    // Karmada schedules anew.
+    chain.copy["metadata"]["annotations"][keys::SOURCE_GENERATION] = json!("2");
+    chain.binding["status"] = json!({"conditions": [condition("Scheduled", "False", "Pending", 1)]});
+    assert_eq!(
+        waiting(&chain),
+        [HopKind::Binding, HopKind::Cell, HopKind::Instances]
+    );
 }
 
 #[test]

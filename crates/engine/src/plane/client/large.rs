@@ -3,15 +3,18 @@
 //! large page takes megabytes until its objects have been read, and tenants decide how large their objects are.
 
 use crate::metrics::PlaneKind;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of large pages read at a time for planes of one kind.
 const AT_A_TIME: usize = 4;
 
-/// Maximum number of other pages requested at a time from planes of one kind: planes that do not answer each hold some of
-/// them up to the time limit, and the others must not wait for those for long.
+/// Maximum number of other pages requested at a time from planes of one kind.
 const SMALL_AT_A_TIME: usize = 256;
+
+/// Maximum time for which a page counts as one of [`SMALL_AT_A_TIME`]: with many planes that do not answer, the others must
+/// not wait for their time limits.
+pub(super) const PAGE_HELD_FOR: Duration = Duration::from_secs(1);
 
 /// Request extension: limits the answer to a fraction of the normal size. Most pages of lists are requested this way; a
 /// page that does not fit needs a [`LargePage`].

@@ -3,6 +3,7 @@
 
 use super::{
     CallError, Limits, SmallAnswer,
+    large::PAGE_HELD_FOR,
     pool::Slot,
     request::{Call, collect, status_body},
     transport::{Received, Transport},
@@ -19,12 +20,12 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use kube::client::Body;
 use std::{
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::BoxError;
 
 /// Service for the requests of one plane, on connections it may share.
@@ -103,20 +104,23 @@ impl Shared {
         let is_page = request.extensions().get::<SmallAnswer>().is_some();
         let outcome = send_tracked(call.is_watch(), async {
             // Not within the time limit: a wait for other planes is no failure of this one.
-            let _page = if is_page {
+            let page = if is_page {
                 Some(self.pages.acquire().await?)
             } else {
                 None
             };
-            tokio::time::timeout(limit, async {
+            let answer = tokio::time::timeout(limit, async {
                 if call.is_watch() {
                     self.watch(request).await
                 } else {
                     self.whole(request).await
                 }
-            })
-            .await
-            .unwrap_or_else(|source| {
+            });
+            let answer = match page {
+                Some(page) => holding_for_a_while(page, answer).await,
+                None => answer.await,
+            };
+            answer.unwrap_or_else(|source| {
                 let timeout = CallError::Timeout {
                     plane: self.plane,
                     verb: call.verb,
@@ -221,6 +225,16 @@ impl Shared {
             .with_label_values(&[host, call.verb, &call.resource, code])
             .inc();
     }
+}
+
+/// Holds the permit of a page until the answer is there, at most [`PAGE_HELD_FOR`].
+async fn holding_for_a_while<T>(permit: SemaphorePermit<'_>, answer: impl Future<Output = T>) -> T {
+    let mut answer = pin!(answer);
+    if let Ok(answer) = tokio::time::timeout(PAGE_HELD_FOR, &mut answer).await {
+        return answer;
+    }
+    drop(permit);
+    answer.await
 }
 
 /// User agent in the API servers' logs.

@@ -392,14 +392,28 @@ async fn a_page_that_waits_for_pages_of_other_planes_neither_fails_nor_delays_th
     let (clients, _) = clients(Limits::default());
     let asked = Arc::new(AtomicUsize::new(0));
     let number = || asked.load(Ordering::SeqCst);
-    let pages: Vec<_> = (0..300)
+    let mut pages: Vec<_> = (0..600)
         .map(|_| page(silent(&clients, PlaneKind::Project, &asked)))
         .collect();
     let _hub = page(silent(&clients, PlaneKind::Hub, &asked));
-    tokio::time::sleep(Duration::from_secs(9)).await;
+    let answering = tower::service_fn(|_: axum::http::Request<kube::client::Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let answering = page(clients.plane_of(PlaneKind::Project, answering).client());
+    tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(number(), 257, "those of 256 projects, and that of the hub");
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(number(), 301, "the others begin when the first have ended");
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    assert_eq!(pages.iter().filter(|page| !page.is_finished()).count(), 44);
+    assert!(!answering.is_finished());
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(number(), 601, "the others do not wait until the first have ended");
+    assert!(
+        answering.await.unwrap(),
+        "600 silent planes delay it by two seconds"
+    );
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let late = pages.split_off(512);
+    assert!(pages.iter().all(tokio::task::JoinHandle::is_finished));
+    assert!(
+        !late.iter().any(tokio::task::JoinHandle::is_finished),
+        "their time began later"
+    );
 }

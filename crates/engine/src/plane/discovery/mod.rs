@@ -1,11 +1,15 @@
-//! Finds project planes: one kubeconfig, a folder of kubeconfigs, or labelled Secrets (contract: federation.md §3.2).
+//! Finds project planes: one kubeconfig, a folder of kubeconfigs, labelled Secrets, or Milo's Projects (contract:
+//! federation.md §3.2).
 //!
 //! Deletion and failure are distinct: a deleted file or Secret ends its project. A file or Secret that is unreadable or
 //! rejected keeps an engaged project on its last good credential, and never affects other projects.
 
 mod cache;
 mod local;
+mod milo;
 mod secrets;
+
+pub use milo::{MiloForm, MiloSource};
 
 use super::{
     client::{Clients, Connection},
@@ -18,9 +22,10 @@ use futures::{StreamExt, stream::BoxStream};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-/// Source of projects. Milo's Projects will be another variant.
+/// Source of projects.
 #[derive(Debug, Clone)]
 pub enum ProjectSource {
     /// One project with the key `single`.
@@ -40,7 +45,12 @@ pub enum ProjectSource {
         /// Their namespace.
         namespace: String,
     },
+    /// Each Project of Milo that is ready; the key is its name.
+    Milo(MiloSource),
 }
+
+/// Maximum length of a project's UID, which is the value of a label.
+const UID_LIMIT: usize = 63;
 
 /// Reason why a project is not engaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +106,8 @@ pub enum ProjectEvent {
         /// Connection to its plane. A changed credential increments the connection's generation and sends no further
         /// event.
         connection: Connection,
+        /// UID that the platform gives the project; `None` if the project's own objects identify it.
+        uid: Option<Arc<str>>,
     },
     /// Its file or Secret is deleted: disengage the project, leave the hub unchanged.
     Removed {
@@ -133,6 +145,7 @@ pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxS
         ProjectSource::Secrets { plane, namespace } => {
             secrets::stream(plane, namespace, projects, rules).boxed()
         }
+        ProjectSource::Milo(source) => milo::stream(source, projects, rules).boxed(),
     }
 }
 
@@ -223,6 +236,7 @@ struct Known {
 
 struct Engaged {
     key: ProjectKey,
+    uid: Option<Arc<str>>,
     credential: Credential,
     connection: Connection,
 }
@@ -233,6 +247,17 @@ impl Projects {
         &mut self,
         name: &str,
         origin: impl FnOnce() -> String,
+        found: Result<Credential, DiscoveryError>,
+    ) {
+        self.put_identified(name, origin, None, found);
+    }
+
+    /// The same of a project to which the platform gives a UID.
+    fn put_identified(
+        &mut self,
+        name: &str,
+        origin: impl FnOnce() -> String,
+        uid: Option<Arc<str>>,
         found: Result<Credential, DiscoveryError>,
     ) {
         let found = found.and_then(|credential| {
@@ -262,16 +287,20 @@ impl Projects {
             });
         }
         match &mut known.engaged {
-            Some(engaged) if engaged.credential == credential => return,
-            Some(engaged) if !credential.moved_from(&engaged.credential) => {
-                tracing::info!(project = %key, "credential read again");
+            Some(engaged) if engaged.uid == uid && engaged.credential == credential => return,
+            Some(engaged) if engaged.uid == uid && !credential.moved_from(&engaged.credential) => {
+                // Projects of a platform share a credential, whose change is logged once.
+                if uid.is_none() {
+                    tracing::info!(project = %key, "credential read again");
+                }
                 engaged
                     .connection
                     .replace(self.clients.plane(PlaneKind::Project, &credential));
                 engaged.credential = credential;
                 return;
             }
-            // Another address may be another API server with unrelated resourceVersions: disengage and engage again.
+            // Another address may be another API server with unrelated resourceVersions, and another UID is another
+            // project: disengage and engage again.
             Some(engaged) => self.events.push_back(ProjectEvent::Removed {
                 key: engaged.key.clone(),
             }),
@@ -281,9 +310,11 @@ impl Projects {
         self.events.push_back(ProjectEvent::Engaged {
             key: key.clone(),
             connection: connection.clone(),
+            uid: uid.clone(),
         });
         known.engaged = Some(Engaged {
             key,
+            uid,
             credential,
             connection,
         });

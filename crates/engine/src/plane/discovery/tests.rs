@@ -68,7 +68,7 @@ async fn next(events: &mut BoxStream<'static, ProjectEvent>) -> ProjectEvent {
 
 async fn engaged(events: &mut BoxStream<'static, ProjectEvent>, name: &str) -> Connection {
     match next(events).await {
-        ProjectEvent::Engaged { key, connection } if key.as_str() == name => connection,
+        ProjectEvent::Engaged { key, connection, .. } if key.as_str() == name => connection,
         other => panic!("{other:?} instead of {name} engaged"),
     }
 }

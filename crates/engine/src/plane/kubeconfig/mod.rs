@@ -154,11 +154,37 @@ impl Credential {
         if let Ok(server) = address.parse() {
             below.server = server;
         }
-        let mut digest = <sha2::Sha256 as sha2::Digest>::new();
-        sha2::Digest::update(&mut digest, self.digest);
-        sha2::Digest::update(&mut digest, path);
-        below.digest = sha2::Digest::finalize(digest).into();
+        below.digest = digest_of(&[&self.digest, path.as_bytes()]);
         below
+    }
+
+    /// This credential for another path of the server; `None` if that is no address.
+    #[must_use]
+    pub fn at_path(&self, path: &str) -> Option<Self> {
+        let mut parts = self.server.clone().into_parts();
+        parts.path_and_query = Some(path.parse().ok()?);
+        Some(self.at(http::Uri::from_parts(parts).ok()?))
+    }
+
+    /// This credential for another host, without a path; `None` if that is no address.
+    #[must_use]
+    pub fn at_host(&self, host: &str) -> Option<Self> {
+        let mut parts = self.server.clone().into_parts();
+        parts.authority = Some(host.parse().ok()?);
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+        let mut at = self.at(http::Uri::from_parts(parts).ok()?);
+        at.server_name = None;
+        at.connection_digest = digest_of(&[&self.connection_digest, host.as_bytes()]);
+        Some(at)
+    }
+
+    fn at(&self, server: http::Uri) -> Self {
+        let digest = digest_of(&[&self.digest, server.to_string().as_bytes()]);
+        Self {
+            server,
+            digest,
+            ..self.clone()
+        }
     }
 
     /// True if the connection to the plane has no TLS (development).
@@ -186,6 +212,14 @@ impl Credential {
     pub fn moved_from(&self, other: &Self) -> bool {
         self.server != other.server
     }
+}
+
+fn digest_of(parts: &[&[u8]]) -> [u8; 32] {
+    let mut digest = <sha2::Sha256 as sha2::Digest>::new();
+    for part in parts {
+        sha2::Digest::update(&mut digest, part);
+    }
+    sha2::Digest::finalize(digest).into()
 }
 
 #[cfg(test)]

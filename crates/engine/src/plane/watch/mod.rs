@@ -177,6 +177,11 @@ impl WatchStatus {
         self.error.lock().as_ref().map(|(failure, _)| failure.as_str())
     }
 
+    /// True if there is an error from which the watch has not recovered.
+    pub fn is_failing(&self) -> bool {
+        self.error.lock().is_some()
+    }
+
     /// The last error, until the watch recovers.
     pub fn error(&self) -> Option<String> {
         self.error.lock().as_ref().map(|(_, text)| text.clone())

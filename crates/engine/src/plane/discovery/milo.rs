@@ -1,0 +1,300 @@
+//! Projects of Milo, whose API servers are paths of one address (contract: federation.md §3.2).
+//!
+//! A Project, not its path, proves that a project exists: the API server answers under any name.
+
+use super::{CredentialSource, ProjectEvent, Projects, UID_LIMIT};
+use crate::{
+    plane::{
+        client::Connection,
+        files::FileWatch,
+        kubeconfig::{Credential, KubeconfigError, Rules},
+    },
+    watch_channel::Receiver,
+};
+use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use kube::{
+    Api, ResourceExt,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use kube_runtime::watcher::{self, Event};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Pause after an error before the next request.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Projects per page of a list.
+const PAGE: u32 = 500;
+
+/// Where Milo says which projects there are, and where their API servers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MiloForm {
+    /// Projects of Milo's core API server; each project is a path of the template's address.
+    Projects,
+    /// `ProjectControlPlanes` of the infrastructure cluster; each project has a host there.
+    ControlPlanes,
+}
+
+impl MiloForm {
+    /// The kind that is watched.
+    fn resource(self) -> ApiResource {
+        let (group, kind, plural) = match self {
+            Self::Projects => ("resourcemanager.miloapis.com", "Project", "projects"),
+            Self::ControlPlanes => (
+                "infrastructure.miloapis.com",
+                "ProjectControlPlane",
+                "projectcontrolplanes",
+            ),
+        };
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), plural)
+    }
+
+    /// The condition that is True while the project's API server may be used.
+    const fn condition(self) -> &'static str {
+        match self {
+            Self::Projects => "Ready",
+            Self::ControlPlanes => "ControlPlaneReady",
+        }
+    }
+
+    /// The template's credential for a project; `None` if its name makes no address.
+    fn credential(self, template: &Credential, name: &str) -> Option<Credential> {
+        match self {
+            Self::Projects => template.at_path(&format!(
+                "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{name}/control-plane"
+            )),
+            Self::ControlPlanes => {
+                template.at_host(&format!("milo-apiserver.project-{name}.svc.cluster.local:6443"))
+            }
+        }
+    }
+
+    /// UID of the Project: of a control plane it is that of its label.
+    fn uid(self, object: &DynamicObject) -> Option<Arc<str>> {
+        let uid = match self {
+            Self::Projects => object.metadata.uid.as_deref(),
+            Self::ControlPlanes => {
+                let labels = object.metadata.labels.as_ref();
+                labels
+                    .and_then(|labels| labels.get("resourcemanager.miloapis.com/project-uid"))
+                    .map(String::as_str)
+            }
+        };
+        uid.filter(|uid| !uid.is_empty() && uid.len() <= UID_LIMIT)
+            .map(Arc::from)
+    }
+
+    /// True if the project may be used.
+    fn is_ready(self, object: &DynamicObject) -> bool {
+        let conditions = object.data["status"]["conditions"].as_array();
+        object.metadata.deletion_timestamp.is_none()
+            && conditions.is_some_and(|conditions| {
+                let mut ours = conditions.iter().filter(|of| of["type"] == self.condition());
+                ours.any(|of| of["status"] == "True")
+            })
+    }
+}
+
+/// Source of Milo's projects.
+#[derive(Debug, Clone)]
+pub struct MiloSource {
+    /// The plane that has the Projects.
+    pub plane: Connection,
+    /// How they are found.
+    pub form: MiloForm,
+    /// Label selector of the Projects; empty selects all.
+    pub selector: String,
+    /// The credential of every project, whose address each project changes.
+    pub template: CredentialSource,
+}
+
+struct State {
+    source: MiloSource,
+    generation: Receiver<u64>,
+    rules: Rules,
+    files: FileWatch,
+    /// The template as last read.
+    credential: Result<Credential, KubeconfigError>,
+    projects: Projects,
+    /// UIDs of the projects that may be used.
+    ready: BTreeMap<String, Option<Arc<str>>>,
+    changes: Changes,
+    /// Names in a list that is not complete yet.
+    listed: BTreeSet<String>,
+    last_error: Option<String>,
+    /// End of the pause after an error.
+    paused: Option<Instant>,
+}
+
+type Changes = BoxStream<'static, Result<Event<DynamicObject>, watcher::Error>>;
+
+pub(super) fn stream(
+    source: MiloSource,
+    projects: Projects,
+    rules: Rules,
+) -> impl Stream<Item = ProjectEvent> + Send {
+    let mut files = FileWatch::default();
+    files.follow(source.template.kubeconfig.iter().map(PathBuf::as_path));
+    let credential = source.template.read(rules);
+    if let Err(error) = &credential {
+        tracing::warn!(%error, "no project can be used: the kubeconfig of the projects is rejected");
+    }
+    let state = State {
+        generation: source.plane.generation(),
+        changes: changes(&source),
+        source,
+        rules,
+        files,
+        credential,
+        projects,
+        ready: BTreeMap::new(),
+        listed: BTreeSet::new(),
+        last_error: None,
+        paused: None,
+    };
+    stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(event) = state.projects.events.pop_front() {
+                return Some((event, state));
+            }
+            if state.follow() {
+                state.read_template();
+                continue;
+            }
+            tokio::select! {
+                biased;
+                change = next(&mut state.changes, state.paused) => state.take(change),
+                _ = state.generation.changed() => state.relist(),
+                () = state.files.changed() => state.read_template(),
+            }
+        }
+    })
+}
+
+fn changes(source: &MiloSource) -> Changes {
+    let api: Api<DynamicObject> = Api::all_with(source.plane.current().client(), &source.form.resource());
+    let config = watcher::Config::default()
+        .labels(&source.selector)
+        .page_size(PAGE);
+    watcher::watcher(api, config).boxed()
+}
+
+async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Option<S::Item> {
+    if let Some(until) = paused {
+        tokio::time::sleep_until(until).await;
+    }
+    changes.next().await
+}
+
+impl State {
+    fn relist(&mut self) {
+        self.changes = changes(&self.source);
+        self.paused = None;
+    }
+
+    fn take(&mut self, change: Option<Result<Event<DynamicObject>, watcher::Error>>) {
+        self.paused = None;
+        match change {
+            Some(Ok(Event::Init)) => self.listed.clear(),
+            Some(Ok(Event::InitApply(project))) => {
+                self.listed.insert(project.name_any());
+                self.put(&project);
+            }
+            Some(Ok(Event::InitDone)) => {
+                self.last_error = None;
+                let listed = std::mem::take(&mut self.listed);
+                self.ready.retain(|name, _| listed.contains(name));
+                self.projects.retain(&listed);
+            }
+            Some(Ok(Event::Apply(project))) => self.put(&project),
+            Some(Ok(Event::Delete(project))) => self.remove(&project.name_any()),
+            Some(Err(error)) => {
+                self.complain(&error);
+                self.paused = Some(Instant::now() + PAUSE);
+            }
+            // A watcher does not end; if it ever does, list again.
+            None => self.relist(),
+        }
+    }
+
+    fn put(&mut self, project: &DynamicObject) {
+        let (form, name) = (self.source.form, project.name_any());
+        if !form.is_ready(project) {
+            return self.remove(&name);
+        }
+        self.ready.insert(name.clone(), form.uid(project));
+        self.engage(&name);
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.ready.remove(name);
+        self.projects.remove(name);
+    }
+
+    /// Passes the project on with the credential of the template, if there is one.
+    fn engage(&mut self, name: &str) {
+        let (Ok(template), Some(uid)) = (&self.credential, self.ready.get(name)) else {
+            return;
+        };
+        let Some(credential) = self.source.form.credential(template, name) else {
+            return;
+        };
+        let kind = self.source.form.resource().kind;
+        self.projects
+            .put_identified(name, || format!("{kind} {name}"), uid.clone(), Ok(credential));
+    }
+
+    /// Follows the template's files; true if some of them were not followed before.
+    fn follow(&mut self) -> bool {
+        let files: Vec<PathBuf> = match &self.credential {
+            Ok(credential) => credential.files().to_vec(),
+            Err(_) => self.source.template.kubeconfig.iter().cloned().collect(),
+        };
+        self.files.follow(files.iter().map(PathBuf::as_path))
+    }
+
+    /// Reads the template again. One that is rejected leaves the projects on the last good one.
+    fn read_template(&mut self) {
+        match self.source.template.read(self.rules) {
+            Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => self.credential = Ok(new),
+            Ok(new) => {
+                tracing::info!(
+                    projects = self.ready.len(),
+                    "the kubeconfig of the projects is read again"
+                );
+                self.credential = Ok(new);
+                let names: Vec<String> = self.ready.keys().cloned().collect();
+                for name in names {
+                    self.engage(&name);
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.last_error.as_ref() != Some(&text) {
+                    tracing::warn!(%error, "the new kubeconfig of the projects is rejected; the last good one is kept");
+                    self.last_error = Some(text);
+                }
+            }
+        }
+    }
+
+    /// Logs one line per new cause.
+    fn complain(&mut self, error: &watcher::Error) {
+        let text = error.to_string();
+        if self.last_error.as_ref() != Some(&text) {
+            let resource = self.source.form.resource();
+            tracing::warn!(
+                resource = format!("{}.{}", resource.plural, resource.group), error = %text,
+                "the projects cannot be read; check that this user may list and watch them, and that the server serves them"
+            );
+            self.last_error = Some(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

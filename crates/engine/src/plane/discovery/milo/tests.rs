@@ -1,0 +1,242 @@
+use super::*;
+use crate::{
+    metrics::ClientMetrics,
+    plane::{
+        client::{Clients, Limits},
+        discovery::{ProjectSource, discover},
+    },
+};
+use axum::body::Body;
+use futures::channel::mpsc;
+use http::{Request, Response};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{convert::Infallible, fs};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The kubeconfig of all projects, in a file of its own.
+struct Template(PathBuf);
+
+impl Template {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("fedgate-milo-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let template = Self(folder.join("projects.yaml"));
+        template.write("first");
+        template
+    }
+
+    fn write(&self, token: &str) {
+        let text = json!({
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": "https://milo:6443/somewhere"}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+        });
+        let text = text.to_string().replace("https", "http");
+        let new = self.0.with_extension("tmp");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &self.0).unwrap();
+    }
+
+    fn source(&self) -> CredentialSource {
+        CredentialSource::file(&self.0)
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+const RULES: Rules = Rules { plain_http: true };
+
+/// A server that lists these Projects; the first watch sends what is put into the channel.
+fn milo(list: Vec<Value>) -> (Connection, mpsc::UnboundedSender<Value>, Arc<Mutex<Vec<String>>>) {
+    let (send, events) = mpsc::unbounded::<Value>();
+    let (list, events) = (Arc::new(list), Arc::new(Mutex::new(Some(events))));
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = asked.clone();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        log.lock().push(request.uri().to_string());
+        let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
+        let events = if is_watch { events.lock().take() } else { None };
+        let body = match events {
+            Some(events) => Body::from_stream(
+                events
+                    .map(|event| Ok::<_, Infallible>(format!("{event}\n")))
+                    .chain(futures::stream::pending()),
+            ),
+            None if is_watch => Body::from_stream(futures::stream::pending::<Result<String, Infallible>>()),
+            None => Body::from(json!({"metadata": {"resourceVersion": "9"}, "items": *list}).to_string()),
+        };
+        async move { Ok::<_, Infallible>(Response::new(body)) }
+    });
+    let connection = Connection::of_client(kube::Client::new(service, "default"));
+    (connection, send, asked)
+}
+
+fn project(name: &str, uid: &str, ready: &str) -> Value {
+    json!({"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project",
+        "metadata": {"name": name, "uid": uid, "resourceVersion": "9"},
+        "status": {"conditions": [{"type": "Other", "status": "True"}, {"type": "Ready", "status": ready}]}})
+}
+
+fn event(kind: &str, object: Value) -> Value {
+    json!({"type": kind, "object": object})
+}
+
+struct Events(BoxStream<'static, ProjectEvent>);
+
+impl Events {
+    fn of(plane: Connection, form: MiloForm, selector: &str, template: &Template) -> Self {
+        let clients = Clients::new(
+            Limits::default(),
+            ClientMetrics::new(&prometheus::Registry::new()).unwrap(),
+        );
+        let source = ProjectSource::Milo(MiloSource {
+            plane,
+            form,
+            selector: selector.to_owned(),
+            template: template.source(),
+        });
+        Self(discover(&source, &clients, RULES))
+    }
+
+    async fn next(&mut self) -> ProjectEvent {
+        tokio::time::timeout(PATIENCE, self.0.next())
+            .await
+            .expect("an event in time")
+            .unwrap()
+    }
+
+    async fn engaged(&mut self, name: &str, with: &str) -> Connection {
+        match self.next().await {
+            ProjectEvent::Engaged { key, connection, uid } if key.as_str() == name => {
+                assert_eq!(uid.as_deref(), Some(with));
+                connection
+            }
+            other => panic!("{other:?} instead of {name} engaged"),
+        }
+    }
+
+    async fn left(&mut self, name: &str) {
+        let event = self.next().await;
+        let is_left = matches!(&event, ProjectEvent::Removed { key } if key.as_str() == name);
+        assert!(is_left, "{event:?} instead of {name} left");
+    }
+}
+
+#[tokio::test]
+async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project() {
+    let template = Template::new("life");
+    let mut leaving = project("gamma", "u3", "True");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    let (plane, send, asked) = milo(vec![
+        project("alpha", "u1", "True"),
+        project("beta", "u2", "False"),
+        leaving,
+    ]);
+    let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
+    events.engaged("alpha", "u1").await;
+    // A change that makes no project ready or unready is no event.
+    for object in [
+        event("MODIFIED", project("alpha", "u1", "True")),
+        event("MODIFIED", project("beta", "u2", "Unknown")),
+        event("MODIFIED", project("beta", "u2", "True")),
+    ] {
+        send.unbounded_send(object).unwrap();
+    }
+    events.engaged("beta", "u2").await;
+    send.unbounded_send(event("MODIFIED", project("alpha", "u1", "False")))
+        .unwrap();
+    events.left("alpha").await;
+    send.unbounded_send(event("MODIFIED", project("alpha", "u1", "True")))
+        .unwrap();
+    events.engaged("alpha", "u1").await;
+    send.unbounded_send(event("MODIFIED", project("beta", "u9", "True")))
+        .unwrap();
+    events.left("beta").await;
+    events.engaged("beta", "u9").await;
+    send.unbounded_send(event("DELETED", project("beta", "u9", "True")))
+        .unwrap();
+    events.left("beta").await;
+    let asked = asked.lock();
+    let ours = |uri: &String| {
+        uri.contains("/apis/resourcemanager.miloapis.com/v1alpha1/projects?")
+            && uri.contains("labelSelector=hub%3Deu")
+    };
+    assert!(asked.iter().all(ours), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_new_token_of_the_template_reaches_every_project_and_a_broken_template_none() {
+    let template = Template::new("token");
+    let (plane, _send, _) = milo(vec![
+        project("alpha", "u1", "True"),
+        project("beta", "u2", "True"),
+    ]);
+    let mut events = Events::of(plane, MiloForm::Projects, "", &template);
+    let (alpha, beta) = (
+        events.engaged("alpha", "u1").await,
+        events.engaged("beta", "u2").await,
+    );
+    let mut generations = [alpha.generation(), beta.generation()];
+    let reading = tokio::spawn(async move { events.next().await });
+    fs::write(&template.0, "{").unwrap();
+    template.write("second");
+    for generation in &mut generations {
+        let renewed = generation.wait_for(|generation| generation == 1);
+        tokio::time::timeout(PATIENCE, renewed)
+            .await
+            .expect("a new credential");
+    }
+    assert!(!reading.is_finished(), "a project neither left nor came");
+    reading.abort();
+}
+
+#[test]
+fn a_projects_address_is_a_path_of_the_template_or_a_host_of_the_cluster() {
+    let template = Template::new("address");
+    let credential = template.source().read(RULES).unwrap();
+    let server = |form: MiloForm| form.credential(&credential, "shop").unwrap().server().to_string();
+    assert_eq!(
+        server(MiloForm::Projects),
+        "http://milo:6443/apis/resourcemanager.miloapis.com/v1alpha1/projects/shop/control-plane"
+    );
+    assert_eq!(
+        server(MiloForm::ControlPlanes),
+        "http://milo-apiserver.project-shop.svc.cluster.local:6443/"
+    );
+    let of = |form: MiloForm, name: &str| form.credential(&credential, name).unwrap();
+    let [a, b] = ["a", "b"].map(|name| of(MiloForm::Projects, name));
+    assert!(
+        a != b && a.connection_digest == b.connection_digest,
+        "one pool for an address"
+    );
+    let [a, b] = ["a", "b"].map(|name| of(MiloForm::ControlPlanes, name));
+    assert!(a != b && a.connection_digest != b.connection_digest);
+    assert!(MiloForm::ControlPlanes.credential(&credential, "a b").is_none());
+}
+
+#[tokio::test]
+async fn control_planes_of_a_cluster_are_ready_and_named_by_their_own_fields() {
+    let template = Template::new("internal");
+    let plane_of = |name: &str, ready: &str| {
+        json!({"apiVersion": "infrastructure.miloapis.com/v1alpha1", "kind": "ProjectControlPlane",
+            "metadata": {"name": name, "uid": "its own", "resourceVersion": "9",
+                "labels": {"resourcemanager.miloapis.com/project-uid": format!("u-{name}")}},
+            "status": {"conditions": [{"type": "ControlPlaneReady", "status": ready}, {"type": "Ready", "status": "False"}]}})
+    };
+    let (plane, send, asked) = milo(vec![plane_of("alpha", "False"), plane_of("beta", "True")]);
+    let mut events = Events::of(plane, MiloForm::ControlPlanes, "", &template);
+    events.engaged("beta", "u-beta").await;
+    send.unbounded_send(event("MODIFIED", plane_of("alpha", "True")))
+        .unwrap();
+    events.engaged("alpha", "u-alpha").await;
+    let asked = asked.lock();
+    let ours =
+        |uri: &String| uri.contains("/apis/infrastructure.miloapis.com/v1alpha1/projectcontrolplanes?");
+    assert!(asked.iter().all(ours), "{asked:?}");
+}

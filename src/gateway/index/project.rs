@@ -1,0 +1,90 @@
+//! The state of a project.
+
+use super::{
+    GatewayIndex,
+    digest::{Payload, Projection, Source},
+    networking::Location,
+    secondary::SourceIndex,
+    summary::OfProject,
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    random::{HashMap, HashSet},
+    store::table::{Name, Table},
+};
+use fedgate_kinds::{CompanionKind, PerKind};
+use std::sync::Arc;
+
+/// State of a project.
+#[derive(Debug)]
+pub struct Project {
+    /// The engagement that all of it belongs to.
+    pub engagement: u64,
+    /// UID of the project; that of its `kube-system` namespace where no platform gives another.
+    pub uid: Option<Arc<str>>,
+    /// True if the platform gave the UID.
+    pub is_identified: bool,
+    /// Namespaces.
+    pub namespaces: Table<()>,
+    /// Secondary indexes over the objects of the federated kinds.
+    pub secondary: SourceIndex,
+    /// Names of Workloads by UID.
+    pub workloads_by_uid: HashMap<Arc<str>, Name>,
+    /// Workloads, as JSON of the fields that their controller reads: it decides on whole objects, and they are few.
+    pub workloads: Table<Box<str>>,
+    /// Locations, if cities are checked against them.
+    pub locations: Table<Location>,
+    /// Networks, if interfaces are checked against them.
+    pub networks: Table<()>,
+    /// Objects of the federated kinds.
+    pub sources: PerKind<Table<Source>>,
+    /// Projections.
+    pub projections: PerKind<Table<Projection>>,
+    /// `ConfigMaps` that may be referenced.
+    pub config_maps: Table<Payload>,
+    /// Secrets that may be referenced.
+    pub secrets: Table<Payload>,
+    /// True if an object references data, so that the two tables above must be watched.
+    pub references: bool,
+    /// True once their watches were requested.
+    pub references_watched: bool,
+    /// Which of the two the project forbids to list.
+    pub forbidden: HashSet<CompanionKind>,
+    /// Sums over the objects of the federated kinds.
+    pub summary: OfProject,
+}
+
+impl GatewayIndex {
+    /// Engages a project with empty tables. Returns the engagement.
+    pub fn engage(&mut self, key: ProjectKey) -> u64 {
+        self.engage_identified(key, None)
+    }
+
+    /// The same of a project to which the platform gives a UID.
+    pub fn engage_identified(&mut self, key: ProjectKey, uid: Option<Arc<str>>) -> u64 {
+        self.engagements += 1;
+        let project = Project {
+            engagement: self.engagements,
+            is_identified: uid.is_some(),
+            uid,
+            namespaces: Table::default(),
+            secondary: SourceIndex::default(),
+            workloads_by_uid: HashMap::default(),
+            workloads: Table::default(),
+            locations: Table::default(),
+            networks: Table::default(),
+            sources: self.kinds.map(|_| Table::with_bodies()),
+            projections: self.kinds.map(|_| Table::default()),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            references: false,
+            references_watched: false,
+            forbidden: HashSet::default(),
+            summary: OfProject::default(),
+        };
+        if let Some(earlier) = self.projects.insert(key, project) {
+            self.summary.forget(&earlier);
+        }
+        self.engagements
+    }
+}

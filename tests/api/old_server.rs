@@ -1,0 +1,47 @@
+//! The definitions before an old API server: the validation of the oldest Kubernetes that they are for.
+
+use anyhow::Result;
+use fedgate_sandbox::{Progress, definitions_check};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+const WORKLOADS: &str = "workloads.compute.datumapis.com.yaml";
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+#[tokio::test]
+async fn the_oldest_kubernetes_accepts_the_definitions_and_would_refuse_a_dear_rule() -> Result<()> {
+    let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
+    let progress = Progress::new(|line| eprintln!("api: {line}"));
+    let check = definitions_check(holder, &progress).await?;
+    let judge = |files: &[PathBuf]| Command::new(&check).args(files).output();
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/crds");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(file);
+        }
+    }
+    assert!(files.contains(&folder.join(WORKLOADS)), "{files:?}");
+    let judged = judge(&files)?;
+    assert!(judged.status.success(), "{}", said(&judged));
+
+    let text = std::fs::read_to_string(folder.join(WORKLOADS))?;
+    let cheap =
+        "[has(self.value), has(self.averageValue), has(self.averageUtilization)].filter(x, x).size() == 1";
+    let dear = text.replace(cheap, "quantity(string(self.value)).isGreaterThan(quantity('0'))");
+    assert_ne!(dear, text);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dear.yaml");
+    std::fs::write(&file, dear)?;
+    let judged = judge(&[file])?;
+    let reason = said(&judged);
+    assert!(!judged.status.success());
+    assert!(reason.contains("estimated rule cost exceeds budget"), "{reason}");
+    Ok(())
+}

@@ -1,0 +1,439 @@
+//! The operator's desk: kubeconfigs and executables, a gateway in Pods of the host, and the way into each state.
+
+use super::shows::{State, shown};
+use crate::{
+    operator::{PODS, pod},
+    support::{
+        Case, Wish,
+        audit::GATEWAY,
+        credentials,
+        gateway::{Gateway, Projects, Setup},
+        kinds::{CLUSTER_ROLE, DEPLOYMENT, Kind, NAMESPACE, POD, SECRET, WORKLOAD, kind},
+        plane::Plane,
+        seconds,
+        suite::{ALPHA, LAB},
+        wait_for,
+    },
+};
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::{ADMIN_SECRET, KindManifests, NAMESPACE as SYSTEM};
+use fedgate_sandbox::{Progress, Sandbox, User};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    process::Command,
+    sync::Mutex,
+    task::JoinHandle,
+};
+
+const TOKEN: &str = "token-of-the-runbooks";
+/// The city that no cell serves.
+const NOWHERE: &str = "NOWHERE";
+const GATEWAY_DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments", true);
+/// A command that goes on by itself is ended after this time.
+const PATIENCE: std::time::Duration = seconds(40);
+/// How long a command that follows is watched.
+const FOLLOWED: std::time::Duration = seconds(4);
+
+/// See the module.
+pub(super) struct Desk {
+    case: Case,
+    folder: PathBuf,
+    kubectl: PathBuf,
+    host: Plane,
+    gateway: Gateway,
+    /// Where the ports of the Pods lead on this machine.
+    targets: [u16; 2],
+    /// From there to the gateway, while it runs.
+    forwards: Mutex<Vec<JoinHandle<()>>>,
+    /// The rules of the gateway's role, while a verb is taken from it.
+    rules: Mutex<Option<Value>>,
+}
+
+/// What a command has shown.
+struct Ran {
+    code: i32,
+    text: String,
+}
+
+/// Leads a port of this machine to an address.
+async fn forward(port: u16, address: String) -> JoinHandle<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a free port");
+    tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            let address = address.clone();
+            tokio::spawn(async move {
+                if let Ok(mut to) = TcpStream::connect(address).await {
+                    // Either end may hang up.
+                    let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+                }
+            });
+        }
+    })
+}
+
+/// The administrator's kubeconfig with a context `host` beside those of the planes.
+fn kubeconfig(merged: &Path) -> String {
+    credentials::changed(merged, |config| {
+        let contexts = config["contexts"].as_array_mut().expect("contexts");
+        let lab = contexts.iter().find(|context| context["name"] == LAB.0);
+        let mut host = lab.expect("a context of the host").clone();
+        host["name"] = json!("host");
+        contexts.push(host);
+    })
+}
+
+/// The gateway's Deployment as manifests/deploy has it.
+fn deployment() -> Value {
+    let kinds = FederatedKind::builtin().expect("the kinds are right");
+    let kinds: Vec<_> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
+    let objects = fedgate_manifests::objects(fedgate_manifests::Plane::Host, &kinds).expect("the manifests");
+    let mut objects = objects.into_iter();
+    let is_gateway = |o: &Value| o["kind"] == "Deployment" && o["metadata"]["name"] == GATEWAY;
+    objects.find(is_gateway).expect("the gateway is deployed")
+}
+
+impl Desk {
+    /// A gateway in Pods of the host, beside `hub.yaml` and `alpha.yaml`, and a Workload `web` that runs.
+    pub(super) async fn open(case: &Case) -> Self {
+        let suite = &case.suite;
+        let folder = suite.dir.join("desk");
+        std::fs::create_dir_all(&folder).expect("make a folder");
+        let host = suite.lab.plane.clone();
+        suite.gateway.stop().await;
+        let (targets, kubectl) = suite
+            .with_sandbox(async |sandbox: &Sandbox| {
+                furnish(&folder, sandbox);
+                let port = |pod| sandbox.forward_target(LAB.0, pod).expect("the Pod has forwards");
+                let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
+                let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
+                let kubectl = fedgate_sandbox::kubectl(holder, &progress).await;
+                (PODS.map(port), kubectl.expect("kubectl can be had"))
+            })
+            .await;
+        let gateway = Gateway::new(Setup {
+            hub: folder.join("hub.yaml"),
+            projects: Projects::Secrets(SYSTEM),
+            kinds: None,
+            log: suite.dir.join("gateway-desk.log"),
+            further: vec!["--admin-token-file".into(), folder.join("token").into()],
+        });
+        let desk = Self {
+            case: case.clone(),
+            folder,
+            kubectl,
+            host,
+            gateway,
+            targets,
+            forwards: Mutex::default(),
+            rules: Mutex::default(),
+        };
+        desk.begin().await;
+        desk
+    }
+
+    async fn begin(&self) {
+        let alpha = std::fs::read_to_string(self.folder.join("alpha.yaml")).expect("read it");
+        self.publish(ALPHA, &alpha).await;
+        let namespace = json!({"metadata": {"name": SYSTEM}});
+        // The standalone cell may have it already.
+        let _ = self.host.try_create(&NAMESPACE, "", namespace).await;
+        let secret = json!({"metadata": {"name": ADMIN_SECRET}, "stringData": {"token": TOKEN}});
+        self.host.create(&SECRET, SYSTEM, secret).await;
+        self.host.create(&GATEWAY_DEPLOYMENT, SYSTEM, deployment()).await;
+        self.rolled_out(2).await;
+        for name in PODS {
+            self.host.create(&POD, SYSTEM, pod(name)).await;
+        }
+        for name in PODS {
+            let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+            self.host
+                .sees(&POD, SYSTEM, name, "runs", seconds(60), runs)
+                .await;
+        }
+        self.start_gateway().await;
+        let wish = Wish::new("web", 1);
+        self.case.create(&wish).await;
+        self.case.runs(&wish).await;
+    }
+
+    /// What the state before has left is done.
+    async fn is_whole(&self) {
+        let path = format!("trace/{ALPHA}/{}/workloads/web", self.case.ns);
+        self.says(&path, r#""verdict":"whole""#).await;
+    }
+
+    /// A project's kubeconfig as a Secret of the hub.
+    async fn publish(&self, name: &str, kubeconfig: &str) {
+        let secret = json!({
+            "metadata": {"name": name, "labels": {keys::PROJECT_SECRET: "true"}},
+            "stringData": {"kubeconfig": kubeconfig},
+        });
+        self.case.hub.create(&SECRET, SYSTEM, secret).await;
+    }
+
+    /// Plays the controller of Deployments.
+    async fn rolled_out(&self, updated: u64) {
+        let status = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": updated,
+            "readyReplicas": 2, "availableReplicas": 2});
+        self.host
+            .merge_status(&GATEWAY_DEPLOYMENT, SYSTEM, GATEWAY, status)
+            .await;
+    }
+
+    async fn start_gateway(&self) {
+        self.gateway.start().await;
+        let mut forwards = self.forwards.lock().await;
+        for port in self.targets {
+            forwards.push(forward(port, self.gateway.address().to_owned()).await);
+        }
+    }
+
+    async fn stop_gateway(&self) {
+        for forward in self.forwards.lock().await.drain(..) {
+            forward.abort();
+        }
+        self.gateway.stop().await;
+    }
+
+    /// Takes the planes back and ends the gateway.
+    pub(super) async fn close(&self) {
+        for state in State::ALL {
+            self.leave(*state).await;
+        }
+        self.stop_gateway().await;
+        for name in PODS {
+            self.host.delete(&POD, SYSTEM, name).await;
+        }
+        self.host.delete(&SECRET, SYSTEM, ADMIN_SECRET).await;
+        self.host.delete(&GATEWAY_DEPLOYMENT, SYSTEM, GATEWAY).await;
+        self.case.hub.delete(&SECRET, SYSTEM, ALPHA).await;
+        self.case.suite.gateway.start().await;
+    }
+
+    /// Brings gateway and planes into a state.
+    pub(super) async fn enter(&self, state: State) {
+        self.is_whole().await;
+        match state {
+            State::Well => {}
+            State::HubDown => {
+                self.case.suite.stop_plane("hub").await;
+                self.edit(2).await;
+                self.says("overview", r#""plane":"hub""#).await;
+                // An object is undelivered once it has waited for a minute.
+                self.says("stuck?class=undelivered", "web-us-dfw").await;
+            }
+            State::ProjectDown => {
+                self.case.suite.stop_plane(ALPHA).await;
+                self.says("stuck?class=plane", ALPHA).await;
+            }
+            State::CellDown => {
+                self.case.suite.stop_plane("dfw-1").await;
+                self.says("cells", r#""state":"not_ready""#).await;
+            }
+            State::NoCell => {
+                let mut wish = Wish::new("lost", 1);
+                NOWHERE.clone_into(&mut wish.places[0].1);
+                self.case.create(&wish).await;
+                self.says("stuck?class=refused", "NoCellForCity").await;
+            }
+            State::Refused => {
+                let plugin = credentials::with_plugin(&self.folder.join("alpha.yaml"));
+                self.publish("plugin", &plugin).await;
+                self.says("stuck?class=plane", "plugin").await;
+            }
+            State::Expiring => {
+                let account = credentials::Twin::shipped(&self.case.hub).await;
+                let hub = self.folder.join("hub.yaml");
+                let text = credentials::with_token(&hub, &account.token().await);
+                let mark = self.gateway.log_mark();
+                credentials::replace(&hub, &text);
+                wait_for("the log names the credential", seconds(30), || async {
+                    let lines = self.gateway.log_since(mark);
+                    lines
+                        .iter()
+                        .any(|line| line.contains("the credential expires within a day"))
+                        .then_some(())
+                })
+                .await;
+            }
+            State::MissingRight => {
+                self.take_right().await;
+                self.edit(3).await;
+                self.says("stuck?class=right", "patch workloaddeployments").await;
+            }
+            State::HalfRolledOut => self.rolled_out(1).await,
+            State::GatewayDown => self.stop_gateway().await,
+        }
+    }
+
+    /// Takes a state back; one that was not entered stays as it is.
+    pub(super) async fn leave(&self, state: State) {
+        match state {
+            State::Well | State::Expiring => {}
+            State::HubDown => self.case.suite.start_plane("hub").await,
+            State::ProjectDown => self.case.suite.start_plane(ALPHA).await,
+            State::CellDown => self.case.suite.start_plane("dfw-1").await,
+            State::NoCell => {
+                let (project, ns) = (&self.case.project, &self.case.ns);
+                project.delete(&WORKLOAD, ns, "lost").await;
+            }
+            State::Refused => self.case.hub.delete(&SECRET, SYSTEM, "plugin").await,
+            State::MissingRight => {
+                if let Some(rules) = self.rules.lock().await.take() {
+                    self.set_rules(&rules).await;
+                }
+            }
+            State::HalfRolledOut => self.rolled_out(2).await,
+            State::GatewayDown => {
+                if !self.gateway.is_running().await {
+                    self.start_gateway().await;
+                }
+            }
+        }
+    }
+
+    async fn edit(&self, count: u64) {
+        self.case.update(&Wish::new("web", count)).await;
+    }
+
+    fn role() -> String {
+        format!("{GATEWAY}-{}.compute.datumapis.com", DEPLOYMENT.plural)
+    }
+
+    /// Takes the right to patch copies from the gateway.
+    async fn take_right(&self) {
+        let role = self.case.hub.get(&CLUSTER_ROLE, "", &Self::role()).await;
+        let mut rules = role.expect("the gateway has a role for copies")["rules"].clone();
+        let whole = rules.clone();
+        for rule in rules.as_array_mut().into_iter().flatten() {
+            if rule["resources"]
+                .as_array()
+                .is_some_and(|names| names.iter().any(|name| name == DEPLOYMENT.plural))
+                && let Some(verbs) = rule["verbs"].as_array_mut()
+            {
+                verbs.retain(|verb| verb != "patch");
+            }
+        }
+        assert_ne!(rules, whole, "the role had the right");
+        *self.rules.lock().await = Some(whole);
+        self.set_rules(&rules).await;
+    }
+
+    async fn set_rules(&self, rules: &Value) {
+        let hub = &self.case.hub;
+        hub.merge(&CLUSTER_ROLE, "", &Self::role(), json!({"rules": rules}))
+            .await;
+    }
+
+    /// Waits until the operations API says a word.
+    async fn says(&self, path: &str, word: &str) {
+        wait_for(&format!("/{path} says {word}"), seconds(120), || async {
+            let (_, text) = self.gateway.answer_to(TOKEN, &format!("/api/v1/{path}")).await?;
+            text.contains(word).then_some(())
+        })
+        .await;
+    }
+
+    /// Runs a command of a runbook; why that shows not what it should, if it does not.
+    pub(super) async fn fault(&self, state: State, command: &str) -> Option<String> {
+        self.write_logs().await;
+        let ran = self.run(command).await;
+        let Ran { code, text } = &ran;
+        let mut shows = String::new();
+        let _ = writeln!(shows, "--- {state:?}: {command} ({code})\n{text}");
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.join("shown.txt"));
+        std::io::Write::write_all(&mut file.expect("open a file"), shows.as_bytes()).expect("write it");
+        let Some((wanted, word)) = shown(state, command) else {
+            return Some(format!("no row for it: {shows}"));
+        };
+        let unusable = [
+            "unknown flag",
+            "unexpected argument",
+            "doesn't have a resource type",
+            "unrecognized subcommand",
+        ];
+        let well =
+            *code == wanted && text.contains(word) && !unusable.iter().any(|words| text.contains(words));
+        (!well).then(|| format!("{wanted} and {word:?} were expected: {shows}"))
+    }
+
+    async fn run(&self, command: &str) -> Ran {
+        let command = command.replace("default/web", &format!("{}/web", self.case.ns));
+        let words: Vec<&str> = command.split(' ').collect();
+        let program = match words[0] {
+            "kubectl" => self.kubectl.clone(),
+            "fedgate" => env!("CARGO_BIN_EXE_fedgate").into(),
+            other => panic!("{other} is no program of a runbook's Check"),
+        };
+        let follows = words.contains(&"-f") && words[1] == "journal";
+        let child = Command::new(program)
+            .args(&words[1..])
+            .current_dir(&self.folder)
+            .env("KUBECONFIG", self.folder.join("kubeconfig"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn();
+        let child = child.unwrap_or_else(|error| panic!("run {command}: {error}"));
+        let pid = child.id().expect("it runs");
+        let ended = child.wait_with_output();
+        tokio::pin!(ended);
+        let limit = if follows { FOLLOWED } else { PATIENCE };
+        let output = if let Ok(output) = tokio::time::timeout(limit, &mut ended).await {
+            output
+        } else {
+            let _ = Command::new("kill")
+                .args(["-INT", &pid.to_string()])
+                .status()
+                .await;
+            ended.await
+        };
+        let output = output.expect("read its output");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            text: text(&output.stdout) + &text(&output.stderr),
+        }
+    }
+
+    /// The gateway's log so far, as the container runtime of its Pods would have it.
+    async fn write_logs(&self) {
+        let lines = self.gateway.log_since(0);
+        let lines = lines
+            .iter()
+            .map(|line| format!("2026-01-01T00:00:00.0Z stdout F {line}\n"));
+        let text: String = lines.collect();
+        let written = async |sandbox: &Sandbox| {
+            for pod in PODS {
+                std::fs::write(sandbox.container_log(LAB.0, pod), &text).expect("write a log");
+            }
+        };
+        self.case.suite.with_sandbox(written).await;
+    }
+}
+
+/// Writes the files that the commands name.
+fn furnish(folder: &Path, sandbox: &Sandbox) {
+    for (file, plane, user) in [
+        ("hub.yaml", "hub", User::Gateway),
+        ("hub-admin.yaml", "hub", User::Admin),
+        ("alpha.yaml", ALPHA, User::Gateway),
+    ] {
+        let text = std::fs::read_to_string(sandbox.kubeconfig(plane, user));
+        std::fs::write(folder.join(file), text.expect("a kubeconfig")).expect("write it");
+    }
+    std::fs::write(folder.join("token"), TOKEN).expect("write the token");
+    let kubeconfig = kubeconfig(&sandbox.merged_kubeconfig());
+    std::fs::write(folder.join("kubeconfig"), kubeconfig).expect("write a kubeconfig");
+}

@@ -1,0 +1,237 @@
+//! What each command of a runbook shows, in which state.
+
+/// A state of gateway and planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// All is well. Alerts whose state a sandbox has only under load, after days or by a defect are checked here.
+    Well,
+    /// The hub's API server does not answer, and an edit waits for it.
+    HubDown,
+    /// A project's API server does not answer.
+    ProjectDown,
+    /// A cell's API server does not answer.
+    CellDown,
+    /// A deployment names a city without a cell.
+    NoCell,
+    /// The kubeconfig of a project cannot be used.
+    Refused,
+    /// The hub's credential ends within the hour.
+    Expiring,
+    /// The gateway may not write copies.
+    MissingRight,
+    /// A roll-out has stopped half way.
+    HalfRolledOut,
+    /// No gateway runs.
+    GatewayDown,
+}
+
+impl State {
+    pub(super) const ALL: &'static [Self] = &[
+        Self::Well,
+        Self::HubDown,
+        Self::ProjectDown,
+        Self::CellDown,
+        Self::NoCell,
+        Self::Refused,
+        Self::Expiring,
+        Self::MissingRight,
+        Self::HalfRolledOut,
+        Self::GatewayDown,
+    ];
+}
+
+/// The state in which the commands of each alert's runbook are run.
+pub(super) const ALERTS: &[(&str, State)] = &[
+    ("FedgateCellDelivery", State::CellDown),
+    ("FedgateCellNotReady", State::CellDown),
+    ("FedgateCityWithoutCell", State::NoCell),
+    ("FedgateCredentialExpiresToday", State::Expiring),
+    ("FedgateCredentialExpiring", State::Expiring),
+    ("FedgateDown", State::GatewayDown),
+    ("FedgateErrorRatio", State::MissingRight),
+    ("FedgateGarbageBrake", State::Well),
+    ("FedgateHubDisconnected", State::HubDown),
+    ("FedgateIdentityRejection", State::Well),
+    ("FedgateIdleReconciles", State::Well),
+    ("FedgateInterpreterDrift", State::Well),
+    ("FedgateLatencyHigh", State::Well),
+    ("FedgateLatencyVeryHigh", State::Well),
+    ("FedgateMemoryHigh", State::Well),
+    ("FedgateMissingRight", State::MissingRight),
+    ("FedgateNoLeader", State::HubDown),
+    ("FedgateNoLeader", State::GatewayDown),
+    ("FedgateNoStandby", State::HalfRolledOut),
+    ("FedgateNotReturned", State::ProjectDown),
+    ("FedgateOrphans", State::Well),
+    ("FedgateProjectRefused", State::Refused),
+    ("FedgateProjectsDisconnected", State::ProjectDown),
+    ("FedgateQuarantine", State::Well),
+    ("FedgateQueueBacklog", State::Well),
+    ("FedgateRestarting", State::GatewayDown),
+    ("FedgateStuckDeletion", State::CellDown),
+    ("FedgateStuckKeys", State::MissingRight),
+    ("FedgateUndelivered", State::HubDown),
+    ("FedgateUndeliveredLong", State::HubDown),
+    ("FedgateVersionSkew", State::HalfRolledOut),
+    ("FedgateWriteFight", State::Well),
+];
+
+/// The exit code of a command, and a word of its output.
+pub(super) type Shown = (i32, &'static str);
+
+/// What a command shows where all is well; the first row whose words begin it counts.
+const WELL: &[(&str, Shown)] = &[
+    ("fedgate status --context host -o json", (0, r#""queue":"#)),
+    ("fedgate status", (0, "leader, version")),
+    ("fedgate stuck", (0, "Nothing is stuck.")),
+    ("fedgate trace --context host alpha default/web", (0, "whole")),
+    ("fedgate journal --context host -f", (INTERRUPTED, "create_copy")),
+    (
+        "fedgate doctor --hub-kubeconfig hub.yaml",
+        (0, "ok   hub interpreters:"),
+    ),
+    ("fedgate cells list", (0, "dfw-1")),
+    ("fedgate projects list", (0, "alpha")),
+    (
+        "kubectl --context hub get --raw /readyz?verbose",
+        (0, "[+]etcd ok"),
+    ),
+    (
+        "kubectl --context hub get namespaces -l meta.datumapis.com/upstream-cluster-name",
+        (0, "manager: fedgate"),
+    ),
+    (
+        "kubectl --context hub get resourceinterpretercustomizations",
+        (0, "manager: fedgate"),
+    ),
+    (
+        "kubectl --context hub get workloaddeployments -A",
+        (0, "manager: fedgate"),
+    ),
+    (
+        "kubectl --context hub -n fedgate-system get lease fedgate-gateway -o yaml",
+        (0, "holderIdentity:"),
+    ),
+    (
+        "kubectl --context host -n fedgate-system describe pods",
+        (0, "fedgate-gateway-1"),
+    ),
+    (
+        "kubectl --context host -n fedgate-system get pods",
+        (0, "fedgate-gateway-1"),
+    ),
+    (
+        "kubectl --context host -n fedgate-system logs",
+        (0, "[pod/fedgate-gateway-0/gateway] {\"timestamp\""),
+    ),
+    // The sandbox has no metrics-server: that the Pods and flags are right is as far as this goes.
+    (
+        "kubectl --context host -n fedgate-system top pods -l app.kubernetes.io/name=fedgate-gateway",
+        (1, "error: Metrics API not available"),
+    ),
+];
+
+/// What it shows otherwise.
+const OTHERWISE: &[(State, &str, Shown)] = &[
+    (State::HubDown, "fedgate status", (9, "no replica leads")),
+    (
+        State::HubDown,
+        "fedgate stuck --context host --class plane",
+        (9, "hub"),
+    ),
+    (
+        State::HubDown,
+        "fedgate stuck --context host --class undelivered -o wide",
+        (9, "web-us-dfw"),
+    ),
+    (State::HubDown, "fedgate trace", (7, "hub gen 1 waiting")),
+    (State::HubDown, "fedgate doctor", (3, "FAIL hub reach:")),
+    (State::HubDown, "kubectl --context hub", (1, "was refused")),
+    (
+        State::ProjectDown,
+        "fedgate stuck --context host --class plane -o wide",
+        (9, "alpha"),
+    ),
+    (
+        State::ProjectDown,
+        "fedgate doctor",
+        (3, "FAIL project alpha reach:"),
+    ),
+    (
+        State::ProjectDown,
+        "kubectl --context alpha get",
+        (1, "was refused"),
+    ),
+    (State::CellDown, "fedgate cells list", (0, "False")),
+    (State::CellDown, "fedgate trace", (7, "ClusterNotReachable")),
+    (State::CellDown, "kubectl --context dfw-1 get", (1, "was refused")),
+    (
+        State::CellDown,
+        "kubectl --context hub describe cluster dfw-1",
+        (0, "ClusterNotReachable"),
+    ),
+    (
+        State::CellDown,
+        "kubectl --context hub get resourcebindings -A",
+        (0, "FULLYAPPLIED"),
+    ),
+    (
+        State::NoCell,
+        "fedgate stuck --context host --class refused -o wide",
+        (9, "lost-us-nowhere"),
+    ),
+    (
+        State::Refused,
+        "fedgate stuck --context host --class plane -o wide",
+        (9, "plugin"),
+    ),
+    (State::Refused, "fedgate projects list", (0, "rejected")),
+    (State::Expiring, "fedgate doctor", (1, "FAIL hub credential:")),
+    (
+        State::Expiring,
+        "kubectl --context host -n fedgate-system logs",
+        (0, "the credential expires within a day"),
+    ),
+    (State::MissingRight, "fedgate status", (9, PATCH)),
+    (
+        State::MissingRight,
+        "fedgate stuck --context host --class right",
+        (9, PATCH),
+    ),
+    (
+        State::MissingRight,
+        "fedgate stuck --context host -o wide",
+        (9, PATCH),
+    ),
+    (State::MissingRight, "fedgate trace", (7, "hub gen 2 waiting")),
+    (State::MissingRight, "fedgate doctor", (1, PATCH)),
+    (
+        State::HalfRolledOut,
+        "kubectl --context host -n fedgate-system rollout status deployment/fedgate-gateway --timeout=10s",
+        (1, "1 out of 2 new replicas have been updated"),
+    ),
+    (
+        State::HalfRolledOut,
+        "kubectl --context host -n fedgate-system get deployment fedgate-gateway",
+        (0, "2/2"),
+    ),
+    (
+        State::GatewayDown,
+        "fedgate status",
+        (1, "kubectl -n fedgate-system logs"),
+    ),
+];
+
+/// The exit code after Ctrl-C.
+const INTERRUPTED: i32 = 130;
+/// The right that is taken away.
+const PATCH: &str = "patch workloaddeployments.compute.datumapis.com";
+
+/// What a command shows in a state; `None` if no row says it.
+pub(super) fn shown(state: State, command: &str) -> Option<Shown> {
+    let here = OTHERWISE
+        .iter()
+        .find(|(of, words, _)| *of == state && command.starts_with(words));
+    let well = WELL.iter().find(|(words, _)| command.starts_with(words));
+    here.map(|(_, _, shown)| *shown).or(well.map(|(_, shown)| *shown))
+}

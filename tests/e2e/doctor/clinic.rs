@@ -1,0 +1,220 @@
+//! `fedgate doctor` on the suite's planes, and whoever carries out the steps that it names.
+
+use crate::support::{
+    Case,
+    credentials::{self, Twin},
+    seconds,
+    suite::{ALPHA_KEY, BETA_KEY},
+    wait_for,
+};
+use fedgate_sandbox::{Progress, User};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+};
+use tokio::{process::Command, time::Instant};
+
+/// How long the gateway's token is good: doctor finds fault with less than 30 days.
+const LONG: i64 = 40 * 24 * 3600;
+
+/// See the module.
+pub(super) struct Clinic {
+    pub(super) case: Case,
+    folder: PathBuf,
+    /// The administrator's, with a context for each plane.
+    merged: PathBuf,
+    kubectl: PathBuf,
+    account: Twin,
+}
+
+/// What a run has found.
+struct Report {
+    exit: i32,
+    findings: Vec<Value>,
+}
+
+impl Report {
+    /// The findings of a check of a plane.
+    fn of<'a>(&'a self, plane: &'a str, check: &'a str) -> impl Iterator<Item = &'a Value> {
+        let is_of = move |finding: &&Value| finding["plane"] == plane && finding["check"] == check;
+        self.findings.iter().filter(is_of)
+    }
+}
+
+async fn ended(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command.output().await.expect("run it")
+}
+
+impl Clinic {
+    pub(super) async fn open(case: &Case) -> Self {
+        let folder = case.suite.dir.join("clinic");
+        std::fs::create_dir_all(&folder).expect("make a folder");
+        let (merged, cells) = case
+            .suite
+            .with_sandbox(async |sandbox| {
+                let cell = |plane: &str| sandbox.kubeconfig(plane, User::Cell("dfw-1"));
+                let admin = sandbox.kubeconfig("hub", User::Admin);
+                (
+                    sandbox.merged_kubeconfig(),
+                    [
+                        ("dfw-1.yaml", cell("dfw-1")),
+                        ("dfw-1-on-hub.yaml", cell("hub")),
+                        ("hub-admin.yaml", admin),
+                    ],
+                )
+            })
+            .await;
+        let projects = [ALPHA_KEY, BETA_KEY].map(|key| format!("{key}.yaml"));
+        let from = case.suite.gateway.projects();
+        let projects = projects.iter().map(|file| (file.as_str(), from.join(file)));
+        for (to, from) in cells.into_iter().chain(projects) {
+            std::fs::copy(from, folder.join(to)).expect("copy a kubeconfig");
+        }
+        let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
+        let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
+        let kubectl = fedgate_sandbox::kubectl(holder, &progress).await;
+        let clinic = Self {
+            case: case.clone(),
+            folder,
+            merged,
+            kubectl: kubectl.expect("kubectl can be had"),
+            account: Twin::shipped(&case.hub).await,
+        };
+        clinic.renew(LONG).await;
+        clinic
+    }
+
+    /// Gives the gateway's user on the hub a token that is good for so many seconds.
+    pub(super) async fn renew(&self, seconds: i64) {
+        self.write_token(&self.account.token_for(seconds).await);
+    }
+
+    /// Puts it back to a token that is good for long.
+    pub(super) async fn renew_for_long(&self) {
+        self.renew(LONG).await;
+    }
+
+    pub(super) fn write_token(&self, token: &str) {
+        let hub = credentials::with_token(self.case.suite.gateway.hub_kubeconfig(), token);
+        credentials::replace(&self.folder.join("hub.yaml"), &hub);
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    async fn examine(&self, flags: &[&str]) -> Report {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+        command.current_dir(&self.folder).args([
+            "doctor",
+            "--hub-kubeconfig=hub.yaml",
+            "--admin-kubeconfig=hub-admin.yaml",
+            &format!("--project-kubeconfig={ALPHA_KEY}.yaml"),
+            &format!("--project-kubeconfig={BETA_KEY}.yaml"),
+            "--cell-kubeconfig=dfw-1=dfw-1.yaml",
+            "--cell-hub-kubeconfig=dfw-1=dfw-1-on-hub.yaml",
+            "--admin-auth=hub",
+            "-o=json",
+        ]);
+        let output = ended(command.args(flags)).await;
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+        });
+        Report {
+            exit: output.status.code().expect("it ends"),
+            findings: report["findings"].as_array().expect("findings").clone(),
+        }
+    }
+
+    /// Waits until doctor finds this, and returns the next step that it names. An API server takes a moment to know a role.
+    pub(super) async fn finds(&self, (plane, check): (&str, &str), verdict: &str, words: &str) -> String {
+        let what = format!("doctor says {verdict} {plane} {check}: {words}");
+        let (exit, finding) = wait_for(&what, seconds(60), || async {
+            let report = self.examine(&[]).await;
+            let is = |finding: &&Value| {
+                finding["verdict"] == verdict
+                    && finding["text"].as_str().is_some_and(|text| text.contains(words))
+            };
+            let found = report.of(plane, check).find(is).cloned();
+            found.map(|finding| (report.exit, finding))
+        })
+        .await;
+        let is_away = matches!(check, "reach") || words.contains("is refused");
+        let wanted = match verdict {
+            _ if is_away => 3,
+            "fail" => 1,
+            _ => 0,
+        };
+        assert_eq!(exit, wanted, "{finding}");
+        if verdict == "open" {
+            assert_eq!(self.examine(&["--strict"]).await.exit, 1, "{finding}");
+        }
+        finding["next"].as_str().expect("a text").to_owned()
+    }
+
+    /// Waits until nothing of a check is wrong any more.
+    pub(super) async fn is_mended(&self, (plane, check): (&str, &str)) {
+        let deadline = Instant::now() + seconds(60);
+        loop {
+            let report = self.examine(&[]).await;
+            let found: Vec<&Value> = report.of(plane, check).collect();
+            if !found.is_empty() && found.iter().all(|finding| finding["verdict"] == "ok") {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{plane} {check} is not mended: {found:#?}"
+            );
+        }
+    }
+
+    /// Waits until nothing fails on any plane.
+    pub(super) async fn is_well(&self) {
+        let mut last = Vec::new();
+        for _ in 0..20 {
+            let report = self.examine(&[]).await;
+            if report.exit == 0 {
+                return;
+            }
+            last = report.findings;
+        }
+        last.retain(|finding| finding["verdict"] == "fail");
+        panic!("doctor finds faults before anything is broken: {last:#?}");
+    }
+
+    /// Runs kubectl with an administrator's kubeconfig, in the root of the project.
+    pub(super) async fn kubectl(&self, context: &str, words: &[&str]) {
+        let mut command = Command::new(&self.kubectl);
+        command
+            .args(["--context", context])
+            .args(words)
+            .env("KUBECONFIG", &self.merged)
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = ended(&mut command).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {words:?}: {said}");
+    }
+
+    /// Carries out `apply manifests/…` on a plane.
+    pub(super) async fn apply(&self, context: &str, next: &str) {
+        let folder = next
+            .split("apply ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        let folder = folder.unwrap_or_else(|| panic!("{next:?} names no manifests"));
+        let folder = folder.trim_end_matches([':', ',']);
+        assert!(folder.starts_with("manifests/"), "{next:?}");
+        let words = ["apply", "--server-side", "--force-conflicts", "-f", folder];
+        self.kubectl(context, &words).await;
+    }
+
+    /// Runs the `kubectl …` of a step, with this in the place of what is left open.
+    pub(super) async fn carry_out(&self, context: &str, next: &str, open: &str) {
+        let (_, words) = next.split_once("kubectl ").expect("a command");
+        let words = words.replace("<CODE>", open);
+        let words: Vec<&str> = words.split(' ').collect();
+        self.kubectl(context, &words).await;
+    }
+}
