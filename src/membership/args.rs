@@ -1,6 +1,10 @@
 //! The arguments of `fedgate cells` and `fedgate projects`.
 
-use super::registration::AccountRights;
+use super::{
+    error::{Error, Kind},
+    mode::SyncMode,
+    registration::AccountRights,
+};
 use clap::{Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -74,7 +78,13 @@ pub struct JoinArgs {
     /// City code: the value of label topology.datum.net/city-code.
     #[arg(long, value_name = "CODE", value_parser = city)]
     pub city: String,
-    /// Address of the cell's API server as the hub reaches it. Default: the server in --cell-kubeconfig.
+    /// Whether Karmada writes to the cell, or karmada-agent in the cell reads from the hub. It cannot change later.
+    #[arg(long, value_enum, default_value = "push")]
+    pub mode: SyncMode,
+    /// With --mode pull: run karmada-agent in the cell with this image, of the hub's version of Karmada.
+    #[arg(long, value_name = "IMAGE")]
+    pub agent_image: Option<String>,
+    /// Address of the cell's API server as the hub reaches it; with --mode pull as it is shown. Default: the server in --cell-kubeconfig.
     #[arg(long, value_name = "URL")]
     pub cell_endpoint: Option<String>,
     /// Address of the hub as the cell reaches it. Default: the server in --hub-kubeconfig.
@@ -113,6 +123,25 @@ pub struct JoinArgs {
     /// Print the objects instead of applying them; credentials are left out.
     #[arg(long, short, value_enum, value_name = "FORMAT", conflicts_with_all = ["dry_run", "credential_out"])]
     pub output: Option<PrintFormat>,
+}
+
+impl JoinArgs {
+    /// Fails for flags that do not go together.
+    pub fn check(&self) -> Result<(), Error> {
+        let usage = |what| Error::new(Kind::Usage, what);
+        match (self.mode, &self.agent_image) {
+            (SyncMode::Pull, None) => Err(usage("--mode pull needs --agent-image")
+                .next("give an image of karmada-agent, of the hub's version of Karmada")),
+            (SyncMode::Push, Some(_)) => Err(usage("--agent-image needs --mode pull")
+                .because("with --mode push no karmada-agent runs in the cell")
+                .next("the image of the cell's own program is --agent-image-cell")),
+            (SyncMode::Pull, Some(_)) if self.proxy => Err(usage("--proxy needs --mode push")
+                .because("with --mode pull the hub holds no credential of the cell to forward requests with")),
+            _ if self.proxy && self.rights != AccountRights::Full => Err(usage("--proxy needs --rights full")
+                .because("Karmada then writes a ClusterRole of the cell that may impersonate users, which needs all rights")),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The format of printed objects.
@@ -362,4 +391,48 @@ fn project_name(text: &str) -> Result<String, String> {
         return Ok(key.as_str().to_owned());
     }
     Err("a project's name has lower-case letters, digits and '-'".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        join: JoinArgs,
+    }
+
+    fn check(flags: &[&str]) -> Result<(), String> {
+        let line = ["join", "dfw-2", "--city", "DFW", "--hub-kubeconfig", "hub.yaml"];
+        let line = Line::try_parse_from(line.iter().chain(flags)).unwrap();
+        line.join.check().map_err(|error| {
+            assert_eq!(error.kind, Kind::Usage);
+            error.what
+        })
+    }
+
+    #[test]
+    fn flags_of_the_other_mode_are_refused_by_name() {
+        let refused = |flags: &[&str], what: &str| assert_eq!(check(flags), Err(what.to_owned()));
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&["--rights", "full", "--proxy"]), Ok(()));
+        assert_eq!(check(&["--mode", "pull", "--agent-image", "x"]), Ok(()));
+        refused(&["--proxy"], "--proxy needs --rights full");
+        refused(&["--mode", "pull"], "--mode pull needs --agent-image");
+        refused(&["--agent-image", "x"], "--agent-image needs --mode pull");
+        refused(
+            &[
+                "--mode",
+                "pull",
+                "--agent-image",
+                "x",
+                "--rights",
+                "full",
+                "--proxy",
+            ],
+            "--proxy needs --mode push",
+        );
+    }
 }

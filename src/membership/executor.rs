@@ -40,6 +40,11 @@ impl Executor {
         Self { mode, changes: 0 }
     }
 
+    /// The handling of changes.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// True if changes are sent.
     pub fn writes(&self) -> bool {
         self.mode == Mode::Write

@@ -3,7 +3,7 @@
 use super::{
     agent::{self, Agent},
     args::{JoinArgs, PrintFormat},
-    change::{Change, Verb, contains},
+    change::{Change, Verb},
     cluster::{ADOPT, API_VERSION, Cluster},
     credential::{self, Hub},
     error::{Error, Kind},
@@ -11,11 +11,9 @@ use super::{
     file::write_private,
     internal,
     kubeconfig::from_base64,
-    leave::take_away,
+    mode::same_mode,
     plane::{Plane, kind},
-    registration::{self as registration, AccountRights, Cell, Found, IMPERSONATOR, NAMESPACE},
-    rotation,
-    token::{self, Account},
+    registration::{self, Cell, Found},
     wait::{Watched, until},
 };
 use fedgate_api::{keys::CITY_CODE, names::hex};
@@ -26,22 +24,19 @@ use serde_json::{Value, json};
 use std::{io::Read, path::Path, time::Duration};
 
 /// The planes and facts of one join.
-struct Join<'a> {
-    args: &'a JoinArgs,
-    hub: Plane,
-    member: Plane,
-    manifests: Vec<KindManifests>,
+pub(super) struct Join<'a> {
+    pub(super) args: &'a JoinArgs,
+    pub(super) hub: Plane,
+    pub(super) member: Plane,
+    pub(super) manifests: Vec<KindManifests>,
     kinds: Vec<ApiResource>,
-    executor: Executor,
+    pub(super) executor: Executor,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     let name = &args.cell.name;
-    if args.proxy && args.rights != AccountRights::Full {
-        return Err(Error::new(Kind::Usage, "--proxy needs --rights full")
-            .because("Karmada then writes a ClusterRole of the cell that may impersonate users, which needs all rights"));
-    }
+    args.check()?;
     let kinds = super::load_kinds(args.interpreters.as_deref())?;
     let mode = match (args.output, args.write.dry_run) {
         (Some(PrintFormat::Yaml), _) => Mode::Print,
@@ -76,12 +71,15 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
         endpoint: endpoint.trim_end_matches('/'),
         rights: args.rights,
         proxy: args.proxy,
+        mode: args.mode,
     };
     let clusters = join.hub.clusters().await?;
-    match registration::find(name, &id, args.adopt, &clusters)? {
-        Found::Adopted(cluster) => join.adopt(cluster).await?,
-        Found::Nothing => join.register(&cell, None).await?,
-        Found::Ours(cluster) => join.register(&cell, Some(cluster)).await?,
+    let found = registration::find(name, &id, args.adopt, &clusters)?;
+    same_mode(found, args.mode)?;
+    match (found, args.agent_image.as_deref()) {
+        (Found::Adopted(cluster), _) => join.adopt(cluster).await?,
+        (found, Some(image)) => join.enrol(&cell, found.ours(), image).await?,
+        (found, None) => join.register(&cell, found.ours()).await?,
     }
     join.definitions(&cell).await?;
     join.credential(&cell).await?;
@@ -122,145 +120,13 @@ impl Join<'_> {
         self.merge(cluster.patch(patch)).await.map(drop)
     }
 
-    async fn merge(&mut self, object: Value) -> Result<Value, Error> {
+    pub(super) async fn merge(&mut self, object: Value) -> Result<Value, Error> {
         let change = Change {
             verb: Verb::Merge,
             object,
             is_new: false,
         };
         self.executor.run(&self.hub, &change).await
-    }
-
-    /// Karmada's account at the member, its token on the hub, and the Cluster without a city.
-    async fn register(&mut self, cell: &Cell<'_>, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
-        let mark = cell.mark();
-        let newest = rotation::newest(cell.name, &rotation::read(&self.member).await?);
-        for object in registration::member_objects(cell, &self.manifests) {
-            if object["kind"] == "Secret"
-                && ![newest.as_str(), IMPERSONATOR]
-                    .iter()
-                    .any(|name| object["metadata"]["name"] == *name)
-            {
-                // Its token has been rotated.
-                continue;
-            }
-            let policy = object["kind"] == "ValidatingAdmissionPolicy";
-            let applied = self
-                .executor
-                .ensure(&self.member, object, Owner::Cell(&mark))
-                .await;
-            applied.map_err(|error| match error.kind {
-                Kind::NotFound if policy && cell.rights == AccountRights::Narrow => {
-                    error.next("NarrowUnsupported: the cell serves no ValidatingAdmissionPolicy; join it with --rights full")
-                }
-                _ => error,
-            })?;
-        }
-        if cell.rights == AccountRights::Full {
-            // An earlier join with narrow rights has made them.
-            let limits = registration::limits(&cell.account(), &self.manifests);
-            take_away(&mut self.executor, &self.member, limits, &mark).await?;
-        }
-        let token = self.token(&newest).await?;
-        let namespace = registration::hub_namespace();
-        self.executor.ensure(&self.hub, namespace, Owner::Shared).await?;
-        let mut secrets = vec![registration::hub_secret(
-            cell.name,
-            &token,
-            &self.member.authority,
-        )];
-        if cell.proxy {
-            let token = self.token(IMPERSONATOR).await?;
-            secrets.push(registration::hub_impersonator(cell.name, &token));
-        }
-        if let Some(cluster) = cluster {
-            secrets = secrets
-                .into_iter()
-                .map(|secret| registration::owned(secret, cluster.0))
-                .collect();
-        }
-        self.proven(cell, &secrets[0], &token).await?;
-        for secret in &secrets {
-            self.executor
-                .ensure(&self.hub, secret.clone(), Owner::Cell(&mark))
-                .await?;
-        }
-        match cluster {
-            Some(cluster) => self.correct(cell, cluster).await,
-            None => self.create(cell, secrets).await,
-        }
-    }
-
-    /// Proves a token that the hub does not have yet.
-    async fn proven(&self, cell: &Cell<'_>, secret: &Value, token: &[u8]) -> Result<(), Error> {
-        if !self.executor.writes() {
-            return Ok(());
-        }
-        let live = self.hub.live(secret).await?;
-        if live.is_some_and(|live| contains(&live, secret)) {
-            return Ok(());
-        }
-        let account = Account {
-            namespace: NAMESPACE,
-            name: &cell.account(),
-        };
-        let (title, text) = (&self.member.title, String::from_utf8_lossy(token));
-        token::prove(title, cell.endpoint, &self.member.authority, &text, account).await
-    }
-
-    /// Restores the fields of a Cluster that are ours.
-    async fn correct(&mut self, cell: &Cell<'_>, cluster: Cluster<'_>) -> Result<(), Error> {
-        let spec = registration::cluster_spec(cell);
-        if contains(&cluster.0["spec"], &spec) {
-            return Ok(());
-        }
-        self.merge(cluster.patch(json!({"spec": spec}))).await.map(drop)
-    }
-
-    async fn create(&mut self, cell: &Cell<'_>, secrets: Vec<Value>) -> Result<(), Error> {
-        let mark = cell.mark();
-        let change = Change {
-            verb: Verb::Create,
-            object: super::change::marked(registration::cluster(cell), &mark),
-            is_new: true,
-        };
-        let created = self.executor.run(&self.hub, &change).await?;
-        if !self.executor.writes() {
-            return Ok(());
-        }
-        let clusters = self.hub.clusters().await?;
-        if registration::is_younger_duplicate(cell.name, cell.id, &clusters) {
-            let change = Change {
-                verb: Verb::Delete,
-                object: created,
-                is_new: false,
-            };
-            self.executor.run(&self.hub, &change).await?;
-            return Err(Error::new(
-                Kind::Refused,
-                format!("another Cluster of this member was made before {}", cell.name),
-            )
-            .because("DuplicateMember")
-            .next("fedgate cells list"));
-        }
-        for secret in secrets {
-            let secret = registration::owned(secret, &created);
-            self.executor
-                .ensure(&self.hub, secret, Owner::Cell(&mark))
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// The token of Karmada's account in the Secret of this name.
-    async fn token(&self, name: &str) -> Result<Vec<u8>, Error> {
-        if self.executor.writes() {
-            return await_token(&self.member, name, self.args.wait).await;
-        }
-        let secret = json!({"apiVersion": "v1", "kind": "Secret",
-                            "metadata": {"name": name, "namespace": NAMESPACE}});
-        let live = self.member.live(&secret).await?.unwrap_or_default();
-        Ok(from_base64(&live["data"]["token"]).unwrap_or_default())
     }
 
     /// Definitions and roles at the member, before it is opened.
@@ -378,29 +244,6 @@ impl Join<'_> {
             None => self.merge(live.patch(label)).await.map(drop),
         }
     }
-}
-
-/// Waits for the token that the member's controller puts into the Secret of this name.
-pub(super) async fn await_token(member: &Plane, name: &str, limit: Duration) -> Result<Vec<u8>, Error> {
-    let watched = Watched {
-        kind: kind("v1", "Secret"),
-        namespace: NAMESPACE,
-        name,
-        labels: "",
-    };
-    let token = |data: &Value| from_base64(&data["token"]).filter(|token| !token.is_empty());
-    let test =
-        |objects: &super::wait::Objects| objects.values().find_map(|secret| token(&secret.data["data"]));
-    let left = |_: &super::wait::Objects| {
-        format!("{} has put no token into Secret {NAMESPACE}/{name}", member.title)
-    };
-    let waited = until(member, &watched, limit, test, left).await;
-    waited.map_err(|error| match error.kind {
-        Kind::TimedOut => error.next(
-            "start serviceaccount-token-controller in its kube-controller-manager, then run the command again",
-        ),
-        _ => error,
-    })
 }
 
 /// Waits until a Cluster is ready and serves the kinds.

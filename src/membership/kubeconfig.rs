@@ -26,13 +26,23 @@ pub fn with_token(
     user: &str,
     token: &str,
 ) -> Result<String, Error> {
+    document(plane, (server, authority), user, &json!({"token": token}))
+}
+
+/// A kubeconfig of a user with this credential, for a server and the PEM bundle of its authority.
+pub fn document(
+    plane: &str,
+    (server, authority): (&str, &[u8]),
+    user: &str,
+    credential: &Value,
+) -> Result<String, Error> {
     let document = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": plane,
         "contexts": [{"name": plane, "context": {"cluster": plane, "user": user}}],
         "clusters": [{"name": plane, "cluster": {"server": server, "certificate-authority-data": base64(authority)}}],
-        "users": [{"name": user, "user": {"token": token}}],
+        "users": [{"name": user, "user": credential}],
     });
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")

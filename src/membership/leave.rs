@@ -9,9 +9,11 @@ use super::{
     error::{Error, Kind},
     executor::{Executor, Mode, say},
     internal,
+    mode::SyncMode,
     plane::{Plane, kind},
+    pull,
     registration::{self, AccountRights, Cell, member_mark},
-    rotation, usage,
+    rotation, unenrol, usage,
     wait::{Objects, Watched, until},
 };
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
@@ -67,11 +69,16 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         endpoint: "",
         rights: AccountRights::Narrow,
         proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
+        mode: cluster.map_or(SyncMode::Push, SyncMode::of),
     };
     if let Some(member) = &member {
         program(&mut executor, member, &cell, &kinds).await?;
     }
-    from_hub(&mut executor, &hub, &cell, cluster, args.wait).await?;
+    let planes = Planes {
+        hub: &hub,
+        member: member.as_ref(),
+    };
+    from_hub(&mut executor, planes, &cell, cluster, args.wait).await?;
     match &member {
         Some(member) => from_member(&mut executor, member, &cell, &kinds).await?,
         None => say(&left_behind(&cell, &kinds)),
@@ -149,25 +156,38 @@ async fn program(
     take_away(executor, member, objects, &cell.mark()).await
 }
 
-/// Credential, Cluster and Secrets on the hub.
+/// The planes of a cell that leaves; the member's only if its kubeconfig is given.
+#[derive(Clone, Copy)]
+struct Planes<'a> {
+    hub: &'a Plane,
+    member: Option<&'a Plane>,
+}
+
+/// Credential, Cluster, Secrets and the agent's rights on the hub.
 async fn from_hub(
     executor: &mut Executor,
-    hub: &Plane,
+    Planes { hub, member }: Planes<'_>,
     cell: &Cell<'_>,
     cluster: Option<Cluster<'_>>,
     limit: Duration,
 ) -> Result<(), Error> {
     let account = hub.live(&credential::account_object(cell.name)).await?;
-    // Without Cluster and member the account's own mark is all that says whose it is.
-    let marked = account.as_ref().and_then(mark).map(str::to_owned);
-    let own = if cell.id.is_empty() {
-        marked.unwrap_or_default()
-    } else {
-        member_mark(cell.id)
+    // Without Cluster and member the objects' own mark is all that says whose they are.
+    let own = match account.as_ref().and_then(mark) {
+        _ if !cell.id.is_empty() => member_mark(cell.id),
+        Some(marked) => marked.to_owned(),
+        None => unenrol::mark_on_hub(hub, cell.name).await?.unwrap_or_default(),
     };
     if let Some(change) = account.and_then(|account| delete(&account, &own)) {
         executor.run(hub, &change).await?;
     }
+    if let Some(cluster) = cluster.filter(|_| cell.mode == SyncMode::Pull) {
+        unenrol::withdraw(executor, hub, cluster, limit).await?;
+        if let Some(member) = member {
+            unenrol::stop(executor, member, &own).await?;
+        }
+    }
+    unenrol::rights(executor, hub, cell.name, &own).await?;
     if let Some(cluster) = cluster {
         if !cluster.is_going() {
             let change = super::change::Change {
@@ -185,7 +205,8 @@ async fn from_hub(
         registration::hub_secret(cell.name, b"", b""),
         registration::hub_impersonator(cell.name, b""),
     ];
-    take_away(executor, hub, secrets, &own).await
+    take_away(executor, hub, secrets, &own).await?;
+    unenrol::rest(executor, hub, cell.name, &own, cell.mode == SyncMode::Pull).await
 }
 
 /// Waits until Karmada has let the Cluster go.
@@ -221,7 +242,10 @@ async fn from_member(
     kinds: &[KindManifests],
 ) -> Result<(), Error> {
     let mark = cell.mark();
+    // Without the Cluster nothing says any more which mode the cell had.
     let mut objects = registration::member_objects(cell, kinds);
+    objects.extend(pull::member_objects(cell, kinds));
+    objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
     let mut definitions = Vec::new();
     for object in agent::definitions(kinds).map_err(internal)? {
         if object["kind"] == "CustomResourceDefinition" {
@@ -297,10 +321,15 @@ fn defined(definition: &Value) -> kube::api::ApiResource {
 
 /// The objects that stay without the member's kubeconfig.
 fn left_behind(cell: &Cell<'_>, kinds: &[KindManifests]) -> String {
-    let mut titles: Vec<String> = registration::member_objects(cell, kinds)
-        .iter()
-        .map(super::change::title)
-        .collect();
+    let objects = match cell.mode {
+        SyncMode::Push => registration::member_objects(cell, kinds),
+        SyncMode::Pull => {
+            let mut objects = pull::member_objects(cell, kinds);
+            objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
+            objects
+        }
+    };
+    let mut titles: Vec<String> = objects.iter().map(super::change::title).collect();
     titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
     format!(
         "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
@@ -340,6 +369,7 @@ mod tests {
             endpoint: "",
             rights: AccountRights::Narrow,
             proxy: false,
+            mode: SyncMode::Push,
         };
         let text = left_behind(&cell, &[]);
         assert!(
@@ -347,6 +377,18 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Deployment fedgate-system/fedgate-cell"), "{text}");
+        let pulled = Cell {
+            mode: SyncMode::Pull,
+            ..cell
+        };
+        let text = left_behind(&pulled, &[]);
+        for part in [
+            "Deployment karmada-system/karmada-agent",
+            "Secret karmada-system/karmada-kubeconfig",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("karmada-dfw-1"), "{text}");
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Membership of cells and projects: the work that an administrator would do by hand, as commands and, later, as a role
 //! (contract: provisioning.md §5 to §8).
 //!
-//! [`change`], [`cluster`], [`registration`], [`agent`] and [`usage`] decide, as functions of values. [`plane`] and
-//! [`wait`] read, [`executor`] is the only writer. `join`, `drain`, `leave` and the others are the commands: each proves
+//! [`change`], [`cluster`], [`mode`], [`registration`], [`pull`], [`certificate`], [`agent`] and [`usage`] decide, as functions
+//! of values. [`plane`] and [`wait`] read, [`executor`] is the only writer. `join`, `drain`, `leave` and the others are the commands: each proves
 //! what is there, and writes only what differs, so that a second run goes on where the first ended.
 
 pub mod agent;
 pub mod args;
+pub mod certificate;
 pub mod change;
 pub mod cluster;
 pub mod credential;
 mod drain;
+mod enrol;
 pub mod error;
 pub mod executor;
 mod file;
@@ -19,12 +21,16 @@ mod join;
 pub mod kubeconfig;
 mod leave;
 mod list;
+pub mod mode;
 pub mod plane;
 mod project;
 mod projects;
+pub mod pull;
+mod register;
 pub mod registration;
 mod rotation;
 pub mod token;
+mod unenrol;
 pub mod usage;
 pub mod wait;
 

@@ -4,6 +4,7 @@ use super::{
     cluster::{API_VERSION, Cluster},
     error::{Error, Kind},
     kubeconfig::base64,
+    mode::SyncMode,
 };
 use clap::ValueEnum;
 use fedgate_manifests::KindManifests;
@@ -38,6 +39,8 @@ pub struct Cell<'a> {
     pub rights: AccountRights,
     /// True if Karmada's API server may forward users' requests to the member, as them.
     pub proxy: bool,
+    /// The side that opens the connection.
+    pub mode: SyncMode,
 }
 
 impl Cell<'_> {
@@ -74,6 +77,16 @@ pub enum Found<'a> {
     Ours(Cluster<'a>),
     /// Another program's Cluster of this member, which may be used.
     Adopted(Cluster<'a>),
+}
+
+impl<'a> Found<'a> {
+    /// Our Cluster.
+    pub fn ours(self) -> Option<Cluster<'a>> {
+        match self {
+            Self::Ours(cluster) => Some(cluster),
+            Self::Nothing | Self::Adopted(_) => None,
+        }
+    }
 }
 
 /// Looks for the cell among the hub's Clusters (contract: provisioning.md §5.6).
@@ -120,7 +133,7 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
     .next("choose another name, or --adopt to use it if it is the same member"))
 }
 
-/// The objects at the member, in the order in which they are applied.
+/// The objects of Karmada's account at a member of mode push, in the order in which they are applied.
 pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     let account = cell.account();
     let role = format!("karmada-controller-manager:{account}");
@@ -144,7 +157,7 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     }
     // Before the role: the account may write nothing that the policy would not have seen.
     if cell.rights == AccountRights::Narrow {
-        objects.extend(limits(&account, kinds));
+        objects.extend(limits(&user(&account), kinds, None));
     }
     objects.extend([
         json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
@@ -164,7 +177,8 @@ pub fn token_secret(account: &str, name: &str) -> Value {
             "annotations": {"kubernetes.io/service-account.name": account}}})
 }
 
-fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
+/// The rules of Karmada's account at a member.
+pub fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
     if rights == AccountRights::Full {
         return json!([
@@ -188,10 +202,21 @@ fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     json!(rules)
 }
 
-/// The policy that limits Karmada's account to Namespaces `ns-*`, and keeps it from making tokens of other accounts, and its
-/// binding.
-pub fn limits(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
-    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+/// The user name of an account of [`NAMESPACE`].
+fn user(account: &str) -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{account}")
+}
+
+/// The policy that limits Karmada's user at the member to Namespaces `ns-*`, and keeps it from making tokens of other
+/// accounts, and its binding. `own` is the namespace and the name of a Secret that the user may change besides.
+pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) -> Vec<Value> {
+    let own = own.map(|(namespace, name)| {
+        format!(
+            " || (request.operation == 'UPDATE' && request.resource.resource == 'secrets' && \
+             request.namespace == '{namespace}' && request.name == '{name}')"
+        )
+    });
+    let allowed = format!("variables.target.startsWith('ns-'){}", own.unwrap_or_default());
     let operations = ["CREATE", "UPDATE", "DELETE"];
     let mut written = vec![
         json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,
@@ -209,7 +234,7 @@ pub fn limits(account: &str, kinds: &[KindManifests]) -> Vec<Value> {
             "request.resource.group == '' && request.resource.resource == 'namespaces' ? \
              (object == null ? oldObject.metadata.name : object.metadata.name) : request.namespace"}],
         "validations": [
-            {"expression": "variables.target.startsWith('ns-')",
+            {"expression": allowed,
              "message": "Karmada writes only to Namespaces ns-* of this cell; for others join it with --rights full"},
             {"expression": "request.resource.resource != 'secrets' || object == null || !has(object.type) || \
                             object.type != 'kubernetes.io/service-account-token'",
@@ -270,8 +295,10 @@ pub fn cluster(cell: &Cell<'_>) -> Value {
 /// The fields of a Cluster's spec that are ours.
 pub fn cluster_spec(cell: &Cell<'_>) -> Value {
     let reference = |name: &str| json!({"namespace": NAMESPACE, "name": name});
-    let mut spec = json!({"id": cell.id, "syncMode": "Push", "apiEndpoint": cell.endpoint,
-                          "secretRef": reference(cell.name)});
+    let mut spec = json!({"id": cell.id, "syncMode": cell.mode.as_str(), "apiEndpoint": cell.endpoint});
+    if cell.mode == SyncMode::Push {
+        spec["secretRef"] = reference(cell.name);
+    }
     if cell.proxy {
         spec["impersonatorSecretRef"] = reference(&impersonator(cell.name));
     }
@@ -301,6 +328,7 @@ mod tests {
         endpoint: "https://10.0.0.5:6443",
         rights: AccountRights::Narrow,
         proxy: false,
+        mode: SyncMode::Push,
     };
 
     fn kinds() -> Vec<KindManifests> {

@@ -21,6 +21,7 @@ mod membership;
 mod operator;
 mod outage;
 mod pods;
+mod pull;
 mod quota;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
 #[path = "../client/replica.rs"]
@@ -63,6 +64,7 @@ fn one_at_a_time() -> Vec<Trial> {
         crashes::lone_trials(),
         compute::lone_trials(),
         membership::lone_trials(),
+        pull::lone_trials(),
         runbooks::lone_trials(),
     ]
     .into_iter()

@@ -25,15 +25,15 @@ lone_trials![
 
 /// The end of a command.
 #[derive(Debug)]
-struct Ended {
+pub(crate) struct Ended {
     code: i32,
-    stdout: String,
-    stderr: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
     #[track_caller]
-    fn exits(self, code: i32, words: &str) -> Self {
+    pub(crate) fn exits(self, code: i32, words: &str) -> Self {
         assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
         let text = format!("{}{}", self.stdout, self.stderr);
         assert!(text.contains(words), "{words:?} is missing in\n{text}");
@@ -41,7 +41,7 @@ impl Ended {
     }
 }
 
-async fn fedgate(words: &[&str], files: &[(&str, &Path)]) -> Ended {
+pub(crate) async fn fedgate(words: &[&str], files: &[(&str, &Path)]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
     command.args(words).stdin(Stdio::null()).kill_on_drop(true);
     for (flag, file) in files {
@@ -57,7 +57,7 @@ async fn fedgate(words: &[&str], files: &[(&str, &Path)]) -> Ended {
 }
 
 /// Writes of the administrator since the marks; reviews of a credential change nothing.
-fn writes(logs: &[&AuditLog], marks: &[u64]) -> Vec<String> {
+pub(crate) fn writes(logs: &[&AuditLog], marks: &[u64]) -> Vec<String> {
     let is_write = |entry: &Entry| entry.is_write() && !entry.object_ref.resource.ends_with("reviews");
     logs.iter()
         .zip(marks)
@@ -67,14 +67,14 @@ fn writes(logs: &[&AuditLog], marks: &[u64]) -> Vec<String> {
         .collect()
 }
 
-async fn client(kubeconfig: &str) -> Client {
+pub(crate) async fn client(kubeconfig: &str) -> Client {
     let config = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("a usable kubeconfig")).expect("a client")
 }
 
 /// Waits until the server refuses a credential.
-async fn refused(kubeconfig: &str) {
+pub(crate) async fn refused(kubeconfig: &str) {
     let client = client(kubeconfig).await;
     crate::support::wait_for(
         "the credential is refused",

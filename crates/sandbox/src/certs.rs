@@ -58,6 +58,11 @@ impl Authority {
         self.issuer.der().to_vec()
     }
 
+    /// The authority's key, PEM.
+    fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// The certificate that every server of the sandbox shows.
     pub(super) fn server(&self) -> Result<Pair, SandboxError> {
         let mut params = CertificateParams::new(SERVER_NAMES.map(String::from))?;
@@ -96,6 +101,8 @@ impl Authority {
 pub(super) struct Files {
     /// The authority's certificate.
     pub(super) authority: PathBuf,
+    /// Its key, for the hub's signer of certificate requests.
+    pub(super) authority_key: PathBuf,
     /// Folder with the server's `tls.crt` and `tls.key`.
     pub(super) server: PathBuf,
     /// Folder with the front proxy's `tls.crt` and `tls.key`.
@@ -111,6 +118,7 @@ impl Files {
     pub(super) fn write(dir: &Path, authority: &Authority) -> Result<Self, SandboxError> {
         let files = Self {
             authority: dir.join("ca.crt"),
+            authority_key: dir.join("ca.key"),
             server: dir.join("server"),
             front_proxy: dir.join("front-proxy"),
             token_public: dir.join("service-accounts.pub"),
@@ -118,6 +126,7 @@ impl Files {
         };
         let tokens = KeyPair::generate()?;
         write(&files.authority, &authority.pem())?;
+        write(&files.authority_key, &authority.key_pem())?;
         write_pair(&files.server, &authority.server()?)?;
         write_pair(&files.front_proxy, &authority.client(FRONT_PROXY, None)?)?;
         write(&files.token_public, &tokens.public_key_pem())?;

@@ -1,19 +1,21 @@
-//! kube-controller-manager: namespaces, garbage collection and service account tokens of one plane.
+//! kube-controller-manager: namespaces, garbage collection and service account tokens of one plane; on the hub certificates
+//! of approved requests, too.
 
-use super::{certs::Files, process::Spec};
+use super::{certs::Files, plane::PlaneRole, process::Spec};
 use std::path::Path;
 
 /// What a plane needs from it, and nothing else: a cell's Node never fails, and its Pods are KWOK's.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
                            clusterrole-aggregation-controller";
+/// The hub's besides: it signs the certificate of a member's karmada-agent, as Karmada's own installation lets it.
+const SIGNER: &str = "certificatesigningrequest-signing-controller";
 
 /// The command line.
 ///
 /// Start it after the CRDs: the garbage collector looks for new kinds only every 30 s.
-pub(super) fn spec(program: &Path, plane: &str, kubeconfig: &Path, files: &Files) -> Spec {
-    let args = vec![
+pub(super) fn spec(program: &Path, plane: &str, role: PlaneRole, kubeconfig: &Path, files: &Files) -> Spec {
+    let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={CONTROLLERS}"),
         "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=false".to_owned(),
         format!(
@@ -26,6 +28,15 @@ pub(super) fn spec(program: &Path, plane: &str, kubeconfig: &Path, files: &Files
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
     ];
+    if role == PlaneRole::Hub {
+        args.extend([
+            format!("--controllers={CONTROLLERS},{SIGNER}"),
+            format!("--cluster-signing-cert-file={}", files.authority.display()),
+            format!("--cluster-signing-key-file={}", files.authority_key.display()),
+        ]);
+    } else {
+        args.push(format!("--controllers={CONTROLLERS}"));
+    }
     Spec {
         name: format!("{plane} kube-controller-manager"),
         program: program.to_owned(),

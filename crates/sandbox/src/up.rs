@@ -174,6 +174,7 @@ fn plane(
     let mut controllers_specs = vec![controller_manager::spec(
         &binaries.kube_controller_manager,
         &name,
+        role,
         &own_path(layout, Own::ControllerManager, &name),
         files,
     )];

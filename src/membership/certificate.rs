@@ -1,0 +1,289 @@
+//! The certificate of a cell's karmada-agent on the hub: its key, its request, its kubeconfig (contract: provisioning.md
+//! §5.4). Pure.
+
+use super::{
+    error::{Error, Kind},
+    kubeconfig::{base64, from_base64},
+    pull::{KUBECONFIG, PENDING_KEY, user},
+};
+use fedgate_api::names::hex;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// API version of requests for certificates.
+pub const API_VERSION: &str = "certificates.k8s.io/v1";
+/// The group that Karmada's controller approves.
+const GROUP: &str = "system:karmada:agents";
+const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+const YEAR: u64 = 365 * 86_400;
+
+/// A private key that the hub may not have signed a certificate of yet.
+#[derive(Debug)]
+pub struct Key(KeyPair);
+
+impl Key {
+    /// A new key.
+    pub fn generate() -> Result<Self, Error> {
+        KeyPair::generate().map(Self).map_err(|error| failed(&error))
+    }
+
+    /// The key of a PEM text.
+    pub fn from_pem(text: &str) -> Result<Self, Error> {
+        KeyPair::from_pem(text).map(Self).map_err(|error| failed(&error))
+    }
+
+    /// Its PEM text.
+    pub fn pem(&self) -> String {
+        self.0.serialize_pem()
+    }
+
+    /// The name of its request: with the same key it is the same.
+    pub fn request_name(&self, cell: &str) -> String {
+        const BYTES: usize = 4;
+        let digest = Sha256::digest(self.0.subject_public_key_info());
+        format!("fedgate-agent-{cell}-{}", hex(&digest[..BYTES]))
+    }
+
+    /// The request for a certificate of the cell's agent.
+    pub fn request(&self, cell: &str) -> Result<Value, Error> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, GROUP);
+        params.distinguished_name.push(DnType::CommonName, user(cell));
+        let request = params
+            .serialize_request(&self.0)
+            .map_err(|error| failed(&error))?;
+        let text = request.pem().map_err(|error| failed(&error))?;
+        Ok(json!({
+            "apiVersion": API_VERSION, "kind": "CertificateSigningRequest",
+            "metadata": {"name": self.request_name(cell)},
+            "spec": {
+                "request": base64(text.as_bytes()),
+                "signerName": SIGNER,
+                "expirationSeconds": YEAR,
+                "usages": ["digital signature", "client auth"],
+            },
+        }))
+    }
+}
+
+fn failed(error: &rcgen::Error) -> Error {
+    Error::new(Kind::Failed, "cannot make the key of karmada-agent").because(error.to_string())
+}
+
+/// The bytes of a value in base64, if there are some.
+fn filled(value: &Value) -> Option<Vec<u8>> {
+    from_base64(value).filter(|bytes| !bytes.is_empty())
+}
+
+/// A step of a request on its way to a certificate.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Signed {
+    /// The certificate, PEM.
+    Certificate(Vec<u8>),
+    /// Approved, but not signed yet.
+    Approved,
+    /// Not approved yet.
+    Pending,
+    /// Refused, with the reason.
+    Refused(String),
+}
+
+/// Reads a request from its status.
+pub fn signed(request: &Value) -> Signed {
+    let status = &request["status"];
+    if let Some(certificate) = filled(&status["certificate"]) {
+        return Signed::Certificate(certificate);
+    }
+    let conditions = status["conditions"].as_array();
+    let find = |kind: &str| {
+        conditions
+            .into_iter()
+            .flatten()
+            .find(|found| found["type"] == kind)
+    };
+    if let Some(refused) = find("Denied").or_else(|| find("Failed")) {
+        let text = |key: &str| refused[key].as_str().unwrap_or_default();
+        return Signed::Refused(format!("{}: {}", text("type"), text("message")));
+    }
+    match find("Approved") {
+        Some(_) => Signed::Approved,
+        None => Signed::Pending,
+    }
+}
+
+/// A way to the hub: its address and the PEM bundle of its authority.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a> {
+    /// Address of the API server.
+    pub server: &'a str,
+    /// PEM bundle of its authority.
+    pub authority: &'a [u8],
+}
+
+/// A certificate and its key, both PEM.
+#[derive(PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: Vec<u8>,
+    /// The key.
+    pub key: Vec<u8>,
+}
+
+impl Pair {
+    /// The agent's kubeconfig. Its user is the cell: the agent names its next request after it.
+    pub fn kubeconfig(&self, route: Route<'_>, cell: &str) -> Result<String, Error> {
+        let hub = "karmada-apiserver";
+        super::kubeconfig::document(
+            hub,
+            (route.server, route.authority),
+            cell,
+            &json!({"client-certificate-data": base64(&self.certificate), "client-key-data": base64(&self.key)}),
+        )
+    }
+}
+
+/// The contents of the agent's Secret.
+pub struct Held {
+    /// A key whose request is on its way.
+    pub pending: Option<Key>,
+    /// The certificate that the agent uses.
+    pub pair: Option<Pair>,
+    /// True if its kubeconfig leads along the route.
+    pub leads_there: bool,
+}
+
+impl Held {
+    /// Reads a Secret; what cannot be read counts as missing.
+    pub fn read(secret: &Value, route: Route<'_>) -> Self {
+        let text = |key: &str| filled(&secret["data"][key]).and_then(|bytes| String::from_utf8(bytes).ok());
+        // The agent writes YAML when it renews its certificate.
+        let file: Value = text(KUBECONFIG)
+            .and_then(|text| serde_saphyr::from_str(&text).ok())
+            .unwrap_or_default();
+        let (user, cluster) = (&file["users"][0]["user"], &file["clusters"][0]["cluster"]);
+        let pair = || {
+            Some(Pair {
+                certificate: filled(&user["client-certificate-data"])?,
+                key: filled(&user["client-key-data"])?,
+            })
+        };
+        let authority = filled(&cluster["certificate-authority-data"]);
+        Self {
+            pending: text(PENDING_KEY).and_then(|text| Key::from_pem(&text).ok()),
+            pair: pair(),
+            leads_there: cluster["server"] == route.server && authority.as_deref() == Some(route.authority),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::pull, *};
+
+    const ROUTE: Route<'_> = Route {
+        server: "https://10.0.0.1:5443",
+        authority: b"authority",
+    };
+
+    #[test]
+    fn a_request_names_the_agent_and_is_named_after_its_key() {
+        let key = Key::generate().unwrap();
+        let request = key.request("dfw-2").unwrap();
+        let name = request["metadata"]["name"].as_str().unwrap();
+        let digits = name.strip_prefix("fedgate-agent-dfw-2-").unwrap();
+        assert!(
+            digits.len() == 8 && digits.chars().all(|c| c.is_ascii_hexdigit()),
+            "{name}"
+        );
+        let again = Key::from_pem(&key.pem()).unwrap();
+        assert_eq!(again.request_name("dfw-2"), name);
+        assert_ne!(Key::generate().unwrap().request_name("dfw-2"), name);
+
+        let spec = &request["spec"];
+        assert_eq!(spec["signerName"], "kubernetes.io/kube-apiserver-client");
+        assert_eq!(spec["expirationSeconds"], 31_536_000);
+        // Karmada approves these usages, and with them no other subject than this, and no further name.
+        assert_eq!(spec["usages"], json!(["digital signature", "client auth"]));
+        let text = String::from_utf8(from_base64(&spec["request"]).unwrap()).unwrap();
+        let body: String = text.lines().filter(|line| !line.starts_with("---")).collect();
+        let der = from_base64(&json!(body)).unwrap();
+        let has = |part: &[u8]| der.windows(part.len()).any(|window| window == part);
+        assert!(has(b"system:karmada:agents") && has(b"system:karmada:agent:dfw-2"));
+        let alternative_names: &[u8] = &[0x55, 0x1d, 0x11];
+        assert!(!has(alternative_names) && !has(b"rcgen"));
+        assert!(!text.contains("PRIVATE"));
+    }
+
+    #[test]
+    fn a_request_is_read_by_its_status() {
+        let with = |conditions: Value| signed(&json!({"status": {"conditions": conditions}}));
+        assert_eq!(signed(&json!({"status": {}})), Signed::Pending);
+        assert_eq!(
+            with(json!([{"type": "Approved", "status": "True"}])),
+            Signed::Approved
+        );
+        let denied = json!([{"type": "Denied", "status": "True", "message": "not today"}]);
+        assert_eq!(with(denied), Signed::Refused("Denied: not today".to_owned()));
+        let failed = json!([{"type": "Approved"}, {"type": "Failed", "message": "no key"}]);
+        assert_eq!(with(failed), Signed::Refused("Failed: no key".to_owned()));
+        let done = json!({"status": {"certificate": base64(b"c"), "conditions": [{"type": "Approved"}]}});
+        assert_eq!(signed(&done), Signed::Certificate(b"c".to_vec()));
+    }
+
+    #[test]
+    fn the_agents_secret_is_read_in_each_of_its_states() {
+        let nothing = Held::read(&Value::Null, ROUTE);
+        assert!(nothing.pending.is_none() && nothing.pair.is_none() && !nothing.leads_there);
+
+        let key = Key::generate().unwrap();
+        let pending = Held::read(&pull::secret(PENDING_KEY, key.pem().as_bytes()), ROUTE);
+        assert_eq!(
+            pending.pending.unwrap().request_name("dfw-2"),
+            key.request_name("dfw-2")
+        );
+        assert!(pending.pair.is_none());
+
+        let pair = Pair {
+            certificate: b"certificate".to_vec(),
+            key: b"key".to_vec(),
+        };
+        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
+        let done = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        assert!(done.pair == Some(pair) && done.leads_there && done.pending.is_none());
+        let elsewhere = Route {
+            server: "https://10.0.0.2:5443",
+            ..ROUTE
+        };
+        assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), elsewhere).leads_there);
+        let other_authority = Route {
+            authority: b"another",
+            ..ROUTE
+        };
+        assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), other_authority).leads_there);
+    }
+
+    #[test]
+    fn a_kubeconfig_that_the_agent_has_renewed_is_read_too() {
+        let text = "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: YXV0aG9yaXR5\n    \
+                    server: https://10.0.0.1:5443\n  name: karmada-apiserver\nkind: Config\nusers:\n- name: dfw-2\n  \
+                    user:\n    client-certificate-data: bmV3\n    client-key-data: a2V5\n";
+        let held = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        assert!(held.leads_there);
+        assert_eq!(held.pair.unwrap().certificate, b"new");
+    }
+
+    #[test]
+    fn the_user_of_the_kubeconfig_is_the_cell_by_which_the_agent_names_its_next_request() {
+        let pair = Pair {
+            certificate: b"c".to_vec(),
+            key: b"k".to_vec(),
+        };
+        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(file["contexts"][0]["context"]["user"], "dfw-2");
+        assert_eq!(file["contexts"][0]["name"], file["current-context"]);
+        assert_eq!(file["users"][0]["user"]["client-key-data"], "aw==");
+    }
+}

@@ -1,0 +1,96 @@
+//! The mode of a cell: the side that opens the connection between hub and member. Pure.
+
+use super::{
+    cluster::Cluster,
+    error::{Error, Kind},
+    registration::Found,
+};
+use clap::ValueEnum;
+
+/// The side that opens the connection between hub and member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SyncMode {
+    /// Karmada writes to the member, with a token of the member's that the hub holds.
+    Push,
+    /// karmada-agent at the member reads from the hub, which holds no credential of the member.
+    Pull,
+}
+
+impl SyncMode {
+    /// The value of a Cluster's `spec.syncMode`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Push => "Push",
+            Self::Pull => "Pull",
+        }
+    }
+
+    /// The mode of a Cluster.
+    pub fn of(cluster: Cluster<'_>) -> Self {
+        if cluster.0["spec"]["syncMode"] == Self::Pull.as_str() {
+            Self::Pull
+        } else {
+            Self::Push
+        }
+    }
+}
+
+/// Fails if a Cluster that is there has another mode than the one that is asked for.
+pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
+    let (cluster, is_ours) = match found {
+        Found::Nothing => return Ok(()),
+        Found::Ours(cluster) => (cluster, true),
+        Found::Adopted(cluster) => (cluster, false),
+    };
+    let present = SyncMode::of(cluster);
+    // Without a word about the mode an adopted Cluster keeps its own.
+    if present == mode || (!is_ours && mode == SyncMode::Push) {
+        return Ok(());
+    }
+    let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
+    let next = if is_ours {
+        format!(
+            "give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again"
+        )
+    } else {
+        format!("leave out --mode and --agent-image: an adopted Cluster stays in mode {flag}")
+    };
+    Err(Error::new(
+        Kind::Refused,
+        format!(
+            "Cluster {name} has mode {flag}, not {}",
+            mode.as_str().to_lowercase()
+        ),
+    )
+    .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
+    .next(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cluster::tests::cluster, *};
+    use serde_json::json;
+
+    #[test]
+    fn the_mode_of_a_cell_stays() {
+        let push = cluster("dfw-2", "id-2", Some("DFW"));
+        let mut pull = push.clone();
+        pull["spec"]["syncMode"] = json!("Pull");
+        let (push, pull) = (Cluster(&push), Cluster(&pull));
+        assert_eq!(same_mode(Found::Nothing, SyncMode::Pull), Ok(()));
+        assert_eq!(same_mode(Found::Ours(push), SyncMode::Push), Ok(()));
+        assert_eq!(same_mode(Found::Ours(pull), SyncMode::Pull), Ok(()));
+        let refused = |found, mode| {
+            let error = same_mode(found, mode).unwrap_err();
+            assert_eq!(error.kind, Kind::Refused);
+            error.to_string()
+        };
+        assert!(
+            refused(Found::Ours(push), SyncMode::Pull).contains("--mode push, or: fedgate cells drain dfw-2")
+        );
+        assert!(refused(Found::Ours(pull), SyncMode::Push).contains("give --mode pull"));
+        // Another program has made it, in its own mode.
+        assert_eq!(same_mode(Found::Adopted(pull), SyncMode::Push), Ok(()));
+        assert!(refused(Found::Adopted(push), SyncMode::Pull).contains("leave out --mode"));
+    }
+}

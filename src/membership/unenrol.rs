@@ -1,0 +1,157 @@
+//! A leave's part of mode pull: the agent takes its objects at the member back before its rights end (contract:
+//! provisioning.md §7.3).
+
+use super::{
+    certificate,
+    change::{Change, Verb, delete},
+    cluster::Cluster,
+    error::{Error, Kind},
+    executor::{Executor, say},
+    leave::take_away,
+    plane::{Plane, kind},
+    pull,
+    usage::first,
+    wait::{Objects, Watched, until},
+};
+use fedgate_api::keys::CITY_CODE;
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn works() -> ApiResource {
+    kind("work.karmada.io/v1alpha1", "Work")
+}
+
+/// Deletes the cell's Works and waits until the agent has taken their objects away. Together with the Cluster the agent's
+/// rights to its Works would go, and these would stay.
+pub(super) async fn withdraw(
+    executor: &mut Executor,
+    hub: &Plane,
+    cluster: Cluster<'_>,
+    limit: Duration,
+) -> Result<(), Error> {
+    let name = cluster.name();
+    if cluster.is_going() {
+        return Ok(());
+    }
+    if !cluster.is_ready() {
+        say(&format!(
+            "Karmada does not call cell {name} Ready: what it has delivered stays at the cell"
+        ));
+        return Ok(());
+    }
+    if cluster.city().is_some() {
+        // Karmada would make new Works meanwhile.
+        let change = Change {
+            verb: Verb::Merge,
+            object: cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}}})),
+            is_new: false,
+        };
+        executor.run(hub, &change).await?;
+    }
+    let namespace = pull::execution_namespace(name);
+    let found = match hub.list_in(&works(), &namespace, "").await {
+        // The hub's controllers make none.
+        Err(error) if error.kind == Kind::NotFound => return Ok(()),
+        found => found?,
+    };
+    for work in found
+        .iter()
+        .filter(|work| work["metadata"]["deletionTimestamp"].is_null())
+    {
+        let change = Change {
+            verb: Verb::Delete,
+            object: work.clone(),
+            is_new: false,
+        };
+        executor.run(hub, &change).await?;
+    }
+    if executor.writes() && !found.is_empty() {
+        await_none(hub, &namespace, name, limit).await?;
+    }
+    Ok(())
+}
+
+async fn await_none(hub: &Plane, namespace: &str, name: &str, limit: Duration) -> Result<(), Error> {
+    let watched = Watched {
+        kind: works(),
+        namespace,
+        name: "",
+        labels: "",
+    };
+    let test = |objects: &Objects| objects.is_empty().then_some(());
+    let left = |objects: &Objects| {
+        let names: Vec<String> = objects.keys().map(|(_, work)| work.clone()).collect();
+        format!(
+            "the agent of cell {name} has not taken all of its Works back after {} s: {}",
+            limit.as_secs(),
+            first(&names)
+        )
+    };
+    until(hub, &watched, limit, test, left)
+        .await
+        .map_err(|error| match error.kind {
+            Kind::TimedOut => error.next(format!(
+                "read the log of karmada-agent at the cell, then run the command again; if the agent is gone, Karmada calls \
+                 the cell not Ready after a minute, and the command leaves its objects there: kubectl get cluster {name}"
+            )),
+            _ => error,
+        })
+}
+
+/// The agent itself.
+pub(super) async fn stop(executor: &mut Executor, member: &Plane, own: &str) -> Result<(), Error> {
+    take_away(executor, member, vec![pull::deployment_identity()], own).await
+}
+
+/// The agent's rights on the hub.
+pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
+    let mut objects = pull::hub_objects(name);
+    objects.retain(|object| object["kind"] != "Namespace");
+    take_away(executor, hub, objects, own).await
+}
+
+/// The objects that are left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for
+/// certificates, and the agent's lease.
+pub(super) async fn rest(
+    executor: &mut Executor,
+    hub: &Plane,
+    name: &str,
+    own: &str,
+    was_pull: bool,
+) -> Result<(), Error> {
+    let namespace = pull::namespace(&pull::execution_namespace(name));
+    take_away(executor, hub, vec![namespace], own).await?;
+    let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
+    for request in hub.list(&requests, super::change::MADE_BY).await? {
+        if let Some(change) = delete(&request, own) {
+            executor.run(hub, &change).await?;
+        }
+    }
+    // Made by the agent, so without a mark.
+    let lease = if was_pull {
+        hub.live(&pull::lease(name)).await?
+    } else {
+        None
+    };
+    if let Some(lease) = lease {
+        let change = Change {
+            verb: Verb::Delete,
+            object: lease,
+            is_new: false,
+        };
+        executor.run(hub, &change).await?;
+    }
+    Ok(())
+}
+
+/// The mark on the cell's objects on the hub; `None` without any.
+pub(super) async fn mark_on_hub(hub: &Plane, name: &str) -> Result<Option<String>, Error> {
+    for object in pull::hub_objects(name) {
+        let live: Option<Value> = hub.live(&object).await?;
+        if let Some(own) = live.as_ref().and_then(super::change::mark) {
+            return Ok(Some(own.to_owned()));
+        }
+    }
+    Ok(None)
+}
