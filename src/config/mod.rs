@@ -37,12 +37,12 @@ pub struct GatewayArgs {
     /// its own path or host. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
     pub project_kubeconfig: Option<PathBuf>,
-    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery the
-    /// ProjectControlPlanes. Default: that of --project-kubeconfig.
+    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery their
+    /// control planes. Default: that of --project-kubeconfig.
     #[arg(long, env = "FEDGATE_DISCOVERY_KUBECONFIG", value_name = "PATH")]
     pub discovery_kubeconfig: Option<PathBuf>,
-    /// Mode milo: find projects by the ProjectControlPlanes of an infrastructure cluster, and reach each at its Service
-    /// there.
+    /// Mode milo: find projects by projectcontrolplanes.infrastructure.miloapis.com of an infrastructure cluster, and
+    /// reach each at its Service there.
     #[arg(long, env = "FEDGATE_INTERNAL_SERVICE_DISCOVERY", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub internal_service_discovery: bool,
     /// Mode milo: label selector of the Projects that this gateway serves. Default: all.

@@ -152,7 +152,7 @@ pub async fn promtool(holder: &Path, progress: &Progress) -> Result<PathBuf, San
     get("promtool", package, &PROMTOOL, holder, progress).await
 }
 
-/// Judges files of CustomResourceDefinitions by the validation of the oldest Kubernetes that they are for; built once.
+/// Judges files of `CustomResourceDefinition`s by the validation of the oldest Kubernetes that they are for; built once.
 /// `holder` is as for [`promtool`].
 pub async fn definitions_check(holder: &Path, progress: &Progress) -> Result<PathBuf, SandboxError> {
     get("definitions-check", ".", &DEFINITIONS, holder, progress).await

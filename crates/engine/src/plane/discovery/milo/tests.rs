@@ -83,7 +83,7 @@ fn project(name: &str, uid: &str, ready: &str) -> Value {
         "status": {"conditions": [{"type": "Other", "status": "True"}, {"type": "Ready", "status": ready}]}})
 }
 
-fn event(kind: &str, object: Value) -> Value {
+fn event(kind: &str, object: &Value) -> Value {
     json!({"type": kind, "object": object})
 }
 
@@ -142,24 +142,24 @@ async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_
     events.engaged("alpha", "u1").await;
     // A change that makes no project ready or unready is no event.
     for object in [
-        event("MODIFIED", project("alpha", "u1", "True")),
-        event("MODIFIED", project("beta", "u2", "Unknown")),
-        event("MODIFIED", project("beta", "u2", "True")),
+        event("MODIFIED", &project("alpha", "u1", "True")),
+        event("MODIFIED", &project("beta", "u2", "Unknown")),
+        event("MODIFIED", &project("beta", "u2", "True")),
     ] {
         send.unbounded_send(object).unwrap();
     }
     events.engaged("beta", "u2").await;
-    send.unbounded_send(event("MODIFIED", project("alpha", "u1", "False")))
+    send.unbounded_send(event("MODIFIED", &project("alpha", "u1", "False")))
         .unwrap();
     events.left("alpha").await;
-    send.unbounded_send(event("MODIFIED", project("alpha", "u1", "True")))
+    send.unbounded_send(event("MODIFIED", &project("alpha", "u1", "True")))
         .unwrap();
     events.engaged("alpha", "u1").await;
-    send.unbounded_send(event("MODIFIED", project("beta", "u9", "True")))
+    send.unbounded_send(event("MODIFIED", &project("beta", "u9", "True")))
         .unwrap();
     events.left("beta").await;
     events.engaged("beta", "u9").await;
-    send.unbounded_send(event("DELETED", project("beta", "u9", "True")))
+    send.unbounded_send(event("DELETED", &project("beta", "u9", "True")))
         .unwrap();
     events.left("beta").await;
     let asked = asked.lock();
@@ -232,7 +232,7 @@ async fn control_planes_of_a_cluster_are_ready_and_named_by_their_own_fields() {
     let (plane, send, asked) = milo(vec![plane_of("alpha", "False"), plane_of("beta", "True")]);
     let mut events = Events::of(plane, MiloForm::ControlPlanes, "", &template);
     events.engaged("beta", "u-beta").await;
-    send.unbounded_send(event("MODIFIED", plane_of("alpha", "True")))
+    send.unbounded_send(event("MODIFIED", &plane_of("alpha", "True")))
         .unwrap();
     events.engaged("alpha", "u-alpha").await;
     let asked = asked.lock();
