@@ -14,7 +14,10 @@ pub(super) async fn check(subject: &Subject) -> Finding {
         Ok(None) => subject.fail(
             check,
             format!("nothing is carried to the hub: it has no namespace {PROJECT_IDENTITY}, whose UID identifies a project"),
-            format!("kubectl create namespace {PROJECT_IDENTITY} in the project"),
+            format!(
+                "kubectl create namespace {PROJECT_IDENTITY} in the project; none is needed if the gateway takes its projects \
+                 from Milo (--project-mode=milo)"
+            ),
         ),
         Err(error) => subject.error(check, &PreflightError::of(&error, "get", "namespaces")),
     }

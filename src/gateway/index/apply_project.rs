@@ -25,7 +25,7 @@ use kube::core::DynamicObject;
 pub(super) const NO_PROJECT_UID: Defect = Defect {
     word: "no_project_uid",
     text: "it has no namespace kube-system, whose UID identifies a project",
-    next: "kubectl create namespace kube-system in the project",
+    next: "kubectl create namespace kube-system in the project, or take projects from Milo by --project-mode=milo",
 };
 
 impl GatewayIndex {

@@ -132,6 +132,11 @@ pub fn is_timeout(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::Timeout { .. })))
 }
 
+/// True if the answer to a request is longer than is read.
+pub(super) fn is_too_large(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::TooLarge { .. })))
+}
+
 /// Clients for one plane with one credential.
 ///
 /// A `kube::Client` takes 11 KiB, most of it a queue for the requests of its clones, and thousands of planes are idle

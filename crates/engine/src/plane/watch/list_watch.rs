@@ -6,7 +6,7 @@
 
 use super::{
     super::{
-        client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
+        client::{LargePage, PlaneClient, SmallAnswer, is_timeout, is_too_large},
         health::Unreachable,
     },
     WatchStatus,
@@ -424,12 +424,6 @@ impl Page {
         })
     }
 }
-
-/// True if an answer exceeded its size limit.
-fn is_too_large(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::TooLarge { .. })))
-}
-
 /// Body of a successful response; an error response becomes `kube::Error::Api`.
 async fn accepted(response: http::Response<Body>) -> kube::Result<Body> {
     let (head, body) = response.into_parts();

@@ -5,7 +5,7 @@
 use super::{CredentialSource, ProjectEvent, Projects, UID_LIMIT};
 use crate::{
     plane::{
-        client::Connection,
+        client::{Connection, is_too_large},
         files::FileWatch,
         kubeconfig::{Credential, KubeconfigError, Rules},
     },
@@ -29,6 +29,9 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_secs(5);
 /// Projects per page of a list.
 const PAGE: u32 = 500;
+/// The same if such a page is too large to be read: tenants decide how large a Project is, and even the largest objects that
+/// an API server stores fit in these numbers.
+const PAGE_OF_LARGE: u32 = 10;
 
 /// Where Milo says which projects there are, and where their API servers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +126,8 @@ struct State {
     /// UIDs of the projects that may be used.
     ready: BTreeMap<String, Option<Arc<str>>>,
     changes: Changes,
+    /// Projects per page.
+    page: u32,
     /// Names in a list that is not complete yet.
     listed: BTreeSet<String>,
     last_error: Option<String>,
@@ -145,7 +150,8 @@ pub(super) fn stream(
     }
     let state = State {
         generation: source.plane.generation(),
-        changes: changes(&source),
+        changes: changes(&source, PAGE),
+        page: PAGE,
         source,
         rules,
         files,
@@ -175,11 +181,11 @@ pub(super) fn stream(
     })
 }
 
-fn changes(source: &MiloSource) -> Changes {
+fn changes(source: &MiloSource, page: u32) -> Changes {
     let api: Api<DynamicObject> = Api::all_with(source.plane.current().client(), &source.form.resource());
     let config = watcher::Config::default()
         .labels(&source.selector)
-        .page_size(PAGE);
+        .page_size(page);
     watcher::watcher(api, config).boxed()
 }
 
@@ -192,7 +198,7 @@ async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Op
 
 impl State {
     fn relist(&mut self) {
-        self.changes = changes(&self.source);
+        self.changes = changes(&self.source, self.page);
         self.paused = None;
     }
 
@@ -212,6 +218,12 @@ impl State {
             }
             Some(Ok(Event::Apply(project))) => self.put(&project),
             Some(Ok(Event::Delete(project))) => self.remove(&project.name_any()),
+            Some(Err(watcher::Error::InitialListFailed(error)))
+                if is_too_large(&error) && self.page > PAGE_OF_LARGE =>
+            {
+                self.page = PAGE_OF_LARGE;
+                self.relist();
+            }
             Some(Err(error)) => {
                 self.complain(&error);
                 self.paused = Some(Instant::now() + PAUSE);

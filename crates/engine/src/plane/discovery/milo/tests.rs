@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
-    metrics::ClientMetrics,
+    metrics::{ClientMetrics, PlaneKind},
     plane::{
-        client::{Clients, Limits},
+        client::{CallError, Clients, Limits},
         discovery::{ProjectSource, discover},
     },
 };
@@ -12,6 +12,7 @@ use http::{Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{convert::Infallible, fs};
+use tower::BoxError;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -194,6 +195,33 @@ async fn a_new_token_of_the_template_reaches_every_project_and_a_broken_template
     }
     assert!(!reading.is_finished(), "a project neither left nor came");
     reading.abort();
+}
+
+#[tokio::test]
+async fn projects_too_large_for_a_page_are_read_in_smaller_ones() {
+    let template = Template::new("large");
+    let service = tower::service_fn(|request: Request<kube::client::Body>| async move {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        if query.contains("watch=true") {
+            return Ok(Response::new(Body::from_stream(futures::stream::pending::<
+                Result<String, Infallible>,
+            >())));
+        }
+        let (one, two) = (project("alpha", "u1", "True"), project("beta", "u2", "True"));
+        let answer = match query.as_str() {
+            of if of.contains("limit=500") => {
+                let (plane, limit) = (PlaneKind::Project, 1);
+                return Err(BoxError::from(CallError::TooLarge { plane, limit }));
+            }
+            of if of.contains("continue=") => json!({"metadata": {"resourceVersion": "9"}, "items": [two]}),
+            _ => json!({"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [one]}),
+        };
+        Ok::<_, BoxError>(Response::new(Body::from(answer.to_string())))
+    });
+    let plane = Connection::of_client(kube::Client::new(service, "default"));
+    let mut events = Events::of(plane, MiloForm::Projects, "", &template);
+    events.engaged("alpha", "u1").await;
+    events.engaged("beta", "u2").await;
 }
 
 #[test]
