@@ -54,7 +54,7 @@ impl Agent {
         std::fs::write(&hub, of_agent(new).await).expect("write the kubeconfig of the hub");
         std::fs::write(&cell, with_token(&new.cell, &token(new).await))
             .expect("write the kubeconfig of the cell");
-        let log = std::fs::File::create(dir.join("karmada-agent.log")).expect("create the log");
+        let log = std::fs::File::create(dir.join("karmada-agent.txt")).expect("create the log");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let given = container["args"].as_array().expect("it has arguments").iter();
         let args = given.map(|arg| match arg.as_str().expect("an argument is text") {
