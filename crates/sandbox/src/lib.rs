@@ -92,8 +92,8 @@ impl Sandbox {
         forwards.targets.get(pod).copied()
     }
 
-    /// The file that the API server shows as the log of a Pod that has forwards, and of its start before. Whoever plays the
-    /// Pod writes it, in the format of container runtimes: a time, `stdout F`, and the line.
+    /// The file that the API server shows as the log of a Pod that has forwards, and of its start before. The program that
+    /// plays the Pod writes it, in the format of container runtimes: a time, `stdout F`, and the line.
     pub fn container_log(&self, cell: &str, pod: &str) -> PathBuf {
         pods::log(cell, pod, &self.layout)
     }

@@ -22,7 +22,7 @@ use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 
 /// A project that nothing identifies: none of its objects may be carried to the hub.
-pub(super) const NO_PROJECT_UID: Defect = Defect {
+pub const NO_PROJECT_UID: Defect = Defect {
     word: "no_project_uid",
     text: "it has no namespace kube-system, whose UID identifies a project",
     next: "kubectl create namespace kube-system in the project, or take projects from Milo by --project-mode=milo",

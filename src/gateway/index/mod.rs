@@ -59,6 +59,7 @@ use tokio::time::Instant;
 use touched::Touched;
 use undelivered::Undelivered;
 
+pub use apply_project::NO_PROJECT_UID;
 pub use keys::companion_table;
 pub use project::Project;
 

@@ -1,8 +1,7 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
 use super::{
-    GatewayIndex, TableId, apply::Applied, apply_project::NO_PROJECT_UID, change::Change,
-    ownership::RejectedClaim,
+    GatewayIndex, NO_PROJECT_UID, TableId, apply::Applied, change::Change, ownership::RejectedClaim,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{

@@ -1,5 +1,6 @@
 //! The next step for each group of stuck objects.
 
+use crate::gateway::index::NO_PROJECT_UID;
 use fedgate_operations::{Class, Stage};
 
 /// The next step for a class, a kind of plane, and a word.
@@ -69,7 +70,7 @@ fn of_plane(plane: &str, word: &str) -> String {
     match word {
         "refused" => format!("mend {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
-        "no_project_uid" => "kubectl create namespace kube-system in the project: its UID identifies the project; or take projects from Milo by --project-mode=milo".to_owned(),
+        word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
         "not_served" => "install the CustomResourceDefinitions on this plane: kubectl apply --server-side -f manifests/crds".to_owned(),
         _ => format!("check clusters[].cluster.server in {file}, the network and the API server itself"),
     }

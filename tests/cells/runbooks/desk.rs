@@ -56,7 +56,7 @@ pub(super) struct Desk {
     rules: Mutex<Option<Value>>,
 }
 
-/// What a command has shown.
+/// The output of a command.
 struct Ran {
     code: i32,
     text: String,
@@ -163,7 +163,7 @@ impl Desk {
         self.case.runs(&wish).await;
     }
 
-    /// What the state before has left is done.
+    /// The work that the state before has left is done.
     async fn is_whole(&self) {
         let path = format!("trace/{ALPHA}/{}/workloads/web", self.case.ns);
         self.says(&path, r#""verdict":"whole""#).await;

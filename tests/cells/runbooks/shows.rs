@@ -1,4 +1,4 @@
-//! What each command of a runbook shows, in which state.
+//! The output that each command of a runbook has, by state.
 
 /// A state of gateway and planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(super) const ALERTS: &[(&str, State)] = &[
 /// The exit code of a command, and a word of its output.
 pub(super) type Shown = (i32, &'static str);
 
-/// What a command shows where all is well; the first row whose words begin it counts.
+/// The output of a command where all is well; the first row whose words begin it counts.
 const WELL: &[(&str, Shown)] = &[
     ("fedgate status --context host -o json", (0, r#""queue":"#)),
     ("fedgate status", (0, "leader, version")),
@@ -131,7 +131,7 @@ const WELL: &[(&str, Shown)] = &[
     ),
 ];
 
-/// What it shows otherwise.
+/// Its output otherwise.
 const OTHERWISE: &[(State, &str, Shown)] = &[
     (State::HubDown, "fedgate status", (9, "no replica leads")),
     (
@@ -227,7 +227,7 @@ const INTERRUPTED: i32 = 130;
 /// The right that is taken away.
 const PATCH: &str = "patch workloaddeployments.compute.datumapis.com";
 
-/// What a command shows in a state; `None` if no row says it.
+/// The output of a command in a state; `None` if no row says it.
 pub(super) fn shown(state: State, command: &str) -> Option<Shown> {
     let here = OTHERWISE
         .iter()

@@ -49,9 +49,6 @@ pub enum ProjectSource {
     Milo(MiloSource),
 }
 
-/// Maximum length of a project's UID, which is the value of a label.
-const UID_LIMIT: usize = 63;
-
 /// Reason why a project is not engaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
@@ -83,6 +80,14 @@ pub enum DiscoveryError {
         path: PathBuf,
         /// Error text of the operating system.
         cause: String,
+    },
+    /// The platform gives the project no UID, or one that cannot be a label's value.
+    #[error(
+        "{origin}: it has no UID that can be the value of a label, which identifies the project on the hub; ask the operators of the platform"
+    )]
+    NoUid {
+        /// The object of the platform.
+        origin: String,
     },
     /// A labelled Secret has no kubeconfig.
     #[error(

@@ -2,7 +2,7 @@
 //!
 //! A Project, not its path, proves that a project exists: the API server answers under any name.
 
-use super::{CredentialSource, ProjectEvent, Projects, UID_LIMIT};
+use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
 use crate::{
     plane::{
         client::{Connection, is_too_large},
@@ -11,6 +11,7 @@ use crate::{
     },
     watch_channel::Receiver,
 };
+use fedgate_api::names::is_label_value;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Api, ResourceExt,
@@ -87,7 +88,7 @@ impl MiloForm {
                     .map(String::as_str)
             }
         };
-        uid.filter(|uid| !uid.is_empty() && uid.len() <= UID_LIMIT)
+        uid.filter(|uid| !uid.is_empty() && is_label_value(uid))
             .map(Arc::from)
     }
 
@@ -144,7 +145,7 @@ pub(super) fn stream(
 ) -> impl Stream<Item = ProjectEvent> + Send {
     let mut files = FileWatch::default();
     files.follow(source.template.kubeconfig.iter().map(PathBuf::as_path));
-    let credential = source.template.read(rules);
+    let credential = read(&source.template, rules, &mut files);
     if let Err(error) = &credential {
         tracing::warn!(%error, "no project can be used: the kubeconfig of the projects is rejected");
     }
@@ -167,10 +168,6 @@ pub(super) fn stream(
             if let Some(event) = state.projects.events.pop_front() {
                 return Some((event, state));
             }
-            if state.follow() {
-                state.read_template();
-                continue;
-            }
             tokio::select! {
                 biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
@@ -179,6 +176,23 @@ pub(super) fn stream(
             }
         }
     })
+}
+
+/// Reads the template, and again if it refers to files that were not followed during the read. After an error the same files
+/// are followed as before.
+fn read(
+    template: &CredentialSource,
+    rules: Rules,
+    files: &mut FileWatch,
+) -> Result<Credential, KubeconfigError> {
+    let mut credential = template.read(rules)?;
+    for _ in 0..3 {
+        if !files.follow(credential.files().iter().map(PathBuf::as_path)) {
+            break;
+        }
+        credential = template.read(rules)?;
+    }
+    Ok(credential)
 }
 
 fn changes(source: &MiloSource, page: u32) -> Changes {
@@ -255,24 +269,21 @@ impl State {
         let Some(credential) = self.source.form.credential(template, name) else {
             return;
         };
-        let kind = self.source.form.resource().kind;
-        self.projects
-            .put_identified(name, || format!("{kind} {name}"), uid.clone(), Ok(credential));
-    }
-
-    /// Follows the template's files; true if some of them were not followed before.
-    fn follow(&mut self) -> bool {
-        let files: Vec<PathBuf> = match &self.credential {
-            Ok(credential) => credential.files().to_vec(),
-            Err(_) => self.source.template.kubeconfig.iter().cloned().collect(),
+        let origin = format!("{} {name}", self.source.form.resource().kind);
+        // Another identity, such as that of a namespace in the project, would be another project on the hub.
+        let found = match uid {
+            Some(_) => Ok(credential),
+            None => Err(DiscoveryError::NoUid {
+                origin: origin.clone(),
+            }),
         };
-        self.files.follow(files.iter().map(PathBuf::as_path))
+        self.projects.put_identified(name, || origin, uid.clone(), found);
     }
 
     /// Reads the template again. One that is rejected leaves the projects on the last good one.
     fn read_template(&mut self) {
-        match self.source.template.read(self.rules) {
-            Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => self.credential = Ok(new),
+        match read(&self.source.template, self.rules, &mut self.files) {
+            Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => {}
             Ok(new) => {
                 tracing::info!(
                     projects = self.ready.len(),

@@ -224,6 +224,38 @@ async fn projects_too_large_for_a_page_are_read_in_smaller_ones() {
     events.engaged("beta", "u2").await;
 }
 
+#[tokio::test]
+async fn a_project_without_the_platforms_uid_is_not_engaged_and_never_changes_its_identity() {
+    let template = Template::new("identity");
+    let anonymous = || {
+        let mut anonymous = project("alpha", "", "True");
+        anonymous["metadata"]["uid"] = Value::Null;
+        anonymous
+    };
+    let (plane, send, _) = milo(vec![anonymous(), project("beta", "u2", "True")]);
+    let mut events = Events::of(plane, MiloForm::Projects, "", &template);
+    match events.next().await {
+        ProjectEvent::Rejected { name, error } => {
+            assert_eq!(name, "alpha");
+            assert!(
+                error.to_string().contains("Project alpha: it has no UID"),
+                "{error}"
+            );
+        }
+        other => panic!("{other:?} instead of a rejection"),
+    }
+    events.engaged("beta", "u2").await;
+    // A project that loses it for a while keeps the one that it had.
+    let mut lost = project("beta", "u2", "True");
+    lost["metadata"]["uid"] = json!("not a label's value");
+    send.unbounded_send(event("MODIFIED", &lost)).unwrap();
+    assert!(matches!(events.next().await, ProjectEvent::Rejected { name, .. } if name == "beta"));
+    send.unbounded_send(event("MODIFIED", &project("alpha", "u1", "True")))
+        .unwrap();
+    assert!(matches!(events.next().await, ProjectEvent::RejectionCleared { name } if name == "alpha"));
+    events.engaged("alpha", "u1").await;
+}
+
 #[test]
 fn a_projects_address_is_a_path_of_the_template_or_a_host_of_the_cluster() {
     let template = Template::new("address");
