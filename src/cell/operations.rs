@@ -56,7 +56,9 @@ impl Operations {
     }
 
     fn found(&self, stuck_for: Duration) -> Vec<Found> {
-        let mut found = views::of_runtime(&self.cell, stuck_for, &|key| self.naming(key));
+        let mut found = views::of_runtime(&self.cell, &self.cell.survey(), stuck_for, &|key| {
+            self.naming(key)
+        });
         let now = self.cell.shared.now();
         let old: Vec<(Key, Time)> = deleting(&self.cell.shared.read_index(Holder::Operations), now);
         for (key, since) in old {

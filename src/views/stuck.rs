@@ -7,6 +7,7 @@ use fedgate_engine::{
     runtime::{
         Runtime,
         failures::{Cause, Class as FailureClass, LastFailure},
+        inspect::Survey,
         role::Role,
     },
 };
@@ -53,10 +54,15 @@ pub fn is_older(since: Option<Time>, than: Duration, now: Now) -> bool {
 }
 
 /// Planes that are down or refused, missing permissions, verdicts, and failures of keys.
-pub fn of_runtime<R: Role>(runtime: &Runtime<R>, stuck_for: Duration, naming: Naming<'_>) -> Vec<Found> {
+pub fn of_runtime<R: Role>(
+    runtime: &Runtime<R>,
+    survey: &Survey,
+    stuck_for: Duration,
+    naming: Naming<'_>,
+) -> Vec<Found> {
     let mut found = Vec::new();
     let now = runtime.shared.now();
-    planes_and_rights(runtime, now, &mut found);
+    planes_and_rights(runtime, survey, now, &mut found);
     for project in planes::refused(runtime) {
         found.push(Found {
             class: Class::Plane,
@@ -92,7 +98,7 @@ pub fn of_runtime<R: Role>(runtime: &Runtime<R>, stuck_for: Duration, naming: Na
     found
 }
 
-fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Found>) {
+fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, found: &mut Vec<Found>) {
     let causes = runtime.shared.workers.failures().causes();
     let rights: BTreeMap<_, _> = causes
         .iter()
@@ -138,10 +144,10 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Fo
             "",
         ));
     }
-    for (plane, defect) in runtime.defects() {
+    for (plane, defect) in &survey.defects {
         found.push(of_plane(
             Class::Plane,
-            &plane,
+            plane,
             defect.word.to_owned(),
             None,
             defect.text,
@@ -157,12 +163,12 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, now: Now, found: &mut Vec<Fo
             "",
         ));
     }
-    forbidden_watches(runtime, found);
+    forbidden_watches(runtime, &survey.forbidding, found);
 }
 
 /// Watches that a plane forbids, which need the right to list and watch.
-fn forbidden_watches<R: Role>(runtime: &Runtime<R>, found: &mut Vec<Found>) {
-    for report in runtime.plane_reports(&runtime.forbidding()) {
+fn forbidden_watches<R: Role>(runtime: &Runtime<R>, forbidding: &[Plane], found: &mut Vec<Found>) {
+    for report in runtime.plane_reports(forbidding) {
         for watch in report.watches.iter().filter(|watch| watch.forbidden) {
             let word = format!("watch {}", watch.kind);
             let message = watch.error.as_ref().map_or("", |(text, ..)| text);

@@ -1,7 +1,6 @@
 //! The gateway's answers to the operations API, from the index and the runtime (contract: operations.md §2).
 //!
-//! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows, or for one step
-//! over the projects that reads a number of each.
+//! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows.
 
 mod cells;
 mod flows;
@@ -13,7 +12,7 @@ mod trace;
 
 use super::{
     Gateway,
-    index::{GatewayIndex, TableId},
+    index::{GatewayIndex, Project, TableId},
     queries::lifecycle,
 };
 use crate::views::{
@@ -36,6 +35,7 @@ use fedgate_operations::{
 };
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -69,18 +69,28 @@ impl Operations {
 
     /// The engaged projects, in order.
     fn projects(&self) -> Vec<ProjectKey> {
-        self.gateway
-            .shared
-            .index
-            .lock()
-            .projects
-            .keys()
-            .cloned()
-            .collect()
+        let mut projects = Vec::new();
+        self.scan_projects(|key, _| projects.push(key.clone()));
+        projects
     }
 
     fn found(&self, stuck_for: Duration, with_unavailable: bool) -> Vec<Found> {
-        stuck::found(self, stuck_for, with_unavailable)
+        stuck::found(self, &self.gateway.survey(), stuck_for, with_unavailable)
+    }
+
+    /// Visits all projects in order. The index is locked for a slice of them at a time.
+    fn scan_projects(&self, mut visit: impl FnMut(&ProjectKey, &Project)) {
+        let mut after = Bound::Unbounded;
+        loop {
+            let index = self.gateway.shared.read_index(Holder::Operations);
+            let mut last = None;
+            for (key, project) in index.projects.range((after, Bound::Unbounded)).take(SLICE) {
+                visit(key, project);
+                last = Some(key.clone());
+            }
+            let Some(last) = last else { return };
+            after = Bound::Excluded(last);
+        }
     }
 
     /// The project, namespace, kind and name of a key as its tenant knows it.

@@ -1,6 +1,6 @@
 //! The state of the fleet in one object.
 
-use super::{Operations, next_step};
+use super::{Operations, next_step, stuck};
 use crate::{
     gateway::index::{
         GatewayIndex,
@@ -21,14 +21,15 @@ use std::collections::BTreeMap;
 pub(super) fn overview(of: &Operations) -> Overview {
     let gateway = &of.gateway;
     let shared = &gateway.shared;
-    let found = of.found(STUCK_FOR, false);
+    let survey = gateway.survey();
+    let found = stuck::found(of, &survey, STUCK_FOR, false);
     let stuck = views::counts(&found);
     let query = StuckQuery {
         page: PageQuery::default(),
         ..StuckQuery::default()
     };
     let groups = views::groups(found, &query, next_step::next_step);
-    let states = gateway.state_counts();
+    let states = survey.states;
     let complete = states.keys().all(|(_, state)| *state != PlaneState::Syncing);
     let projects = projects(&states, shared.refused.lock().len());
     let hub = hub(of);
@@ -160,21 +161,15 @@ fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered
 }
 
 fn deletions(of: &Operations) -> Deletions {
-    let index = of.gateway.shared.read_index(Holder::Operations);
-    let deleting: Vec<_> = index
-        .projects
-        .values()
-        .flat_map(|project| project.secondary.deleting())
-        .collect();
-    drop(index);
     let mut all = Deletions::default();
-    for time in deleting {
-        all.pending += 1;
-        let time = time.map(Time);
-        all.oldest = match (all.oldest, time) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-    }
+    of.scan_projects(|_, project| {
+        for time in project.secondary.deleting() {
+            all.pending += 1;
+            all.oldest = match (all.oldest, time.map(Time)) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    });
     all
 }

@@ -11,7 +11,11 @@ use crate::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
-use fedgate_engine::{clock::Now, runtime::inspect::SLICE, store::table::Name};
+use fedgate_engine::{
+    clock::Now,
+    runtime::inspect::{SLICE, Survey},
+    store::table::Name,
+};
 use fedgate_kinds::KindId;
 use fedgate_operations::{Class, Stage, StuckItem, Time};
 use std::{collections::BTreeSet, time::Duration};
@@ -24,9 +28,14 @@ const DELETING: Duration = Duration::from_mins(15);
 const UNAVAILABLE: Duration = Duration::from_mins(10);
 
 /// All stuck objects. Those that are only unavailable are many where a tenant's program fails.
-pub(super) fn found(of: &Operations, stuck_for: Duration, with_unavailable: bool) -> Vec<Found> {
+pub(super) fn found(
+    of: &Operations,
+    survey: &Survey,
+    stuck_for: Duration,
+    with_unavailable: bool,
+) -> Vec<Found> {
     let now = of.gateway.shared.now();
-    let mut found = views::of_runtime(&of.gateway, stuck_for, &|key| of.naming(key));
+    let mut found = views::of_runtime(&of.gateway, survey, stuck_for, &|key| of.naming(key));
     found.extend(brakes(of));
     let failing: BTreeSet<(String, String, String)> = found
         .iter()
@@ -97,14 +106,12 @@ fn brakes(of: &Operations) -> Vec<Found> {
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
-    let index = of.gateway.shared.read_index(Holder::Operations);
-    let projects: Vec<ProjectKey> = index
-        .projects
-        .iter()
-        .filter(|(_, project)| !project.summary.problems.is_empty())
-        .map(|(key, _)| key.clone())
-        .collect();
-    drop(index);
+    let mut projects: Vec<ProjectKey> = Vec::new();
+    of.scan_projects(|key, project| {
+        if !project.summary.problems.is_empty() {
+            projects.push(key.clone());
+        }
+    });
     let mut found = Vec::new();
     for project in projects {
         let mut last: Option<(KindId, Name)> = None;

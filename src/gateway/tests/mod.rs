@@ -3,6 +3,7 @@
 
 mod carrying;
 mod driver;
+mod operations;
 
 use super::*;
 use crate::gateway::{index::fixture, rate_limit::Limits};

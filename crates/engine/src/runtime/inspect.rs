@@ -42,6 +42,17 @@ impl PlaneState {
     }
 }
 
+/// The engaged planes as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// Number of planes by kind and state.
+    pub states: BTreeMap<(&'static str, PlaneState), usize>,
+    /// The planes that forbid a watch which they must allow, in order.
+    pub forbidding: Vec<Plane>,
+    /// The planes that cannot be worked with although they answer, in order.
+    pub defects: Vec<(Plane, Defect)>,
+}
+
 /// A plane and its watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaneReport {
@@ -88,39 +99,26 @@ impl<R: Role> Runtime<R> {
         planes
     }
 
-    /// Number of engaged planes by kind and state.
-    pub fn state_counts(&self) -> BTreeMap<(&'static str, PlaneState), usize> {
-        let missing = self.shared.executor.missing_rights();
-        let mut counts = BTreeMap::new();
-        let index = self.shared.read_index(Holder::Operations);
-        for (plane, engaged) in self.shared.planes.lock().iter() {
-            let state = state_of::<R>(&index, plane, &engaged.watches, &missing);
-            *counts.entry((plane.kind(), state)).or_default() += 1;
+    /// The engaged planes as a whole, read in one pass.
+    pub fn survey(&self) -> Survey {
+        let planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
+        let seen = self.each_plane(&planes, |index, plane, engaged, missing| {
+            (
+                state_of::<R>(index, plane, &engaged.watches, missing),
+                forbids::<R>(&engaged.watches).then(|| plane.clone()),
+                index.defect(plane).map(|defect| (plane.clone(), defect)),
+                plane.kind(),
+            )
+        });
+        let mut survey = Survey::default();
+        for (state, forbidding, defect, kind) in seen {
+            *survey.states.entry((kind, state)).or_default() += 1;
+            survey.forbidding.extend(forbidding);
+            survey.defects.extend(defect);
         }
-        counts
-    }
-
-    /// The engaged planes that forbid a watch which they must allow.
-    pub fn forbidding(&self) -> Vec<Plane> {
-        let planes = self.shared.planes.lock();
-        let forbidding = planes
-            .iter()
-            .filter(|(_, engaged)| forbids::<R>(&engaged.watches));
-        let mut planes: Vec<Plane> = forbidding.map(|(plane, _)| plane.clone()).collect();
-        planes.sort_unstable();
-        planes
-    }
-
-    /// The engaged planes that cannot be worked with although they answer.
-    pub fn defects(&self) -> Vec<(Plane, Defect)> {
-        let index = self.shared.read_index(Holder::Operations);
-        let planes = self.shared.planes.lock();
-        let defects = planes
-            .keys()
-            .filter_map(|plane| Some((plane.clone(), index.defect(plane)?)));
-        let mut defects: Vec<_> = defects.collect();
-        defects.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        defects
+        survey.forbidding.sort_unstable();
+        survey.defects.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        survey
     }
 
     /// The state of each of these planes that is engaged.
