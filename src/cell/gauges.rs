@@ -5,12 +5,13 @@ use super::{
     index::{CellIndex, tables::TableId},
     operations::instances,
 };
-use fedgate_engine::metrics::Gauges;
+use fedgate_engine::metrics::{Gauges, Holder};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Adds the cell's gauges.
-pub(super) fn collect(shared: &Shared, index: &CellIndex, into: &mut Gauges) {
+pub(super) fn collect(shared: &Shared, into: &mut Gauges) {
+    let index = &*shared.read_index(Holder::Metrics);
     for (plane, engaged) in shared.planes.lock().iter() {
         let tables = engaged.watches.iter().map(|(table, _)| *table);
         for table in tables.filter(|table| *table != TableId::Claims) {

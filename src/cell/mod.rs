@@ -282,8 +282,8 @@ impl Role for Cell {
         }
     }
 
-    fn gauges(&self, shared: &Shared, index: &CellIndex, into: &mut Gauges) {
-        gauges::collect(shared, index, into);
+    fn gauges(&self, shared: &Shared, into: &mut Gauges) {
+        gauges::collect(shared, into);
     }
 
     fn describe(&self, _: &Shared, index: &CellIndex) -> serde_json::Map<String, serde_json::Value> {

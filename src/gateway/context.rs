@@ -1,14 +1,19 @@
 //! State that the gateway's controllers share beside the runtime's own, and what they record of the hub's rejections.
 
-use super::{index::GatewayIndex, rate_limit::RateLimiter, settings::Settings};
-use fedgate_api::names::CityCode;
+use super::{
+    index::{GatewayIndex, Project},
+    rate_limit::RateLimiter,
+    settings::Settings,
+};
+use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
-    runtime::{self, index::RoleState, queue::Priority},
+    metrics::Holder,
+    runtime::{self, index::RoleState, inspect::SLICE, queue::Priority},
 };
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 /// State of the gateway beside the runtime's own.
 #[derive(Debug)]
@@ -27,6 +32,25 @@ impl RoleState for State {
 pub type Shared = runtime::context::Shared<State>;
 /// Context of one reconcile.
 pub type Context<'a> = runtime::context::Context<'a, State>;
+
+/// Visits all projects in order. The index is locked for a slice of them at a time.
+pub fn scan_projects(
+    shared: &Shared,
+    holder: Holder,
+    mut visit: impl FnMut(&GatewayIndex, &ProjectKey, &Project),
+) {
+    let mut after = Bound::Unbounded;
+    loop {
+        let index = shared.read_index(holder);
+        let mut last = None;
+        for (key, project) in index.projects.range((after, Bound::Unbounded)).take(SLICE) {
+            visit(&index, key, project);
+            last = Some(key.clone());
+        }
+        let Some(last) = last else { return };
+        after = Bound::Excluded(last);
+    }
+}
 
 /// Records that the hub has rejected the object of a key in a hub namespace, or that it has not, and enqueues the
 /// deployments there, whose conditions report the rejection. Other failures say nothing.

@@ -2,11 +2,11 @@
 
 use super::{
     Gateway,
-    context::Shared,
+    context::{Shared, scan_projects},
     index::{GatewayIndex, TableId, summary, undelivered::is_of_leader},
     operations,
 };
-use fedgate_engine::{clock::Now, metrics::Gauges};
+use fedgate_engine::metrics::{Gauges, Holder};
 use fedgate_kinds::KindId;
 use fedgate_operations::Stage;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,9 @@ use std::{collections::BTreeMap, time::Duration};
 const CLAIMS_SHOWN: usize = 1_000;
 
 /// Adds the gateway's gauges.
-pub(super) fn collect(gateway: &Gateway, shared: &Shared, index: &GatewayIndex, into: &mut Gauges) {
+pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
+    let held = shared.read_index(Holder::Metrics);
+    let index = &*held;
     into.garbage_brake = gateway.garbage.brake() || index.withholds();
     into.delayed_hub_writes = shared.rate_limiter.lock().waiting();
     into.interpreter_drift = gateway.interpreters.drift();
@@ -28,7 +30,9 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, index: &GatewayIndex, 
     ];
     into.projects = projects.into();
     fleet(index, shared, into);
-    tables(index, shared.now(), into);
+    let counts = hub_tables(index);
+    drop(held);
+    tables(shared, counts, into);
 }
 
 /// The sums over the fleet; visits no object.
@@ -96,9 +100,12 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         .collect()
 }
 
-/// The size of the index, and the objects being deleted: visits each project, and no object that is not being deleted.
-fn tables(index: &GatewayIndex, now: Now, figures: &mut Gauges) {
-    let mut counts: BTreeMap<(&'static str, TableId), usize> = BTreeMap::new();
+/// Numbers of rows by kind of plane and table.
+type Counts = BTreeMap<(&'static str, TableId), usize>;
+
+/// The size of the hub's part of the index.
+fn hub_tables(index: &GatewayIndex) -> Counts {
+    let mut counts = Counts::new();
     let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
     let hub = &index.hub;
     add("hub", TableId::Namespaces, hub.namespaces.len());
@@ -116,7 +123,16 @@ fn tables(index: &GatewayIndex, now: Now, figures: &mut Gauges) {
     for (kind, table) in hub.write_backs.enumerate().filter(|(kind, _)| written_back(kind)) {
         add("hub", TableId::WrittenBack(kind), table.len());
     }
-    for project in index.projects.values() {
+    counts
+}
+
+/// Adds the size of the index, and the objects being deleted: visits each project, and no object that is not being
+/// deleted.
+fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
+    let now = shared.now();
+    let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
+    scan_projects(shared, Holder::Metrics, |index, _, project| {
+        let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
         add("project", TableId::Namespaces, project.namespaces.len());
         add("project", TableId::Workloads, project.workloads.len());
         if index.checks.locations {
@@ -142,7 +158,8 @@ fn tables(index: &GatewayIndex, now: Now, figures: &mut Gauges) {
             let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));
             figures.oldest_deletion = figures.oldest_deletion.max(age);
         }
-    }
+    });
+    let index = shared.read_index(Holder::Metrics);
     for ((plane, table), count) in counts {
         *figures
             .cached

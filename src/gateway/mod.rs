@@ -334,8 +334,8 @@ impl Role for Gateway {
         Ok(())
     }
 
-    fn gauges(&self, shared: &Shared, index: &GatewayIndex, into: &mut Gauges) {
-        gauges::collect(self, shared, index, into);
+    fn gauges(&self, shared: &Shared, into: &mut Gauges) {
+        gauges::collect(self, shared, into);
     }
 
     fn describe(&self, _: &Shared, index: &GatewayIndex) -> serde_json::Map<String, serde_json::Value> {

@@ -12,6 +12,7 @@ mod trace;
 
 use super::{
     Gateway,
+    context::scan_projects,
     index::{GatewayIndex, Project, TableId},
     queries::lifecycle,
 };
@@ -35,7 +36,6 @@ use fedgate_operations::{
 };
 use std::{
     collections::{BTreeSet, HashMap},
-    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -80,17 +80,9 @@ impl Operations {
 
     /// Visits all projects in order. The index is locked for a slice of them at a time.
     fn scan_projects(&self, mut visit: impl FnMut(&ProjectKey, &Project)) {
-        let mut after = Bound::Unbounded;
-        loop {
-            let index = self.gateway.shared.read_index(Holder::Operations);
-            let mut last = None;
-            for (key, project) in index.projects.range((after, Bound::Unbounded)).take(SLICE) {
-                visit(key, project);
-                last = Some(key.clone());
-            }
-            let Some(last) = last else { return };
-            after = Bound::Excluded(last);
-        }
+        scan_projects(&self.gateway.shared, Holder::Operations, |_, key, project| {
+            visit(key, project);
+        });
     }
 
     /// The project, namespace, kind and name of a key as its tenant knows it.

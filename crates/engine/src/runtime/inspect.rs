@@ -94,22 +94,30 @@ pub struct WatchReport {
 impl<R: Role> Runtime<R> {
     /// The engaged planes, the hub first, then by name.
     pub fn engaged(&self) -> Vec<Plane> {
-        let mut planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
+        let mut planes = self.planes();
         planes.sort_unstable();
         planes
     }
 
+    /// The engaged planes.
+    pub(super) fn planes(&self) -> Vec<Plane> {
+        self.shared.planes.lock().keys().cloned().collect()
+    }
+
     /// The engaged planes as a whole, read in one pass.
     pub fn survey(&self) -> Survey {
-        let planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
-        let seen = self.each_plane(&planes, |index, plane, engaged, missing| {
-            (
-                state_of::<R>(index, plane, &engaged.watches, missing),
-                forbids::<R>(&engaged.watches).then(|| plane.clone()),
-                index.defect(plane).map(|defect| (plane.clone(), defect)),
-                plane.kind(),
-            )
-        });
+        let seen = self.each_plane(
+            Holder::Operations,
+            &self.planes(),
+            |index, plane, engaged, missing| {
+                (
+                    state_of::<R>(index, plane, &engaged.watches, missing),
+                    forbids::<R>(&engaged.watches).then(|| plane.clone()),
+                    index.defect(plane).map(|defect| (plane.clone(), defect)),
+                    plane.kind(),
+                )
+            },
+        );
         let mut survey = Survey::default();
         for (state, forbidding, defect, kind) in seen {
             *survey.states.entry((kind, state)).or_default() += 1;
@@ -123,7 +131,7 @@ impl<R: Role> Runtime<R> {
 
     /// The state of each of these planes that is engaged.
     pub fn plane_states(&self, planes: &[Plane]) -> Vec<(Plane, PlaneState)> {
-        self.each_plane(planes, |index, plane, engaged, missing| {
+        self.each_plane(Holder::Operations, planes, |index, plane, engaged, missing| {
             (
                 plane.clone(),
                 state_of::<R>(index, plane, &engaged.watches, missing),
@@ -133,33 +141,35 @@ impl<R: Role> Runtime<R> {
 
     /// A report on each of these planes that is engaged.
     pub fn plane_reports(&self, planes: &[Plane]) -> Vec<PlaneReport> {
-        self.each_plane(planes, |index, plane, engaged, missing| PlaneReport {
-            plane: plane.clone(),
-            state: state_of::<R>(index, plane, &engaged.watches, missing),
-            engaged: engaged.since.elapsed(),
-            idle: engaged.watches.iter().map(|(_, status)| status.idle_time()).min(),
-            is_down: engaged.connection.health().is_down(),
-            expiry: engaged.connection.current().expiry(),
-            missing: missing
-                .iter()
-                .filter(|right| right.plane == *plane)
-                .map(ToString::to_string)
-                .collect(),
-            defect: index.defect(plane),
-            watches: engaged
-                .watches
-                .iter()
-                .map(|(table, status)| WatchReport {
-                    kind: index.kind_of(*table).as_str().to_owned(),
-                    synced: status.synced(),
-                    forbidden: status.forbidden(),
-                    restarts: status.restarts(),
-                    error: status.error().map(|text| {
-                        let cause = status.cause().unwrap_or_default();
-                        (text, cause, status.next_step(plane))
-                    }),
-                })
-                .collect(),
+        self.each_plane(Holder::Operations, planes, |index, plane, engaged, missing| {
+            PlaneReport {
+                plane: plane.clone(),
+                state: state_of::<R>(index, plane, &engaged.watches, missing),
+                engaged: engaged.since.elapsed(),
+                idle: engaged.watches.iter().map(|(_, status)| status.idle_time()).min(),
+                is_down: engaged.connection.health().is_down(),
+                expiry: engaged.connection.current().expiry(),
+                missing: missing
+                    .iter()
+                    .filter(|right| right.plane == *plane)
+                    .map(ToString::to_string)
+                    .collect(),
+                defect: index.defect(plane),
+                watches: engaged
+                    .watches
+                    .iter()
+                    .map(|(table, status)| WatchReport {
+                        kind: index.kind_of(*table).as_str().to_owned(),
+                        synced: status.synced(),
+                        forbidden: status.forbidden(),
+                        restarts: status.restarts(),
+                        error: status.error().map(|text| {
+                            let cause = status.cause().unwrap_or_default();
+                            (text, cause, status.next_step(plane))
+                        }),
+                    })
+                    .collect(),
+            }
         })
     }
 
@@ -172,15 +182,17 @@ impl<R: Role> Runtime<R> {
         syncing.map(|(plane, _)| plane).collect()
     }
 
-    fn each_plane<T>(
+    /// Reads those of these planes that are engaged. The index is locked for a slice of them at a time.
+    pub(super) fn each_plane<T>(
         &self,
+        holder: Holder,
         planes: &[Plane],
-        report: impl Fn(&IndexOf<R>, &Plane, &EngagedPlane<TableOf<R>>, &[Permission]) -> T,
+        mut report: impl FnMut(&IndexOf<R>, &Plane, &EngagedPlane<TableOf<R>>, &[Permission]) -> T,
     ) -> Vec<T> {
         let missing = self.shared.executor.missing_rights();
         let mut reports = Vec::with_capacity(planes.len());
         for slice in planes.chunks(SLICE) {
-            let index = self.shared.read_index(Holder::Operations);
+            let index = self.shared.read_index(holder);
             let engaged = self.shared.planes.lock();
             let found = slice
                 .iter()

@@ -94,8 +94,8 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// An error while the role is not ready.
     fn ready(&self, shared: &SharedOf<Self>) -> Result<(), String>;
 
-    /// Adds the role's own gauges.
-    fn gauges(&self, shared: &SharedOf<Self>, index: &IndexOf<Self>, into: &mut Gauges);
+    /// Adds the role's own gauges. Many rows are read in slices, between which the index is free for others.
+    fn gauges(&self, shared: &SharedOf<Self>, into: &mut Gauges);
 
     /// The role's own part of `/debug/planes`.
     fn describe(&self, shared: &SharedOf<Self>, index: &IndexOf<Self>) -> Map<String, Value>;

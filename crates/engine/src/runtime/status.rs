@@ -26,7 +26,7 @@ impl<R: Role> Runtime<R> {
         self.role.ready(&self.shared)
     }
 
-    /// Collects the gauges; holds the index's lock briefly.
+    /// Collects the gauges. The index is locked for a slice of planes at a time.
     pub fn gauges(&self) -> Gauges {
         let depth = self.shared.queue.depth();
         let backoffs = self.shared.queue.backoffs();
@@ -45,60 +45,67 @@ impl<R: Role> Runtime<R> {
             failures_dropped: failures.dropped,
             ..Gauges::default()
         };
-        let missing = self.shared.executor.missing_rights();
-        let now = self.shared.now();
+        let verdicts = self.shared.quarantine.counts();
         let index = self.shared.read_index(Holder::Metrics);
-        for ((kind, verdict), count) in self.shared.quarantine.counts() {
+        for ((kind, verdict), count) in verdicts {
             let kind = index.kind_label(&kind);
             gauges.quarantined.insert((kind, verdict), count);
         }
+        drop(index);
+        self.plane_gauges(&mut gauges);
+        self.role.gauges(&self.shared, &mut gauges);
+        gauges
+    }
+
+    /// Adds what the engaged planes and their watches say.
+    fn plane_gauges(&self, gauges: &mut Gauges) {
+        let now = self.shared.now();
         let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
-        for (plane, engaged) in self.shared.planes.lock().iter() {
-            let state = state_of::<R>(&index, plane, &engaged.watches, &missing).as_str();
-            let labels = (plane.kind(), state);
-            *gauges.planes.entry(labels).or_default() += 1;
-            let expiry = engaged.connection.current().expiry();
-            let left = TimeLeft::of(expiry, now.wall.as_second());
-            *gauges
-                .credentials
-                .entry((plane.kind(), left.as_str()))
-                .or_default() += 1;
-            if let Some(Expiry { at, .. }) = expiry {
-                let earliest = gauges.credential_ends.entry(plane.kind()).or_insert(at);
-                *earliest = at.min(*earliest);
-            }
-            let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
-            let oldest = gauges.last_event_age.entry(labels).or_default();
-            *oldest = idle.unwrap_or_default().max(*oldest);
-            for (table, status) in &engaged.watches {
-                let malformed = status.malformed();
-                if malformed > 0 {
-                    let kind = index.kind_label(&index.kind_of(*table));
-                    *gauges.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+        self.each_plane(
+            Holder::Metrics,
+            &self.planes(),
+            |index, plane, engaged, missing| {
+                let state = state_of::<R>(index, plane, &engaged.watches, missing).as_str();
+                let labels = (plane.kind(), state);
+                *gauges.planes.entry(labels).or_default() += 1;
+                let expiry = engaged.connection.current().expiry();
+                let left = TimeLeft::of(expiry, now.wall.as_second());
+                *gauges
+                    .credentials
+                    .entry((plane.kind(), left.as_str()))
+                    .or_default() += 1;
+                if let Some(Expiry { at, .. }) = expiry {
+                    let earliest = gauges.credential_ends.entry(plane.kind()).or_insert(at);
+                    *earliest = at.min(*earliest);
                 }
-                for (cause, count) in status.restarts_by_cause() {
-                    *restarts.entry((plane.kind(), *table, cause)).or_default() += count;
+                let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
+                let oldest = gauges.last_event_age.entry(labels).or_default();
+                *oldest = idle.unwrap_or_default().max(*oldest);
+                for (table, status) in &engaged.watches {
+                    let malformed = status.malformed();
+                    if malformed > 0 {
+                        let kind = index.kind_label(&index.kind_of(*table));
+                        *gauges.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+                    }
+                    for (cause, count) in status.restarts_by_cause() {
+                        *restarts.entry((plane.kind(), *table, cause)).or_default() += count;
+                    }
                 }
-            }
-        }
+            },
+        );
+        let index = self.shared.read_index(Holder::Metrics);
         for ((plane, table, cause), count) in restarts {
             let key = (plane, index.plural(table), cause);
             *gauges.watch_restarts.entry(key).or_default() += count;
         }
-        self.role.gauges(&self.shared, &index, &mut gauges);
-        gauges
     }
 
     /// The state of every plane and watch, for `/debug/planes`.
     pub fn describe(&self) -> Value {
-        let index = self.shared.index.lock();
         let depth = self.shared.queue.depth();
         let backoffs = self.shared.queue.backoffs();
-        let missing = self.shared.executor.missing_rights();
-        let planes = self.shared.planes.lock();
-        let planes: Vec<Value> = planes
-            .iter()
-            .map(|(plane, engaged)| {
+        let planes: Vec<Value> =
+            self.each_plane(Holder::Operations, &self.planes(), |index, plane, engaged, missing| {
                 let watches = engaged.watches.iter().map(|(table, status)| {
                     json!({
                         "kind": index.kind_of(*table).as_str(),
@@ -115,8 +122,7 @@ impl<R: Role> Runtime<R> {
                     "seconds": engaged.since.elapsed().as_secs(),
                     "watches": watches.collect::<Vec<_>>(),
                 })
-            })
-            .collect();
+            });
         let quarantined: Vec<Value> = self
             .shared
             .quarantine
@@ -126,7 +132,9 @@ impl<R: Role> Runtime<R> {
                 |((kind, verdict), count)| json!({"kind": kind.as_str(), "verdict": verdict, "count": count}),
             )
             .collect();
-        let mut document = self.role.describe(&self.shared, &index);
+        let mut document = self
+            .role
+            .describe(&self.shared, &self.shared.read_index(Holder::Operations));
         let common = [
             ("planes", json!(planes)),
             (
