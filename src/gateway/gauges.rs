@@ -23,6 +23,7 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     into.delayed_hub_writes = shared.rate_limiter.lock().waiting();
     into.interpreter_drift = gateway.interpreters.drift();
     into.rejected_claims = index.refused_claims().count();
+    into.unlabelled_write_backs = index.summary.unlabelled();
     into.orphans = gateway.garbage.orphans(index);
     let projects = [
         ("engaged", index.projects.len()),

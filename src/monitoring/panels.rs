@@ -187,6 +187,10 @@ pub const SECTIONS: &[Section] = &[
                         "{{job}} {{reason}}",
                     ),
                     ("max by (job) (fedgate_rejected_claims)", "{{job}} claims"),
+                    (
+                        "max by (job) (fedgate_unlabelled_write_backs)",
+                        "{{job}} without a label",
+                    ),
                 ],
             ),
             graph(

@@ -4,8 +4,8 @@ use crate::support::{
     Case, Wish,
     case::is_true,
     condition,
-    kinds::{DEPLOYMENT, INSTANCE, POD, SERVICE, WORKLOAD},
-    says, seconds, trials, uid,
+    kinds::{DEPLOYMENT, EVENT, INSTANCE, POD, SERVICE, WORKLOAD},
+    says, seconds, trials, uid, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -125,10 +125,21 @@ async fn an_instance_made_by_hand_is_never_adopted(case: Case) {
     spec["controller"] = json!(null);
     let made = json!({"metadata": {"name": name, "labels": first["metadata"]["labels"]}, "spec": spec});
     let made = cell.create(&INSTANCE, &case.hub_ns, made).await;
+    let told = async || {
+        let events = case.at(case.dfw(), &EVENT).await.into_iter();
+        let about = events.filter(|e| e["regarding"]["uid"] == made["metadata"]["uid"]);
+        about.map(|e| e["reason"].clone()).collect::<Vec<_>>()
+    };
+    wait_for(
+        "an event says that no deployment controls it",
+        seconds(30),
+        || async { (told().await == ["NotControlled"]).then_some(()) },
+    )
+    .await;
     let mut two = wish.clone();
     two.places[0].2 = 2;
     case.update(&two).await;
-    let told = case
+    let conflict = case
         .project_says(
             &DEPLOYMENT,
             "web-us-dfw",
@@ -136,9 +147,10 @@ async fn an_instance_made_by_hand_is_never_adopted(case: Case) {
         )
         .await;
     assert!(
-        message(&told, "ReplicasReady").contains(name),
-        "the name is told: {told}"
+        message(&conflict, "ReplicasReady").contains(name),
+        "the name is told: {conflict}"
     );
+    assert_eq!(told().await, ["NotControlled"], "it is told once");
     let same = cell.get(&INSTANCE, &case.hub_ns, name).await.expect("it stays");
     assert_eq!(
         (uid(&same), &same["spec"], &same["metadata"]["finalizers"]),

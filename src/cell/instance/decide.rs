@@ -24,6 +24,10 @@ use serde_json::{Value, json};
 /// Finalizers of this controller.
 pub const OURS: [&str; 2] = [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER];
 
+/// Text of the Event on an Instance that no deployment controls.
+pub const NOT_CONTROLLED: &str = "no WorkloadDeployment controls this Instance, so fedgate neither runs it nor \
+     writes it back; delete it, and create a Workload in the project instead";
+
 /// The next write, if any is left. `quota` is the new value of the condition `QuotaGranted`; `None` keeps its status,
 /// reason and message.
 pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {

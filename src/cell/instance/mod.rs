@@ -48,6 +48,8 @@ pub struct Instances {
     pub(super) progress: Throttle,
     /// First time that an absent Instance was found with a claim or hub copy left.
     left_behind: Mutex<HashMap<Key, Instant>>,
+    /// UIDs of the Instances that no deployment controls, each of which was reported.
+    uncontrolled: Mutex<HashMap<Key, Arc<str>>>,
 }
 
 impl Instances {
@@ -62,12 +64,15 @@ impl Instances {
             self.write_back.forget(key);
             self.progress.forget(key);
             Self::unwanted(ctx, key);
+            self.uncontrolled.lock().remove(key);
             return self.absent(ctx, key, releaser).await;
         };
         self.left_behind.lock().remove(key);
         if !decide::is_ours(&snapshot) {
+            self.pass_over(ctx, key, &snapshot).await;
             return Ok(Requeue::AwaitChange);
         }
+        self.uncontrolled.lock().remove(key);
         let quota = if snapshot.deleting {
             Self::unwanted(ctx, key);
             Answer::default()
@@ -109,6 +114,24 @@ impl Instances {
             Some(failure) => Err(failure),
             None => Ok(quota.next.earlier(copied).earlier(local)),
         }
+    }
+
+    /// Says once of each Instance that no deployment controls that nothing is done for it.
+    async fn pass_over(&self, ctx: &Context<'_>, key: &Key, snapshot: &Snapshot) {
+        let uid = snapshot.version.uid.clone();
+        let known = self.uncontrolled.lock().insert(key.clone(), uid.clone());
+        if snapshot.deleting || known == Some(uid) {
+            return;
+        }
+        tracing::warn!(
+            namespace = &*key.namespace,
+            instance = &*key.name,
+            "{}",
+            decide::NOT_CONTROLLED
+        );
+        let note = decide::note(snapshot, "NotControlled", "Reconciling", decide::NOT_CONTROLLED);
+        // A lost Event has no further effect.
+        let _ = ctx.execute(Plan::with_event(note)).await;
     }
 
     /// Removes the Instance from the quota requests of its project and enqueues the deployments that this concerns.

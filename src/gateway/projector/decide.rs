@@ -175,7 +175,10 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
         return refuse(
             Verdict::MissingDeploymentName,
-            format!("it has no label {}; the cell must set it", s.rules().owner_label),
+            format!(
+                "it has no label {}, and its name is none of <deployment>-<ordinal>; the cell must set the label",
+                s.rules().owner_label
+            ),
         );
     };
     let Some(copy) = &s.copy else {
@@ -441,6 +444,7 @@ fn main(
         .iter()
         .filter_map(|key| label(body, key).map(|value| (key.clone(), json!(value))))
         .collect();
+    labels.insert(rules.owner_label.clone(), json!(deployment));
     labels.insert(keys::UPSTREAM_CLUSTER.to_owned(), json!(s.project.label()));
     labels.insert(keys::UPSTREAM_NAMESPACE.to_owned(), json!(&*s.namespace));
     let mut metadata = json!({

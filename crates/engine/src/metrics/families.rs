@@ -111,6 +111,7 @@ pub(super) struct Federation {
     pub(super) fights: IntCounterVec,
     pub(super) rejections: IntCounterVec,
     pub(super) claims: IntGauge,
+    pub(super) unlabelled: IntGauge,
     pub(super) quarantined: IntGaugeVec,
     pub(super) quarantined_alias: IntGaugeVec,
 }
@@ -141,6 +142,10 @@ impl Federation {
             claims: r.gauge(
                 "fedgate_rejected_claims",
                 "Project namespaces whose hub namespace is another project's.",
+            )?,
+            unlabelled: r.gauge(
+                "fedgate_unlabelled_write_backs",
+                "Instances on the hub without a label that names their deployment: their names less the ordinal do.",
             )?,
             quarantined: r.gauges(
                 "fedgate_quarantined_objects",

@@ -60,6 +60,8 @@ pub struct Gauges {
     pub orphans: usize,
     /// Rejected claims on hub namespaces of another project.
     pub rejected_claims: usize,
+    /// Write-backs whose deployment is known by their name alone.
+    pub unlabelled_write_backs: usize,
     /// True if the sweep stopped because it would have deleted too much, or projections of vanished write-backs are kept.
     pub garbage_brake: bool,
     /// Changes that wait for a permit to write to the hub.
@@ -172,6 +174,9 @@ impl Metrics {
             .oldest_pending
             .set(figures.oldest_deletion.as_secs_f64());
         self.federation.claims.set(integer(figures.rejected_claims));
+        self.federation
+            .unlabelled
+            .set(integer(figures.unlabelled_write_backs));
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));

@@ -20,8 +20,10 @@ pub struct WriteBackDigest {
     pub cluster: Option<Arc<str>>,
     /// Label `upstream-namespace`.
     pub namespace: Option<Arc<str>>,
-    /// Label with the name of the deployment.
+    /// Name of the deployment: that of the label, else the Instance's own less its ordinal.
     pub deployment: Option<Arc<str>>,
+    /// True if a label has that name.
+    pub is_labelled: bool,
     /// Label with the city.
     pub city: Option<CityCode>,
     /// Label with the cell that wrote it.
@@ -83,12 +85,22 @@ pub fn without_generations(status: &Value) -> Value {
     status
 }
 
-fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
-    let labels: BTreeMap<&String, &str> = keys
+/// The labels of a projection: those of the object with these keys, and the name of its deployment, if it has one.
+fn label_digest(object: &DynamicObject, keys: &[String], deployment: Option<(&str, &str)>) -> Digest {
+    let labels = keys
         .iter()
-        .filter_map(|k| label(object, k).map(|v| (k, v)))
-        .collect();
+        .filter_map(|key| label(object, key).map(|value| (key.as_str(), value)));
+    let labels: BTreeMap<&str, &str> = labels.chain(deployment).collect();
     Digest::of_hash(&labels)
+}
+
+/// The name of an Instance's deployment by that of the Instance, `<deployment>-<ordinal>`: older cells of the peer write no
+/// label with it.
+fn without_ordinal(object: &DynamicObject) -> Option<&str> {
+    let (deployment, ordinal) = object.metadata.name.as_deref()?.rsplit_once('-')?;
+    let is_ordinal = ordinal == "0"
+        || !ordinal.starts_with('0') && !ordinal.is_empty() && ordinal.bytes().all(|b| b.is_ascii_digit());
+    (is_ordinal && !deployment.is_empty()).then_some(deployment)
 }
 
 impl WriteBackDigest {
@@ -100,6 +112,10 @@ impl WriteBackDigest {
     /// Digests a cell's object on the hub.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
         let rules = kind.write_back.as_ref();
+        let labelled = rules
+            .and_then(|rules| label(object, &rules.owner_label))
+            .filter(|name| !name.is_empty());
+        let deployment = labelled.or_else(|| without_ordinal(object));
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
         let conditions = status
             .get("conditions")
@@ -114,14 +130,19 @@ impl WriteBackDigest {
             created: created(object),
             cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
             namespace: words.share_some(label(object, keys::UPSTREAM_NAMESPACE)),
-            deployment: rules.and_then(|r| words.share_some(label(object, &r.owner_label))),
+            deployment: words.share_some(deployment),
+            is_labelled: labelled.is_some(),
             city: rules
                 .and_then(|r| label(object, &r.city_label))
                 .and_then(|c| words.city(c).ok()),
             cell: words.share_some(label(object, keys::CELL)),
             controller: controller(object)
                 .map(|o| (words.intern(&o.kind), words.intern(&o.name), words.intern(&o.uid))),
-            labels: projected_labels(object, kind),
+            labels: label_digest(
+                object,
+                &projected_keys(kind),
+                rules.map(|rules| rules.owner_label.as_str()).zip(deployment),
+            ),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
             status: Digest::of(&without_generations(&status)),
@@ -147,10 +168,6 @@ fn projected_keys(kind: &FederatedKind) -> Vec<String> {
     .collect()
 }
 
-fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
-    label_digest(object, &projected_keys(kind))
-}
-
 impl Projection {
     /// Digests an Instance of a project.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
@@ -171,7 +188,7 @@ impl Projection {
                 && projected_keys(kind)
                     .iter()
                     .all(|key| label(object, key).is_some()),
-            labels: projected_labels(object, kind),
+            labels: label_digest(object, &projected_keys(kind), None),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             status: Digest::of(status),
             serving: Serving::of(status),

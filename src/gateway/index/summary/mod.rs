@@ -129,6 +129,8 @@ pub struct Summary {
     /// Write-backs of each hub namespace, by place; nearly always there are few places.
     places: HashMap<Arc<str>, Vec<(Place, WrittenBack)>>,
     cells: BTreeMap<Arc<str>, OfCell>,
+    /// Write-backs whose label does not name their deployment.
+    unlabelled: usize,
 }
 
 /// Sums over a project.
@@ -269,6 +271,11 @@ impl Summary {
         }
     }
 
+    /// Number of write-backs whose label does not name their deployment.
+    pub fn unlabelled(&self) -> usize {
+        self.unlabelled
+    }
+
     /// Applies the change of a write-back in a hub namespace. `at` is the time of an event that brought it, `None` for
     /// a list.
     pub(super) fn write_back(
@@ -279,6 +286,10 @@ impl Summary {
         at: Option<Timestamp>,
     ) {
         let place = |row: &Row<WriteBackDigest>| (row.digest.city.clone(), row.digest.cell.clone());
+        let unlabelled =
+            |row: Option<&Row<WriteBackDigest>>| usize::from(row.is_some_and(|row| !row.digest.is_labelled));
+        self.unlabelled -= unlabelled(old);
+        self.unlabelled += unlabelled(new);
         let places = self.places.entry(hub.clone()).or_default();
         if let Some(old) = old {
             let (place, part) = (place(old), WrittenBack::of(old));

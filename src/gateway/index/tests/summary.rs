@@ -113,6 +113,17 @@ fn write_backs_are_summed_by_hub_namespace_city_and_cell() {
         index.hub_has(table, &instance(name, 5, "DFW", "dfw-1", ready));
     }
     index.hub_has(table, &instance("web-2", 6, "DFW", "dfw-2", "True"));
+    let mut of_older_cell = instance("api-0", 5, "DFW", "dfw-1", "True");
+    let labels = of_older_cell["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove(keys::WORKLOAD_DEPLOYMENT_NAME);
+    index.hub_has(table, &of_older_cell);
+    assert_eq!(index.summary.unlabelled(), 1);
+    index.hub_has(table, &instance("api-0", 6, "DFW", "dfw-1", "True"));
+    assert_eq!(index.summary.unlabelled(), 0);
+    of_older_cell["metadata"]["resourceVersion"] = json!("7");
+    index.hub_has(table, &of_older_cell);
+    index.hub_lost(table, &of_older_cell);
+    assert_eq!(index.summary.unlabelled(), 0);
     let part = |existing, ready| WrittenBack { existing, ready };
     let found: Vec<_> = index
         .summary

@@ -213,6 +213,7 @@ fn an_instance_waits_until_the_project_has_it_as_its_cell_wrote_it() {
     let instance = |namespace: &str, at: &str, ready: &str| {
         let object = version(fixture::object(namespace, "web-0", "i-0"), at);
         let mut object = created(object, "11:59:00");
+        object["metadata"]["labels"] = json!({keys::WORKLOAD_DEPLOYMENT_NAME: "web"});
         object["spec"] = json!({"a": 1});
         object["status"] = json!({"conditions": [{"type": "Ready", "status": ready}]});
         object

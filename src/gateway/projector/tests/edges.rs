@@ -16,6 +16,42 @@ fn a_controller_of_another_kind_or_name_is_no_owner_whatever_its_uid() {
 }
 
 #[test]
+fn a_write_back_without_a_label_is_of_the_deployment_that_its_name_tells() {
+    let labelled = effects(decide(&snapshot(Some(&write_back()), None), LENIENT));
+    for label in [Value::Null, json!("")] {
+        let mut w = write_back();
+        w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = label;
+        if w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME].is_null() {
+            let labels = w["metadata"]["labels"].as_object_mut().unwrap();
+            labels.remove(keys::WORKLOAD_DEPLOYMENT_NAME);
+        }
+        let s = snapshot(Some(&w), None);
+        assert!(!s.write_back.as_ref().unwrap().digest.is_labelled);
+        assert_eq!(
+            effects(decide(&s, LENIENT)),
+            labelled,
+            "the projection gets the label"
+        );
+        let at_rest = decide(&snapshot(Some(&w), Some(&projection("u-source"))), LENIENT);
+        assert_eq!(at_rest, Decision::Do(Plan::default()));
+        // Another deployment's controller reference, or no such deployment: as with a label.
+        w["metadata"]["ownerReferences"][0]["name"] = json!("other");
+        assert_eq!(
+            quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+            "owner_mismatch"
+        );
+        let mut s = snapshot(Some(&w), None);
+        s.copy = None;
+        assert_eq!(decide(&s, LENIENT), Decision::Wait);
+        for name in ["web", "-0", "web-", "web-00", "web-x", "web-1x"] {
+            w["metadata"]["name"] = json!(name);
+            let decision = decide(&snapshot(Some(&w), None), LENIENT);
+            assert_eq!(quarantined(&decision), "missing_deployment_name", "{name}");
+        }
+    }
+}
+
+#[test]
 fn as_many_conditions_as_are_allowed_are_projected() {
     let of = |count: u32| {
         let mut s = snapshot(Some(&write_back()), None);

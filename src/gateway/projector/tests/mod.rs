@@ -294,6 +294,7 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     );
     let mut w = write_back();
     w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = json!("");
+    w["metadata"]["name"] = json!("web");
     assert_eq!(
         quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
         "missing_deployment_name"
