@@ -2,7 +2,7 @@
 
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
-    hub, karmada, project_uid, reach::reach, rights, subject::title,
+    hub, karmada, project_uid, reach::reach, rights, subject::title, write_backs,
 };
 use fedgate_engine::plane::{
     client::Clients,
@@ -185,6 +185,9 @@ impl Run<'_> {
         findings.push(rights::rights(subject, self.kinds).await?);
         findings.push(hub::webhook(subject).await);
         findings.extend(hub::interpreters(subject, self.kinds).await);
+        for kind in self.kinds {
+            findings.extend(write_backs::check(subject, kind).await);
+        }
         match found {
             Ok(clusters) => findings.extend(clusters::check(subject, &clusters, self.kinds)),
             Err(error) => findings.push(subject.error(Check::Cells, &error)),

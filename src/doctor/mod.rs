@@ -18,6 +18,7 @@ mod reach;
 mod report;
 mod rights;
 mod subject;
+mod write_backs;
 
 pub use error::PreflightError;
 pub use examine::{Planes, examine};

@@ -58,6 +58,7 @@ checks! {
     Permissions "rights" "The user has the rights of the shipped roles.",
     Webhook "webhook" "Karmada's webhook acts.",
     Interpreters "interpreters" "Each kind's interpreter is ours.",
+    WriteBacks "write-backs" "No Instance on the hub keeps its Namespace without an owner and a deployment.",
     Claims "claims" "Claims of quota are of cells that the hub has.",
     Admission "admission" "The admission policies of `manifests/hub` are there and deny.",
     Cells "cells" "Each Cluster has a city, is ready and serves our kinds.",

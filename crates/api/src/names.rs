@@ -61,6 +61,14 @@ shared_text! {
 /// Longest name of a deployment: it travels as a label value.
 pub const DEPLOYMENT_NAME_LIMIT: usize = 63;
 
+/// The name of the deployment that an Instance's name tells, `<deployment>-<ordinal>`.
+pub fn deployment_of_instance(name: &str) -> Option<&str> {
+    let (deployment, ordinal) = name.rsplit_once('-')?;
+    let is_canonical = ordinal == "0" || !ordinal.starts_with('0');
+    let is_number = !ordinal.is_empty() && ordinal.bytes().all(|b| b.is_ascii_digit());
+    (is_canonical && is_number && !deployment.is_empty()).then_some(deployment)
+}
+
 /// Whether `text` is a Kubernetes label value that is not empty.
 pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();

@@ -114,6 +114,8 @@ impl Fake {
                 "labels": {"resourcebinding.karmada.io/depended-by-x": "y"}}})]),
             "resourceclaims" => list(&[json!({"metadata": {"name": "c", "namespace": "default",
                 "labels": {"compute.datumapis.com/source-cluster": "dfw-1"}}})]),
+            "instances" => list(&[json!({"metadata": {"name": "web-0", "namespace": "ns-a"}})]),
+            "workloaddeployments" => list(&[json!({"metadata": {"name": "web", "namespace": "ns-a"}})]),
             _ => resources(path),
         }
     }

@@ -4,8 +4,9 @@ mod clinic;
 
 use crate::support::{
     Case,
-    kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, INTERPRETER, Kind, kind},
+    kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, INSTANCE, INTERPRETER, Kind, kind},
     lone_trials,
+    objects::template,
     plane::Plane,
     with_cleanup,
 };
@@ -60,6 +61,7 @@ async fn a_check_that_is_broken_is_mended_by_the_step_that_doctor_names(case: Ca
         definitions(&clinic).await;
         cells(&clinic).await;
         interpreters(&clinic).await;
+        write_backs(&clinic).await;
         credentials(&clinic).await;
         clinic.is_well().await;
     };
@@ -226,6 +228,15 @@ async fn interpreters(clinic: &Clinic) {
     let second = clinic.finds(of, "fail", "has duplicates").await;
     clinic.carry_out("hub", &second, "").await;
     clinic.apply("hub", &next).await;
+    clinic.is_mended(of).await;
+}
+
+async fn write_backs(clinic: &Clinic) {
+    let (case, of) = (&clinic.case, ("hub", "write-backs"));
+    let owned = json!({"metadata": {"name": "left-0"}, "spec": template()["spec"]});
+    case.hub.create(&INSTANCE, "default", owned).await;
+    let next = clinic.finds(of, "open", "default (left-0)").await;
+    clinic.carry_out("hub", &next, "").await;
     clinic.is_mended(of).await;
 }
 

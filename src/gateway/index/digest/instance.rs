@@ -1,7 +1,11 @@
 //! Digests of write-backs on the hub and of their projections in a project.
 
 use super::{Strings, controller, created, label, size_of};
-use fedgate_api::{conditions::Serving, keys, names::CityCode};
+use fedgate_api::{
+    conditions::Serving,
+    keys,
+    names::{CityCode, deployment_of_instance},
+};
 use fedgate_engine::{diff::Digest, object::is_partial};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
@@ -94,15 +98,6 @@ fn label_digest(object: &DynamicObject, keys: &[String], deployment: Option<(&st
     Digest::of_hash(&labels)
 }
 
-/// The name of an Instance's deployment by that of the Instance, `<deployment>-<ordinal>`: older cells of the peer write no
-/// label with it.
-fn without_ordinal(object: &DynamicObject) -> Option<&str> {
-    let (deployment, ordinal) = object.metadata.name.as_deref()?.rsplit_once('-')?;
-    let is_ordinal = ordinal == "0"
-        || !ordinal.starts_with('0') && !ordinal.is_empty() && ordinal.bytes().all(|b| b.is_ascii_digit());
-    (is_ordinal && !deployment.is_empty()).then_some(deployment)
-}
-
 impl WriteBackDigest {
     /// True if it is too large to be projected.
     pub fn is_too_large(&self) -> bool {
@@ -115,7 +110,7 @@ impl WriteBackDigest {
         let labelled = rules
             .and_then(|rules| label(object, &rules.owner_label))
             .filter(|name| !name.is_empty());
-        let deployment = labelled.or_else(|| without_ordinal(object));
+        let deployment = labelled.or_else(|| deployment_of_instance(object.metadata.name.as_deref()?));
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
         let conditions = status
             .get("conditions")
