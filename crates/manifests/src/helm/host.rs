@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 
 /// Name of the volume of `projects.existingSecret`.
 const PROJECTS: &str = "projects";
+/// Volume of the token for projects whose API servers accept the tokens of the host's cluster.
+const PROJECT_TOKEN: &str = "project-token";
 
 /// Templates of the two roles, and of the operators' Role that both share.
 pub(super) fn templates() -> Result<Vec<Templates>, ManifestError> {
@@ -227,6 +229,10 @@ fn volumes(role: &Role, template: &mut Template) -> Result<Vec<Value>, ManifestE
         volumes.push(json!(
             template.when(".Values.projects.existingSecret", &json!([projects]))?
         ));
+        let token = token_volume(&template.value(".Values.projects.tokenAudience | quote"));
+        volumes.push(json!(
+            template.when(".Values.projects.tokenAudience", &json!([token]))?
+        ));
     }
     let more = format!(
         "{{{{- range .Values.{}.extraVolumes }}}}\n- name: {{{{ .name }}}}\n  {{{{- toYaml .source | nindent +0 }}}}\n\
@@ -235,6 +241,12 @@ fn volumes(role: &Role, template: &mut Template) -> Result<Vec<Value>, ManifestE
     );
     volumes.push(json!(template.lines(more)));
     Ok(volumes)
+}
+
+/// A token of the Pod's service account for other API servers than its own cluster's.
+fn token_volume(audience: &Value) -> Value {
+    json!({"name": PROJECT_TOKEN, "projected": {"defaultMode": 0o440, "sources": [
+        {"serviceAccountToken": {"audience": audience, "expirationSeconds": 3600, "path": "token"}}]}})
 }
 
 fn mounts(role: &Role, template: &mut Template) -> Result<Vec<Value>, ManifestError> {
@@ -246,6 +258,9 @@ fn mounts(role: &Role, template: &mut Template) -> Result<Vec<Value>, ManifestEr
     if role.command == GATEWAY_ROLE.command {
         mounts.push(json!(
             template.when(".Values.projects.existingSecret", &json!([mount(PROJECTS)]))?
+        ));
+        mounts.push(json!(
+            template.when(".Values.projects.tokenAudience", &json!([mount(PROJECT_TOKEN)]))?
         ));
     }
     let more = format!(

@@ -344,6 +344,14 @@ fn credentials() -> Vec<Entry> {
              Pod's service account. Mode secrets: key kubeconfig for the plane that holds the Secrets, if it is not the hub.",
             name(),
         ),
+        value(
+            "projects.tokenAudience",
+            json!(""),
+            "Audience of a token of the gateway's service account, which the kubelet renews in \
+             /etc/fedgate/project-token/token: tokenFile of a kubeconfig in existingSecret, for API servers that accept the \
+             tokens of this cluster. Empty: no such token.",
+            json!({"type": "string"}),
+        ),
     ]
 }
 
