@@ -2,10 +2,16 @@
 
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
-    hub, karmada, project_uid, reach::reach, rights, subject::title, write_backs,
+    hub, karmada,
+    project_uid::{self, Platform},
+    reach::reach,
+    rights,
+    subject::title,
+    write_backs,
 };
 use fedgate_engine::plane::{
     client::Clients,
+    discovery::project_of_path,
     kubeconfig::{Credential, KubeconfigError},
 };
 use fedgate_kinds::FederatedKind;
@@ -51,6 +57,12 @@ impl Planes {
                 name: name.to_owned(),
                 client: clients.plane(kind, &credential),
                 expiry: credential.expiry(),
+                platform: project_of_path(&credential)
+                    .filter(|_| role == Role::Project)
+                    .map(|(project, credential)| Platform {
+                        client: clients.plane(kind, &credential),
+                        project,
+                    }),
             }),
             Err(error) => self.unusable.push(Finding {
                 plane: title(role, name),

@@ -53,7 +53,7 @@ checks! {
     Credential "credential" "The credential is read, accepted and lasts.",
     Version "version" "Its Kubernetes is new enough, and no newer than those that were tested.",
     Kinds "kinds" "All kinds are served.",
-    ProjectUid "project-uid" "The project has the namespace whose UID identifies it.",
+    ProjectUid "project-uid" "The object whose UID identifies the project is there: a namespace, or the Project of a platform.",
     Definitions "definitions" "The definitions of our kinds are those of this executable.",
     Permissions "rights" "The user has the rights of the shipped roles.",
     Webhook "webhook" "Karmada's webhook acts.",

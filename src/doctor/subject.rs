@@ -1,6 +1,6 @@
 //! A plane as it is checked.
 
-use super::{Check, Finding, PreflightError, Verdict};
+use super::{Check, Finding, PreflightError, Verdict, project_uid::Platform};
 use fedgate_engine::plane::{client::PlaneClient, kubeconfig::Expiry};
 
 /// The use of a plane, and the user as which it is asked.
@@ -55,6 +55,8 @@ pub struct Subject {
     pub client: PlaneClient,
     /// The end of its credential, if the credential says it.
     pub expiry: Option<Expiry>,
+    /// The platform that has the project as an object, if its address says so.
+    pub platform: Option<Platform>,
 }
 
 impl Subject {

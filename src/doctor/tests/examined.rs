@@ -1,7 +1,7 @@
 //! Tests of whole runs: each check broken in turn, on planes that answer from a table.
 
 use super::{client, list, status};
-use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine};
+use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine, project_uid::Platform};
 use axum::body::{Body, Bytes};
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::metrics::PlaneKind;
@@ -170,6 +170,7 @@ impl Fake {
             name: name.to_owned(),
             client: client(kind, move |request| fake.answer(request)),
             expiry: None,
+            platform: None,
         }
     }
 }
@@ -258,6 +259,7 @@ async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
         name: "beta".to_owned(),
         client: clients.plane_of(PlaneKind::Project, silence),
         expiry: None,
+        platform: None,
     };
     let began = tokio::time::Instant::now();
     let report = run([Fake::default().subject(Role::Hub, ""), silent]).await;
@@ -398,4 +400,41 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
     };
     let report = run([stranger.subject(Role::CellHub, "dfw-1")]).await;
     assert_eq!(of(&report, Check::CellLogin)[0].0, Verdict::Fail);
+}
+
+#[tokio::test]
+async fn the_project_of_a_platform_is_its_object_and_not_its_path() {
+    let project = |metadata: Value, ready: &str| {
+        json!({"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project", "metadata": metadata,
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}})
+    };
+    let live = || json!({"name": "shop", "uid": "u"});
+    let leaving = json!({"name": "shop", "uid": "u", "deletionTimestamp": "2026-05-04T10:00:00Z"});
+    for (code, answer, verdict, words) in [
+        (
+            200,
+            project(live(), "True"),
+            Verdict::Ok,
+            "Project shop identifies it",
+        ),
+        (200, project(live(), "False"), Verdict::Open, "is not Ready"),
+        (200, project(leaving, "True"), Verdict::Fail, "is being deleted"),
+        (404, json!("no"), Verdict::Fail, "there is no Project shop"),
+        (403, json!("no"), Verdict::Open, "may not get Project shop"),
+        (500, json!("no"), Verdict::Fail, "cannot be reached"),
+    ] {
+        // Such a project has no namespace kube-system.
+        let plane = Fake::default().with("/api/v1/namespaces/kube-system", 404, json!("no"));
+        let path = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/shop";
+        let platform = Fake::default().with(path, code, answer);
+        let mut subject = plane.subject(Role::Project, "shop");
+        subject.platform = Some(Platform {
+            client: platform.subject(Role::Project, "shop").client,
+            project: "shop".to_owned(),
+        });
+        let report = run([subject]).await;
+        let (had, line) = of(&report, Check::ProjectUid).remove(0);
+        assert_eq!(had, verdict, "{line}");
+        assert!(line.contains(words), "{line}");
+    }
 }

@@ -9,7 +9,7 @@ mod local;
 mod milo;
 mod secrets;
 
-pub use milo::{MiloForm, MiloSource};
+pub use milo::{MiloForm, MiloSource, project_of_path};
 
 use super::{
     client::{Clients, Connection},

@@ -2,6 +2,10 @@
 //!
 //! A Project, not its path, proves that a project exists: the API server answers under any name.
 
+mod path;
+
+pub use path::project_of_path;
+
 use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
 use crate::{
     plane::{
@@ -45,7 +49,7 @@ pub enum MiloForm {
 
 impl MiloForm {
     /// The kind that is watched.
-    fn resource(self) -> ApiResource {
+    pub fn resource(self) -> ApiResource {
         let (group, kind, plural) = match self {
             Self::Projects => ("resourcemanager.miloapis.com", "Project", "projects"),
             Self::ControlPlanes => (
@@ -93,7 +97,7 @@ impl MiloForm {
     }
 
     /// True if the project may be used.
-    fn is_ready(self, object: &DynamicObject) -> bool {
+    pub fn is_ready(self, object: &DynamicObject) -> bool {
         let conditions = object.data["status"]["conditions"].as_array();
         object.metadata.deletion_timestamp.is_none()
             && conditions.is_some_and(|conditions| {
