@@ -24,6 +24,7 @@ use std::{
     fmt::Write,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::{AtomicU64, Ordering},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -54,6 +55,8 @@ pub(super) struct Desk {
     forwards: Mutex<Vec<JoinHandle<()>>>,
     /// The rules of the gateway's role, while a verb is taken from it.
     rules: Mutex<Option<Value>>,
+    /// Wished Instances of `web`.
+    wished: AtomicU64,
 }
 
 /// The output of a command.
@@ -133,6 +136,7 @@ impl Desk {
             targets,
             forwards: Mutex::default(),
             rules: Mutex::default(),
+            wished: AtomicU64::new(1),
         };
         desk.begin().await;
         desk
@@ -163,8 +167,11 @@ impl Desk {
         self.case.runs(&wish).await;
     }
 
-    /// The work that the state before has left is done.
+    /// The work that the state before has left is done. A trace is whole as soon as all Instances that the cell has made
+    /// are in the project; those that it has yet to make are waited for, too.
     async fn is_whole(&self) {
+        let wished = self.wished.load(Ordering::Relaxed);
+        self.case.runs(&Wish::new("web", wished)).await;
         let path = format!("trace/{ALPHA}/{}/workloads/web", self.case.ns);
         self.says(&path, r#""verdict":"whole""#).await;
     }
@@ -300,6 +307,7 @@ impl Desk {
     }
 
     async fn edit(&self, count: u64) {
+        self.wished.store(count, Ordering::Relaxed);
         self.case.update(&Wish::new("web", count)).await;
     }
 
