@@ -120,7 +120,7 @@ mod tests {
     use super::{super::Verdict, super::tests::subject, *};
     use serde_json::{Value, json};
 
-    fn object(namespace: &str, name: &str, metadata: Value) -> Metadata {
+    fn object(namespace: &str, name: &str, metadata: &Value) -> Metadata {
         let mut object = json!({"metadata": metadata});
         object["metadata"]["namespace"] = json!(namespace);
         object["metadata"]["name"] = json!(name);
@@ -133,18 +133,21 @@ mod tests {
         let rules = kind.write_back.as_ref().unwrap();
         let owner = json!({"ownerReferences": [{"apiVersion": "v", "kind": "WorkloadDeployment", "name": "gone", "uid": "u"}]});
         let label = |name: &str| json!({"labels": {rules.owner_label.clone(): name}});
-        let copies = [object("ns-a", "web", json!({})), object("ns-b", "api", json!({}))];
+        let copies = [
+            object("ns-a", "web", &json!({})),
+            object("ns-b", "api", &json!({})),
+        ];
         let fine = [
-            object("ns-a", "gone-0", owner),
-            object("ns-a", "web-0", json!({})),
-            object("ns-b", "any", label("api")),
+            object("ns-a", "gone-0", &owner),
+            object("ns-a", "web-0", &json!({})),
+            object("ns-b", "any", &label("api")),
         ];
         assert_eq!(judge(&subject(), rules, &fine, &copies).verdict, Verdict::Ok);
         let left = [
-            object("ns-b", "web-0", json!({})),
-            object("ns-c", "any", json!({"ownerReferences": []})),
-            object("ns-a", "web-1", label("other")),
-            object("ns-a", "web-2", json!({})),
+            object("ns-b", "web-0", &json!({})),
+            object("ns-c", "any", &json!({"ownerReferences": []})),
+            object("ns-a", "web-1", &label("other")),
+            object("ns-a", "web-2", &json!({})),
         ];
         let open = judge(&subject(), rules, &left, &copies);
         assert_eq!(open.verdict, Verdict::Open);

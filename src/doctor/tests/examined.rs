@@ -408,16 +408,16 @@ async fn the_project_of_a_platform_is_its_object_and_not_its_path() {
         json!({"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project", "metadata": metadata,
             "status": {"conditions": [{"type": "Ready", "status": ready}]}})
     };
-    let live = || json!({"name": "shop", "uid": "u"});
+    let present = || json!({"name": "shop", "uid": "u"});
     let leaving = json!({"name": "shop", "uid": "u", "deletionTimestamp": "2026-05-04T10:00:00Z"});
     for (code, answer, verdict, words) in [
         (
             200,
-            project(live(), "True"),
+            project(present(), "True"),
             Verdict::Ok,
             "Project shop identifies it",
         ),
-        (200, project(live(), "False"), Verdict::Open, "is not Ready"),
+        (200, project(present(), "False"), Verdict::Open, "is not Ready"),
         (200, project(leaving, "True"), Verdict::Fail, "is being deleted"),
         (404, json!("no"), Verdict::Fail, "there is no Project shop"),
         (403, json!("no"), Verdict::Open, "may not get Project shop"),

@@ -155,6 +155,45 @@ fn refuse(verdict: Verdict, message: String) -> Decision {
     Decision::Quarantine(Rejection { verdict, message })
 }
 
+/// The answer to a write-back that another object than the copy controls, or none where one is required.
+fn of_another(
+    s: &Snapshot,
+    w: &WriteBackDigest,
+    copy: &Row<HubCopy>,
+    deployment: &str,
+    memory: &mut Memory,
+    settings: Settings,
+    now: Now,
+) -> Option<Decision> {
+    let Some((kind, name, uid)) = &w.controller else {
+        let message = format!(
+            "Instance {} has no controller; the cell must set the hub's {deployment}",
+            s.name
+        );
+        return settings
+            .require_owner
+            .then(|| refuse(Verdict::OwnerMismatch, message));
+    };
+    let named = **kind == *s.profile().resource.kind && **name == *deployment;
+    if named && *uid == copy.uid {
+        memory.stale_owner_since = None;
+        return None;
+    }
+    if named
+        && w.created < copy.digest.created
+        && let Some(left) = gc_grace_left(memory, now)
+    {
+        return Some(Decision::WaitFor(left));
+    }
+    Some(refuse(
+        Verdict::OwnerMismatch,
+        format!(
+            "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
+            s.name
+        ),
+    ))
+}
+
 /// Decides.
 pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
     let Some(write_back) = &s.write_back else {
@@ -175,43 +214,14 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
         return refuse(
             Verdict::MissingDeploymentName,
-            format!(
-                "it has no label {}, and its name is none of <deployment>-<ordinal>; the cell must set the label",
-                s.rules().owner_label
-            ),
+            format!("it has no label {}; the cell must set it", s.rules().owner_label),
         );
     };
     let Some(copy) = &s.copy else {
         return Decision::Wait;
     };
-    if let Some((kind, name, uid)) = &w.controller {
-        let named = **kind == *s.profile().resource.kind && **name == *deployment;
-        if named && *uid == copy.uid {
-            memory.stale_owner_since = None;
-        } else {
-            let earlier = w.created < copy.digest.created;
-            if named
-                && earlier
-                && let Some(left) = gc_grace_left(memory, now)
-            {
-                return Decision::WaitFor(left);
-            }
-            return refuse(
-                Verdict::OwnerMismatch,
-                format!(
-                    "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
-                    s.name
-                ),
-            );
-        }
-    } else if settings.require_owner {
-        return refuse(
-            Verdict::OwnerMismatch,
-            format!(
-                "Instance {} has no controller; the cell must set the hub's {deployment}",
-                s.name
-            ),
-        );
+    if let Some(answer) = of_another(s, w, copy, deployment, memory, settings, now) {
+        return answer;
     }
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
