@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
+    /// True while the platform suspends the project.
+    pub suspended: bool,
     /// True if the deletion of the write-back was observed: one that is only missing from a list may still exist.
     pub ended: bool,
     /// True if absence from the index proves absence on the hub.
@@ -148,6 +150,20 @@ pub enum Decision {
     Confirm(Plan<Prepared>),
     /// Execute this.
     Do(Plan<Prepared>),
+}
+
+impl Decision {
+    /// True if something is written other than a deletion.
+    pub fn writes(&self) -> bool {
+        match self {
+            Self::Read => true,
+            Self::Do(plan) | Self::Confirm(plan) => {
+                let deletes = |effect: &Effect| matches!(effect.write, Write::Delete { .. });
+                plan.status.is_some() || !plan.effects.iter().all(deletes)
+            }
+            Self::Wait | Self::WaitFor(_) | Self::Later(_) | Self::Quarantine(_) => false,
+        }
+    }
 }
 
 fn refuse(verdict: Verdict, message: String) -> Decision {

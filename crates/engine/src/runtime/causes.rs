@@ -18,6 +18,9 @@ impl<R: Role> Runtime<R> {
         if let Some(right) = shared.executor.missing_right(failure) {
             return Some(Cause::Right(right));
         }
+        if failure.category == Category::ProjectSuspended {
+            return Some(Cause::Suspended(failure.plane.clone()));
+        }
         let is_of_plane = matches!(
             failure.category,
             Category::Network
@@ -39,6 +42,7 @@ impl<R: Role> Runtime<R> {
                 health.is_some_and(|health| health.is_down() || !health.admits_all_calls())
             }
             Cause::Right(right) => self.shared.executor.missing_rights().contains(right),
+            Cause::Suspended(plane) => self.shared.executor.suspension(plane).is_some(),
         }
     }
 
@@ -56,6 +60,9 @@ impl<R: Role> Runtime<R> {
             };
             let error = engaged.watches.iter().find_map(|(_, status)| status.error());
             failures.plane_down(plane, category, &error.unwrap_or_default(), now);
+        }
+        for (plane, _) in shared.executor.suspended() {
+            failures.suspended(&plane, now);
         }
         // Asked beforehand: the locks of planes and failures are taken in this order alone.
         let causes = failures.causes().into_iter();

@@ -301,7 +301,11 @@ impl Failures {
                 *figures.stuck.entry(labels).or_default() += 1;
             }
         }
-        for entry in kept.causes.values() {
+        let faults = kept
+            .causes
+            .iter()
+            .filter(|(cause, _)| !matches!(***cause, Cause::Suspended(_)));
+        for (_, entry) in faults {
             figures.oldest = figures.oldest.max(now.since(entry.began));
         }
         for (mark, count) in &backoffs.0 {
