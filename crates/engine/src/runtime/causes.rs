@@ -50,10 +50,14 @@ impl<R: Role> Runtime<R> {
     pub(super) fn observe_causes(&self) {
         let shared = &self.shared;
         let (failures, now) = (shared.workers.failures(), shared.now());
+        let mut covered = BTreeSet::new();
         for (plane, engaged) in shared.planes.lock().iter() {
             let Some(away) = engaged.connection.health().unreachable() else {
                 continue;
             };
+            if engaged.connection.current().host().covers(plane) {
+                covered.insert(plane.clone());
+            }
             let category = match away {
                 Unreachable::Silent => Category::Network,
                 Unreachable::Failing => Category::Server,
@@ -73,7 +77,8 @@ impl<R: Role> Runtime<R> {
         for (cause, settled) in failures.retain_causes(|cause| !ended.contains(cause), now) {
             log::plane_answers(cause.plane(), settled);
         }
-        let down = failures.planes_down(now);
+        // The log has a line for the host of the others.
+        let down = failures.planes_down(|plane| !covered.contains(plane), now);
         if !down.is_empty() {
             let behind = shared.queue.backoffs().behind();
             for (cause, failure) in down {
