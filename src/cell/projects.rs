@@ -194,7 +194,10 @@ impl Cell {
                     Self::lose_project(shared, &key);
                 }
             }
-            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
+            // The runtime parks the writes of a suspended project.
+            ProjectEvent::Rejected { .. }
+            | ProjectEvent::RejectionCleared { .. }
+            | ProjectEvent::Suspension { .. } => {}
         }
     }
 }

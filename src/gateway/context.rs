@@ -3,6 +3,7 @@
 use super::{
     index::{GatewayIndex, Project},
     rate_limit::RateLimiter,
+    reason::WriteReason,
     settings::Settings,
 };
 use fedgate_api::names::{CityCode, ProjectKey};
@@ -10,6 +11,7 @@ use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
     metrics::Holder,
+    plan::ReasonLabel,
     runtime::{self, index::RoleState, inspect::SLICE, queue::Priority},
 };
 use parking_lot::Mutex;
@@ -26,6 +28,10 @@ pub struct State {
 
 impl RoleState for State {
     type Index = GatewayIndex;
+
+    fn releases(reason: ReasonLabel) -> bool {
+        reason == WriteReason::RemoveFinalizers || reason == WriteReason::RemoveWorkloadFinalizer
+    }
 }
 
 /// The state that all controllers share.

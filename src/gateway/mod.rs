@@ -125,6 +125,16 @@ impl Gateway {
         shared.planes.engage(&plane, engagement, connection, &tables);
     }
 
+    /// Marks a project as suspended or not, and decides anew what is in it.
+    fn suspend(shared: &Shared, key: &ProjectKey, suspended: bool) {
+        let keys = {
+            let mut index = shared.index.lock();
+            let changes = index.suspend(key, suspended);
+            keys_of(&index, &changes)
+        };
+        shared.queue.extend(keys, Priority::Backlog);
+    }
+
     fn disengage(shared: &Shared, key: &ProjectKey) {
         tracing::info!(project = %key, "project removed; its objects on the hub are kept");
         shared.disengage(&Plane::Project(key.clone()));
@@ -263,6 +273,7 @@ impl Role for Gateway {
         match event {
             ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, key, connection, uid),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
+            ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
             ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }
     }

@@ -11,6 +11,8 @@ fedgate_engine::labels! {
         UpdateCopy = "update_copy",
         /// A deployment is in another city.
         MoveCopy = "move_copy",
+        /// A project is suspended or resumed, and a copy says so.
+        SuspendCopy = "suspend_copy",
         /// A copy belongs to an earlier deployment of the name.
         ReplaceCopy = "replace_copy",
         /// A policy's claim of a copy was lost.

@@ -44,7 +44,7 @@ pub fn down<R: Role>(runtime: &Runtime<R>) -> BTreeMap<Plane, Time> {
     let causes = runtime.shared.workers.failures().causes();
     let planes = causes.into_iter().filter_map(|(cause, failure)| match &*cause {
         Cause::Plane(plane) => Some((plane.clone(), Time(failure.since))),
-        Cause::Right(_) => None,
+        Cause::Right(_) | Cause::Suspended(_) => None,
     });
     planes.collect()
 }

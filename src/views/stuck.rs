@@ -3,6 +3,7 @@
 use super::{page, planes, wall};
 use fedgate_engine::{
     clock::Now,
+    error::Category,
     key::{Key, Plane},
     runtime::{
         Runtime,
@@ -12,7 +13,7 @@ use fedgate_engine::{
     },
 };
 use fedgate_operations::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A plane is shown after it has been down for this time.
 const PLANE_DOWN: Duration = Duration::from_secs(30);
@@ -104,7 +105,7 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
         .iter()
         .filter_map(|(cause, failure)| match &**cause {
             Cause::Right(right) => Some((right.clone(), failure.since)),
-            Cause::Plane(_) => None,
+            Cause::Plane(_) | Cause::Suspended(_) => None,
         })
         .collect();
     let down: Vec<Plane> = causes.iter().filter_map(|(cause, _)| plane_of(cause)).collect();
@@ -134,6 +135,7 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
             ));
         }
     }
+    suspended(&causes, found);
     for plane in expired(runtime, now) {
         let (plane, since) = plane;
         found.push(of_plane(
@@ -166,6 +168,22 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
     forbidden_watches(runtime, &survey.forbidding, found);
 }
 
+/// Suspended projects: what waits for them is no fault, and is named by the suspension alone.
+fn suspended(causes: &[(Arc<Cause>, LastFailure)], found: &mut Vec<Found>) {
+    for (cause, failure) in causes {
+        if let Cause::Suspended(plane) = &**cause {
+            let (word, since) = (Category::ProjectSuspended.as_str(), Time(failure.since));
+            found.push(of_plane(
+                Class::Waiting,
+                plane,
+                word.to_owned(),
+                Some(since),
+                &failure.message,
+            ));
+        }
+    }
+}
+
 /// Watches that a plane forbids, which need the right to list and watch.
 fn forbidden_watches<R: Role>(runtime: &Runtime<R>, forbidding: &[Plane], found: &mut Vec<Found>) {
     for report in runtime.plane_reports(forbidding) {
@@ -180,7 +198,7 @@ fn forbidden_watches<R: Role>(runtime: &Runtime<R>, forbidding: &[Plane], found:
 fn plane_of(cause: &Cause) -> Option<Plane> {
     match cause {
         Cause::Plane(plane) => Some(plane.clone()),
-        Cause::Right(_) => None,
+        Cause::Right(_) | Cause::Suspended(_) => None,
     }
 }
 

@@ -79,7 +79,7 @@ impl Category {
     ];
 
     /// The category as a log field, metric label and Event text.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Network => "network",
             Self::Timeout => "timeout",
@@ -171,7 +171,7 @@ impl Failure {
     pub fn needs_sweep(&self) -> bool {
         matches!(
             self.category,
-            Category::NamespaceMissing | Category::NamespaceTerminating | Category::ProjectSuspended
+            Category::NamespaceMissing | Category::NamespaceTerminating
         )
     }
 }

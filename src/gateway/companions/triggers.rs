@@ -68,6 +68,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Projection { .. }
         | Change::Reported(_)
         | Change::Source(SourceChange { hub: None, .. })
+        | Change::Suspension { .. }
         | Change::Workload { .. }
         | Change::WorkloadChecks { .. }
         | Change::WriteBack { .. } => {}

@@ -269,6 +269,12 @@ impl Reconciler for Federator {
             }
             return Err(failure);
         }
+        let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
+        if failure.category == Category::ProjectSuspended || is_mark {
+            // It is no verdict on the deployment, and no body is kept for what waits.
+            drop_bodies(run.ctx, &basis.snapshot);
+            return Err(failure);
+        }
         refused(
             run.ctx,
             run.key,

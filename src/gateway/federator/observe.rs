@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub name: Arc<str>,
     /// The deployment; `None` if it does not exist.
     pub source: Option<Row<Source>>,
+    /// True while the platform suspends the project; `source` has the mark then.
+    pub suspended: bool,
     /// Its hub namespace: that of the live project namespace, or while deleting the one in its annotation.
     pub hub: Option<HubNamespace>,
     /// State of that namespace.
@@ -110,7 +112,10 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     }
     let complete = index.is_complete(project);
     let p = index.projects.get(project)?;
-    let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
+    let mut source = p.sources[kind].get(&key.namespace, &key.name).cloned();
+    if let Some(source) = source.as_mut().filter(|_| p.suspended) {
+        source.digest.suspend(&index.kinds[kind]);
+    }
     let live = index.hub_namespace(project, &key.namespace);
     let claimed = live
         .as_ref()
@@ -154,6 +159,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         companion_taken: held.map(|(kind, name)| references::token(*kind, name)),
         kinds: index.kinds.clone(),
         kind,
+        suspended: p.suspended,
         project: project.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),

@@ -18,6 +18,16 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ProjectNamespace {
             project, namespace, ..
         } => index.source_keys_in(project, namespace, keys),
+        Change::Suspension { project } => {
+            let of = index.projects.get(project).into_iter();
+            for (i, table) in of.flat_map(|of| of.sources.enumerate()) {
+                keys.extend(
+                    table
+                        .iter()
+                        .map(|((ns, name), _)| index.source_key(i, project, ns, name)),
+                );
+            }
+        }
         Change::City { sources, .. } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,

@@ -151,6 +151,11 @@ pub enum Change {
         /// Cities or Networks that changed; `None` if their first list is complete, which concerns all Workloads.
         names: Option<BTreeSet<Arc<str>>>,
     },
+    /// The platform suspends a project, or ends that.
+    Suspension {
+        /// The project.
+        project: ProjectKey,
+    },
     /// A deployment of a project changed.
     Source(SourceChange),
     /// A `ConfigMap` or Secret of a project changed.

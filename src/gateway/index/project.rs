@@ -2,6 +2,7 @@
 
 use super::{
     GatewayIndex,
+    change::Change,
     digest::{Payload, Projection, Source},
     networking::Location,
     secondary::SourceIndex,
@@ -24,6 +25,8 @@ pub struct Project {
     pub uid: Option<Arc<str>>,
     /// True if the platform gave the UID.
     pub is_identified: bool,
+    /// True while the platform suspends the project.
+    pub suspended: bool,
     /// Namespaces.
     pub namespaces: Table<()>,
     /// Secondary indexes over the objects of the federated kinds.
@@ -67,6 +70,7 @@ impl GatewayIndex {
             engagement: self.engagements,
             is_identified: uid.is_some(),
             uid,
+            suspended: false,
             namespaces: Table::default(),
             secondary: SourceIndex::default(),
             workloads_by_uid: HashMap::default(),
@@ -86,5 +90,22 @@ impl GatewayIndex {
             self.summary.forget(&earlier);
         }
         self.engagements
+    }
+
+    /// Records whether the platform suspends a project.
+    pub fn suspend(&mut self, key: &ProjectKey, suspended: bool) -> Vec<Change> {
+        let Some(project) = self.projects.get_mut(key).filter(|of| of.suspended != suspended) else {
+            return Vec::new();
+        };
+        project.suspended = suspended;
+        let changes = vec![Change::Suspension { project: key.clone() }];
+        self.track(&changes);
+        self.touch(&changes);
+        changes
+    }
+
+    /// True while the platform suspends a project.
+    pub fn is_suspended(&self, key: &ProjectKey) -> bool {
+        self.projects.get(key).is_some_and(|project| project.suspended)
     }
 }

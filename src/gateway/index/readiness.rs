@@ -139,15 +139,26 @@ impl GatewayIndex {
             }
             for (i, table) in project.sources.enumerate() {
                 let sources = table.in_namespace(namespace);
-                let differing =
-                    sources.filter(|(name, source)| self.is_uncarried(i, hub.as_str(), name, source));
+                let differing = sources.filter(|(name, source)| {
+                    self.is_uncarried(i, hub.as_str(), name, source, project.suspended)
+                });
                 keys.extend(differing.map(|(name, _)| self.source_key(i, key, namespace, name)));
             }
         }
     }
 
-    fn is_uncarried(&self, kind: KindId, hub: &str, name: &str, source: &Row<super::digest::Source>) -> bool {
-        let of = &source.digest;
+    fn is_uncarried(
+        &self,
+        kind: KindId,
+        hub: &str,
+        name: &str,
+        source: &Row<super::digest::Source>,
+        is_suspended: bool,
+    ) -> bool {
+        let mut of = source.digest.clone();
+        if is_suspended {
+            of.suspend(&self.kinds[kind]);
+        }
         !source.deleting
             && self.hub.copies[kind].get(hub, name).is_none_or(|copy| {
                 copy.digest.content != of.content || copy.digest.source_generation != Some(of.generation)

@@ -45,6 +45,7 @@ impl Project {
             // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
             is_identified: _,
+            suspended: _,
             secondary: _,
             workloads_by_uid: _,
             references: _,

@@ -71,7 +71,9 @@ impl GatewayIndex {
         for change in changes {
             match change {
                 Change::Source(change) => self.touched.note(Some(&change.project), &[]),
-                Change::Workload { project, .. } | Change::ProjectNamespace { project, .. } => {
+                Change::Workload { project, .. }
+                | Change::ProjectNamespace { project, .. }
+                | Change::Suspension { project } => {
                     self.touched.note(Some(project), &[]);
                 }
                 Change::Copy {

@@ -162,6 +162,7 @@ impl GatewayIndex {
                     self.track_instance(&(*kind, hub.clone(), name.clone()), false);
                 }
                 Change::Owner { hub } => self.track_namespace(&hub.clone(), false),
+                Change::Suspension { project } => self.track_plane(&Plane::Project(project.clone())),
                 Change::ProjectNamespace { left: Some(hub), .. } => self.undelivered.forget(hub),
                 Change::HubNamespace { .. }
                 | Change::OwnerProven { .. }
@@ -249,11 +250,14 @@ impl GatewayIndex {
         let copy = self.hub.copies[*kind].get(hub, name);
         let own = &self.kinds[*kind].status.own_conditions;
         let is_reported = own.iter().any(|condition| condition == "Federated");
+        // What a suspended project refuses is no delay.
+        let admitted =
+            |waits: Option<Proof>, is_parked: bool| waits.filter(|_| !(project.suspended && is_parked));
         let waits = source.map(|source| {
             [
-                to_hub(source, copy),
+                admitted(to_hub(source, copy), copy.is_none()),
                 to_cell(source, copy, is_reported),
-                to_project(source, copy, own),
+                admitted(to_project(source, copy, own), true),
             ]
         });
         let waits = waits.unwrap_or_default();
@@ -271,7 +275,7 @@ impl GatewayIndex {
         let projection = project.projections[*kind].get(namespace, name);
         let write_back = self.hub.write_backs[*kind].get(hub, name);
         let waits = write_back
-            .filter(|row| !row.digest.is_too_large() && !row.deleting)
+            .filter(|row| !row.digest.is_too_large() && !row.deleting && !project.suspended)
             .and_then(|row| {
                 let Some(projection) = projection else {
                     return Some(Some(row.digest.created));

@@ -1,7 +1,11 @@
 //! The next step for each group of stuck objects.
 
 use crate::gateway::index::NO_PROJECT_UID;
+use fedgate_engine::error::Category;
 use fedgate_operations::{Class, Stage};
+
+/// The word of a project that is suspended.
+const SUSPENDED: &str = Category::ProjectSuspended.as_str();
 
 /// The next step for a class, a kind of plane, and a word.
 pub(super) fn next_step(class: Class, plane: &str, word: &str) -> String {
@@ -24,6 +28,7 @@ pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static 
         (Class::Brake, ..) => "FedgateGarbageBrake",
         (Class::Quarantined, ..) => "FedgateQuarantine",
         (Class::Refused, _, "NoCellForCity") => "FedgateCityWithoutCell",
+        (Class::Waiting, _, SUSPENDED) => return None,
         (Class::Retrying | Class::Waiting, ..) => "FedgateStuckKeys",
         (Class::Undelivered, _, "project_to_hub") => "FedgateUndelivered",
         (Class::Undelivered, _, "hub_to_cell") => "FedgateCellDelivery",
@@ -48,6 +53,9 @@ fn step(class: Class, plane: &str, word: &str) -> String {
             format!("fedgate trace an object of the group, then see the log of the {plane}'s API server")
         }
         Class::Undelivered => of_stage(word).to_owned(),
+        Class::Waiting if word == SUSPENDED => {
+            "nothing: the platform suspends the project, and its writes go on when that ends".to_owned()
+        }
         Class::Waiting => "fedgate trace an object of the group: its next attempt follows a change".to_owned(),
         Class::Deleting => {
             "check the cells that have not confirmed: fedgate stuck --class plane, kubectl get clusters on the hub".to_owned()

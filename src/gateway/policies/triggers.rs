@@ -46,6 +46,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Projection { .. }
         | Change::Reported(_)
         | Change::Source(_)
+        | Change::Suspension { .. }
         | Change::Workload { .. }
         | Change::WorkloadChecks { .. }
         | Change::WriteBack { .. } => {}

@@ -5,7 +5,7 @@ use crate::gateway::{
     index::digest::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
     },
-    projector::memory::Memory,
+    projector::{controller, memory::Memory},
 };
 use fedgate_api::{
     keys,
@@ -29,8 +29,6 @@ use tokio::time::Instant;
 
 /// Maximum number of conditions that are projected.
 const CONDITION_LIMIT: u32 = 32;
-/// Time that the hub's garbage collector has to delete objects of an earlier copy.
-const COLLECTION: Duration = Duration::from_mins(1);
 
 /// A write-back and the objects that it depends on. Exists only for a hub namespace that a live project namespace
 /// owns.
@@ -58,6 +56,8 @@ pub struct Snapshot {
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
+    /// True while the platform suspends the project.
+    pub suspended: bool,
     /// True if the deletion of the write-back was observed: one that is only missing from a list may still exist.
     pub ended: bool,
     /// True if absence from the index proves absence on the hub.
@@ -150,48 +150,23 @@ pub enum Decision {
     Do(Plan<Prepared>),
 }
 
-fn refuse(verdict: Verdict, message: String) -> Decision {
-    let verdict = verdict.into();
-    Decision::Quarantine(Rejection { verdict, message })
+impl Decision {
+    /// True if something is written other than a deletion.
+    pub fn writes(&self) -> bool {
+        match self {
+            Self::Read => true,
+            Self::Do(plan) | Self::Confirm(plan) => {
+                let deletes = |effect: &Effect| matches!(effect.write, Write::Delete { .. });
+                plan.status.is_some() || !plan.effects.iter().all(deletes)
+            }
+            Self::Wait | Self::WaitFor(_) | Self::Later(_) | Self::Quarantine(_) => false,
+        }
+    }
 }
 
-/// The answer to a write-back that another object than the copy controls, or none where one is required.
-fn of_another(
-    s: &Snapshot,
-    w: &WriteBackDigest,
-    copy: &Row<HubCopy>,
-    deployment: &str,
-    memory: &mut Memory,
-    settings: Settings,
-    now: Now,
-) -> Option<Decision> {
-    let Some((kind, name, uid)) = &w.controller else {
-        let message = format!(
-            "Instance {} has no controller; the cell must set the hub's {deployment}",
-            s.name
-        );
-        return settings
-            .require_owner
-            .then(|| refuse(Verdict::OwnerMismatch, message));
-    };
-    let named = **kind == *s.profile().resource.kind && **name == *deployment;
-    if named && *uid == copy.uid {
-        memory.stale_owner_since = None;
-        return None;
-    }
-    if named
-        && w.created < copy.digest.created
-        && let Some(left) = gc_grace_left(memory, now)
-    {
-        return Some(Decision::WaitFor(left));
-    }
-    Some(refuse(
-        Verdict::OwnerMismatch,
-        format!(
-            "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
-            s.name
-        ),
-    ))
+pub(super) fn refuse(verdict: Verdict, message: String) -> Decision {
+    let verdict = verdict.into();
+    Decision::Quarantine(Rejection { verdict, message })
 }
 
 /// Decides.
@@ -220,7 +195,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(copy) = &s.copy else {
         return Decision::Wait;
     };
-    if let Some(answer) = of_another(s, w, copy, deployment, memory, settings, now) {
+    if let Some(answer) = controller::of_another(s, w, copy, deployment, memory, settings, now) {
         return answer;
     }
     if w.city.is_some() && w.city != copy.digest.city {
@@ -292,13 +267,6 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
         s.name, w.conditions
     );
     refuse(Verdict::TooLarge, message)
-}
-
-/// Remaining time for the hub's garbage collector to delete what belongs to an earlier copy of the name.
-fn gc_grace_left(memory: &mut Memory, now: Now) -> Option<Duration> {
-    let since = *memory.stale_owner_since.get_or_insert(now.instant);
-    let left = COLLECTION.saturating_sub(now.since(since));
-    (!left.is_zero()).then_some(left)
 }
 
 /// The write-back is gone: its projection is deleted, unless the hub may only have lost the write-back.

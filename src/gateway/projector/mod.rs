@@ -3,6 +3,7 @@
 //! Triggers: write-backs, project deployments, copies, projections and owners of hub namespaces. Contract:
 //! federation.md §3.8.
 
+mod controller;
 pub mod decide;
 pub mod memory;
 pub mod triggers;
@@ -20,7 +21,7 @@ use crate::gateway::queries::instances;
 use decide::{Decision, Rejection, Reporting, Snapshot};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
-    error::{Failure, Retry},
+    error::{Category, Failure, Retry},
     key::{Key, Plane},
     metrics::Stage,
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
@@ -133,6 +134,8 @@ impl Reconciler for Projector {
             run.ctx.quarantine.release(run.key);
             Step::End(requeue)
         };
+        // A suspended project admits deletions alone; no body is kept for what waits.
+        let parked = snapshot.suspended && decision.writes();
         let gone = matches!(decision, Decision::Confirm(_));
         match decision {
             Decision::Wait => {
@@ -141,6 +144,7 @@ impl Reconciler for Projector {
                 }
                 wait(Requeue::AwaitChange)
             }
+            _ if parked => wait(Requeue::AwaitChange),
             Decision::WaitFor(after) => wait(Requeue::After(after)),
             Decision::Later(after) => {
                 run.ctx.quarantine.release(run.key);
@@ -217,7 +221,11 @@ impl Reconciler for Projector {
         failure: Failure,
     ) -> Result<Flow, Failure> {
         if failure.retry() != Retry::Quarantine {
-            report_delay(run, &basis.snapshot, &failure).await;
+            if failure.category == Category::ProjectSuspended {
+                drop_body(run.ctx, &basis.snapshot);
+            } else {
+                report_delay(run, &basis.snapshot, &failure).await;
+            }
             return Err(failure);
         }
         let rejection = Rejection {
@@ -421,6 +429,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     Some(Snapshot {
         kinds: index.kinds.clone(),
         kind,
+        suspended: project.suspended,
         project: owner.project.clone(),
         namespace: owner.namespace.clone(),
         hub,

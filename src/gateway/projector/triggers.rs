@@ -35,6 +35,11 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             ..
         }) => index.write_back_keys_of(&(*kind, hub.clone(), name.clone()), keys),
         Change::Copy { copy, moved: true } => index.write_back_keys_of(copy, keys),
+        Change::Suspension { project } => {
+            for hub in index.hub_namespaces_of(project) {
+                index.write_back_keys(hub, keys);
+            }
+        }
         Change::Reported(deployment) => projections_of(index, deployment, keys),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }

@@ -4,6 +4,7 @@
 mod carrying;
 mod driver;
 mod operations;
+mod suspension;
 
 use super::*;
 use crate::gateway::{index::fixture, rate_limit::Limits};
@@ -238,7 +239,7 @@ async fn what_is_at_rest_takes_no_turns() {
 #[tokio::test(start_paused = true)]
 async fn what_a_server_told_to_wait_is_tried_again_by_each_sweep_and_not_before() {
     let (hub, mut project) = (Server::new(false, Vec::new()), project(false));
-    let causes = json!({"causes": [{"reason": "ProjectSuspended"}]});
+    let causes = json!({"causes": [{"reason": "NamespaceTerminating"}]});
     project.refusal = Arc::new(refusal(403, &causes));
     let (_, task) = running(&hub, &project);
     let minute = settings().sweep_interval;

@@ -161,7 +161,13 @@ impl Reconciler for Workloads {
         let Plane::Project(project) = &run.key.plane else {
             return Step::End(Requeue::AwaitChange);
         };
-        let observed = observe::observe(&run.ctx.index.lock(), run.key, project);
+        let (observed, suspended) = {
+            let index = run.ctx.index.lock();
+            (
+                observe::observe(&index, run.key, project),
+                index.is_suspended(project),
+            )
+        };
         let observed = match observed {
             Ok(observed) => observed,
             Err(NoSnapshot::Nothing) => {
@@ -179,6 +185,10 @@ impl Reconciler for Workloads {
             }
         };
         run.ctx.quarantine.release(run.key);
+        // Nothing is written for it before the project is resumed; a Workload that is being deleted goes on.
+        if suspended && observed.snapshot.workload.metadata.deletion_timestamp.is_none() {
+            return Step::End(Requeue::AwaitChange);
+        }
         let plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
         let doubtful = plan.needs_confirmation(&observed.snapshot);
         let plan = prepare::prepare(&observed, project, plan);

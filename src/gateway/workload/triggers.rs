@@ -25,6 +25,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             keys.extend(names.map(|(name, _)| index.workload_key(project, namespace, name)));
         }
         Change::WorkloadChecks { project, names } => checked(index, project, names.as_ref(), keys),
+        Change::Suspension { project } => checked(index, project, None, keys),
         Change::Source(source) if source.rollup => {
             if let Some(project) = index.projects.get(&source.project) {
                 deployment_changed(index, project, source, keys);

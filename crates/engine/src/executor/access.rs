@@ -23,6 +23,8 @@ pub trait PlaneAccess: Send + Sync {
     fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>>;
     /// A permission that was denied on this plane is granted again.
     fn permission_granted(&self, _plane: &Plane) {}
+    /// The server of a project that refused writes as one of a suspended project accepts them again.
+    fn suspension_ended(&self, _plane: &Plane) {}
     /// The number of the plane's current engagement: a new engagement may be another server.
     fn engagement(&self, _plane: &Plane) -> u64 {
         0

@@ -4,9 +4,11 @@ mod access;
 mod events;
 mod failures;
 mod fights;
+mod in_flight;
 pub mod journal;
 pub mod permissions;
 mod presence;
+pub mod suspension;
 
 use crate::{
     clock::Clock,
@@ -19,12 +21,16 @@ use crate::{
     },
     key::Plane,
     object::LenientObject,
-    plan::{Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, Target, Write, WriteResult},
+    plan::{
+        Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, ReasonLabel, Target, Write,
+        WriteResult,
+    },
 };
 pub use access::PlaneAccess;
 use events::EventRecorder;
 use failures::{failed, failure};
 use futures::{StreamExt, stream};
+use in_flight::InFlightWrite;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -33,6 +39,7 @@ use kube::{
 pub use presence::Which;
 use serde_json::Value;
 use std::sync::Arc;
+use suspension::Suspensions;
 use tokio::time::Instant;
 
 /// The field manager of every write (contract: federation.md §2.1).
@@ -51,6 +58,9 @@ pub struct Executor {
     fights: FightDetector,
     rights: Permissions,
     journal: Journal,
+    suspensions: Suspensions,
+    /// True for a write that only takes finalizers off.
+    releases: fn(ReasonLabel) -> bool,
 }
 
 impl std::fmt::Debug for Executor {
@@ -68,6 +78,8 @@ impl Executor {
             fights: FightDetector::default(),
             rights: Permissions::default(),
             journal: Journal::new(clock),
+            suspensions: Suspensions::default(),
+            releases: |_| false,
         }
     }
 
@@ -195,12 +207,14 @@ impl Executor {
         let verb = verb_of(write);
         // Checked here as well as in `send`: a write that will not be sent must not use up the plane's next probe.
         self.may_write(target, verb)?;
+        self.unless_suspended(effect)?;
         let engagement = self.surroundings.engagement(&target.plane);
         let api = self.api(target, *endpoint, verb)?;
         let began = Instant::now();
         let answer = self.write(&api, target, *endpoint, verb, write).await;
         let version = answer.as_ref().map(WriteResult::version);
         self.journal.record(effect, verb, began, version);
+        self.note_suspension(effect, answer.as_ref().err());
         match answer {
             Ok(answer) => {
                 self.surroundings.wrote(target, *reason);
@@ -396,7 +410,7 @@ impl Executor {
         let Some(client) = self
             .surroundings
             .client(&note.plane)
-            .filter(|_| self.surroundings.may_write())
+            .filter(|_| self.surroundings.may_write() && self.suspension(&note.plane).is_none())
             .filter(|_| {
                 let health = self.surroundings.health(&note.plane);
                 health.is_none_or(|health| health.admits_all_calls())
@@ -418,11 +432,13 @@ impl Executor {
             health.admit_all_calls();
         }
         self.rights.retain(|other| other != plane);
+        self.suspensions.retain(|other| other != plane, false);
     }
 
     /// Drops the state of all planes except these.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.notes.retain(&wanted);
+        self.suspensions.retain(&wanted, true);
         self.rights.retain(wanted);
     }
 
@@ -430,22 +446,6 @@ impl Executor {
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.notes.kept()
-    }
-}
-
-/// A write in flight. Dropping it without an answer, e.g. because its task is cancelled, calls
-/// [`PlaneAccess::write_unresolved`].
-struct InFlightWrite<'a> {
-    surroundings: &'a dyn PlaneAccess,
-    target: &'a Target,
-    answered: bool,
-}
-
-impl Drop for InFlightWrite<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.surroundings.write_unresolved(self.target);
-        }
     }
 }
 

@@ -18,6 +18,9 @@ impl<R: Role> Runtime<R> {
         if let Some(right) = shared.executor.missing_right(failure) {
             return Some(Cause::Right(right));
         }
+        if failure.category == Category::ProjectSuspended {
+            return Some(Cause::Suspended(failure.plane.clone()));
+        }
         let is_of_plane = matches!(
             failure.category,
             Category::Network
@@ -39,6 +42,7 @@ impl<R: Role> Runtime<R> {
                 health.is_some_and(|health| health.is_down() || !health.admits_all_calls())
             }
             Cause::Right(right) => self.shared.executor.missing_rights().contains(right),
+            Cause::Suspended(plane) => self.shared.executor.suspension(plane).is_some(),
         }
     }
 
@@ -46,16 +50,23 @@ impl<R: Role> Runtime<R> {
     pub(super) fn observe_causes(&self) {
         let shared = &self.shared;
         let (failures, now) = (shared.workers.failures(), shared.now());
+        let mut covered = BTreeSet::new();
         for (plane, engaged) in shared.planes.lock().iter() {
             let Some(away) = engaged.connection.health().unreachable() else {
                 continue;
             };
+            if engaged.connection.current().host().covers(plane) {
+                covered.insert(plane.clone());
+            }
             let category = match away {
                 Unreachable::Silent => Category::Network,
                 Unreachable::Failing => Category::Server,
             };
             let error = engaged.watches.iter().find_map(|(_, status)| status.error());
             failures.plane_down(plane, category, &error.unwrap_or_default(), now);
+        }
+        for (plane, _) in shared.executor.suspended() {
+            failures.suspended(&plane, now);
         }
         // Asked beforehand: the locks of planes and failures are taken in this order alone.
         let causes = failures.causes().into_iter();
@@ -66,7 +77,8 @@ impl<R: Role> Runtime<R> {
         for (cause, settled) in failures.retain_causes(|cause| !ended.contains(cause), now) {
             log::plane_answers(cause.plane(), settled);
         }
-        let down = failures.planes_down(now);
+        // The log has a line for the host of the others.
+        let down = failures.planes_down(|plane| !covered.contains(plane), now);
         if !down.is_empty() {
             let behind = shared.queue.backoffs().behind();
             for (cause, failure) in down {

@@ -105,7 +105,9 @@ impl<S: RoleState> Shared<S> {
     pub fn disengage(&self, plane: &Plane) {
         self.planes.lock().remove(plane);
         self.executor.forget(plane);
+        self.executor.declare_suspended(plane, false);
         self.quarantine.forget(plane);
+        self.workers.take_suspended(plane);
         self.workers.failures().forget(plane);
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     key::{Key, Kind, Plane},
     metrics::PlaneKind,
-    plan::{Effect, Target},
+    plan::{Effect, ReasonLabel, Target},
     plane::watch::{WatchEvent, WatchSpec, WatchStatus},
 };
 use std::{fmt::Debug, sync::Arc};
@@ -159,4 +159,9 @@ pub trait RoleState: Send + Sync + 'static {
 
     /// Logs an executed write.
     fn log_write(_effect: &Effect) {}
+
+    /// True if a write of this reason only takes finalizers off an object that is being deleted.
+    fn releases(_reason: ReasonLabel) -> bool {
+        false
+    }
 }

@@ -13,6 +13,7 @@ pub mod planes;
 pub mod queue;
 pub mod role;
 mod status;
+mod suspension;
 pub mod workers;
 
 use crate::{
@@ -126,7 +127,8 @@ fn share<S: RoleState>(
     let shared = Shared {
         index,
         queue,
-        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity, clock.clone()),
+        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity, clock.clone())
+            .releasing(S::releases),
         planes,
         workers,
         quarantine,
@@ -215,6 +217,7 @@ impl<R: Role> Runtime<R> {
                 _ = ticks.tick() => {
                     *self.last_tick.lock() = Instant::now();
                     self.prune();
+                    self.probe_suspended();
                     self.observe_causes();
                     self.observe_credentials();
                 }
@@ -241,6 +244,7 @@ impl<R: Role> Runtime<R> {
             Command::PlaneRecovered(plane) | Command::PermissionGranted(plane) => {
                 self.recovered(&plane);
             }
+            Command::Resumed(plane) => self.resumed(&plane),
             Command::Rewound(plane, engagement, next) => {
                 role.on_rewound(shared);
                 shared.planes.watch_again(&plane, engagement, next);
@@ -264,6 +268,7 @@ impl<R: Role> Runtime<R> {
                 refused.lock().insert(name.clone(), error.to_string());
                 tracing::warn!(project = name, %error, "project rejected; the others continue");
             }
+            ProjectEvent::Suspension { key, suspended } => self.suspension(key, *suspended),
             ProjectEvent::RejectionCleared { name } => {
                 refused.lock().remove(name);
                 tracing::info!(

@@ -36,6 +36,8 @@ pub(super) enum Command<C> {
     PlaneRecovered(Plane),
     /// The plane grants a permission that it denied before.
     PermissionGranted(Plane),
+    /// The plane's project is not suspended any more.
+    Resumed(Plane),
     /// The plane was restored to an older state in the first engagement; the second one begins.
     Rewound(Plane, u64, u64),
     /// A command of the role.
@@ -334,6 +336,10 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
 
     fn permission_granted(&self, plane: &Plane) {
         self.command(Command::PermissionGranted(plane.clone()));
+    }
+
+    fn suspension_ended(&self, plane: &Plane) {
+        self.command(Command::Resumed(plane.clone()));
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {

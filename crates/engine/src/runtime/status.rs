@@ -2,6 +2,7 @@
 
 use super::{Runtime, STALL_TIMEOUT, index::Index, inspect::state_of, role::Role};
 use crate::{
+    executor::suspension::Suspension,
     metrics::{Gauges, Holder},
     plane::kubeconfig::{Expiry, TimeLeft},
 };
@@ -117,6 +118,7 @@ impl<R: Role> Runtime<R> {
                 json!({
                     "plane": plane.to_string(),
                     "ready": index.is_connected(plane, &engaged.watches),
+                    "suspended": self.shared.executor.suspension(plane).map(Suspension::as_str),
                     "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
                     "defect": index.defect(plane).map(|defect| format!("{}: {}; {}", defect.word, defect.text, defect.next)),
                     "seconds": engaged.since.elapsed().as_secs(),

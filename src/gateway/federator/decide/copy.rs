@@ -7,13 +7,17 @@ use crate::gateway::{
     index::digest::{HubCopy, Source},
     rate_limit::{Class, Permit},
 };
-use fedgate_api::keys;
+use fedgate_api::{
+    keys,
+    names::{CityCode, HubNamespace},
+};
 use fedgate_engine::{
     clock::Now,
     diff::{is_payload, merge_patch},
     plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     store::table::Row,
 };
+use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -49,7 +53,7 @@ pub(super) fn copy_step(
         let Some(body) = &source.body else {
             return Step::Read(true, false);
         };
-        let body = render::copy(s.profile(), body, hub.as_str(), city);
+        let body = rendered(s, source, body, hub, city);
         return act(
             apply(s, body, WriteReason::CreateCopy),
             written(memory, Some(now)),
@@ -89,7 +93,7 @@ pub(super) fn copy_step(
         let (Some(from), Some(to)) = (&copy.body, &source.body) else {
             return Step::Read(source.body.is_none(), copy.body.is_none());
         };
-        let body = render::copy(s.profile(), to, hub.as_str(), city);
+        let body = rendered(s, source, to, hub, city);
         let mut plan = Plan::one(move_copy(s, copy, &from.data, &body));
         plan.notes.push(conditions::moved(s, source, copy, city));
         let applied = written(memory, Some(now));
@@ -99,7 +103,7 @@ pub(super) fn copy_step(
         let Some(body) = &source.body else {
             return Step::Read(true, false);
         };
-        let mut body = render::copy(s.profile(), body, hub.as_str(), city);
+        let mut body = rendered(s, source, body, hub, city);
         body["metadata"]["uid"] = json!(&*copy.uid);
         let plan = Plan::one(apply(s, body, WriteReason::UpdateCopy));
         return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
@@ -112,6 +116,22 @@ pub(super) fn copy_step(
     repair_claim(s, copy, memory, now)
 }
 
+/// The whole copy, with the mark of a suspended deployment.
+fn rendered(
+    s: &Snapshot,
+    source: &Row<Source>,
+    body: &DynamicObject,
+    hub: &HubNamespace,
+    city: &CityCode,
+) -> Value {
+    let mut copy = render::copy(s.profile(), body, hub.as_str(), city);
+    let mark = s.profile().suspend_annotation.as_ref();
+    if let Some(key) = mark.filter(|_| source.digest.suspended) {
+        copy["metadata"]["annotations"][key] = json!("true");
+    }
+    copy
+}
+
 /// A write that syncs an older generation than the copy's is confirmed by a GET first, and reported.
 fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
     if conditions::is_older(source, copy) {
@@ -122,7 +142,7 @@ fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: A
 }
 
 /// Permit for a write that makes Karmada work: no body is read or kept for a write that is not sent yet.
-fn held_up(permit: Permit, class: Class) -> Option<Step> {
+pub(super) fn held_up(permit: Permit, class: Class) -> Option<Step> {
     match permit {
         Permit::Unasked => Some(Step::Permit(class)),
         Permit::Wait(wait) => Some(Step::Wait(Requeue::After(wait))),

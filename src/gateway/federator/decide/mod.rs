@@ -3,8 +3,10 @@
 mod copy;
 mod deletion;
 mod status;
+mod suspension;
 
 pub use status::status_digests;
+pub use suspension::unmarked;
 
 use super::{
     conditions,
@@ -30,12 +32,14 @@ use fedgate_engine::{
 use serde_json::{Value, json};
 use status::{delay_step, status_step};
 use std::time::Duration;
+use suspension::suspension_step;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
-pub const WRITES: [WriteReason; 3] = [
+pub const WRITES: [WriteReason; 4] = [
     WriteReason::CreateCopy,
     WriteReason::UpdateCopy,
     WriteReason::MoveCopy,
+    WriteReason::SuspendCopy,
 ];
 
 /// Settings.
@@ -118,7 +122,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         *memory = Memory::default();
         return Step::Wait(Requeue::AwaitChange);
     };
-    if let Some(delay) = s.delay.as_ref().filter(|_| s.complete)
+    if let Some(delay) = s.delay.as_ref().filter(|_| s.complete && !s.suspended)
         && let Some(step) = delay_step(s, source, delay, memory, settings, now)
     {
         return step;
@@ -131,13 +135,20 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             Step::Wait(Requeue::AwaitChange)
         };
     }
+    if let Some(step) = suspension_step(s, source, memory, permit) {
+        return step;
+    }
     let mut next = Requeue::AwaitChange;
     // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
     if conditions::invalid(s, source).is_none() && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return Step::Wait(Requeue::AwaitChange);
         }
-        if let Some(effect) = project_patch(s, source) {
+        // A suspended project refuses the patch; a deployment that was announced before is carried as it was.
+        if s.suspended && !is_announced(s, source) {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        if let Some(effect) = project_patch(s, source).filter(|_| !s.suspended) {
             // The city counts as announced once this patch is answered; the copy follows in the next pass.
             return act(effect, memory.clone());
         }
@@ -158,7 +169,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             }
         }
     }
-    if !s.complete {
+    if !s.complete || s.suspended {
         return Step::Wait(next);
     }
     status_step(s, source, memory, settings, now).by(next)
@@ -232,6 +243,11 @@ fn act(effect: Effect, applied: Memory) -> Step {
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
     source.digest.finalizers.iter().any(|f| &**f == finalizer)
+}
+
+fn is_announced(s: &Snapshot, source: &Row<Source>) -> bool {
+    let hub = s.hub.as_ref().map(|hub| hub.as_str());
+    has_finalizer(source, keys::FEDERATOR_FINALIZER) && source.digest.federation_namespace.as_deref() == hub
 }
 
 pub(super) fn source_target(s: &Snapshot) -> Target {

@@ -239,7 +239,7 @@ pub(super) fn delay_step(
     })
 }
 
-/// Writes the gateway's own conditions to the project, and nothing to the hub.
+/// Writes the gateway's own conditions to the project, unless it is suspended, and nothing to the hub.
 pub(super) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
@@ -248,7 +248,7 @@ pub(super) fn status_only(
     settings: &Settings,
     now: Now,
 ) -> Step {
-    if own.iter().all(|c| source.digest.status.has_condition(c)) {
+    if s.suspended || own.iter().all(|c| source.digest.status.has_condition(c)) {
         return Step::Wait(Requeue::AwaitChange);
     }
     if let Some(wait) = throttle(memory, settings, WriteKind::Progress, now) {

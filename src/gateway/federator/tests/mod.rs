@@ -8,6 +8,7 @@ mod index;
 mod memory;
 mod standby;
 mod status;
+mod suspension;
 
 use super::{
     conditions,
@@ -167,6 +168,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
             error: None,
             resolving: false,
         }),
+        suspended: false,
         companions_there: true,
         companion_taken: None,
         place_refused: None,

@@ -1,6 +1,9 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
-use super::{LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, label};
+use super::{
+    LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, is_suspended, label,
+    suspended_content,
+};
 use crate::gateway::index::digest::status::StatusDigest;
 use crate::gateway::references::{REFERENCE_LIMIT, Reference};
 use fedgate_api::{keys, names::CityCode};
@@ -32,6 +35,8 @@ pub struct Source {
     pub federation_namespace: Option<Arc<str>>,
     /// Hash of everything that is synced to the copy, without the generation.
     pub content: Digest,
+    /// True if the object is suspended, by its tenant or with its project.
+    pub suspended: bool,
     /// Size of its spec, or of the fields that its kind has instead.
     pub extent: Extent,
     /// Annotations of the federator, if any.
@@ -129,6 +134,8 @@ pub struct HubCopy {
     pub city: Option<CityCode>,
     /// Hash of its synced fields, computed as [`Source::content`].
     pub content: Digest,
+    /// True if it is marked as suspended.
+    pub suspended: bool,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
     /// Its status as Karmada aggregated it.
@@ -141,6 +148,14 @@ impl Source {
     /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(&self, largest: u32) -> bool {
         matches!(self.extent.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
+    }
+
+    /// Suspends the object with its project, where its kind can be suspended: its copy gets the mark as if its tenant had
+    /// suspended it.
+    pub fn suspend(&mut self, kind: &FederatedKind) {
+        if kind.suspend_annotation.is_some() && !std::mem::replace(&mut self.suspended, true) {
+            self.content = suspended_content(self.content);
+        }
     }
 
     /// The expected references, as text.
@@ -200,6 +215,7 @@ impl Source {
                 meta.namespace.as_deref(),
                 meta.uid.as_deref(),
             ),
+            suspended: is_suspended(kind, object),
             city,
             extent: Extent::of(object),
             federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
@@ -286,6 +302,7 @@ impl HubCopy {
             upstream_namespace: words.share_some(upstream),
             city: city.and_then(|c| words.city(c).ok()),
             content: content(kind, object, city, upstream, source_uid),
+            suspended: is_suspended(kind, object),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),

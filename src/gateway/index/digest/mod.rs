@@ -117,8 +117,25 @@ fn content(
     upstream: Option<&str>,
     uid: Option<&str>,
 ) -> Digest {
-    let whole = json!([city, upstream, uid, carried(kind, object), payload_roots(object)]);
-    Digest::of(&whole)
+    let mut carried = carried(kind, object);
+    let mark = kind.suspend_annotation.as_ref();
+    let suspended = mark.is_some_and(|key| carried.remove(key).is_some());
+    let running = Digest::of(&json!([city, upstream, uid, carried, payload_roots(object)]));
+    if suspended {
+        suspended_content(running)
+    } else {
+        running
+    }
+}
+
+/// The content of an object that is suspended, from what it is without that.
+fn suspended_content(running: Digest) -> Digest {
+    Digest::of_hash(&(running, true))
+}
+
+fn is_suspended(kind: &FederatedKind, object: &DynamicObject) -> bool {
+    let mark = kind.suspend_annotation.as_ref();
+    mark.and_then(|key| annotation(object, key)) == Some("true")
 }
 
 fn controller(

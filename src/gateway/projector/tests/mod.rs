@@ -112,6 +112,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
             Source::read(o, kind, &mut Strings::default())
         })),
         ended: true,
+        suspended: false,
         proven: true,
         reporting: Reporting::Given,
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind, &mut Strings::default()))),

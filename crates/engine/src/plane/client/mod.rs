@@ -11,7 +11,7 @@ pub mod watch_session;
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
     plane::{
-        health::PlaneHealth,
+        health::{PlaneHealth, host::Host},
         kubeconfig::{Credential, Expiry},
     },
     random::HashMap,
@@ -149,6 +149,7 @@ pub struct PlaneClient {
     page_bytes: usize,
     fence: Fence,
     expiry: Option<Expiry>,
+    host: Arc<Host>,
 }
 
 impl PlaneClient {
@@ -162,7 +163,13 @@ impl PlaneClient {
             page_bytes: Limits::default().page_bytes(),
             fence: Fence::default(),
             expiry: None,
+            host: Host::new(String::new()),
         }
+    }
+
+    /// The host of the plane, which other planes may share.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
     }
 
     /// The end of the credential, if that is known.
@@ -209,6 +216,7 @@ pub struct Clients {
     metrics: ClientMetrics,
     rooms: Rooms,
     pools: Arc<Mutex<HashMap<[u8; 32], Weak<Pool>>>>,
+    hosts: Arc<Mutex<HashMap<String, Weak<Host>>>>,
     fence: Fence,
 }
 
@@ -220,6 +228,7 @@ impl Clients {
             metrics,
             rooms: Rooms::default(),
             pools: Arc::default(),
+            hosts: Arc::default(),
             fence: Fence::default(),
         }
     }
@@ -229,12 +238,33 @@ impl Clients {
         let way = Transport::network(credential.clone(), self.pool(credential));
         PlaneClient {
             expiry: credential.expiry(),
-            ..self.client(plane, way, &credential.namespace)
+            ..self.client(
+                plane,
+                way,
+                &credential.namespace,
+                self.host(&address_of(credential.server())),
+            )
         }
     }
 
     /// Clients for a plane simulated by `service`, with the same limits and metrics: for tests without sockets.
     pub fn plane_of<S, B>(&self, plane: PlaneKind, service: S) -> PlaneClient
+    where
+        S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.plane_at(plane, Host::new(String::new()), service)
+    }
+
+    /// The same for a plane of this host.
+    pub fn plane_at<S, B>(&self, plane: PlaneKind, host: Arc<Host>, service: S) -> PlaneClient
     where
         S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
             + Clone
@@ -253,10 +283,11 @@ impl Clients {
             plane,
             Transport::Given(BoxCloneSyncService::new(service)),
             "default",
+            host,
         )
     }
 
-    fn client(&self, plane: PlaneKind, way: Transport, namespace: &str) -> PlaneClient {
+    fn client(&self, plane: PlaneKind, way: Transport, namespace: &str, host: Arc<Host>) -> PlaneClient {
         let retire = Sender::new(false);
         let service = PlaneService::new(
             plane,
@@ -265,6 +296,7 @@ impl Clients {
             self.limits,
             self.metrics.clone(),
             retire.subscribe(),
+            host.clone(),
         );
         let namespace = namespace.to_owned();
         // The transport sends watches and calls over different connections, so one client serves both.
@@ -276,7 +308,20 @@ impl Clients {
             page_bytes: self.limits.page_bytes(),
             fence: self.fence.clone(),
             expiry: None,
+            host,
         }
+    }
+
+    /// The host at an address, which all planes there share.
+    fn host(&self, address: &str) -> Arc<Host> {
+        let mut hosts = self.hosts.lock();
+        if let Some(host) = hosts.get(address).and_then(Weak::upgrade) {
+            return host;
+        }
+        hosts.retain(|_, host| host.strong_count() > 0);
+        let host = Host::new(address.to_owned());
+        hosts.insert(address.to_owned(), Arc::downgrade(&host));
+        host
     }
 
     fn pool(&self, credential: &Credential) -> Arc<Pool> {
@@ -289,6 +334,13 @@ impl Clients {
         pools.insert(credential.connection_digest, Arc::downgrade(&pool));
         pool
     }
+}
+
+/// Scheme, name and port of an address.
+fn address_of(server: &http::Uri) -> String {
+    let (scheme, authority) = (server.scheme_str(), server.authority());
+    let authority = authority.map_or("", http::uri::Authority::as_str);
+    format!("{}://{authority}", scheme.unwrap_or("https"))
 }
 
 /// Connection to one plane; its credential may be replaced while it is in use.

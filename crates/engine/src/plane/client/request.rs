@@ -3,6 +3,7 @@
 use http::{HeaderMap, Method, Request, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::core::{Status, response::StatusDetails};
+use std::time::Duration;
 
 /// Maximum length of a quoted error body, in characters.
 const QUOTED: usize = 200;
@@ -71,16 +72,23 @@ impl Call {
     }
 }
 
+/// The time after which a server wants to be asked again.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    seconds(headers).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn seconds(headers: &HeaderMap) -> Option<u32> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    value.trim().parse().ok()
+}
+
 /// The body of a failed request as a Kubernetes `Status`, from any server.
 ///
 /// A `Status` of the API server is kept, with `Retry-After` added to its details. Any other body (a proxy's HTML page,
 /// a bare `404 page not found`) is no evidence about an object: its 4xx codes except 401 and 429 become 502, so that no
 /// controller treats them as "the object is deleted" or "the object is rejected".
 pub(super) fn status_body(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> (StatusCode, Vec<u8>) {
-    let retry_after = headers
-        .get(RETRY_AFTER)
-        .and_then(|v| v.to_str().ok())
-        .and_then(|v| v.trim().parse::<u32>().ok());
+    let retry_after = seconds(headers);
     let is_status = serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|v| {
         v.get("kind").is_some_and(|k| k == "Status") && v.get("code").is_some_and(|c| c == code.as_u16())
     });

@@ -5,23 +5,27 @@ use super::{
     CallError, Limits, SmallAnswer,
     large::PAGE_HELD_FOR,
     pool::Slot,
-    request::{Call, collect, status_body},
+    request::{Call, collect, retry_after, status_body},
     transport::{Received, Transport},
     watch_session::send_tracked,
 };
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
+    plane::health::{host::Host, pace::Under},
     watch_channel::Receiver,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use kube::client::Body;
 use std::{
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Instant,
 };
@@ -41,6 +45,9 @@ struct Shared {
     limits: Limits,
     metrics: ClientMetrics,
     retired: Receiver<bool>,
+    host: Arc<Host>,
+    /// Tells the plane from others of its host.
+    id: u64,
 }
 
 /// The body of an answer.
@@ -66,7 +73,9 @@ impl PlaneService {
         limits: Limits,
         metrics: ClientMetrics,
         retired: Receiver<bool>,
+        host: Arc<Host>,
     ) -> Self {
+        static PLANES: AtomicU64 = AtomicU64::new(0);
         let permits = Semaphore::new(limits.concurrency);
         Self(Arc::new(Shared {
             plane,
@@ -76,6 +85,8 @@ impl PlaneService {
             limits,
             metrics,
             retired,
+            host,
+            id: PLANES.fetch_add(1, Ordering::Relaxed),
         }))
     }
 }
@@ -103,7 +114,13 @@ impl Shared {
         let limit = self.limits.call;
         let is_page = request.extensions().get::<SmallAnswer>().is_some();
         let outcome = send_tracked(call.is_watch(), async {
-            // Not within the time limit: a wait for other planes is no failure of this one.
+            // Not within the time limit: a wait for other planes is no failure of this one. First for those of the host, so
+            // that a host which is slow holds no place of another.
+            let under = if is_page || call.is_watch() {
+                Some(self.host.pace.admit().await)
+            } else {
+                None
+            };
             let page = if is_page {
                 Some(self.pages.acquire().await?)
             } else {
@@ -116,10 +133,7 @@ impl Shared {
                     self.whole(request).await
                 }
             });
-            let answer = match page {
-                Some(page) => holding_for_a_while(page, answer).await,
-                None => answer.await,
-            };
+            let answer = self.paced((under, page), answer).await;
             answer.unwrap_or_else(|source| {
                 let timeout = CallError::Timeout {
                     plane: self.plane,
@@ -134,6 +148,29 @@ impl Shared {
         .await;
         self.count(&call, began, outcome.as_ref().ok());
         outcome
+    }
+
+    /// Holds the places of a list or a starting watch until the answer is there, at most [`PAGE_HELD_FOR`], and tells the pace
+    /// of the host how it was answered.
+    async fn paced<E>(
+        &self,
+        (under, page): (Option<Under<'_>>, Option<SemaphorePermit<'_>>),
+        answer: impl Future<Output = Result<Result<Response<Answer>, BoxError>, E>>,
+    ) -> Result<Result<Response<Answer>, BoxError>, E> {
+        let Some(under) = under else { return answer.await };
+        let mut answer = pin!(answer);
+        let Ok(answer) = tokio::time::timeout(PAGE_HELD_FOR, &mut answer).await else {
+            drop((under, page));
+            return answer.await;
+        };
+        match &answer {
+            Ok(Ok(response)) if response.status() == StatusCode::TOO_MANY_REQUESTS => {
+                under.refused(self.id, retry_after(response.headers()));
+            }
+            Ok(Ok(_)) => under.answered(self.id),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        answer
     }
 
     /// Error with all causes: a transport error displays only its outermost layer, and the reason is in an inner one.
@@ -225,16 +262,6 @@ impl Shared {
             .with_label_values(&[host, call.verb, &call.resource, code])
             .inc();
     }
-}
-
-/// Holds the permit of a page until the answer is there, at most [`PAGE_HELD_FOR`].
-async fn holding_for_a_while<T>(permit: SemaphorePermit<'_>, answer: impl Future<Output = T>) -> T {
-    let mut answer = pin!(answer);
-    if let Ok(answer) = tokio::time::timeout(PAGE_HELD_FOR, &mut answer).await {
-        return answer;
-    }
-    drop(permit);
-    answer.await
 }
 
 /// User agent in the API servers' logs.

@@ -119,6 +119,14 @@ pub enum ProjectEvent {
         /// Its key.
         key: ProjectKey,
     },
+    /// The platform suspends the project, or ends that: its API server refuses changes meanwhile. It follows the event that
+    /// engages the project.
+    Suspension {
+        /// Its key.
+        key: ProjectKey,
+        /// True if it is suspended now.
+        suspended: bool,
+    },
     /// Its file or Secret cannot be used. An engaged project stays engaged with its last good credential.
     Rejected {
         /// Name of the file or Secret.
@@ -244,6 +252,7 @@ struct Engaged {
     uid: Option<Arc<str>>,
     credential: Credential,
     connection: Connection,
+    suspended: bool,
 }
 
 impl Projects {
@@ -322,6 +331,20 @@ impl Projects {
             uid,
             credential,
             connection,
+            suspended: false,
+        });
+    }
+
+    /// Records whether the platform suspends the project, if it is engaged.
+    fn suspend(&mut self, name: &str, suspended: bool) {
+        let engaged = self.known.get_mut(name).and_then(|known| known.engaged.as_mut());
+        let Some(engaged) = engaged.filter(|engaged| engaged.suspended != suspended) else {
+            return;
+        };
+        engaged.suspended = suspended;
+        self.events.push_back(ProjectEvent::Suspension {
+            key: engaged.key.clone(),
+            suspended,
         });
     }
 

@@ -1,6 +1,9 @@
 //! Health of a plane, shared by all its callers: while the plane does not answer, one caller in turn probes for all, so
 //! that neither a plane that is down nor a plane that has just recovered is flooded with requests.
 
+pub mod host;
+pub mod pace;
+
 use crate::{circuit_breaker::CircuitBreaker, error::Category};
 use parking_lot::Mutex;
 use std::{pin::pin, time::Duration};

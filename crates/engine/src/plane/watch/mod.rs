@@ -10,7 +10,10 @@ mod supervise;
 
 use super::{
     client::{PlaneClient, watch_session::WatchSession},
-    health::PlaneHealth,
+    health::{
+        PlaneHealth, Unreachable,
+        host::{FailureLine, Member},
+    },
 };
 use crate::{
     key::Plane,
@@ -212,7 +215,9 @@ pub async fn run(
     sink: impl Fn(WatchEvent),
     on_rights: impl Fn(bool),
 ) {
+    let host = client.host().clone();
     let mut watch = Watch {
+        member: host.join(plane, &selection.resource.kind),
         plane,
         kind: &selection.resource.kind,
         status,
@@ -235,6 +240,7 @@ pub async fn run(
 }
 
 struct Watch<'a, S, R> {
+    member: Member<'a>,
     plane: &'a Plane,
     kind: &'a str,
     status: &'a WatchStatus,
@@ -351,7 +357,7 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
     fn answered(&mut self) {
         self.health.success();
         if self.status.goes_on() {
-            tracing::info!(plane = %self.plane, kind = self.kind, "the watch goes on");
+            self.member.goes_on();
             (self.sink)(WatchEvent::Resumed);
         }
         if self.status.forbidden.swap(false, Ordering::Relaxed) {
@@ -367,12 +373,12 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         (self.sink)(WatchEvent::Failed);
         let text = error.to_string();
         if self.status.fails(cause, text.clone()) {
-            let (plane, kind, what) = (self.plane, self.kind, cause.what());
-            if let Some(next) = cause.next_step(plane) {
-                tracing::warn!(%plane, kind, error = text, next, "a watch fails and is retried: {what}");
-            } else {
-                tracing::info!(%plane, kind, error = text, "a watch is restarted: {what}");
-            }
+            self.member.fails(FailureLine {
+                error: text,
+                what: cause.what(),
+                next: cause.next_step(self.plane),
+                is_silence: matches!(cause.of_plane(), PlaneImpact::Away(Unreachable::Silent)),
+            });
         }
         if self.trouble.refused_for(cause) >= Some(REFUSAL_PATIENCE)
             && !self.status.forbidden.swap(true, Ordering::Relaxed)

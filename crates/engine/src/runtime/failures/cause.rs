@@ -1,8 +1,13 @@
 //! Causes that hold back calls of many keys at once; each counts as one failure.
 
-use super::{Attempt, Class, Entry, Kept, LastFailure};
+use super::{Attempt, Class, Entry, Failures, Kept, LastFailure};
 use crate::message::clean;
-use crate::{clock::Now, error::Category, executor::permissions::Permission, key::Plane};
+use crate::{
+    clock::Now,
+    error::Category,
+    executor::{permissions::Permission, suspension::PARKED},
+    key::Plane,
+};
 use std::sync::Arc;
 
 /// A cause that holds back the calls of many keys.
@@ -12,13 +17,15 @@ pub enum Cause {
     Plane(Plane),
     /// The plane denies this permission.
     Right(Permission),
+    /// The platform suspends the project of the plane: its writes are parked.
+    Suspended(Plane),
 }
 
 impl Cause {
     /// The plane that does not answer, or denies the permission.
     pub fn plane(&self) -> &Plane {
         match self {
-            Self::Plane(plane) => plane,
+            Self::Plane(plane) | Self::Suspended(plane) => plane,
             Self::Right(right) => &right.plane,
         }
     }
@@ -27,12 +34,20 @@ impl Cause {
         match self {
             Self::Plane(_) => Class::Retry,
             Self::Right(_) => Class::Right,
+            Self::Suspended(_) => Class::Wait,
         }
     }
 }
 
 /// Name of the controller of failures that belong to no key.
 const NO_CONTROLLER: &str = "none";
+
+impl Failures {
+    /// Records that the project of a plane is suspended.
+    pub fn suspended(&self, plane: &Plane, now: Now) {
+        self.0.lock().suspended(plane, now);
+    }
+}
 
 impl Kept {
     /// Records a call that a cause held back, or that met the cause itself. The failure of the key, if any, is hidden
@@ -81,6 +96,23 @@ impl Kept {
         let cause = known.unwrap_or_else(|| Arc::new(cause));
         let entry = self.causes.entry(cause.clone());
         (cause, entry.or_insert_with(|| Entry::new(new(), now)))
+    }
+
+    /// Records that the project of a plane is suspended, whether or not a key waits for its end.
+    fn suspended(&mut self, plane: &Plane, now: Now) {
+        self.cause(Cause::Suspended(plane.clone()), now, || LastFailure {
+            controller: NO_CONTROLLER,
+            plane: plane.clone(),
+            verb: "write",
+            object: "".into(),
+            category: Category::ProjectSuspended,
+            class: Class::Wait,
+            message: PARKED.into(),
+            since: now.wall,
+            last: now.wall,
+            attempts: 0,
+            next: None,
+        });
     }
 
     /// Records that a plane answers neither watches nor calls, as a standby sees it too.

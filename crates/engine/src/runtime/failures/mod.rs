@@ -199,13 +199,13 @@ impl Failures {
         self.0.lock().lines.sum(now)
     }
 
-    /// The planes that are down for 30 s, each once.
-    pub fn planes_down(&self, now: Now) -> Vec<(Arc<Cause>, LastFailure)> {
+    /// Those of the wanted planes that are down for 30 s, each once.
+    pub fn planes_down(&self, wanted: impl Fn(&Plane) -> bool, now: Now) -> Vec<(Arc<Cause>, LastFailure)> {
         let mut kept = self.0.lock();
         let planes = kept
             .causes
             .iter_mut()
-            .filter(|(cause, _)| matches!(***cause, Cause::Plane(_)));
+            .filter(|(cause, _)| matches!(&***cause, Cause::Plane(plane) if wanted(plane)));
         planes
             .filter_map(|(cause, entry)| Some((cause.clone(), entry.down(now)?)))
             .collect()
@@ -301,7 +301,11 @@ impl Failures {
                 *figures.stuck.entry(labels).or_default() += 1;
             }
         }
-        for entry in kept.causes.values() {
+        let faults = kept
+            .causes
+            .iter()
+            .filter(|(cause, _)| !matches!(***cause, Cause::Suspended(_)));
+        for (_, entry) in faults {
             figures.oldest = figures.oldest.max(now.since(entry.began));
         }
         for (mark, count) in &backoffs.0 {

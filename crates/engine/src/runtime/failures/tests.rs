@@ -355,12 +355,12 @@ async fn a_plane_that_is_down_for_thirty_seconds_is_reported_once_and_its_return
     down();
     tokio::time::advance(Duration::from_secs(29)).await;
     down();
-    assert_eq!(failures.planes_down(now()), []);
+    assert_eq!(failures.planes_down(|_| true, now()), []);
     assert_eq!(failures.retain_causes(|_| true, now()), []);
     tokio::time::advance(Duration::from_secs(1)).await;
-    let reported = failures.planes_down(now());
+    let reported = failures.planes_down(|_| true, now());
     assert_eq!((reported.len(), &*reported[0].1.message), (1, "refused"));
-    assert_eq!(failures.planes_down(now()), [], "once");
+    assert_eq!(failures.planes_down(|_| true, now()), [], "once");
     let lasted = Duration::from_secs(30);
     let ended = failures.retain_causes(|_| false, now());
     assert_eq!(ended, [(Arc::new(hub_down()), Settled { attempts: 1, lasted })]);

@@ -4,7 +4,7 @@ use crate::metrics::{Metrics, PlaneKind, ReconcileResult};
 use crate::{
     clock::Clock,
     error::{Category, Failure, Retry},
-    key::Key,
+    key::{Key, Plane},
     plan::Requeue,
     reconcile::quarantine::{self, Quarantine},
     runtime::{
@@ -16,7 +16,7 @@ use fedgate_api::names::ProjectKey;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -68,6 +68,8 @@ pub struct Workers {
     clock: Clock,
     places: usize,
     stranded: Mutex<BTreeSet<Key>>,
+    /// Keys that wait for the end of a suspension, by the suspended plane.
+    suspended: Mutex<BTreeMap<Plane, BTreeSet<Key>>>,
     failures: Failures,
 }
 
@@ -87,6 +89,7 @@ impl Workers {
             clock,
             places,
             stranded: Mutex::default(),
+            suspended: Mutex::default(),
             failures: Failures::default(),
         }
     }
@@ -180,7 +183,13 @@ impl Workers {
             let (plane, category) = (PlaneKind::from(&failure.plane), failure.category.as_str());
             self.metrics.reconcile_failed(controller, plane, category);
         }
-        if failure.needs_sweep() {
+        if failure.category == Category::ProjectSuspended {
+            let mut suspended = self.suspended.lock();
+            suspended
+                .entry(failure.plane.clone())
+                .or_default()
+                .insert(key.clone());
+        } else if failure.needs_sweep() {
             self.stranded.lock().insert(key.clone());
         }
         let next = match outcome {
@@ -215,10 +224,27 @@ impl Workers {
         std::mem::take(&mut *self.stranded.lock())
     }
 
+    /// Takes the keys that wait for the end of a plane's suspension.
+    pub fn take_suspended(&self, plane: &Plane) -> BTreeSet<Key> {
+        self.suspended.lock().remove(plane).unwrap_or_default()
+    }
+
+    /// Takes one of these keys.
+    pub fn take_one_suspended(&self, plane: &Plane) -> Option<Key> {
+        let mut suspended = self.suspended.lock();
+        let keys = suspended.get_mut(plane)?;
+        let key = keys.pop_first();
+        if keys.is_empty() {
+            suspended.remove(plane);
+        }
+        key
+    }
+
     /// Number of parked keys.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
-        self.stranded.lock().len()
+        let suspended: usize = self.suspended.lock().values().map(BTreeSet::len).sum();
+        self.stranded.lock().len() + suspended
     }
 }
 

@@ -98,13 +98,23 @@ impl MiloForm {
 
     /// True if the project may be used.
     pub fn is_ready(self, object: &DynamicObject) -> bool {
-        let conditions = object.data["status"]["conditions"].as_array();
-        object.metadata.deletion_timestamp.is_none()
-            && conditions.is_some_and(|conditions| {
-                let mut ours = conditions.iter().filter(|of| of["type"] == self.condition());
-                ours.any(|of| of["status"] == "True")
-            })
+        object.metadata.deletion_timestamp.is_none() && is_true(object, self.condition())
     }
+
+    /// True if the project is suspended. A `ProjectControlPlane` does not say so.
+    fn is_suspended(self, object: &DynamicObject) -> bool {
+        self == Self::Projects && is_true(object, "Suspended")
+    }
+}
+
+/// True if the object has this condition with the status `True`.
+fn is_true(object: &DynamicObject, condition: &str) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    let mut ours = conditions
+        .into_iter()
+        .flatten()
+        .filter(|of| of["type"] == condition);
+    ours.any(|of| of["status"] == "True")
 }
 
 /// Source of Milo's projects.
@@ -128,8 +138,8 @@ struct State {
     /// The template as last read.
     credential: Result<Credential, KubeconfigError>,
     projects: Projects,
-    /// UIDs of the projects that may be used.
-    ready: BTreeMap<String, Option<Arc<str>>>,
+    /// The projects that may be used, with UID and whether they are suspended.
+    ready: BTreeMap<String, (Option<Arc<str>>, bool)>,
     changes: Changes,
     /// Projects per page.
     page: u32,
@@ -256,7 +266,8 @@ impl State {
         if !form.is_ready(project) {
             return self.remove(&name);
         }
-        self.ready.insert(name.clone(), form.uid(project));
+        let suspended = form.is_suspended(project);
+        self.ready.insert(name.clone(), (form.uid(project), suspended));
         self.engage(&name);
     }
 
@@ -267,7 +278,7 @@ impl State {
 
     /// Passes the project on with the credential of the template, if there is one.
     fn engage(&mut self, name: &str) {
-        let (Ok(template), Some(uid)) = (&self.credential, self.ready.get(name)) else {
+        let (Ok(template), Some((uid, suspended))) = (&self.credential, self.ready.get(name)) else {
             return;
         };
         let Some(credential) = self.source.form.credential(template, name) else {
@@ -282,6 +293,7 @@ impl State {
             }),
         };
         self.projects.put_identified(name, || origin, uid.clone(), found);
+        self.projects.suspend(name, *suspended);
     }
 
     /// Reads the template again. One that is rejected leaves the projects on the last good one.

@@ -122,6 +122,13 @@ impl Events {
         }
     }
 
+    async fn suspended(&mut self, name: &str, expected: bool) {
+        let event = self.next().await;
+        let is_told = matches!(&event, ProjectEvent::Suspension { key, suspended }
+            if key.as_str() == name && *suspended == expected);
+        assert!(is_told, "{event:?} instead of the suspension of {name}");
+    }
+
     async fn left(&mut self, name: &str) {
         let event = self.next().await;
         let is_left = matches!(&event, ProjectEvent::Removed { key } if key.as_str() == name);
@@ -299,4 +306,43 @@ async fn control_planes_of_a_cluster_are_ready_and_named_by_their_own_fields() {
     let ours =
         |uri: &String| uri.contains("/apis/infrastructure.miloapis.com/v1alpha1/projectcontrolplanes?");
     assert!(asked.iter().all(ours), "{asked:?}");
+}
+
+fn suspended(name: &str, uid: &str, status: &str) -> Value {
+    let mut project = project(name, uid, "True");
+    let conditions = project["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Suspended", "status": status}));
+    project
+}
+
+#[tokio::test]
+async fn a_suspension_is_told_after_each_engagement_and_once_for_each_change() {
+    let template = Template::new("suspension");
+    let (plane, send, _) = milo(vec![
+        suspended("alpha", "u1", "True"),
+        suspended("beta", "u2", "False"),
+    ]);
+    let mut events = Events::of(plane, MiloForm::Projects, "", &template);
+    let tell = |object: &Value| send.unbounded_send(event("MODIFIED", object)).unwrap();
+    events.engaged("alpha", "u1").await;
+    events.suspended("alpha", true).await;
+    events.engaged("beta", "u2").await;
+    tell(&suspended("alpha", "u1", "True"));
+    tell(&project("beta", "u2", "True"));
+    tell(&suspended("alpha", "u1", "Unknown"));
+    events.suspended("alpha", false).await;
+    tell(&suspended("beta", "u2", "True"));
+    events.suspended("beta", true).await;
+    // Another project of the name is told of anew, and so is one that was not ready for a while.
+    tell(&suspended("beta", "u9", "True"));
+    events.left("beta").await;
+    events.engaged("beta", "u9").await;
+    events.suspended("beta", true).await;
+    let mut unready = suspended("beta", "u9", "True");
+    unready["status"]["conditions"][1]["status"] = json!("False");
+    tell(&unready);
+    events.left("beta").await;
+    tell(&suspended("beta", "u9", "True"));
+    events.engaged("beta", "u9").await;
+    events.suspended("beta", true).await;
 }

@@ -1,5 +1,6 @@
 //! A watch against a scripted server: events at the sink, and requests at the server.
 
+mod host;
 mod restored;
 
 use super::*;
