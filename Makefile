@@ -92,8 +92,8 @@ cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 select
 
 console: ## Check the console in headless Chromium; screenshots and figures in target/console/; ARGS=policy selects tests
 	$(PASSED) begin console
-	$(CARGO) build --bin fedgate
-	cd tests/console && FEDGATE_BIN=$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/fedgate \
+	$(CARGO) build --release --bin fedgate  # one of its tests has 10,000 projects
+	cd tests/console && FEDGATE_BIN=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/fedgate \
 	  $(CARGO) test --locked --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target)) -- --test-threads=1 $(ARGS)
 	$(if $(ARGS),@true,$(PASSED) end console)
 

@@ -10,6 +10,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -137,6 +138,23 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_clean_tagged_commit_on_which_all_suites_passed_is_released() {
     assert_eq!(Repository::new("granted").refusals(), [""; 0]);
+}
+
+/// The Makefile and the documents start scripts by their paths.
+#[test]
+fn each_script_can_be_started() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut scripts = vec![root.join(".ci/run")];
+    for folder in ["packaging/release", "examples"] {
+        let files = fs::read_dir(root.join(folder)).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        scripts.extend(files.filter(|file| file.extension().is_some_and(|of| of == "sh")));
+    }
+    assert!(scripts.len() >= 6, "{scripts:?}");
+    for script in scripts {
+        let mode = fs::metadata(&script).unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0o111, "{}", script.display());
+    }
 }
 
 #[test]
