@@ -74,6 +74,10 @@ pub struct DirArgs {
 }
 
 /// What to start.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 #[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     #[command(flatten)]

@@ -142,6 +142,10 @@ impl fmt::Debug for Progress {
 }
 
 /// What a sandbox is made of.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder of its state and logs. What an earlier sandbox left there is removed.

@@ -148,24 +148,23 @@ async fn make_control_plane(core: &Client, project: &DynamicObject) -> kube::Res
     let resource = control_planes();
     let all: Api<DynamicObject> = Api::all_with(core.clone(), &resource);
     let name = project.name_any();
-    let object = match all.get_opt(&name).await? {
-        Some(object) => object,
-        None => {
-            let mut object = DynamicObject::new(&name, &resource);
-            let labels = object.labels_mut();
-            labels.insert(
-                "resourcemanager.miloapis.com/project-name".to_owned(),
-                name.clone(),
-            );
-            let uid = project.metadata.uid.clone().unwrap_or_default();
-            labels.insert("resourcemanager.miloapis.com/project-uid".to_owned(), uid);
-            let owner = project.data["spec"]["ownerRef"]["name"]
-                .as_str()
-                .unwrap_or_default();
-            let owner_key = "resourcemanager.miloapis.com/owner-name".to_owned();
-            object.annotations_mut().insert(owner_key, owner.to_owned());
-            all.create(&PostParams::default(), &object).await?
-        }
+    let object = if let Some(object) = all.get_opt(&name).await? {
+        object
+    } else {
+        let mut object = DynamicObject::new(&name, &resource);
+        let labels = object.labels_mut();
+        labels.insert(
+            "resourcemanager.miloapis.com/project-name".to_owned(),
+            name.clone(),
+        );
+        let uid = project.metadata.uid.clone().unwrap_or_default();
+        labels.insert("resourcemanager.miloapis.com/project-uid".to_owned(), uid);
+        let owner = project.data["spec"]["ownerRef"]["name"]
+            .as_str()
+            .unwrap_or_default();
+        let owner_key = "resourcemanager.miloapis.com/owner-name".to_owned();
+        object.annotations_mut().insert(owner_key, owner.to_owned());
+        all.create(&PostParams::default(), &object).await?
     };
     let said = ("ControlPlaneReady", true, "Ready", "the control plane is ready");
     write(&all, &object, said).await

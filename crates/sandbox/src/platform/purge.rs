@@ -7,7 +7,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
     core::{ApiResource, DynamicObject},
-    discovery::{Discovery, Scope, verbs},
+    discovery::{ApiGroup, Discovery, Scope, verbs},
 };
 
 /// Requests at a time: Milo's number.
@@ -62,7 +62,7 @@ async fn ours(namespaces: &Api<Namespace>) -> kube::Result<Vec<Namespace>> {
 /// The namespaced kinds that can be listed and deleted together.
 async fn kinds(client: &Client) -> kube::Result<Vec<ApiResource>> {
     let discovery = Discovery::new(client.clone()).run().await?;
-    let all = discovery.groups().flat_map(|group| group.recommended_resources());
+    let all = discovery.groups().flat_map(ApiGroup::recommended_resources);
     Ok(all
         .filter(|(_, can)| {
             can.scope == Scope::Namespaced

@@ -60,9 +60,9 @@ pub(super) fn query(path: &str, query: Option<&str>) -> Option<String> {
 /// The path of the object that a request of this path changes: without its subresource.
 pub(super) fn object(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
-    let group = match parts.first()? {
-        &"api" => 2,
-        &"apis" => 3,
+    let group = match *parts.first()? {
+        "api" => 2,
+        "apis" => 3,
         _ => return None,
     };
     let rest = parts.get(group..)?;

@@ -89,7 +89,7 @@ impl Switches {
 
     /// Waits for as long as the project hangs.
     pub(super) async fn answers(&self, name: &str) {
-        let hangs = |_: &()| {
+        let hangs = |(): &()| {
             let lives = self.lives.lock();
             !lives.get(name).is_some_and(|life| life.settings.hangs)
         };
