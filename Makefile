@@ -19,7 +19,7 @@ SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
 # Around a suite that a release needs: notes that it has passed on this commit.
 PASSED := @packaging/release/passed.sh
 
-.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells console chaos bench bench-cells bench-scale mutants mutants-kept release clean
+.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells platform console chaos bench bench-cells bench-scale mutants mutants-kept release clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ e2e: build prepare ## Run the end-to-end suite of federation alone; ARGS=a14 sel
 
 cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 selects tests
 	$(CARGO) test --test cells -- $(ARGS)
+
+platform: build prepare ## Run the end-to-end suite of Milo's projects alone; ARGS=ready selects tests
+	$(CARGO) test --test platform -- $(ARGS)
 
 console: ## Check the console in headless Chromium; screenshots and figures in target/console/; ARGS=policy selects tests
 	$(PASSED) begin console

@@ -80,14 +80,19 @@ impl ApiServer<'_> {
             // The Node's name is known to no name server.
             args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
         }
-        if self.role == PlaneRole::Hub {
-            // An aggregated API server sits behind the hub's.
+        if self.role != PlaneRole::Cell {
+            // The stand-in of Milo passes requests on for their users.
             args.extend([
                 format!("--requestheader-client-ca-file={}", files.authority.display()),
                 format!("--requestheader-allowed-names={FRONT_PROXY}"),
                 "--requestheader-username-headers=X-Remote-User".to_owned(),
                 "--requestheader-group-headers=X-Remote-Group".to_owned(),
                 "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+            ]);
+        }
+        if self.role == PlaneRole::Hub {
+            // An aggregated API server sits behind the hub's.
+            args.extend([
                 format!(
                     "--proxy-client-cert-file={}",
                     files.front_proxy.join("tls.crt").display()

@@ -8,6 +8,7 @@ use super::{
     down::{Found, down},
     hold::hold,
     layout::Layout,
+    platform::PlatformArgs,
     standin::StandinArgs,
     state::State,
     status::{environment, table},
@@ -44,6 +45,9 @@ pub enum SandboxCommand {
     /// Play network provider and claim granter: the STAND-INS, for the sandbox only.
     #[command(hide = true)]
     Backends(BackendsArgs),
+    /// Play Milo in front of projects: the STAND-IN, for the sandbox only.
+    #[command(hide = true)]
+    Platform(PlatformArgs),
     /// Hold one process: run it until it ends or standard input does.
     #[command(hide = true)]
     Hold {
@@ -70,6 +74,10 @@ pub struct DirArgs {
 }
 
 /// What to start.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 #[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     #[command(flatten)]
@@ -83,6 +91,10 @@ pub struct UpArgs {
     /// Start nothing that acts on the hub: only CRDs and Cluster objects.
     #[arg(long)]
     no_hub_controllers: bool,
+    /// Serve the projects under one address as Milo does, with Project objects, by a stand-in; a Project is Ready if its name
+    /// is one of --project.
+    #[arg(long)]
+    platform: bool,
     /// Let etcd wait for the disk, as it does in production; slower.
     #[arg(long)]
     fsync: bool,
@@ -110,6 +122,7 @@ impl DemoArgs {
             projects: usual.projects,
             cells: usual.cells,
             no_hub_controllers: false,
+            platform: false,
             fsync: false,
             demonstrate: true,
         }
@@ -154,6 +167,7 @@ impl UpArgs {
             manifests: Manifest::builtin()?,
             pods: true,
             backends: true,
+            platform: self.platform,
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)
@@ -172,6 +186,7 @@ impl UpArgs {
         }
         for (given, flag) in [
             (self.no_hub_controllers, "--no-hub-controllers"),
+            (self.platform, "--platform"),
             (self.fsync, "--fsync"),
             (self.demonstrate, "--demonstrate"),
         ] {
@@ -240,6 +255,7 @@ impl SandboxCommand {
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
             Self::Standin(args) => args.run().await?,
             Self::Backends(args) => args.run().await?,
+            Self::Platform(args) => args.run().await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

@@ -4,7 +4,8 @@
 //! the process that owns it, ends everything ([`hold`]). Each plane is a kube-apiserver with RBAC, an audit log and a
 //! controller manager; one etcd serves them all, but for planes of [`Options::own_etcd`]. Users are client certificates of one authority, so that the gateway
 //! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`]. Cells may run
-//! Pods ([`Options::pods`]), and networking and quota may have stand-ins of their own ([`Options::backends`]).
+//! Pods ([`Options::pods`]), networking and quota may have stand-ins of their own ([`Options::backends`]), and so may Milo,
+//! which has the projects under one address ([`Options::platform`]).
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod kubeconfig;
 mod layout;
 mod options;
 mod plane;
+mod platform;
 mod pods;
 mod ports;
 mod process;
@@ -51,6 +53,7 @@ pub use plane::PlaneRole;
 use etcd::Etcd;
 use layout::Layout;
 use plane::Plane;
+use platform::Platform;
 use process::{Launcher, Process};
 use std::{fs::File, path::PathBuf};
 use users::Users;
@@ -65,6 +68,7 @@ pub struct Sandbox {
     hub_processes: Vec<Process>,
     hub_controllers: String,
     backends: Option<Process>,
+    platform: Option<Platform>,
     played: Vec<String>,
     _owner: File,
 }
@@ -106,6 +110,25 @@ impl Sandbox {
     /// A folder with the kubeconfig of a cell's claims for each project, `<project>.yaml`, and nothing else.
     pub fn quota_kubeconfigs(&self, cell: &str) -> PathBuf {
         self.layout.kubeconfigs().join(User::Quota(cell).label())
+    }
+
+    /// Address of the stand-in of Milo; `None` without [`Options::platform`].
+    pub fn platform_address(&self) -> Option<&str> {
+        self.platform.as_ref().map(|platform| platform.url.as_str())
+    }
+
+    /// A new client of `user` for a path of the stand-in of Milo, e.g. `/projects/alpha/control-plane`; empty for its core.
+    pub fn platform_client(&self, path: &str, user: User<'_>) -> Result<kube::Client, SandboxError> {
+        let address = self
+            .platform_address()
+            .ok_or_else(|| SandboxError::Options("this sandbox has no stand-in of Milo".to_owned()))?;
+        self.users
+            .client_at(platform::ADDRESS, &format!("{address}{path}"), user)
+    }
+
+    /// The kubeconfig file of `user`, administrator or gateway, for the address of the stand-in of Milo.
+    pub fn platform_kubeconfig(&self, user: User<'_>) -> PathBuf {
+        users::path(&self.layout, platform::ADDRESS, false, user)
     }
 
     /// The administrator's kubeconfig with one context per plane, the hub's first.
@@ -167,13 +190,14 @@ impl Sandbox {
             layout,
             hub_processes,
             backends,
+            platform,
             planes,
             etcd,
             _owner: owner,
             ..
         } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
-        drop((hub_processes, backends, planes, etcd));
+        drop((hub_processes, backends, platform, planes, etcd));
         layout.processes_gone().await?;
         layout.wipe(false)?;
         drop(owner);

@@ -1,6 +1,6 @@
 //! What a sandbox is made of.
 
-use super::{PlaneRole, SandboxError};
+use super::{PlaneRole, SandboxError, platform};
 use fedgate_api::names::is_object_name;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
@@ -142,6 +142,10 @@ impl fmt::Debug for Progress {
 }
 
 /// What a sandbox is made of.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches that have nothing to do with each other"
+)]
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder of its state and logs. What an earlier sandbox left there is removed.
@@ -165,6 +169,9 @@ pub struct Options {
     /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
     /// granter of claims per project.
     pub backends: bool,
+    /// Whether Milo has a STAND-IN: one address with the Projects, and with the API server of each of `projects` under its
+    /// path. `projects` are API servers then; their Projects are made by whoever wants them.
+    pub platform: bool,
     /// Names of cells without a Cluster and without manifests: `fedgate cells join` makes both.
     pub unregistered: Vec<String>,
     /// Planes with an etcd of their own, which [`super::Sandbox::save_plane`] and [`super::Sandbox::restore_plane`] need.
@@ -177,7 +184,7 @@ pub struct Options {
 
 impl Options {
     /// The usual sandbox: projects `alpha` and `beta`, cells `dfw-1` (DFW) and `lhr-1` (LHR), no manifests, the
-    /// stand-in, no Pods, no networking or quota, no waiting for the disk.
+    /// stand-in for Karmada and none for Milo, no Pods, no networking or quota, no waiting for the disk.
     pub fn new(dir: impl Into<PathBuf>, holder: impl Into<PathBuf>) -> Self {
         let cell = |name: &str, city: &str| CellSpec {
             name: name.to_owned(),
@@ -193,6 +200,7 @@ impl Options {
             pods: false,
             forwards: Vec::new(),
             backends: false,
+            platform: false,
             unregistered: Vec::new(),
             own_etcd: Vec::new(),
             fsync: false,
@@ -212,11 +220,16 @@ impl Options {
     pub(super) fn played(&self) -> Vec<String> {
         let pods = "Pods: played by KWOK, no container runs (sandbox only)";
         let backends = "networking and quota: fedgate's STAND-INS (sandbox only)";
-        [(self.pods, pods), (self.backends, backends)]
-            .into_iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, line)| line.to_owned())
-            .collect()
+        let platform = "projects: served by fedgate's STAND-IN for Milo (sandbox only)";
+        [
+            (self.pods, pods),
+            (self.backends, backends),
+            (self.platform, platform),
+        ]
+        .into_iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, line)| line.to_owned())
+        .collect()
     }
 
     /// All planes with their roles, the hub first. Names must be unique object names without dots.
@@ -228,6 +241,10 @@ impl Options {
                 .map(|name| (name.clone(), PlaneRole::Project)),
         );
         planes.extend(self.cells.iter().map(|cell| (cell.name.clone(), PlaneRole::Cell)));
+        if self.platform {
+            planes.push((platform::CORE.to_owned(), PlaneRole::Platform));
+            planes.push((platform::SPARE.to_owned(), PlaneRole::Project));
+        }
         let mut seen = BTreeSet::new();
         for (name, role) in &planes {
             if !is_object_name(name) || name.contains('.') || name.len() > 40 {

@@ -20,6 +20,8 @@ pub enum PlaneRole {
     Project,
     /// A member of the hub, in one city.
     Cell,
+    /// The core API server of the stand-in of Milo; there is one at most.
+    Platform,
 }
 
 impl fmt::Display for PlaneRole {
@@ -28,6 +30,7 @@ impl fmt::Display for PlaneRole {
             Self::Hub => "hub",
             Self::Project => "project",
             Self::Cell => "cell",
+            Self::Platform => "platform",
         })
     }
 }

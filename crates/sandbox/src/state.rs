@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) hub_kubeconfig: PathBuf,
     /// Folder with the gateway's kubeconfigs of the projects.
     pub(super) project_kubeconfigs: PathBuf,
+    /// The gateway's kubeconfig for the stand-in of Milo, if that has the projects.
+    pub(super) platform_kubeconfig: Option<PathBuf>,
     pub(super) logs: PathBuf,
 }
 
@@ -75,7 +77,9 @@ impl Sandbox {
             processes.extend(plane.server.lock().await.as_ref().map(one));
             processes.extend(plane.controllers.lock().await.iter().map(one));
         }
-        processes.extend(self.hub_processes.iter().chain(&self.backends).map(one));
+        let platform = self.platform.as_ref().map(|platform| &platform.process);
+        let others = self.hub_processes.iter().chain(&self.backends).chain(platform);
+        processes.extend(others.map(one));
         let plane = |plane: &super::plane::Plane| PlaneState {
             name: plane.name.clone(),
             role: plane.role,
@@ -90,6 +94,7 @@ impl Sandbox {
             kubeconfig: self.merged_kubeconfig(),
             hub_kubeconfig: self.kubeconfig("hub", super::User::Gateway),
             project_kubeconfigs: self.project_kubeconfigs(),
+            platform_kubeconfig: platform.map(|_| self.platform_kubeconfig(super::User::Gateway)),
             logs: self.logs(),
         };
         let text = serde_json::to_string_pretty(&state)

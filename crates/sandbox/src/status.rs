@@ -57,14 +57,27 @@ pub(super) async fn table(state: &State) -> String {
 /// Shell commands for kubectl and for the gateway, which takes its own credentials.
 pub(super) fn environment(state: &State) -> String {
     let mut out = String::new();
-    for (name, path) in [
+    let (mode, projects) = match &state.platform_kubeconfig {
+        Some(file) => (
+            "milo",
+            vec![
+                ("FEDGATE_DISCOVERY_KUBECONFIG", file),
+                ("FEDGATE_PROJECT_KUBECONFIG", file),
+            ],
+        ),
+        None => (
+            "directory",
+            vec![("FEDGATE_PROJECT_DIRECTORY", &state.project_kubeconfigs)],
+        ),
+    };
+    let planes = [
         ("KUBECONFIG", &state.kubeconfig),
         ("FEDGATE_HUB_KUBECONFIG", &state.hub_kubeconfig),
-        ("FEDGATE_PROJECT_DIRECTORY", &state.project_kubeconfigs),
-    ] {
+    ];
+    for (name, path) in planes.into_iter().chain(projects) {
         let _ = writeln!(out, "export {name}={}", quoted(path));
     }
-    out.push_str("export FEDGATE_PROJECT_MODE=directory\n");
+    let _ = writeln!(out, "export FEDGATE_PROJECT_MODE={mode}");
     out
 }
 

@@ -12,7 +12,7 @@ use super::{
     hub::Hub,
     layout::Layout,
     plane::Plane,
-    pods,
+    platform, pods,
     ports::free_port,
     process::{Launcher, Process},
     users::{Own, Users, own_path},
@@ -73,7 +73,12 @@ impl Sandbox {
                 &options,
             )?);
         }
-        users.write_kubeconfigs(&layout, &planes)?;
+        let port = free_port()?;
+        let platform = options
+            .platform
+            .then(|| (format!("https://127.0.0.1:{port}"), port));
+        let address = platform.as_ref().map(|(url, _)| url.as_str());
+        users.write_kubeconfigs(&layout, &planes, address)?;
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
         start(&planes, &users, &launcher, &hub, &options).await?;
 
@@ -86,6 +91,7 @@ impl Sandbox {
             hub_processes: Vec::new(),
             hub_controllers: options.hub_controllers.to_string(),
             backends: None,
+            platform: None,
             played: options.played(),
             _owner: owner,
         };
@@ -93,7 +99,7 @@ impl Sandbox {
         for line in &sandbox.played {
             progress.say(line);
         }
-        sandbox.start_the_rest(&options, &hub, &files).await?;
+        sandbox.start_the_rest(&options, &hub, &files, platform).await?;
         sandbox.all_alive().await?;
         sandbox.write_state().await?;
         progress.say(&format!(
@@ -109,7 +115,11 @@ impl Sandbox {
         options: &Options,
         hub: &Hub,
         files: &Files,
+        platform: Option<(String, u16)>,
     ) -> Result<(), SandboxError> {
+        if let Some((url, port)) = platform {
+            self.platform = Some(platform::start(self, options, &url, port).await?);
+        }
         if options.backends {
             self.backends = Some(backends::start(self, options)?);
         }
@@ -142,7 +152,8 @@ impl Sandbox {
                 etcd.process.lock().await.iter().try_for_each(alive)?;
             }
         }
-        let mut others = self.hub_processes.iter().chain(&self.backends);
+        let platform = self.platform.as_ref().map(|platform| &platform.process);
+        let mut others = self.hub_processes.iter().chain(&self.backends).chain(platform);
         others.try_for_each(alive)?;
         self.etcd.process.lock().await.iter().try_for_each(alive)
     }
@@ -238,6 +249,9 @@ fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Resu
     }
     if options.backends {
         backends::objects(&plane.name, plane.role, &options.cells, &mut objects)?;
+    }
+    if plane.role == PlaneRole::Platform {
+        platform::objects(&mut objects)?;
     }
     if plane.role == PlaneRole::Hub {
         hub.objects(ca_base64, &mut objects)?;

@@ -6,6 +6,7 @@ use super::{
     kubeconfig::{Entry, client, text},
     layout::Layout,
     plane::Plane,
+    platform::ADDRESS,
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -23,15 +24,18 @@ pub(super) enum Own {
     Kwok,
     /// The stand-ins for networking and quota.
     Backends,
+    /// The stand-in of Milo.
+    Platform,
 }
 
 impl Own {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::ControllerManager,
         Self::HubControllers,
         Self::Scheduler,
         Self::Kwok,
         Self::Backends,
+        Self::Platform,
     ];
 
     /// Its name to API servers.
@@ -42,6 +46,7 @@ impl Own {
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
             Self::Backends => "sandbox-backends",
+            Self::Platform => "sandbox-platform",
         }
     }
 }
@@ -102,6 +107,16 @@ impl Users {
 
     /// A client of `user` for a plane.
     pub(super) fn client(&self, plane: &Plane, user: User<'_>) -> Result<kube::Client, SandboxError> {
+        self.client_at(&plane.name, &plane.url, user)
+    }
+
+    /// A client of `user` for an address, under a name for errors.
+    pub(super) fn client_at(
+        &self,
+        name: &str,
+        url: &str,
+        user: User<'_>,
+    ) -> Result<kube::Client, SandboxError> {
         let of = |cells: &'_ BTreeMap<String, Pair>, name: &str| {
             cells.get(name).cloned().ok_or_else(|| {
                 SandboxError::Options(format!("there is no cell {name:?}; there are {:?}", cells.keys()))
@@ -113,12 +128,17 @@ impl Users {
             User::Cell(name) => of(&self.cells, name)?,
             User::Quota(name) => of(&self.quota, name)?,
         };
-        client(&plane.name, &plane.url, &self.authority_der, Some(&pair))
+        client(name, url, &self.authority_der, Some(&pair))
     }
 
     /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway and cells' claims on projects, a cell
-    /// on itself.
-    pub(super) fn write_kubeconfigs(&self, layout: &Layout, planes: &[Plane]) -> Result<(), SandboxError> {
+    /// on itself; administrator and gateway for the stand-in of Milo, if it has an address.
+    pub(super) fn write_kubeconfigs(
+        &self,
+        layout: &Layout,
+        planes: &[Plane],
+        platform: Option<&str>,
+    ) -> Result<(), SandboxError> {
         for plane in planes {
             let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
             let mut users = vec![(path(User::Admin), "admin", &self.admin)];
@@ -142,7 +162,21 @@ impl Users {
                 write(&path, &text(&self.authority_pem, user, pair, &[entry(plane)]))?;
             }
         }
-        let all: Vec<Entry> = planes.iter().map(entry).collect();
+        let mut all: Vec<Entry> = planes.iter().map(entry).collect();
+        if let Some(url) = platform {
+            let entry = || Entry {
+                plane: ADDRESS.to_owned(),
+                url: url.to_owned(),
+            };
+            for (user, name, pair) in [
+                (User::Admin, "admin", &self.admin),
+                (User::Gateway, "fedgate-gateway", &self.gateway),
+            ] {
+                let path = path(layout, ADDRESS, false, user);
+                write(&path, &text(&self.authority_pem, name, pair, &[entry()]))?;
+            }
+            all.push(entry());
+        }
         write(
             &layout.merged_kubeconfig(),
             &text(&self.authority_pem, "admin", &self.admin, &all),

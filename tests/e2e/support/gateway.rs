@@ -31,6 +31,9 @@ pub(crate) enum Projects {
     Folder(PathBuf),
     /// Labelled Secrets of this namespace of the hub.
     Secrets(&'static str),
+    /// Projects of Milo, found and reached with this one kubeconfig.
+    #[allow(dead_code, reason = "the platform's suite has it")]
+    Milo(PathBuf),
 }
 
 /// Where a gateway finds its planes.
@@ -59,6 +62,13 @@ impl Projects {
                 "--project-mode=secrets".into(),
                 "--project-secrets-namespace".into(),
                 (*namespace).into(),
+            ],
+            Self::Milo(kubeconfig) => vec![
+                "--project-mode=milo".into(),
+                "--discovery-kubeconfig".into(),
+                kubeconfig.into(),
+                "--project-kubeconfig".into(),
+                kubeconfig.into(),
             ],
         }
     }
@@ -177,7 +187,7 @@ impl Gateway {
     pub(crate) fn projects(&self) -> &Path {
         match &self.setup.projects {
             Projects::Folder(folder) => folder,
-            Projects::Secrets(_) => panic!("this gateway reads Secrets"),
+            Projects::Secrets(_) | Projects::Milo(_) => panic!("this gateway reads no folder"),
         }
     }
 

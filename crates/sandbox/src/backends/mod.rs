@@ -45,7 +45,7 @@ pub(super) fn objects(
     objects: &mut Objects,
 ) -> Result<(), SandboxError> {
     let definitions: &[&str] = match role {
-        PlaneRole::Hub => &[],
+        PlaneRole::Hub | PlaneRole::Platform => &[],
         PlaneRole::Project => &[NETWORKS, LOCATIONS, RESOURCE_CLAIMS],
         PlaneRole::Cell => &[
             SERVING_LOCATIONS,

@@ -33,6 +33,8 @@ pub struct FileWatch {
     followed: Arc<Mutex<Followed>>,
     folders: BTreeMap<PathBuf, Identity>,
     blind: BTreeSet<PathBuf>,
+    /// A change was seen that is not reported yet.
+    is_settling: bool,
 }
 
 /// Identity of the folder watched under a path: device, inode number, and creation time, because inode numbers are
@@ -136,6 +138,7 @@ impl FileWatch {
             followed,
             folders: BTreeMap::new(),
             blind: BTreeSet::new(),
+            is_settling: false,
         }
     }
 
@@ -210,13 +213,17 @@ impl FileWatch {
                 std::future::pending::<()>().await;
             }
         };
-        tokio::select! {
-            biased;
-            Some(()) = self.events.recv() => {}
-            () = poll => return,
+        // A caller may drop this future while changes settle, as one does whose connection follows the same file.
+        if !self.is_settling {
+            tokio::select! {
+                biased;
+                Some(()) = self.events.recv() => self.is_settling = true,
+                () = poll => return,
+            }
         }
         tokio::time::sleep(SETTLE).await;
         while self.events.try_recv().is_ok() {}
+        self.is_settling = false;
     }
 }
 

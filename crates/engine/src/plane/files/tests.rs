@@ -92,3 +92,20 @@ fn what_is_followed_from_now_on_is_looked_at_again() {
     assert!(!watch.followed.lock().places.contains(&one));
     let _ = fs::remove_dir_all(folder);
 }
+
+#[tokio::test]
+async fn a_change_is_not_lost_if_its_report_is_dropped_while_it_settles() {
+    let place = folder("dropped");
+    let file = place.join("token");
+    fs::write(&file, "old").unwrap();
+    let mut watch = FileWatch::default();
+    watch.follow([file.as_path()]);
+    fs::write(&file, "new").unwrap();
+    while !watch.is_settling {
+        // Dropped long before a change has settled.
+        let _ = tokio::time::timeout(SETTLE / 10, watch.changed()).await;
+    }
+    let reported = tokio::time::timeout(SETTLE * 50, watch.changed()).await;
+    fs::remove_dir_all(place).unwrap();
+    assert!(reported.is_ok(), "the change is reported");
+}

@@ -1,0 +1,78 @@
+//! `fedgate-sandbox platform`: runs the stand-in as a process of its own.
+
+use super::{
+    controller::control,
+    handle::Handler,
+    serve::serve,
+    switches::Switches,
+    upstream::{Pki, Upstream, Upstreams},
+};
+use crate::{SandboxError, child};
+use clap::Args;
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::net::TcpListener;
+
+/// The API servers that the stand-in of Milo has behind its address.
+#[derive(Debug, Clone, Args)]
+pub struct PlatformArgs {
+    /// Port of 127.0.0.1 to serve.
+    #[arg(long)]
+    port: u16,
+    /// Folder with the sandbox's certificates.
+    #[arg(long, value_name = "DIR")]
+    pki: PathBuf,
+    /// Kubeconfig of the core API server, with all rights.
+    #[arg(long, value_name = "FILE")]
+    core: PathBuf,
+    /// Kubeconfig of the API server behind all names that have none of their own.
+    #[arg(long, value_name = "FILE")]
+    spare: PathBuf,
+    /// A project and the kubeconfig of its API server; may be repeated.
+    #[arg(long = "project", value_name = "NAME=FILE", value_parser = child::named_file)]
+    projects: Vec<(String, PathBuf)>,
+}
+
+impl PlatformArgs {
+    /// Runs until the process receives a shutdown signal.
+    pub async fn run(self) -> Result<(), SandboxError> {
+        child::begin_log();
+        tracing::info!(
+            projects = self.projects.len(),
+            "this is fedgate's STAND-IN for Milo, for the sandbox only"
+        );
+        let mut projects = BTreeMap::new();
+        for (name, file) in &self.projects {
+            projects.insert(name.clone(), Upstream::of(file).await?);
+        }
+        let upstreams = Arc::new(Upstreams {
+            core: Upstream::of(&self.core).await?,
+            spare: Upstream::of(&self.spare).await?,
+            projects,
+        });
+        let pki = Pki { dir: self.pki };
+        let switches = Arc::new(Switches::new());
+        let handler = Arc::new(Handler {
+            upstreams: Arc::clone(&upstreams),
+            switches: Arc::clone(&switches),
+            forwarder: pki.forwarder()?,
+        });
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        let listener = TcpListener::bind(address).await.map_err(SandboxError::io(
+            "listen at a port of 127.0.0.1 for",
+            Path::new("the platform"),
+        ))?;
+        let mut control = tokio::spawn(control(upstreams, switches));
+        tokio::select! {
+            () = child::shutdown_signal() => Ok(()),
+            () = serve(listener, pki.server()?, handler) => Ok(()),
+            _ = &mut control => Err(SandboxError::Options(
+                "the project controller of the stand-in broke off; read its log".to_owned(),
+            )),
+        }
+    }
+}

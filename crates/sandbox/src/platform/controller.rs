@@ -1,0 +1,268 @@
+//! The project controller: finalizer, conditions, control plane object, purge.
+
+use super::{
+    conditions::{self, Said},
+    control_planes, projects, purge,
+    switches::{Settings, Switches},
+    upstream::Upstreams,
+};
+use crate::child::FixedBackoff;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::DynamicObject,
+};
+use kube_runtime::{
+    WatchStreamExt,
+    watcher::{self, Event, watcher},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// Milo's finalizer of Projects.
+const FINALIZER: &str = "resourcemanager.miloapis.com/project-controller";
+/// Until the controller looks again: at a project whose purge is not complete, or after an error.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The label by which Milo marks a namespace of its own, and that namespace.
+const SYSTEM: (&str, &str) = ("miloapis.com/system", "milo-system");
+const DEFAULT: (&str, &str) = ("miloapis.com/project-default", "default");
+
+/// Controls all Projects for ever.
+pub(super) async fn control(upstreams: Arc<Upstreams>, switches: Arc<Switches>) {
+    let all: Api<DynamicObject> = Api::all_with(upstreams.core.client.clone(), &projects());
+    let mut events = pin!(watcher(all, watcher::Config::default()).backoff(FixedBackoff));
+    let mut tasks: BTreeMap<String, watch::Sender<Option<DynamicObject>>> = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(project) | Event::InitApply(project)) => {
+                switches.put(&project);
+                let name = project.name_any();
+                let task = tasks.entry(name.clone()).or_insert_with(|| {
+                    let (latest, seen) = watch::channel(None);
+                    tokio::spawn(follow(name, seen, Arc::clone(&upstreams)));
+                    latest
+                });
+                task.send_replace(Some(project));
+            }
+            Ok(Event::Delete(project)) => {
+                let name = project.name_any();
+                tracing::info!(project = name, "is gone");
+                switches.remove(&name);
+                // Its task ends.
+                tasks.remove(&name);
+            }
+            Ok(Event::Init | Event::InitDone) => {}
+            Err(error) => tracing::debug!(%error, "the watch of Projects is opened again"),
+        }
+    }
+}
+
+/// Follows one Project until it is gone.
+async fn follow(name: String, mut latest: watch::Receiver<Option<DynamicObject>>, upstreams: Arc<Upstreams>) {
+    loop {
+        let project = latest.borrow_and_update().clone();
+        let settled = match project {
+            Some(project) => reconcile(&upstreams, &project).await.unwrap_or_else(|error| {
+                tracing::info!(project = name, %error, "is tried again");
+                false
+            }),
+            None => true,
+        };
+        let changed = tokio::select! {
+            changed = latest.changed() => changed.is_ok(),
+            () = tokio::time::sleep(AGAIN), if !settled => true,
+        };
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// Brings one Project forward; whether only a change of it can bring it further.
+async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<bool> {
+    let core = &upstreams.core.client;
+    let name = project.name_any();
+    if project.metadata.deletion_timestamp.is_some() {
+        return end(upstreams, project).await;
+    }
+    if !project.finalizers().iter().any(|of| of == FINALIZER) {
+        let mut all = project.finalizers().to_vec();
+        all.push(FINALIZER.to_owned());
+        set_finalizers(core, project, &all).await?;
+        return Ok(true);
+    }
+    make_control_plane(core, project).await?;
+    let settings = Settings::of(project);
+    let ready: Said<'_> = if settings.not_ready {
+        (
+            "Ready",
+            false,
+            "Provisioning",
+            "an annotation of the sandbox says so",
+        )
+    } else if let Some(upstream) = upstreams.projects.get(&name) {
+        if !furnish(&upstream.client).await? {
+            return Ok(false);
+        }
+        ("Ready", true, "Ready", "the project is ready")
+    } else {
+        (
+            "Ready",
+            false,
+            "Provisioning",
+            "the sandbox has no API server for this project",
+        )
+    };
+    say(core, project, ready).await?;
+    suspend(core, project, settings.suspended.as_deref()).await?;
+    Ok(true)
+}
+
+/// Marks `default` and makes `milo-system`; false while there is no `default` yet.
+async fn furnish(client: &Client) -> kube::Result<bool> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let Some(default) = namespaces.get_opt(DEFAULT.1).await? else {
+        return Ok(false);
+    };
+    if !default.labels().contains_key(DEFAULT.0) {
+        let patch = json!({"metadata": {"labels": {DEFAULT.0: "true"}}});
+        namespaces
+            .patch(DEFAULT.1, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+    }
+    if namespaces.get_opt(SYSTEM.1).await?.is_none() {
+        let mut system = Namespace::default();
+        system.metadata.name = Some(SYSTEM.1.to_owned());
+        system.labels_mut().insert(SYSTEM.0.to_owned(), "true".to_owned());
+        namespaces.create(&PostParams::default(), &system).await?;
+    }
+    Ok(true)
+}
+
+/// Makes the object of the project's control plane, which is ready at once.
+async fn make_control_plane(core: &Client, project: &DynamicObject) -> kube::Result<()> {
+    let resource = control_planes();
+    let all: Api<DynamicObject> = Api::all_with(core.clone(), &resource);
+    let name = project.name_any();
+    let object = if let Some(object) = all.get_opt(&name).await? {
+        object
+    } else {
+        let mut object = DynamicObject::new(&name, &resource);
+        let labels = object.labels_mut();
+        labels.insert(
+            "resourcemanager.miloapis.com/project-name".to_owned(),
+            name.clone(),
+        );
+        let uid = project.metadata.uid.clone().unwrap_or_default();
+        labels.insert("resourcemanager.miloapis.com/project-uid".to_owned(), uid);
+        let owner = project.data["spec"]["ownerRef"]["name"]
+            .as_str()
+            .unwrap_or_default();
+        let owner_key = "resourcemanager.miloapis.com/owner-name".to_owned();
+        object.annotations_mut().insert(owner_key, owner.to_owned());
+        all.create(&PostParams::default(), &object).await?
+    };
+    let said = ("ControlPlaneReady", true, "Ready", "the control plane is ready");
+    write(&all, &object, said).await
+}
+
+/// Says whether the project is suspended.
+async fn suspend(core: &Client, project: &DynamicObject, reason: Option<&str>) -> kube::Result<()> {
+    let was = project.data["status"]["suspensions"]
+        .as_array()
+        .is_some_and(|all| !all.is_empty());
+    if was != reason.is_some() {
+        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let one = |reason| json!({"reason": reason, "suspendedAt": time, "reinstateAuthority": "Operator"});
+        let all: Vec<Value> = reason.map(one).into_iter().collect();
+        patch_status(core, project, &json!({"suspensions": all})).await?;
+    }
+    let said = match reason {
+        Some(_) => ("Suspended", true, "Suspended", "the project is suspended"),
+        None => ("Suspended", false, "Active", "the project is not suspended"),
+    };
+    say(core, project, said).await
+}
+
+/// One step of a Project's end; whether it is complete.
+async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<bool> {
+    let core = &upstreams.core.client;
+    let name = project.name_any();
+    let left: Vec<String> = project
+        .finalizers()
+        .iter()
+        .filter(|of| *of != FINALIZER)
+        .cloned()
+        .collect();
+    if left.len() == project.finalizers().len() {
+        return Ok(true);
+    }
+    let all: Api<DynamicObject> = Api::all_with(core.clone(), &control_planes());
+    match all.delete(&name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => {}
+        answer => drop(answer?),
+    }
+    say(
+        core,
+        project,
+        ("ResourceCleanup", true, "CleanupStarted", "the purge goes on"),
+    )
+    .await?;
+    if let Some(upstream) = upstreams.projects.get(&name)
+        && !purge::purge(&upstream.client).await?
+    {
+        tracing::info!(project = name, "is not empty yet");
+        return Ok(false);
+    }
+    set_finalizers(core, project, &left).await?;
+    Ok(true)
+}
+
+async fn set_finalizers(core: &Client, project: &DynamicObject, all: &[String]) -> kube::Result<()> {
+    let api: Api<DynamicObject> = Api::all_with(core.clone(), &projects());
+    let patch = json!({"metadata": {"uid": project.metadata.uid, "finalizers": all}});
+    api.patch(
+        &project.name_any(),
+        &PatchParams::default(),
+        &Patch::Merge(&patch),
+    )
+    .await
+    .map(drop)
+}
+
+async fn patch_status(core: &Client, project: &DynamicObject, status: &Value) -> kube::Result<()> {
+    let api: Api<DynamicObject> = Api::all_with(core.clone(), &projects());
+    let patch = json!({"metadata": {"uid": project.metadata.uid}, "status": status});
+    api.patch_status(
+        &project.name_any(),
+        &PatchParams::default(),
+        &Patch::Merge(&patch),
+    )
+    .await
+    .map(drop)
+}
+
+async fn say(core: &Client, project: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
+    let api: Api<DynamicObject> = Api::all_with(core.clone(), &projects());
+    // The one that was seen may lack what was said a moment ago.
+    match api.get_opt(&project.name_any()).await? {
+        Some(now) if now.metadata.uid == project.metadata.uid => write(&api, &now, said).await,
+        _ => Ok(()),
+    }
+}
+
+/// Writes the condition unless the object has it.
+async fn write(api: &Api<DynamicObject>, object: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
+    let Some(list) = conditions::with(&object.data["status"]["conditions"], said, Timestamp::now()) else {
+        return Ok(());
+    };
+    let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": list}});
+    let params = PatchParams::default();
+    api.patch_status(&object.name_any(), &params, &Patch::Merge(&patch))
+        .await
+        .map(drop)
+}

@@ -1,0 +1,134 @@
+//! One request: who asks, what the stand-in refuses, and the answer of the API server behind the path.
+
+use super::{
+    identity::{self, Identity},
+    refusal,
+    route::{self, Route},
+    switches::Switches,
+    upstream::{Forwarder, Upstream, Upstreams},
+};
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri, Version, header};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What an answer has: an API server's body as it comes, or one of the stand-in's.
+pub(super) type Body = Either<Incoming, Full<Bytes>>;
+
+/// Answers requests.
+pub(super) struct Handler {
+    pub(super) upstreams: Arc<Upstreams>,
+    pub(super) switches: Arc<Switches>,
+    pub(super) forwarder: Forwarder,
+}
+
+impl Handler {
+    /// Answers; `user` is the one of the connection's certificate. Dropping the future, or the body of the answer, ends the
+    /// request at the API server too.
+    pub(super) async fn answer(&self, user: Option<Identity>, request: Request<Incoming>) -> Response<Body> {
+        match self.pass(user, request).await {
+            Ok(response) => response.map(Either::Left),
+            Err(refusal) => refusal.map(Either::Right),
+        }
+    }
+
+    async fn pass(
+        &self,
+        user: Option<Identity>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Incoming>, Response<Full<Bytes>>> {
+        let user = match (user, identity::token(request.headers())) {
+            (Some(user), _) => Some(user),
+            (None, Some(token)) => identity::of_token(&self.upstreams.core.client, token).await,
+            (None, None) => None,
+        };
+        let user = user.ok_or_else(refusal::unauthorized)?;
+        let (mut head, body) = request.into_parts();
+        let Route { project, path } = route::route(head.uri.path());
+        let upstream = self.upstreams.of(project);
+        let query = match project {
+            Some(name) => {
+                self.admit(name, &user, &head.method, path, upstream).await?;
+                route::query(path, head.uri.query())
+            }
+            None => head.uri.query().map(str::to_owned),
+        };
+        head.uri = address(upstream, path, query.as_deref())
+            .ok_or_else(|| refusal::unavailable("the path makes no address"))?;
+        head.version = Version::HTTP_2;
+        for name in [
+            header::HOST,
+            header::CONNECTION,
+            header::TRANSFER_ENCODING,
+            header::UPGRADE,
+        ] {
+            head.headers.remove(name);
+        }
+        if !user.put(&mut head.headers) {
+            return Err(refusal::unauthorized());
+        }
+        let answer = self.forwarder.request(Request::from_parts(head, body)).await;
+        answer.map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            refusal::unavailable(&cause.unwrap_or_else(|| error.to_string()))
+        })
+    }
+
+    /// What the project's switches, and Milo's own rules, do to a request before it reaches the project.
+    async fn admit(
+        &self,
+        name: &str,
+        user: &Identity,
+        method: &Method,
+        path: &str,
+        upstream: &Upstream,
+    ) -> Result<(), Response<Full<Bytes>>> {
+        self.switches.answers(name).await;
+        if is_storage(path) && self.switches.initializes(name) {
+            return Err(refusal::initializing());
+        }
+        if let Some(namespace) = route::hidden(path) {
+            return Err(refusal::no_namespace(namespace));
+        }
+        let is_write = [Method::POST, Method::PUT, Method::PATCH].contains(method);
+        if is_write
+            && !user.is_master()
+            && self.switches.is_suspended(name)
+            && !route::is_review(path)
+            && !is_terminating(upstream, method, path).await
+        {
+            return Err(refusal::suspended(name));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the path is one of objects, not one of discovery or health.
+fn is_storage(path: &str) -> bool {
+    let parts = path.split('/').filter(|part| !part.is_empty()).count();
+    (path.starts_with("/api/") && parts > 2) || (path.starts_with("/apis/") && parts > 3)
+}
+
+/// Whether a change concerns an object that is being deleted.
+async fn is_terminating(upstream: &Upstream, method: &Method, path: &str) -> bool {
+    if *method == Method::POST {
+        return false;
+    }
+    let Some(Ok(request)) = route::object(path).map(|path| Request::get(path).body(Vec::new())) else {
+        return false;
+    };
+    let object: kube::Result<Value> = upstream.client.request(request).await;
+    object.is_ok_and(|object| object["metadata"]["deletionTimestamp"].is_string())
+}
+
+fn address(upstream: &Upstream, path: &str, query: Option<&str>) -> Option<Uri> {
+    let path = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    Uri::builder()
+        .scheme("https")
+        .authority(upstream.authority.clone())
+        .path_and_query(path)
+        .build()
+        .ok()
+}

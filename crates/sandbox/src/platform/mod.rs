@@ -1,0 +1,108 @@
+//! STAND-IN for Milo, for the sandbox only: it implements none of Milo, and nothing outside the sandbox may depend on it.
+//! docs/sandbox.md has the fact behind each thing that it plays.
+//!
+//! One address leads to all: the path `…/projects/<name>/control-plane/…` to the API server of that project, everything
+//! else to the core's, which has the Projects. [`serve`] takes connections, [`handle`] says who asks and passes the
+//! request on, [`controller`] makes Projects Ready and purges them.
+//!
+//! Annotations of a Project change its behaviour, see [`switches`].
+
+mod certificate;
+mod command;
+mod conditions;
+mod controller;
+mod handle;
+mod identity;
+mod purge;
+mod refusal;
+mod route;
+mod serve;
+mod switches;
+mod upstream;
+
+pub(super) use command::PlatformArgs;
+
+use super::{
+    Options, Sandbox, SandboxError, User,
+    apply::Objects,
+    process::{Process, Spec},
+    users::{Own, own_path},
+};
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// Plane of the core API server.
+pub(super) const CORE: &str = "milo";
+/// Plane behind the paths of all names that have no API server of their own.
+pub(super) const SPARE: &str = "spare";
+/// The context of the stand-in's own address in the administrator's kubeconfig.
+pub(super) const ADDRESS: &str = "platform";
+
+const PROJECTS: &str = include_str!("crds/projects.yaml");
+const CONTROL_PLANES: &str = include_str!("crds/projectcontrolplanes.yaml");
+const GATEWAY: &str = include_str!("crds/gateway.yaml");
+
+/// The stand-in that runs.
+pub(super) struct Platform {
+    /// Its address.
+    pub(super) url: String,
+    /// Its process.
+    pub(super) process: Process,
+}
+
+/// Adds what the core API server has: the kinds, and the gateway's right to read them.
+pub(super) fn objects(objects: &mut Objects) -> Result<(), SandboxError> {
+    for yaml in [PROJECTS, CONTROL_PLANES, GATEWAY] {
+        objects.add_yaml(CORE, yaml)?;
+    }
+    Ok(())
+}
+
+/// Starts the process at `url`, a port of loopback, and waits until it answers.
+pub(super) async fn start(
+    sandbox: &Sandbox,
+    options: &Options,
+    url: &str,
+    port: u16,
+) -> Result<Platform, SandboxError> {
+    let file = |plane: &str| {
+        own_path(&sandbox.layout, Own::Platform, plane)
+            .display()
+            .to_string()
+    };
+    let mut args = vec![
+        "platform".to_owned(),
+        format!("--port={port}"),
+        format!("--pki={}", sandbox.layout.pki().display()),
+        format!("--core={}", file(CORE)),
+        format!("--spare={}", file(SPARE)),
+    ];
+    args.extend(
+        options
+            .projects
+            .iter()
+            .map(|name| format!("--project={name}={}", file(name))),
+    );
+    let process = sandbox.launcher.start(&Spec {
+        name: "platform stand-in".to_owned(),
+        program: sandbox.launcher.holder.clone(),
+        args,
+    })?;
+    let admin = sandbox.users.client_at(ADDRESS, url, User::Admin)?;
+    process.ready(&admin, "/readyz").await?;
+    Ok(Platform {
+        url: url.to_owned(),
+        process,
+    })
+}
+
+/// Projects.
+fn projects() -> ApiResource {
+    let kind = GroupVersionKind::gvk("resourcemanager.miloapis.com", "v1alpha1", "Project");
+    ApiResource::from_gvk_with_plural(&kind, "projects")
+}
+
+/// `ProjectControlPlanes`.
+fn control_planes() -> ApiResource {
+    let kind = GroupVersionKind::gvk("infrastructure.miloapis.com", "v1alpha1", "ProjectControlPlane");
+    ApiResource::from_gvk_with_plural(&kind, "projectcontrolplanes")
+}
