@@ -194,7 +194,11 @@ impl Cell {
                     Self::lose_project(shared, &key);
                 }
             }
-            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
+            ProjectEvent::Rejected { .. }
+            | ProjectEvent::RejectionCleared { .. }
+            | ProjectEvent::Listed { .. }
+            | ProjectEvent::Gone { .. }
+            | ProjectEvent::Answered(_) => {}
         }
     }
 }

@@ -4,6 +4,7 @@
 mod carrying;
 mod driver;
 mod operations;
+mod teardown;
 
 use super::*;
 use crate::gateway::{index::fixture, rate_limit::Limits};
