@@ -143,7 +143,7 @@ pub enum ProjectEvent {
         /// Its UID.
         uid: Arc<str>,
     },
-    /// What the platform has answered.
+    /// The platform has answered.
     Answered(Answer),
 }
 

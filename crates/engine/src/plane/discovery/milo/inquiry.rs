@@ -61,7 +61,7 @@ impl Inquiry {
     }
 }
 
-/// What the platform says of the Projects that were asked for. A UID of which it proves nothing is in no set.
+/// Answer of the platform about the Projects that were asked for. A UID of which it proves nothing is in no set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Those that exist and are not being deleted.
