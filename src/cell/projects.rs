@@ -197,7 +197,10 @@ impl Cell {
             // The runtime parks the writes of a suspended project.
             ProjectEvent::Rejected { .. }
             | ProjectEvent::RejectionCleared { .. }
-            | ProjectEvent::Suspension { .. } => {}
+            | ProjectEvent::Suspension { .. }
+            | ProjectEvent::Listed { .. }
+            | ProjectEvent::Gone { .. }
+            | ProjectEvent::Answered(_) => {}
         }
     }
 }

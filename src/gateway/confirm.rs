@@ -46,6 +46,11 @@ async fn is_gone(
     Ok(there.is_none())
 }
 
+/// True if the whole Project of a hub namespace is deleted, so that none of its planes is asked.
+pub fn is_torn_down(ctx: &Context<'_>, hub: &str) -> bool {
+    ctx.index.lock().is_torn_down(hub)
+}
+
 /// True if no object of this name exists.
 pub async fn is_absent(ctx: &Context<'_>, target: &Target) -> Result<bool, Failure> {
     Ok(ctx.executor.refresh(target).await?.is_none())

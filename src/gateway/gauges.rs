@@ -19,7 +19,7 @@ const CLAIMS_SHOWN: usize = 1_000;
 pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     let held = shared.read_index(Holder::Metrics);
     let index = &*held;
-    into.garbage_brake = gateway.garbage.brake() || index.withholds();
+    into.garbage_brake = !gateway.brakes(index).is_empty() || index.withholds();
     into.delayed_hub_writes = shared.rate_limiter.lock().waiting();
     into.interpreter_drift = gateway.interpreters.drift();
     into.rejected_claims = index.refused_claims().count();
@@ -87,13 +87,11 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         })
     });
     let claims: Vec<Value> = claims.collect();
+    let brakes = gateway.brakes(index);
     let own = [
         ("rejectedClaims", json!(claims)),
-        (
-            "garbageBrake",
-            json!(gateway.garbage.brake() || index.withholds()),
-        ),
-        ("garbageBrakes", json!(gateway.garbage.brakes())),
+        ("garbageBrake", json!(!brakes.is_empty() || index.withholds())),
+        ("garbageBrakes", json!(brakes)),
         ("interpreterDrift", json!(gateway.interpreters.drift())),
     ];
     own.map(|(key, value)| (key.to_owned(), value))

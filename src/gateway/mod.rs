@@ -118,11 +118,22 @@ impl Gateway {
     fn engage(shared: &Shared, key: ProjectKey, connection: Connection, uid: Option<Arc<str>>) {
         tracing::info!(project = %key, "project engaged");
         let plane = Plane::Project(key.clone());
-        let (engagement, tables) = {
+        let (engagement, tables, keys) = {
             let mut index = shared.index.lock();
-            (index.engage_identified(key, uid), index.project_tables())
+            let engagement = index.engage_identified(key.clone(), uid);
+            let changes = index.project_engaged(&key);
+            (engagement, index.project_tables(), keys_of(&index, &changes))
         };
         shared.planes.engage(&plane, engagement, connection, &tables);
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+
+    /// The brakes on garbage that hold: of projects by their labels, `hub`, and `platform` while too many Projects are
+    /// absent.
+    fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
+        let mut brakes = self.garbage.brakes();
+        brakes.extend(index.teardown.is_held().then(|| "platform".to_owned()));
+        brakes
     }
 
     /// Marks a project as suspended or not, and decides anew what is in it.
@@ -274,6 +285,15 @@ impl Role for Gateway {
             ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, key, connection, uid),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
             ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
+            ProjectEvent::Listed { inquiry } => shared.index.lock().platform_listed(inquiry),
+            ProjectEvent::Gone { uid } => shared.index.lock().project_gone(&uid),
+            ProjectEvent::Answered(answer) => {
+                let mut index = shared.index.lock();
+                let changes = index.platform_answered(answer);
+                let keys = keys_of(&index, &changes);
+                drop(index);
+                shared.queue.extend(keys, Priority::Fresh);
+            }
             ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }
     }
@@ -306,6 +326,11 @@ impl Role for Gateway {
         self.federator.delays.admit(shared);
         let mut index = shared.index.lock();
         index.prune_unowned();
+        if index.teardown.is_held() {
+            // A confirmation is a time, and a project may have come since.
+            let changes = index.recount();
+            shared.queue.extend(keys_of(&index, &changes), Priority::Fresh);
+        }
         index.forget_withheld(shared.settings.projection_retention);
         self.federator.prune(shared, &index);
         self.projector.prune(shared, &index);

@@ -67,6 +67,8 @@ fedgate_engine::labels! {
         DeleteProjection = "delete_projection",
         /// A copy has lost its deployment.
         DeleteOrphan = "delete_orphan",
+        /// A Project is deleted, whatever its own API says.
+        TearDown = "tear_down",
         /// A hub Namespace has lost its project namespace.
         CollectNamespace = "collect_namespace",
         /// A binding has lost its template.

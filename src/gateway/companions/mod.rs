@@ -333,6 +333,9 @@ async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool
         let origin = (!owned).then(|| lifecycle::origin_namespace(&index, &key.namespace));
         (origin, unseen(&index, s))
     };
+    if confirm::is_torn_down(ctx, &key.namespace) {
+        return Ok(true);
+    }
     if let Some(origin) = origin {
         return confirm::namespace_gone(ctx, origin).await;
     }

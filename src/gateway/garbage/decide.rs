@@ -35,6 +35,8 @@ pub enum Origin {
     Unproven,
     /// The project is engaged and has no namespace with the UID that the hub namespace is named after.
     NamespaceGone,
+    /// The Project is deleted on its platform.
+    ProjectDeleted,
     /// The project namespace exists and has no object of the copy's name.
     Absent,
     /// The object is being deleted, and the federator's finalizer is removed.
@@ -56,8 +58,8 @@ pub struct CopyState {
     pub marked: bool,
     /// The project's object that the copy was made from.
     pub origin: Origin,
-    /// True if the delete event of its deployment was observed while the copy existed: a faulty list cannot be the
-    /// cause.
+    /// True if the delete event of its deployment was observed while the copy existed, or its Project is proven deleted: a
+    /// faulty list cannot be the cause.
     pub seen_to_go: bool,
 }
 
@@ -68,7 +70,7 @@ impl CopyState {
             && !self.deleting
             && matches!(
                 self.origin,
-                Origin::NamespaceGone | Origin::Absent | Origin::Released
+                Origin::NamespaceGone | Origin::ProjectDeleted | Origin::Absent | Origin::Released
             )
     }
 }
@@ -244,10 +246,12 @@ pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
         uid: orphan.uid.to_string(),
         resource_version: None,
     };
-    decided(
-        Decision::delete(since, &s.target, write, WriteReason::DeleteOrphan),
-        None,
-    )
+    let reason = if orphan.origin == Origin::ProjectDeleted {
+        WriteReason::TearDown
+    } else {
+        WriteReason::DeleteOrphan
+    };
+    decided(Decision::delete(since, &s.target, write, reason), None)
 }
 
 /// Deletes exactly the observed version.

@@ -311,6 +311,8 @@ impl Reconciler for Garbage {
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let gone = match basis {
+            Basis::Copy(_) if confirm::is_torn_down(run.ctx, &run.key.namespace) => true,
+            Basis::Namespace(_) if confirm::is_torn_down(run.ctx, &run.key.name) => true,
             Basis::Copy(origin) => confirm::deployment_gone(run.ctx, origin.clone()).await?,
             Basis::Namespace(origin) => confirm::namespace_gone(run.ctx, origin.clone()).await?,
             Basis::CitySet => match self.is_unused(run.ctx, run.key).await {

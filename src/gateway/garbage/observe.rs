@@ -70,6 +70,8 @@ enum OriginLookup<'a> {
     Unproven,
     /// The origins were deleted with their namespace, or with an earlier project of the same name.
     Gone,
+    /// The origins were deleted with their Project.
+    ProjectDeleted,
     /// This namespace of this project.
     Lives(&'a Project, &'a str),
 }
@@ -86,7 +88,9 @@ impl<'a> OriginLookup<'a> {
     /// Result of [`Self::of`] by the last observation, even if a watch is failing.
     fn presumed(index: &'a GatewayIndex, hub: &str) -> Self {
         let Some(owner) = index.owners.get(hub) else {
-            return if seems_gone(index, hub) {
+            return if seems_gone(index, hub) && index.is_torn_down(hub) {
+                Self::ProjectDeleted
+            } else if seems_gone(index, hub) {
                 Self::Gone
             } else {
                 Self::Unproven
@@ -104,6 +108,7 @@ impl<'a> OriginLookup<'a> {
         let (project, namespace) = match self {
             Self::Unproven => return Origin::Unproven,
             Self::Gone => return Origin::NamespaceGone,
+            Self::ProjectDeleted => return Origin::ProjectDeleted,
             Self::Lives(project, namespace) => (project, namespace),
         };
         let Some(source) = project.sources[kind].get(namespace, name) else {
@@ -141,13 +146,17 @@ pub(super) fn project(index: &GatewayIndex, hub: &Arc<str>) -> Arc<str> {
         .unwrap_or_else(|| hub.clone())
 }
 
-/// The UID of a copy's deployment if its delete event was observed.
+/// The UID of a copy's deployment if its delete event was observed, or its Project is proven deleted.
 fn seen_to_go<'a>(
     index: &'a GatewayIndex,
     kind: KindId,
     hub: &Arc<str>,
     name: &Arc<str>,
 ) -> Option<&'a Arc<str>> {
+    if index.is_of_deleted_project(hub) {
+        let copy = index.hub.copies[kind].get(hub, name)?;
+        return copy.digest.source_uid.as_ref();
+    }
     index.hub.departed.get(&(kind, hub.clone(), name.clone()))
 }
 

@@ -235,6 +235,12 @@ impl GatewayIndex {
         if synced {
             self.resolve_all_owners(&mut applied);
         }
+        let had = |row: &Row<HubNamespaceDigest>| row.digest.project_uid.clone();
+        let before: Vec<_> = deltas
+            .iter()
+            .map(|d| (d.name.1.clone(), d.old.as_ref().and_then(had)))
+            .collect();
+        applied.changes.extend(self.follow_teardown(synced, &before));
         for d in deltas {
             self.resolve_owner(&d.name.1, &mut applied);
             applied.changes.extend(hub_namespace_change(&d.name.1));

@@ -22,6 +22,7 @@ mod rewind;
 pub mod secondary;
 pub mod summary;
 mod tables;
+pub mod teardown;
 #[cfg(test)]
 mod tests;
 pub mod touched;
@@ -55,6 +56,7 @@ use std::{
 };
 use summary::Summary;
 use tables::TableMap;
+use teardown::Teardown;
 use tokio::time::Instant;
 use touched::Touched;
 use undelivered::Undelivered;
@@ -194,6 +196,8 @@ pub struct GatewayIndex {
     pub refused: HashMap<Key, String>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
+    /// Deleted Projects of the platform.
+    pub teardown: Teardown,
     /// Sums over the rows.
     pub summary: Summary,
     /// Objects that are not yet where they are to go.
@@ -252,6 +256,7 @@ impl GatewayIndex {
             moving: HashMap::default(),
             refused: HashMap::default(),
             unproven: HashMap::default(),
+            teardown: Teardown::default(),
             summary: Summary::default(),
             undelivered: Undelivered::default(),
             touched: Touched::default(),

@@ -60,7 +60,7 @@ impl GatewayIndex {
         if !self.hub_proves() {
             return Some(Plane::Hub);
         }
-        let project = self.project_of(hub)?;
+        let project = self.project_of(hub).or_else(|| self.replacement(hub))?;
         (!self.project_proves(project)).then(|| Plane::Project(project.clone()))
     }
 

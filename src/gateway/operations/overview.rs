@@ -49,7 +49,7 @@ pub(super) fn overview(of: &Operations) -> Overview {
         deletions,
         garbage: Garbage {
             orphans: gateway.role.garbage.orphans(&index),
-            brake: gateway.role.garbage.brake() || index.withholds(),
+            brake: !gateway.role.brakes(&index).is_empty() || index.withholds(),
         },
         interpreter_drift: drift,
         ..header::overview(gateway)

@@ -75,8 +75,8 @@ fn brakes(of: &Operations) -> Vec<Found> {
     };
     let role = &of.gateway.role;
     let mut found = Vec::new();
-    if role.garbage.brake() {
-        let names = role.garbage.brakes();
+    let names = role.brakes(&of.gateway.shared.read_index(Holder::Operations));
+    if !names.is_empty() {
         let message = format!(
             " brakes hold: {}",
             names.join(", ").chars().take(400).collect::<String>()

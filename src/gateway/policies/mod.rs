@@ -82,6 +82,9 @@ impl Reconciler for Policies {
         let Some(origin) = basis.gone.clone() else {
             return Ok(Flow::Go);
         };
+        if confirm::is_torn_down(run.ctx, &run.key.namespace) {
+            return Ok(Flow::Go);
+        }
         match confirm::namespace_gone(run.ctx, origin).await {
             Ok(true) => Ok(Flow::Go),
             Ok(false) => {

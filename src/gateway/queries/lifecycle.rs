@@ -59,7 +59,7 @@ pub fn is_open(index: &GatewayIndex, hub: &str) -> bool {
 
 /// True if the project namespace behind a hub namespace is proven deleted. All of these hold: exactly one project has
 /// the UID in the Namespace's label, the Namespace's labels name that project, the project's lists are complete and
-/// kept up to date, and no namespace of the project has the UID.
+/// kept up to date, and no namespace of the project has the UID. Or the whole Project is proven deleted.
 ///
 /// A plane restored from another plane's backup has the same UID, and lacks objects younger than the backup. A rejected
 /// ownership claim keeps nothing: otherwise any plane could keep another project's objects by reporting a UID.
@@ -71,7 +71,10 @@ pub fn proven_gone(index: &GatewayIndex, hub: &str) -> bool {
 pub fn seems_gone(index: &GatewayIndex, hub: &str) -> bool {
     !index.owners.contains_key(hub)
         && HubNamespace::parse(hub).is_some()
-        && index.project_of(hub).is_some_and(|key| index.project_ready(key))
+        && match index.project_of(hub) {
+            Some(key) => index.project_ready(key),
+            None => index.is_torn_down(hub),
+        }
 }
 
 /// The project and the namespace in it that a hub namespace was made for.

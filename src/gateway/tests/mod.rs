@@ -5,6 +5,7 @@ mod carrying;
 mod driver;
 mod operations;
 mod suspension;
+mod teardown;
 
 use super::*;
 use crate::gateway::{index::fixture, rate_limit::Limits};

@@ -276,6 +276,7 @@ impl<R: Role> Runtime<R> {
                     "the project's kubeconfig is accepted, or was removed"
                 );
             }
+            ProjectEvent::Listed { .. } | ProjectEvent::Gone { .. } | ProjectEvent::Answered(_) => {}
         }
         self.role.on_project(&self.shared, event);
     }

@@ -9,7 +9,7 @@ mod local;
 mod milo;
 mod secrets;
 
-pub use milo::{MiloForm, MiloSource, project_of_path};
+pub use milo::{Answer, Inquiry, MiloForm, MiloSource, Questions, project_of_path};
 
 use super::{
     client::{Clients, Connection},
@@ -139,6 +139,20 @@ pub enum ProjectEvent {
         /// Its name.
         name: String,
     },
+    /// The first list of the platform's Projects is complete, or the first since its address or credential changed: it can
+    /// be asked which Projects exist.
+    Listed {
+        /// Where it is asked.
+        inquiry: Inquiry,
+    },
+    /// A Project of the platform may be deleted: to be asked for before anything follows from it. It comes after the end
+    /// of its engagement.
+    Gone {
+        /// Its UID.
+        uid: Arc<str>,
+    },
+    /// The platform has answered.
+    Answered(Answer),
 }
 
 /// Finds the projects of `source`, now and as they change. The stream never ends.

@@ -2,8 +2,10 @@
 //!
 //! A Project, not its path, proves that a project exists: the API server answers under any name.
 
+mod inquiry;
 mod path;
 
+pub use inquiry::{Answer, Inquiry, Questions};
 pub use path::project_of_path;
 
 use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
@@ -17,9 +19,10 @@ use crate::{
 };
 use fedgate_api::names::is_label_value;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use inquiry::Proof;
 use kube::{
     Api, ResourceExt,
-    core::{ApiResource, DynamicObject, GroupVersionKind},
+    core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
 };
 use kube_runtime::watcher::{self, Event};
 use std::{
@@ -82,11 +85,11 @@ impl MiloForm {
     }
 
     /// UID of the Project: of a control plane it is that of its label.
-    fn uid(self, object: &DynamicObject) -> Option<Arc<str>> {
+    fn uid(self, object: &ObjectMeta) -> Option<Arc<str>> {
         let uid = match self {
-            Self::Projects => object.metadata.uid.as_deref(),
+            Self::Projects => object.uid.as_deref(),
             Self::ControlPlanes => {
-                let labels = object.metadata.labels.as_ref();
+                let labels = object.labels.as_ref();
                 labels
                     .and_then(|labels| labels.get("resourcemanager.miloapis.com/project-uid"))
                     .map(String::as_str)
@@ -141,6 +144,8 @@ struct State {
     /// The projects that may be used, with UID and whether they are suspended.
     ready: BTreeMap<String, (Option<Arc<str>>, bool)>,
     changes: Changes,
+    /// Answers whether Projects exist.
+    proof: Proof,
     /// Projects per page.
     page: u32,
     /// Names in a list that is not complete yet.
@@ -166,6 +171,7 @@ pub(super) fn stream(
     let state = State {
         generation: source.plane.generation(),
         changes: changes(&source, PAGE),
+        proof: Proof::new(),
         page: PAGE,
         source,
         rules,
@@ -185,7 +191,13 @@ pub(super) fn stream(
             tokio::select! {
                 biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
-                _ = state.generation.changed() => state.relist(),
+                _ = state.generation.changed() => {
+                    state.proof.restart();
+                    state.relist();
+                }
+                answer = state.proof.answer(&state.source.plane, state.source.form) => {
+                    state.projects.events.push_back(ProjectEvent::Answered(answer));
+                }
                 () = state.files.changed() => state.read_template(),
             }
         }
@@ -237,15 +249,31 @@ impl State {
             Some(Ok(Event::InitApply(project))) => {
                 self.listed.insert(project.name_any());
                 self.put(&project);
+                let gone = self.proof.follow(self.source.form, &project.metadata, false);
+                self.report_gone(gone);
             }
             Some(Ok(Event::InitDone)) => {
                 self.last_error = None;
                 let listed = std::mem::take(&mut self.listed);
                 self.ready.retain(|name, _| listed.contains(name));
                 self.projects.retain(&listed);
+                let gone = self.proof.retain(&listed);
+                self.report_gone(gone);
+                if self.proof.announces() {
+                    let inquiry = self.proof.inquiry.clone();
+                    self.projects.events.push_back(ProjectEvent::Listed { inquiry });
+                }
             }
-            Some(Ok(Event::Apply(project))) => self.put(&project),
-            Some(Ok(Event::Delete(project))) => self.remove(&project.name_any()),
+            Some(Ok(Event::Apply(project))) => {
+                self.put(&project);
+                let gone = self.proof.follow(self.source.form, &project.metadata, true);
+                self.report_gone(gone);
+            }
+            Some(Ok(Event::Delete(project))) => {
+                self.remove(&project.name_any());
+                let gone = self.proof.deleted(self.source.form, &project.metadata);
+                self.report_gone(gone);
+            }
             Some(Err(watcher::Error::InitialListFailed(error)))
                 if is_too_large(&error) && self.page > PAGE_OF_LARGE =>
             {
@@ -261,13 +289,19 @@ impl State {
         }
     }
 
+    fn report_gone(&mut self, uids: impl IntoIterator<Item = Arc<str>>) {
+        let gone = uids.into_iter().map(|uid| ProjectEvent::Gone { uid });
+        self.projects.events.extend(gone);
+    }
+
     fn put(&mut self, project: &DynamicObject) {
         let (form, name) = (self.source.form, project.name_any());
         if !form.is_ready(project) {
             return self.remove(&name);
         }
         let suspended = form.is_suspended(project);
-        self.ready.insert(name.clone(), (form.uid(project), suspended));
+        self.ready
+            .insert(name.clone(), (form.uid(&project.metadata), suspended));
         self.engage(&name);
     }
 

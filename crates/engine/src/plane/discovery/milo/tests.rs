@@ -1,3 +1,5 @@
+mod teardown;
+
 use super::*;
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
@@ -88,7 +90,12 @@ fn event(kind: &str, object: &Value) -> Value {
     json!({"type": kind, "object": object})
 }
 
-struct Events(BoxStream<'static, ProjectEvent>);
+/// Events of discovery; those about deletions are noted, and passed over.
+struct Events {
+    stream: BoxStream<'static, ProjectEvent>,
+    inquiry: Option<Inquiry>,
+    gone: Vec<Arc<str>>,
+}
 
 impl Events {
     fn of(plane: Connection, form: MiloForm, selector: &str, template: &Template) -> Self {
@@ -102,14 +109,22 @@ impl Events {
             selector: selector.to_owned(),
             template: template.source(),
         });
-        Self(discover(&source, &clients, RULES))
+        Self {
+            stream: discover(&source, &clients, RULES),
+            inquiry: None,
+            gone: Vec::new(),
+        }
     }
 
     async fn next(&mut self) -> ProjectEvent {
-        tokio::time::timeout(PATIENCE, self.0.next())
-            .await
-            .expect("an event in time")
-            .unwrap()
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.stream.next());
+            match event.await.expect("an event in time").unwrap() {
+                ProjectEvent::Listed { inquiry } => self.inquiry = Some(inquiry),
+                ProjectEvent::Gone { uid } => self.gone.push(uid),
+                event => return event,
+            }
+        }
     }
 
     async fn engaged(&mut self, name: &str, with: &str) -> Connection {
