@@ -5,6 +5,7 @@
 mod admission;
 mod deployment;
 mod files;
+mod flow;
 pub mod helm;
 mod kustomize;
 mod rbac;
@@ -194,6 +195,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
         .collect();
     files.extend(rbac::files(kinds));
     files.extend(admission::files());
+    files.extend(flow::files());
     for kind in kinds {
         if let Some(interpreter) = &kind.interpreter {
             let name = interpreter["metadata"]["name"].as_str().unwrap_or(&kind.plural);

@@ -250,7 +250,7 @@ impl GatewayIndex {
         let copy = self.hub.copies[*kind].get(hub, name);
         let own = &self.kinds[*kind].status.own_conditions;
         let is_reported = own.iter().any(|condition| condition == "Federated");
-        // What a suspended project refuses is no delay.
+        // A write that a suspended project refuses is no delay.
         let admitted =
             |waits: Option<Proof>, is_parked: bool| waits.filter(|_| !(project.suspended && is_parked));
         let waits = source.map(|source| {

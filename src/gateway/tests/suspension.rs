@@ -169,7 +169,7 @@ fn a_suspension_wakes_what_is_written_to_the_project_and_ends_no_wait_at_the_hub
             .map(|stage| index.undelivered.of(stage).len())
     };
     assert_eq!(waits(&index), [1, 1]);
-    let woken = |index: &mut GatewayIndex, suspended| {
+    let enqueued = |index: &mut GatewayIndex, suspended| {
         let changes = index.suspend(&shop(), suspended);
         keys_of(index, &changes).into_iter().collect::<BTreeSet<Key>>()
     };
@@ -177,9 +177,9 @@ fn a_suspension_wakes_what_is_written_to_the_project_and_ends_no_wait_at_the_hub
         index.source_key(KindId::FIRST, &shop(), "default", "web"),
         index.hub_key(TableId::INSTANCES, HUB, "web-0"),
     ]);
-    assert_eq!(woken(&mut index, true), all);
+    assert_eq!(enqueued(&mut index, true), all);
     assert_eq!(waits(&index), [0, 0]);
-    assert_eq!(woken(&mut index, true), BTreeSet::new(), "it is no news");
-    assert_eq!(woken(&mut index, false), all);
+    assert_eq!(enqueued(&mut index, true), BTreeSet::new(), "it is no news");
+    assert_eq!(enqueued(&mut index, false), all);
     assert_eq!(waits(&index), [1, 1]);
 }

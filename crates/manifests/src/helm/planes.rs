@@ -79,6 +79,11 @@ fn of_file(file: Manifest) -> Option<Templates> {
             format!("and ({}) (eq .Values.admin.auth \"hub\")", any(&["hub"])),
         ),
         Some("hub") => ("hub", any(&["hub"])),
+        // For the server of a platform, which has many projects.
+        Some("project") if file.path.starts_with("project/flow-control/") => (
+            "project",
+            format!("and ({}) (eq .Values.projects.mode \"milo\")", any(&["project"])),
+        ),
         Some("project") => ("project", any(&["project"])),
         Some("cell") => ("cell", any(&["cell"])),
         _ => return None,

@@ -118,7 +118,7 @@ async fn deletions_go_on() {
     };
     let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
     assert_eq!(effect.reason.label(), "let_go");
-    // What the tenant would be told of the wait is parked, and the wait ends in time.
+    // The condition about the wait is parked, and the wait ends in time.
     s.binding = Some(binding());
     let settings = Settings {
         release_after: Some(Duration::from_hours(2)),
@@ -146,7 +146,7 @@ async fn a_project_that_is_resumed_takes_the_mark_off_and_returns_the_status_onc
     reported["status"] = json!({"replicas": 1});
     let effect = one(decided(&snapshot(&deployment(), Some(&reported))));
     assert_eq!(effect.reason.label(), "return_status");
-    // What the tenant has suspended by itself stays so.
+    // A deployment that its tenant has suspended stays so.
     let mut own = deployment();
     own["metadata"]["annotations"][keys::SUSPENDED] = json!("true");
     let mut c = marked();
