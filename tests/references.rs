@@ -13,7 +13,15 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 6] = ["api", "cell", "cli", "federation", "operations", "provisioning"];
+const DOCUMENTS: [&str; 7] = [
+    "api",
+    "cell",
+    "cli",
+    "federation",
+    "locations",
+    "operations",
+    "provisioning",
+];
 
 /// The sections of a document by number, each with the numbers of its list items.
 type Sections = BTreeMap<String, BTreeSet<u32>>;
