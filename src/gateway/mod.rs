@@ -115,13 +115,13 @@ pub fn new(
 }
 
 impl Gateway {
-    fn engage(shared: &Shared, key: ProjectKey, connection: Connection, uid: Option<Arc<str>>) {
+    fn engage(shared: &Shared, key: &ProjectKey, connection: Connection, uid: Option<Arc<str>>) {
         tracing::info!(project = %key, "project engaged");
         let plane = Plane::Project(key.clone());
         let (engagement, tables, keys) = {
             let mut index = shared.index.lock();
             let engagement = index.engage_identified(key.clone(), uid);
-            let changes = index.project_engaged(&key);
+            let changes = index.project_engaged(key);
             (engagement, index.project_tables(), keys_of(&index, &changes))
         };
         shared.planes.engage(&plane, engagement, connection, &tables);
@@ -282,7 +282,7 @@ impl Role for Gateway {
 
     fn on_project(&self, shared: &Shared, event: ProjectEvent) {
         match event {
-            ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, key, connection, uid),
+            ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, &key, connection, uid),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
             ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
             ProjectEvent::Listed { inquiry } => shared.index.lock().platform_listed(inquiry),

@@ -28,14 +28,13 @@ pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static 
         (Class::Brake, ..) => "FedgateGarbageBrake",
         (Class::Quarantined, ..) => "FedgateQuarantine",
         (Class::Refused, _, "NoCellForCity") => "FedgateCityWithoutCell",
-        (Class::Waiting, _, SUSPENDED) => return None,
+        (Class::Waiting, _, SUSPENDED) | (Class::Refused | Class::Unavailable, ..) => return None,
         (Class::Retrying | Class::Waiting, ..) => "FedgateStuckKeys",
         (Class::Undelivered, _, "project_to_hub") => "FedgateUndelivered",
         (Class::Undelivered, _, "hub_to_cell") => "FedgateCellDelivery",
         (Class::Undelivered, ..) => "FedgateNotReturned",
         (Class::Deleting, ..) => "FedgateStuckDeletion",
         (Class::Orphan, ..) => "FedgateOrphans",
-        (Class::Refused | Class::Unavailable, ..) => return None,
     };
     Some(alert)
 }

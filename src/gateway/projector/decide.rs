@@ -32,6 +32,7 @@ const CONDITION_LIMIT: u32 = 32;
 
 /// A write-back and the objects that it depends on. Exists only for a hub namespace that a live project namespace
 /// owns.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.

@@ -170,23 +170,23 @@ async fn a_deleted_project_is_torn_down_in_order_by_the_hub_alone() {
         );
     }
     rig.enqueued().await;
-    let woken = rig.context.index.lock().hub_lost(TableId::Bindings, &binding());
-    assert!(woken.contains(&hub));
+    let enqueued = rig.context.index.lock().hub_lost(TableId::Bindings, &binding());
+    assert!(enqueued.contains(&hub));
     assert_eq!(reconcile(&gateway, &rig, &hub).await.0, none, "it is not empty");
-    let woken = rig.enqueued().await;
+    let enqueued = rig.enqueued().await;
     for (key, object) in [(&companion_key, "settings"), (&policies, "city-dfw")] {
-        assert!(woken.contains(key), "{key} is woken by the binding's end");
+        assert!(enqueued.contains(key), "{key} is enqueued by the binding's end");
         assert_eq!(
             reconcile(&gateway, &rig, key).await.0,
             [format!("DELETE {object}")]
         );
     }
-    let woken = rig
+    let enqueued = rig
         .context
         .index
         .lock()
         .hub_lost(TableId::ConfigMaps, &companion());
-    assert!(woken.contains(&hub));
+    assert!(enqueued.contains(&hub));
     assert_eq!(
         reconcile(&gateway, &rig, &hub).await,
         (vec![], Requeue::After(RETENTION))
@@ -287,13 +287,13 @@ fn too_many_absent_projects_are_kept_and_those_that_were_seen_to_go_do_not_count
     let changes = index.platform_answered(deleted(&seen[..1]));
     assert!(!index.teardown.is_held());
     assert_eq!(torn(&index, 50), 11);
-    let woken = |n: usize| {
+    let enqueued = |n: usize| {
         let hub = format!("ns-{n}");
         changes
             .iter()
             .any(|of| matches!(of, Change::OwnerProven { hub: of } if **of == *hub))
     };
-    assert!((0..11).all(woken), "{changes:?}");
+    assert!((0..11).all(enqueued), "{changes:?}");
     index.platform_answered(absent(names(11..30)));
     assert_eq!(torn(&index, 50), 1, "all others are held");
     let exists: Vec<String> = names(11..30).collect();

@@ -159,10 +159,8 @@ impl Executor {
     pub(super) fn note_suspension(&self, effect: &Effect, failure: Option<&Failure>) {
         let plane = &effect.target.plane;
         match failure.map(|failure| failure.category) {
-            Some(Category::ProjectSuspended) => {
-                if self.suspensions.refused(plane) {
-                    tracing::warn!(%plane, "the server refuses writes because the project is suspended, of which the platform says nothing; one write is tried each minute");
-                }
+            Some(Category::ProjectSuspended) if self.suspensions.refused(plane) => {
+                tracing::warn!(%plane, "the server refuses writes because the project is suspended, of which the platform says nothing; one write is tried each minute");
             }
             // A deletion is admitted in any case, and so says nothing.
             None if !self.is_exempt(effect) && self.suspensions.accepted(plane) => {

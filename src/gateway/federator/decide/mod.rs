@@ -246,7 +246,7 @@ fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
 }
 
 fn is_announced(s: &Snapshot, source: &Row<Source>) -> bool {
-    let hub = s.hub.as_ref().map(|hub| hub.as_str());
+    let hub = s.hub.as_ref().map(fedgate_api::names::HubNamespace::as_str);
     has_finalizer(source, keys::FEDERATOR_FINALIZER) && source.digest.federation_namespace.as_deref() == hub
 }
 

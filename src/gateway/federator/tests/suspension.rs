@@ -101,7 +101,7 @@ async fn hub_work_goes_on_for_what_was_announced_before() {
     edited["spec"]["scaleSettings"]["minReplicas"] = json!(3);
     // An annotation that the project lacks is not written, and holds nothing up.
     let mut s = suspended(&edited, Some(&marked()));
-    s.references.as_mut().unwrap().error = Some(("SourceNotFound".into(), "m".to_owned()));
+    s.references.as_mut().unwrap().error = Some(("SourceNotFound", "m".to_owned()));
     let effect = one(decided(&s));
     assert_eq!(effect.reason.label(), "update_copy");
     assert_eq!(patch(&effect)["metadata"]["annotations"][keys::SUSPENDED], "true");

@@ -159,7 +159,7 @@ async fn a_project_that_lost_its_label_lives_and_one_that_is_deleted_does_not() 
         send.unbounded_send(object).unwrap();
     }
     events.gone("u2").await;
-    // What the watch showed as deleted, the platform has no more.
+    // The platform no longer has the Project whose deletion the watch showed.
     platform
         .lock()
         .all
