@@ -6,6 +6,7 @@
 
 mod behind;
 mod discovery;
+mod lives;
 mod shared;
 mod support;
 
@@ -15,6 +16,7 @@ fn main() {
         discovery::lone_trials(),
         shared::lone_trials(),
         behind::lone_trials(),
+        lives::lone_trials(),
     ];
     let failed = support::run_all(Vec::new(), trials.into(), 1);
     if let Some(suite) = support::suite::Suite::present() {

@@ -1,0 +1,138 @@
+//! A Project that is deleted, made again under its name, and suspended.
+
+use crate::support::{
+    Case,
+    kinds::{DEPLOYMENT, NAMESPACE},
+    lone_trials, seconds,
+    suite::{LATE, PROJECT},
+    uid, wait_for,
+};
+use fedgate_api::keys;
+use serde_json::{Value, json};
+
+lone_trials![
+    a67_a_suspended_project_is_not_written_to,
+    a70_of_a_project_that_was_deleted_meanwhile_nothing_is_left,
+    a71_a_project_made_again_adopts_nothing,
+];
+
+/// Its deployments are suspended on the hub; what its cells say meanwhile reaches it once it is resumed.
+async fn a67_a_suspended_project_is_not_written_to(case: Case) {
+    let suite = &case.suite;
+    suite.ensure(LATE).await;
+    suite.gateway.engaged(LATE).await;
+    let (hub_ns, beside) = (case.namespace(LATE).await, case.namespace("alpha").await);
+    case.deploy(LATE, "web").await;
+    case.lives(LATE, &case.ns, &hub_ns, "web").await;
+    let plane = suite.project(LATE);
+    let before = plane
+        .get(&DEPLOYMENT, &case.ns, "web")
+        .await
+        .expect("it is there");
+    let refused = async || {
+        let labels = [r#"plane="project""#, r#"code="403""#];
+        suite.gateway.metric("fedgate_api_requests_total", &labels).await
+    };
+    let none = refused().await;
+
+    suite.switch(LATE, json!({"suspend": "Billing"})).await;
+    suite.is(LATE, "Suspended", "True").await;
+    let marked = |copy: &Value| copy["metadata"]["annotations"][keys::SUSPENDED] == "true";
+    let limit = seconds(60);
+    suite
+        .hub
+        .sees(&DEPLOYMENT, &hub_ns, "web", "is suspended", limit, marked)
+        .await;
+    let news = json!({"readyReplicas": 0});
+    suite.dfw.merge_status(&DEPLOYMENT, &hub_ns, "web", news).await;
+    let told = |copy: &Value| copy["status"]["readyReplicas"] == 0;
+    suite
+        .hub
+        .sees(&DEPLOYMENT, &hub_ns, "web", "has the cell's news", limit, told)
+        .await;
+    // Whatever the gateway was told of before this, it has decided on.
+    case.deploy("alpha", "beside").await;
+    case.lives("alpha", &case.ns, &beside, "beside").await;
+    let now = plane
+        .get(&DEPLOYMENT, &case.ns, "web")
+        .await
+        .expect("it is there");
+    assert_eq!(
+        now["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"],
+        "nothing was written: {now}"
+    );
+    assert!((refused().await - none).abs() < 0.5, "no write was tried");
+    let state = suite.gateway.project(LATE).await.expect("it stays engaged");
+    assert_eq!(state["suspended"], "declared", "{state}");
+
+    suite.switch(LATE, json!({"suspend": null})).await;
+    let what = "has the cell's news";
+    plane.sees(&DEPLOYMENT, &case.ns, "web", what, limit, told).await;
+    let resumed = |copy: &Value| !marked(copy);
+    suite
+        .hub
+        .sees(&DEPLOYMENT, &hub_ns, "web", "goes on", limit, resumed)
+        .await;
+}
+
+/// Deletes the Project and waits until Milo has forgotten it.
+async fn delete(case: &Case) {
+    case.suite.core.delete(&PROJECT, "", LATE).await;
+    case.suite.core.gone(&PROJECT, "", LATE, seconds(120)).await;
+}
+
+/// Waits until no hub Namespace names this life of a Project.
+async fn is_emptied(case: &Case, life: &str) {
+    let what = format!("the hub has nothing of Project {life}");
+    let of_it = format!("{}={life}", keys::PROJECT_UID);
+    wait_for(&what, seconds(150), || async {
+        let left = case.suite.hub.list(&NAMESPACE, "", &of_it).await;
+        left.is_empty().then_some(())
+    })
+    .await;
+}
+
+async fn a70_of_a_project_that_was_deleted_meanwhile_nothing_is_left(case: Case) {
+    let suite = &case.suite;
+    suite.ensure(LATE).await;
+    suite.gateway.engaged(LATE).await;
+    let project = suite.core.get(&PROJECT, "", LATE).await.expect("it was made");
+    let (hub_ns, beside) = (case.namespace(LATE).await, case.namespace("alpha").await);
+    case.deploy(LATE, "web").await;
+    case.lives(LATE, &case.ns, &hub_ns, "web").await;
+    case.deploy("alpha", "beside").await;
+    let other = case.copy(&beside, "beside").await;
+    suite.gateway.stop().await;
+    delete(&case).await;
+    suite.gateway.start().await;
+    is_emptied(&case, uid(&project)).await;
+    suite.dfw.gone(&DEPLOYMENT, &hub_ns, "web", seconds(60)).await;
+    let same = case.copy(&beside, "beside").await;
+    assert_eq!(uid(&same), uid(&other), "another project keeps what it has");
+}
+
+/// Its namespace `default` may have the UID that it had.
+async fn a71_a_project_made_again_adopts_nothing(case: Case) {
+    let suite = &case.suite;
+    suite.ensure(LATE).await;
+    suite.gateway.engaged(LATE).await;
+    let project = suite.core.get(&PROJECT, "", LATE).await.expect("it was made");
+    let hub_ns = case.namespace(LATE).await;
+    case.deploy(LATE, "web").await;
+    let first = case.copy(&hub_ns, "web").await;
+    delete(&case).await;
+    let again = suite.make(LATE, json!({})).await;
+    assert_ne!(uid(&again), uid(&project), "it is another life");
+    suite.gateway.engaged(LATE).await;
+    let hub_ns = case.namespace(LATE).await;
+    // What the purge left of the earlier life under the old name may be there still.
+    case.deploy(LATE, "again").await;
+    let copy = case.copy(&hub_ns, "again").await;
+    assert_ne!(
+        uid(&copy),
+        uid(&first),
+        "nothing of the earlier life is taken over"
+    );
+    is_emptied(&case, uid(&project)).await;
+    case.lives(LATE, &case.ns, &hub_ns, "again").await;
+}
