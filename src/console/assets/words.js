@@ -68,6 +68,7 @@ const CAUSES = {
   unauthorized: ['rejects the credential', 'reject their credentials'],
   forbidden: ['forbids a watch', 'forbid a watch'],
   not_served: ['lacks the definitions', 'lack the definitions'],
+  throttled: ['has too many requests', 'have too many requests'],
 };
 const SILENT = ['does not answer', 'do not answer'];
 

@@ -79,6 +79,7 @@ fn of_plane(plane: &str, word: &str) -> String {
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
         word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
         "not_served" => "install the CustomResourceDefinitions on this plane: kubectl apply --server-side -f manifests/crds".to_owned(),
+        "throttled" => "give the gateway's user a FlowSchema of its own: kubectl apply --server-side -f manifests/project/flow-control".to_owned(),
         _ => format!("check clusters[].cluster.server in {file}, the network and the API server itself"),
     }
 }

@@ -42,6 +42,8 @@ struct State {
     turn: u64,
     /// Watches that failed in this phase.
     failing: HashMap<(Plane, String), Failing>,
+    /// Watches that the host refused because it has too many requests.
+    throttled: HashSet<(Plane, String)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +76,19 @@ pub struct FailureLine {
     pub what: &'static str,
     /// The operator's next step; `None` for failures of normal operation.
     pub next: Option<String>,
-    /// True if there was no answer, so that other planes of the host may meet the same.
-    pub is_silence: bool,
+    /// Whether other planes of the host may meet the same.
+    pub extent: Extent,
+}
+
+/// Whether a failure of a watch may be one of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It is the watch's own.
+    Own,
+    /// There was no answer: the host may be unreachable.
+    Silence,
+    /// The host has too many requests, of whichever plane.
+    Throttling,
 }
 
 /// A watch on a host.
@@ -111,6 +124,23 @@ impl Host {
     pub fn covers(&self, plane: &Plane) -> bool {
         let state = self.state.lock();
         state.phase != Phase::Calm && state.failing.keys().any(|(of, _)| of == plane)
+    }
+
+    fn say_throttled(&self, line: &FailureLine) {
+        let next = line.next.as_deref().unwrap_or_default();
+        tracing::warn!(
+            target: TARGET, host = self.address, error = line.error, next,
+            "the host has too many requests: lists and starts of watches are sent more slowly"
+        );
+    }
+
+    /// The host has answered a watch otherwise than with too many requests. True if it had refused it so.
+    fn answered(&self, state: &mut State, key: &(Plane, String)) -> bool {
+        let was_refused = state.throttled.remove(key);
+        if was_refused && state.throttled.is_empty() {
+            tracing::info!(target: TARGET, host = self.address, "the host has answered all that it had refused");
+        }
+        was_refused
     }
 
     fn after(&self, delay: Duration, turn: u64, act: impl FnOnce(&Self, &mut State) + Send + 'static) {
@@ -228,9 +258,19 @@ impl Member<'_> {
     pub fn fails(&self, line: FailureLine) {
         let mut state = self.host.state.lock();
         let key = self.key();
+        if line.extent == Extent::Throttling && state.planes.len() > 1 {
+            let is_first = state.throttled.is_empty();
+            state.throttled.insert(key);
+            if is_first {
+                self.host.say_throttled(&line);
+            }
+            return;
+        }
+        self.host.answered(&mut state, &key);
+        let is_silence = line.extent == Extent::Silence;
         let is_part = match state.phase {
-            Phase::Calm => line.is_silence && state.planes.len() > 1,
-            Phase::Gathering => line.is_silence || state.failing.contains_key(&key),
+            Phase::Calm => is_silence && state.planes.len() > 1,
+            Phase::Gathering => is_silence || state.failing.contains_key(&key),
             Phase::Down { .. } => true,
         };
         if !is_part {
@@ -247,6 +287,9 @@ impl Member<'_> {
     pub fn goes_on(&self) {
         let mut state = self.host.state.lock();
         let key = self.key();
+        if self.host.answered(&mut state, &key) && !state.failing.contains_key(&key) {
+            return;
+        }
         if let Phase::Down { answered, .. } = &mut state.phase {
             let is_first = !std::mem::replace(answered, true);
             state.failing.remove(&key);
@@ -271,7 +314,9 @@ impl Drop for Member<'_> {
                 state.planes.remove(self.plane);
             }
         }
-        state.failing.remove(&self.key());
+        let key = self.key();
+        state.failing.remove(&key);
+        self.host.answered(&mut state, &key);
         // A watch that leaves, e.g. for another credential, says nothing of the host.
         if state.planes.is_empty() {
             state.enter(Phase::Calm);

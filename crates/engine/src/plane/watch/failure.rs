@@ -32,6 +32,8 @@ pub(super) enum WatchFailure {
     Gone,
     /// The response is not that of an API server.
     Garbled,
+    /// 429: the server has too many requests.
+    Throttled,
     /// Any other answer.
     Failing,
 }
@@ -74,6 +76,7 @@ impl WatchFailure {
             403 => Self::Forbidden,
             404 => Self::NotServed,
             410 => Self::Gone,
+            429 => Self::Throttled,
             // A server answers 404 in plain text for an API group it does not serve; the client reports that as a
             // server error.
             _ if status.message.starts_with("HTTP 404 ") => Self::NotServed,
@@ -87,7 +90,7 @@ impl WatchFailure {
             Self::Unreachable | Self::Broken => PlaneImpact::Away(Unreachable::Silent),
             Self::Unauthorized | Self::Failing => PlaneImpact::Away(Unreachable::Failing),
             Self::Forbidden | Self::NotServed | Self::Gone => PlaneImpact::Well,
-            Self::Garbled => PlaneImpact::Unsaid,
+            Self::Garbled | Self::Throttled => PlaneImpact::Unsaid,
         }
     }
 
@@ -106,6 +109,7 @@ impl WatchFailure {
             Self::NotServed => "not_served",
             Self::Gone => "gone",
             Self::Garbled => "garbled",
+            Self::Throttled => "throttled",
             Self::Failing => "failing",
         }
     }
@@ -120,6 +124,7 @@ impl WatchFailure {
             Self::NotServed => "the kind is not served",
             Self::Gone => "the server no longer has the version, the list is read anew",
             Self::Garbled => "the answer is not that of an API server",
+            Self::Throttled => "the API server has too many requests",
             Self::Failing => "the API server answers with an error",
         }
     }
@@ -144,6 +149,10 @@ impl WatchFailure {
                 "install the kind's CustomResourceDefinition on this plane (ours: manifests/crds)".to_owned()
             }
             Self::Broken | Self::Gone => return None,
+            Self::Throttled => {
+                "give its user a FlowSchema of its own (manifests/project/flow-control) if this lasts"
+                    .to_owned()
+            }
             Self::Failing => "see the API server's own log if this lasts".to_owned(),
         })
     }

@@ -12,7 +12,7 @@ use super::{
     client::{PlaneClient, watch_session::WatchSession},
     health::{
         PlaneHealth, Unreachable,
-        host::{FailureLine, Member},
+        host::{Extent, FailureLine, Member},
     },
 };
 use crate::{
@@ -377,7 +377,11 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
                 error: text,
                 what: cause.what(),
                 next: cause.next_step(self.plane),
-                is_silence: matches!(cause.of_plane(), PlaneImpact::Away(Unreachable::Silent)),
+                extent: match cause.of_plane() {
+                    PlaneImpact::Away(Unreachable::Silent) => Extent::Silence,
+                    _ if cause == WatchFailure::Throttled => Extent::Throttling,
+                    _ => Extent::Own,
+                },
             });
         }
         if self.trouble.refused_for(cause) >= Some(REFUSAL_PATIENCE)

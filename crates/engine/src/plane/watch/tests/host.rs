@@ -234,6 +234,7 @@ async fn a_plane_that_stays_away_when_its_host_is_back_has_its_own_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_admits_few_lists_is_asked_for_few_at_a_time() {
+    let log = logs::capture(tracing::Level::INFO);
     for retry_after in [None, Some(2)] {
         let mut server = Server::new(10);
         server.retry_after = retry_after;
@@ -246,6 +247,17 @@ async fn a_host_that_admits_few_lists_is_asked_for_few_at_a_time() {
             "{refused} of 400 requests were refused"
         );
         assert!((1..=12).contains(&host.pace.limit()), "{}", host.pace.limit());
+        let lines = log.take();
+        let said = messages(&lines);
+        let pair = [
+            "the host has too many requests: lists and starts of watches are sent more slowly",
+            "the host has answered all that it had refused",
+        ];
+        assert!(
+            said.len() <= refused && said.chunks(2).all(|lines| lines == pair),
+            "{said:?}"
+        );
+        assert!(said.len() <= 6, "no line for each watch: {said:?}");
     }
 }
 
