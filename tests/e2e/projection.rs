@@ -430,21 +430,27 @@ async fn a41_quarantine_is_said_once(case: Case) {
         );
     }
     release(&case, "web-0").await;
-    let mut healed = by_hand(&case, "web-2", "web");
-    healed["metadata"]["labels"]
-        .as_object_mut()
-        .unwrap()
-        .remove(keys::WORKLOAD_DEPLOYMENT_NAME);
-    write(&case, healed).await;
+    let unlabelled = |name: &str| {
+        let mut of = by_hand(&case, name, "web");
+        let labels = of["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove(keys::WORKLOAD_DEPLOYMENT_NAME);
+        of
+    };
+    // A name with an ordinal says the same as the label, which the projection gets.
+    write(&case, unlabelled("web-2")).await;
+    let named = projection(&case, "web-2").await;
+    let label = &named["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME];
+    assert_eq!(label, "web", "{named}");
+    write(&case, unlabelled("healed")).await;
     case.project
-        .holds(&INSTANCE, &case.ns, "web-2", "is absent", seconds(2), |state| {
+        .holds(&INSTANCE, &case.ns, "healed", "is absent", seconds(2), |state| {
             state.is_none()
         })
         .await;
     let repaired = Instant::now();
     let name = json!({"metadata": {"labels": {keys::WORKLOAD_DEPLOYMENT_NAME: "web"}}});
-    case.hub.merge(&INSTANCE, &case.hub_ns, "web-2", name).await;
-    projection(&case, "web-2").await;
+    case.hub.merge(&INSTANCE, &case.hub_ns, "healed", name).await;
+    projection(&case, "healed").await;
     assert!(
         repaired.elapsed() < seconds(1),
         "healed {:?} after the repair",

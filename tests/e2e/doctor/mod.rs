@@ -8,7 +8,7 @@ use crate::support::{
     lone_trials,
     objects::template,
     plane::Plane,
-    with_cleanup,
+    seconds, wait_for, with_cleanup,
 };
 use clinic::Clinic;
 use fedgate_api::keys;
@@ -224,7 +224,11 @@ async fn interpreters(clinic: &Clinic) {
     let next = clinic.finds(of, "open", "is missing").await;
     // Karmada's webhook admits a second one only while ours is away.
     let rival = json!({"metadata": {"name": format!("rival-{}", clinic.case.ns)}, "spec": ours["spec"]});
-    hub.create(&INTERPRETER, "", rival).await;
+    let what = "Karmada's webhook has seen ours go, and admits another one";
+    wait_for(what, seconds(30), || async {
+        hub.try_create(&INTERPRETER, "", rival.clone()).await.ok()
+    })
+    .await;
     let second = clinic.finds(of, "fail", "has duplicates").await;
     clinic.carry_out("hub", &second, "").await;
     clinic.apply("hub", &next).await;

@@ -86,7 +86,7 @@ pub enum Extent {
     /// It is the watch's own.
     Own,
     /// There was no answer: the host may be unreachable.
-    Silence,
+    Silent,
     /// The host has too many requests, of whichever plane.
     Throttling,
 }
@@ -267,7 +267,7 @@ impl Member<'_> {
             return;
         }
         self.host.answered(&mut state, &key);
-        let is_silence = line.extent == Extent::Silence;
+        let is_silence = line.extent == Extent::Silent;
         let is_part = match state.phase {
             Phase::Calm => is_silence && state.planes.len() > 1,
             Phase::Gathering => is_silence || state.failing.contains_key(&key),

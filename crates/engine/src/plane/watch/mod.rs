@@ -378,7 +378,7 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
                 what: cause.what(),
                 next: cause.next_step(self.plane),
                 extent: match cause.of_plane() {
-                    PlaneImpact::Away(Unreachable::Silent) => Extent::Silence,
+                    PlaneImpact::Away(Unreachable::Silent) => Extent::Silent,
                     _ if cause == WatchFailure::Throttled => Extent::Throttling,
                     _ => Extent::Own,
                 },
