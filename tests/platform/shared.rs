@@ -1,4 +1,4 @@
-//! What all projects share: one credential, and the connections to one address.
+//! The parts that all projects share: one credential, and the connections to one address.
 
 use crate::support::{
     Case,

@@ -63,10 +63,17 @@ pub const DEPLOYMENT_NAME_LIMIT: usize = 63;
 
 /// The name of the deployment that an Instance's name tells, `<deployment>-<ordinal>`.
 pub fn deployment_of_instance(name: &str) -> Option<&str> {
-    let (deployment, ordinal) = name.rsplit_once('-')?;
-    let is_canonical = ordinal == "0" || !ordinal.starts_with('0');
-    let is_number = !ordinal.is_empty() && ordinal.bytes().all(|b| b.is_ascii_digit());
-    (is_canonical && is_number && !deployment.is_empty()).then_some(deployment)
+    let (deployment, number) = name.rsplit_once('-')?;
+    (ordinal(number).is_some() && !deployment.is_empty()).then_some(deployment)
+}
+
+/// Parses the ordinal of an Instance: `0`, or digits without a leading zero.
+pub fn ordinal(text: &str) -> Option<u32> {
+    let canonical = text == "0" || !text.starts_with('0');
+    if !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
 }
 
 /// Whether `text` is a Kubernetes label value that is not empty.
@@ -234,6 +241,16 @@ mod tests {
 
     fn set(codes: &[&str]) -> Option<String> {
         city_set(&codes.iter().map(|c| CityCode::parse(c).unwrap()).collect())
+    }
+
+    #[test]
+    fn an_ordinal_has_one_form() {
+        for (text, number) in [("0", Some(0)), ("7", Some(7)), ("4294967295", Some(u32::MAX))] {
+            assert_eq!(ordinal(text), number);
+        }
+        for text in ["", "00", "01", "-1", "+1", " 1", "1a", "4294967296", "١"] {
+            assert_eq!(ordinal(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -1,47 +1,28 @@
 //! Ordinals: the position of an Instance within its deployment.
 
 use super::Instance;
-use fedgate_api::keys;
+use fedgate_api::{keys, names::ordinal};
 
 /// Name of the Instance with this ordinal.
 pub fn name(deployment: &str, ordinal: u32) -> String {
     format!("{deployment}-{ordinal}")
 }
 
-/// Parses an ordinal: `0`, or digits without a leading zero.
-pub fn parse(text: &str) -> Option<u32> {
-    let canonical = text == "0" || !text.starts_with('0');
-    if !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok()
-}
-
 /// The ordinal in a name of the form `<deployment>-<ordinal>`.
 pub fn of_name(deployment: &str, name: &str) -> Option<u32> {
-    parse(name.strip_prefix(deployment)?.strip_prefix('-')?)
+    ordinal(name.strip_prefix(deployment)?.strip_prefix('-')?)
 }
 
 /// The ordinal of an Instance. Its name wins over its label, because the name is immutable and occupies the slot's
 /// name.
 pub fn of(deployment: &str, instance: &Instance) -> Option<u32> {
     let label = instance.labels.get(keys::INSTANCE_INDEX);
-    of_name(deployment, &instance.name).or_else(|| parse(label?))
+    of_name(deployment, &instance.name).or_else(|| ordinal(label?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_ordinal_has_one_form() {
-        for (text, ordinal) in [("0", Some(0)), ("7", Some(7)), ("4294967295", Some(u32::MAX))] {
-            assert_eq!(parse(text), ordinal);
-        }
-        for text in ["", "00", "01", "-1", "+1", " 1", "1a", "4294967296", "١"] {
-            assert_eq!(parse(text), None, "{text:?}");
-        }
-    }
 
     #[test]
     fn a_name_tells_its_ordinal_only_behind_the_whole_name_of_the_deployment() {

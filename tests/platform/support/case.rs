@@ -1,4 +1,4 @@
-//! What one test works with: namespaces of its own in projects, and the way of a deployment through all planes.
+//! The means of one test: namespaces of its own in projects, and the way of a deployment through all planes.
 
 use super::{
     TestCase,

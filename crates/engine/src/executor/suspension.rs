@@ -84,7 +84,7 @@ impl Suspensions {
         }
     }
 
-    /// Records that a server accepted a write; true if it had refused one before. What the platform says stays.
+    /// Records that a server accepted a write; true if it had refused one before. A suspension that the platform declared stays.
     fn accepted(&self, plane: &Plane) -> bool {
         let mut all = self.0.lock();
         let was_observed = matches!(all.get(plane), Some(Suspension::Observed(_)));

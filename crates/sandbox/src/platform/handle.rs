@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What an answer has: an API server's body as it comes, or one of the stand-in's.
+/// The body of an answer: an API server's as it comes, or one of the stand-in's.
 pub(super) type Body = Either<Incoming, Full<Bytes>>;
 
 /// Answers requests.
@@ -76,7 +76,7 @@ impl Handler {
         })
     }
 
-    /// What the project's switches, and Milo's own rules, do to a request before it reaches the project.
+    /// Applies the project's switches, and Milo's own rules, to a request before it reaches the project.
     async fn admit(
         &self,
         name: &str,

@@ -18,7 +18,7 @@ fn failure(code: StatusCode, reason: &str, message: &str, details: &Value) -> Re
     response
 }
 
-/// Whoever asks is not known.
+/// The caller is not known.
 pub(super) fn unauthorized() -> Response<Full<Bytes>> {
     failure(
         StatusCode::UNAUTHORIZED,
