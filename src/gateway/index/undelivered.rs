@@ -108,7 +108,7 @@ fn to_hub(source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Option<Proof> {
         return None;
     }
     let never = own.is_none() && source.digest.status.condition("Federated").is_none();
-    Some(held_since(source).or_else(|| never.then_some(source.digest.created)))
+    Some(held_since(source).or_else(|| never.then_some(source.digest.created())))
 }
 
 /// A copy that Karmada has not delivered.

@@ -114,7 +114,7 @@ impl GatewayIndex {
             .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
             .chain(asked)
             .filter(|(_, city)| !placed.contains(city) && new.contains(city))
-            .map(|(row, city)| (row.digest.created, &*row.uid, city))
+            .map(|(row, city)| (row.digest.created(), &*row.uid, city))
             .collect();
         waiting.sort_unstable();
         let mut out = BTreeSet::new();

@@ -83,7 +83,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             namespace: Some(key.namespace.to_string()),
             uid: Some(source.uid.to_string()),
             generation: Some(source.digest.generation),
-            creation_timestamp: Timestamp::from_second(source.digest.created).ok().map(Time),
+            creation_timestamp: Timestamp::from_second(source.digest.created()).ok().map(Time),
             deletion_timestamp: source.digest.deleted.map(Time),
             ..ObjectMeta::default()
         };

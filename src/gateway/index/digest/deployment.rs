@@ -23,8 +23,8 @@ use std::{collections::hash_map::Entry, sync::Arc};
 pub struct Source {
     /// `metadata.generation`.
     pub generation: i64,
-    /// Creation time, in seconds since the epoch.
-    pub created: i64,
+    /// Creation time, in seconds since the epoch; narrow, since every deployment has one.
+    created: u32,
     /// `metadata.deletionTimestamp`.
     pub deleted: Option<Timestamp>,
     /// All its finalizers.
@@ -145,6 +145,11 @@ pub struct HubCopy {
 }
 
 impl Source {
+    /// Creation time, in seconds since the epoch.
+    pub fn created(&self) -> i64 {
+        self.created.into()
+    }
+
     /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(&self, largest: u32) -> bool {
         matches!(self.extent.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
@@ -200,7 +205,7 @@ impl Source {
             .then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),
-            created: created(object),
+            created: u32::try_from(created(object)).unwrap_or(0),
             deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
             finalizers: meta
                 .finalizers

@@ -86,6 +86,6 @@ fn unavailable(row: &Row<Source>) -> Option<Problem> {
     Some(Problem {
         class: ProblemClass::Unavailable,
         reason: condition.map_or_else(|| "Unknown".into(), |c| c.reason.clone()),
-        since: condition.map_or(row.digest.created, |c| c.since),
+        since: condition.map_or(row.digest.created(), |c| c.since),
     })
 }

@@ -109,7 +109,7 @@ impl<'a> Way<'a> {
         };
         hop.wants = Some(source.digest.generation);
         hop.has = Some(source.digest.generation);
-        hop.since = Some(Time::from_second(source.digest.created));
+        hop.since = Some(Time::from_second(source.digest.created()));
         if source.deleting {
             hop.since = source.digest.deleted.map(Time);
             hop.state = self.waits(hop.since);
@@ -158,7 +158,7 @@ impl<'a> Way<'a> {
             hop.state = HopState::Broken;
             describe(&mut hop, condition);
         } else if hop.has < hop.wants && !source.deleting {
-            let created = own.is_none().then_some(source.digest.created);
+            let created = own.is_none().then_some(source.digest.created());
             self.not_yet(&mut hop, of.waits[0], created);
             if let Some(condition) = federated.filter(|c| &*c.status == "False") {
                 condition.reason.as_ref().clone_into(&mut hop.word);

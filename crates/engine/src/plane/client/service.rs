@@ -24,7 +24,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll},
     time::Instant,
@@ -47,7 +47,7 @@ struct Shared {
     retired: Receiver<bool>,
     host: Arc<Host>,
     /// Tells the plane from others of its host.
-    id: u64,
+    id: u32,
 }
 
 /// The body of an answer.
@@ -75,7 +75,7 @@ impl PlaneService {
         retired: Receiver<bool>,
         host: Arc<Host>,
     ) -> Self {
-        static PLANES: AtomicU64 = AtomicU64::new(0);
+        static PLANES: AtomicU32 = AtomicU32::new(0);
         let permits = Semaphore::new(limits.concurrency);
         Self(Arc::new(Shared {
             plane,

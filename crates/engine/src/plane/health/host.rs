@@ -2,12 +2,10 @@
 //! it, and one pace for their lists.
 
 use super::pace::Pace;
-use crate::{
-    key::Plane,
-    random::{HashMap, HashSet},
-};
+use crate::{key::Plane, random::HashMap};
 use parking_lot::Mutex;
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -41,9 +39,9 @@ struct State {
     /// Number of the phase: a timer of an earlier one does nothing.
     turn: u64,
     /// Watches that failed in this phase.
-    failing: HashMap<(Plane, String), Failing>,
+    failing: BTreeMap<(Plane, String), Failing>,
     /// Watches that the host refused because it has too many requests.
-    throttled: HashSet<(Plane, String)>,
+    throttled: BTreeSet<(Plane, String)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +92,11 @@ pub enum Extent {
 /// A watch on a host.
 #[derive(Debug)]
 pub struct Member<'a> {
-    host: &'a Arc<Host>,
-    plane: &'a Plane,
-    kind: &'a str,
+    host: Arc<Host>,
+    /// Its plane.
+    pub plane: &'a Plane,
+    /// Its kind.
+    pub kind: &'a str,
 }
 
 impl Host {
@@ -111,10 +111,10 @@ impl Host {
     }
 
     /// Counts a watch in until it is dropped.
-    pub fn join<'a>(self: &'a Arc<Self>, plane: &'a Plane, kind: &'a str) -> Member<'a> {
+    pub fn join<'a>(self: &Arc<Self>, plane: &'a Plane, kind: &'a str) -> Member<'a> {
         *self.state.lock().planes.entry(plane.clone()).or_default() += 1;
         Member {
-            host: self,
+            host: self.clone(),
             plane,
             kind,
         }
@@ -234,12 +234,12 @@ impl State {
         self.phase = phase;
         self.turn += 1;
         if phase == Phase::Calm {
-            self.failing = HashMap::default();
+            self.failing.clear();
         }
     }
 
     fn planes_failing(&self) -> usize {
-        let planes: HashSet<&Plane> = self.failing.keys().map(|(plane, _)| plane).collect();
+        let planes: BTreeSet<&Plane> = self.failing.keys().map(|(plane, _)| plane).collect();
         planes.len()
     }
 

@@ -9,15 +9,15 @@ use tokio::{
 };
 
 /// Requests at a time before anything is known of the host.
-const START: usize = 16;
+const START: u32 = 16;
 /// Most requests at a time.
-const MOST: usize = 256;
+const MOST: u32 = 256;
 /// Pause after a 429 that names none.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of a host, whatever its server asks for.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Above the number that was refused once, each further place takes so many successes for each place that there is.
-const CAUTION: usize = 8;
+const CAUTION: u32 = 8;
 
 /// The pace of one host; see the module.
 #[derive(Debug)]
@@ -28,25 +28,25 @@ pub struct Pace {
 
 #[derive(Debug)]
 struct State {
-    limit: usize,
-    under_way: usize,
+    limit: u32,
+    under_way: u32,
     /// The number at which the host refused; it is approached with caution.
-    refused_at: usize,
+    refused_at: u32,
     /// Successes since the limit last grew.
-    successes: usize,
+    successes: u32,
     /// No request is sent before.
     paused: Option<Instant>,
     /// The last plane that was refused, and whether another was answered since.
-    refused: Option<(u64, bool)>,
+    refused: Option<(u32, bool)>,
     /// How often the limit was lowered: requests that were sent before say nothing about the lower one.
-    lowered: u64,
+    lowered: u32,
 }
 
 /// A request that is under way.
 #[derive(Debug)]
 pub struct Under<'a> {
     pace: &'a Pace,
-    lowered: u64,
+    lowered: u32,
 }
 
 impl Default for Pace {
@@ -96,14 +96,14 @@ impl Pace {
 
     /// Most requests at a time now.
     #[cfg(test)]
-    pub(crate) fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> u32 {
         self.state.lock().limit
     }
 }
 
 impl Under<'_> {
     /// Records that the host answered a request of this plane.
-    pub fn answered(&self, plane: u64) {
+    pub fn answered(&self, plane: u32) {
         let mut state = self.pace.state.lock();
         if let Some((refused, others)) = &mut state.refused {
             *others |= *refused != plane;
@@ -122,7 +122,7 @@ impl Under<'_> {
 
     /// Records that the host refused a request of this plane because of too many, with the time that it asks for. A plane that
     /// is refused again and again while others are answered concerns none of them.
-    pub fn refused(&self, plane: u64, retry_after: Option<Duration>) {
+    pub fn refused(&self, plane: u32, retry_after: Option<Duration>) {
         let mut state = self.pace.state.lock();
         if state
             .refused

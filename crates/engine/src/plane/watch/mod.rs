@@ -215,11 +215,8 @@ pub async fn run(
     sink: impl Fn(WatchEvent),
     on_rights: impl Fn(bool),
 ) {
-    let host = client.host().clone();
     let mut watch = Watch {
-        member: host.join(plane, &selection.resource.kind),
-        plane,
-        kind: &selection.resource.kind,
+        member: client.host().join(plane, &selection.resource.kind),
         status,
         health,
         line: WatchSession::new(health.clone()),
@@ -227,7 +224,7 @@ pub async fn run(
         on_rights,
         trouble: WatchBackoff::none((plane, &selection.resource.kind)),
     };
-    let timeout = watch_timeout(plane, watch.kind);
+    let timeout = watch_timeout(plane, &selection.resource.kind);
     let line = watch.line.clone();
     line.hold(async {
         let mut follower = ListWatch::new(client, selection, timeout, status);
@@ -241,8 +238,6 @@ pub async fn run(
 
 struct Watch<'a, S, R> {
     member: Member<'a>,
-    plane: &'a Plane,
-    kind: &'a str,
     status: &'a WatchStatus,
     health: &'a Arc<PlaneHealth>,
     line: Arc<WatchSession>,
@@ -334,8 +329,8 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         let mut malformed = self.status.malformed.lock();
         if malformed.record_malformed(namespace.unwrap_or_default(), name.unwrap_or_default()) {
             tracing::warn!(
-                plane = %self.plane,
-                kind = self.kind,
+                plane = %self.member.plane,
+                kind = self.member.kind,
                 namespace,
                 name,
                 fields = faults.join(", "),
@@ -376,7 +371,7 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
             self.member.fails(FailureLine {
                 error: text,
                 what: cause.what(),
-                next: cause.next_step(self.plane),
+                next: cause.next_step(self.member.plane),
                 extent: match cause.of_plane() {
                     PlaneImpact::Away(Unreachable::Silent) => Extent::Silent,
                     _ if cause == WatchFailure::Throttled => Extent::Throttling,
