@@ -396,7 +396,7 @@ pub(crate) fn instance(deployment: &str, ordinal: u32) -> Value {
             "labels": {
                 "app": "storefront",
                 keys::WORKLOAD_UID: "w-1", keys::WORKLOAD_NAME: "storefront", keys::PLACEMENT_NAME: "main",
-                keys::INSTANCE_CITY_CODE: "DFW", keys::WORKLOAD_DEPLOYMENT_NAME: deployment,
+                keys::INSTANCE_CITY_CODE: "DFW", keys::INSTANCE_LOCATION: "us-south-1", keys::WORKLOAD_DEPLOYMENT_NAME: deployment,
                 keys::WORKLOAD_DEPLOYMENT_UID: format!("u-{deployment}"), keys::INSTANCE_INDEX: ordinal.to_string(),
             },
             "finalizers": [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER],

@@ -8,7 +8,7 @@ use anyhow::Result;
 use fedgate_api::{Instance, Workload, WorkloadDeployment, is_left_to_controllers, validate};
 use kube::{
     Client,
-    api::{Patch, PatchParams, PostParams},
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -83,7 +83,37 @@ pub(crate) async fn a_deployment_is_not_bound(project: &Client) -> Result<()> {
             .await,
     );
     assert!(answer.starts_with("422"), "{answer}");
+    a_deployment_has_a_place(&api, &dry).await;
     Ok(())
+}
+
+/// A city, a location or both are admitted, neither is refused, with the fields named (locations.md §2.2 rule 2).
+async fn a_deployment_has_a_place(api: &Api<DynamicObject>, dry: &PostParams) {
+    let template = &table::cases()[0].spec["template"];
+    let location = json!({"name": "us-south-1"});
+    for (i, (place, admitted)) in [
+        (json!({"cityCode": "DFW"}), true),
+        (json!({"locationRef": location, "replicas": 3}), true),
+        (json!({"cityCode": "DFW", "locationRef": location}), true),
+        (json!({}), false),
+        (json!({"locationRef": {}}), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut spec = json!({"workloadRef": {"name": "w", "uid": "u"}, "placementName": "p", "template": template,
+            "scaleSettings": {"minReplicas": 1}});
+        if let (Some(spec), Some(place)) = (spec.as_object_mut(), place.as_object()) {
+            spec.extend(place.clone());
+        }
+        let object = object(kind("WorkloadDeployment", &format!("place{i}"), &spec));
+        let answer = verdict(api.create(dry, &object).await);
+        let refused = answer.starts_with("422") && answer.contains("locationRef");
+        assert!(
+            if admitted { answer == "200" } else { refused },
+            "{place}: {answer}"
+        );
+    }
 }
 
 /// Root fields are optional, the policy has a default, unknown fields go, labels of the template stay.

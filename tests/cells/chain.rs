@@ -314,7 +314,7 @@ async fn a11_foreign_labels_and_annotations_survive(case: Case) {
     case.run(&wish).await;
     let (instance, deployment) = ("web-us-dfw-0", "web-us-dfw");
     let foreign = json!({"metadata": {"labels": {"example.com/team": "blue"}, "annotations": {"example.com/note": "n"}}});
-    let obsolete = json!({"metadata": {"labels": {"compute.datumapis.com/location": "old"}}});
+    let obsolete = json!({"metadata": {"labels": {"compute.datumapis.com/runtime-class": "old"}}});
     let cell = &case.dfw().plane;
     cell.merge(&INSTANCE, &case.hub_ns, instance, foreign.clone())
         .await;
@@ -328,7 +328,7 @@ async fn a11_foreign_labels_and_annotations_survive(case: Case) {
     case.suspend(deployment, false).await;
     case.runs(&wish).await;
     case.sees(&INSTANCE, instance, "has no obsolete label", |i| {
-        label(i, "compute.datumapis.com/location").is_none()
+        label(i, "compute.datumapis.com/runtime-class").is_none()
     })
     .await;
     for plane in [cell, &case.hub] {

@@ -25,7 +25,10 @@ pub fn workload() -> Result<Value, SchemaError> {
 /// carried to every cell before one refuses it.
 pub const MAX_REPLICAS: u32 = 10_000;
 
-/// The definition of `WorkloadDeployment`, with the plain schema and a bound of its count.
+/// Message of the API server for a deployment without a place.
+const NO_PLACE: &str = "at least one of cityCode and locationRef must be set";
+
+/// The definition of `WorkloadDeployment`, with the plain schema, a bound of its count, and the rule that it has a place.
 pub fn workload_deployment() -> Result<Value, SchemaError> {
     let mut crd = plain::<WorkloadDeployment>();
     let root = schema_of(&mut crd);
@@ -33,6 +36,8 @@ pub fn workload_deployment() -> Result<Value, SchemaError> {
     let count = schema::at(root, "spec.scaleSettings.minReplicas")?;
     count.insert("minimum".to_owned(), json!(0));
     count.insert("maximum".to_owned(), json!(MAX_REPLICAS));
+    let place = json!([{"rule": "has(self.cityCode) || has(self.locationRef)", "message": NO_PLACE}]);
+    schema::at(root, "spec")?.insert("x-kubernetes-validations".to_owned(), place);
     Ok(crd)
 }
 
@@ -201,10 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn plain_schemas_have_no_bounds_and_no_rules() {
+    fn plain_schemas_have_no_bounds_and_no_rule_but_that_of_the_place() {
         for crd in [workload_deployment().unwrap(), instance().unwrap()] {
             for (path, node) in all_nodes(crd) {
-                assert!(node["x-kubernetes-validations"].is_null(), "{path}");
+                let placed = path == ".spec" && !node["properties"]["cityCode"].is_null();
+                assert_eq!(placed, !node["x-kubernetes-validations"].is_null(), "{path}");
                 let bound = path == ".spec.scaleSettings.minReplicas";
                 assert_eq!(bound, !node["maximum"].is_null(), "{path}");
                 assert!(
@@ -239,7 +245,7 @@ mod tests {
         assert_eq!(
             required,
             set(&[
-                ".spec.cityCode",
+                ".spec.locationRef.name",
                 ".spec.placementName",
                 ".spec.scaleSettings",
                 ".spec.scaleSettings.instanceManagementPolicy",

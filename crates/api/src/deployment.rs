@@ -1,4 +1,4 @@
-//! `WorkloadDeployment`: one placement of a Workload in one city (contract: api.md §3).
+//! `WorkloadDeployment`: one placement of a Workload at one place (contract: api.md §3, locations.md §2.2).
 
 #![allow(
     clippy::duplicated_attributes,
@@ -6,14 +6,14 @@
 )]
 
 use super::{
-    conditions::Condition, meta::LocationReference, scale::ScaleSettings, template::InstanceTemplate,
-    workload::ReplicaCounts,
+    conditions::Condition, meta::LocationReference, place::Place, scale::ScaleSettings,
+    template::InstanceTemplate, workload::ReplicaCounts,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One placement of a Workload in one city; the object that travels to the cell. No field is immutable.
+/// One placement of a Workload at one place; the object that travels to the cell. No field is immutable.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "compute.datumapis.com",
@@ -74,11 +74,28 @@ pub struct WorkloadDeploymentSpec {
     /// Name of the Workload's placement.
     pub placement_name: String,
     /// Target city. It may change while the deployment lives: a move.
-    pub city_code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub city_code: Option<String>,
+    /// Target location, by name; it decides where `cityCode` is set as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location_ref: Option<LocationReference>,
+    /// Admitted for peers that scale by it, and carried; not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
     /// The Workload's template, verbatim.
     pub template: InstanceTemplate,
     /// The placement's scale, verbatim; `minReplicas` is the desired count.
     pub scale_settings: ScaleSettings,
+}
+
+impl WorkloadDeploymentSpec {
+    /// Where it is to run; `None` if it names neither a city nor a location, which the definition refuses.
+    pub fn place(&self) -> Option<Place<&str>> {
+        Place::of(
+            self.city_code.as_deref(),
+            self.location_ref.as_ref().map(|location| location.name.as_str()),
+        )
+    }
 }
 
 /// Names a Workload and the very object that is meant.
@@ -111,4 +128,7 @@ pub struct WorkloadDeploymentStatus {
     /// Whether the cell holds it suspended; absent equals false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
+    /// Label selector of its Instances, as a peer writes it for its scale subresource; not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
 }

@@ -36,6 +36,8 @@ pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
 pub const WORKLOAD_DEPLOYMENT_NAME: &str = "compute.datumapis.com/workload-deployment-name";
 /// Label on Instances: city code.
 pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
+/// Label on Instances: name of the location, where it is known. Not one of [`LINKING`]: an Instance is complete without it.
+pub const INSTANCE_LOCATION: &str = "compute.datumapis.com/location";
 /// Label on Instances: name of the Workload.
 pub const WORKLOAD_NAME: &str = "compute.datumapis.com/workload-name";
 /// Label on Instances: name of the placement.

@@ -17,6 +17,7 @@ mod check;
 mod deployment;
 mod instance;
 mod network;
+mod place;
 mod rules;
 mod runtime;
 mod scale;
@@ -36,6 +37,7 @@ pub use meta::{EmbeddedMeta, LocationReference, NameReference};
 pub use network::{
     IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };
+pub use place::Place;
 pub use quantity::{Quantity, ResourceList};
 pub use rules::is_left_to_controllers;
 pub use runtime::{

@@ -20,7 +20,7 @@ use crate::cell::{
     writes::{ObjectVersion, create, delete, finalizers},
 };
 use fedgate_api::{
-    API_VERSION, Condition, LocationReference, Reason, WorkloadDeploymentStatus,
+    API_VERSION, Condition, LocationReference, Place, Reason, WorkloadDeploymentStatus,
     conditions::{
         Serving, set,
         types::{AVAILABLE, REPLICAS_READY},
@@ -35,6 +35,7 @@ use fedgate_engine::{
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Writes for a deployment.
 #[derive(Debug, Default, PartialEq)]
@@ -98,6 +99,7 @@ fn has_network(block: Reason) -> bool {
     !matches!(
         block,
         Reason::CityCodeMismatch
+            | Reason::LocationMismatch
             | Reason::AmbiguousServingLocation
             | Reason::NoMatchingLocation
             | Reason::InvalidTemplate
@@ -107,11 +109,8 @@ fn has_network(block: Reason) -> bool {
 /// The fault of the deployment or of its location; a fault of the location comes first.
 fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
     let place = match &snapshot.located {
-        CellLocation::At { city, .. } if *city != spec.city => Some((
-            Reason::CityCodeMismatch,
-            format!("spec.cityCode is {}, but this cell is in {city}", spec.city),
-        )),
-        CellLocation::At { .. } | CellLocation::Untold => None,
+        CellLocation::At { location, city } => elsewhere(&spec.place, &location.name, city),
+        CellLocation::Untold => None,
         CellLocation::Nowhere => Some((
             Reason::NoMatchingLocation,
             "the cell has no ServingLocation with a city; make one, or configure the cell's place".to_owned(),
@@ -135,6 +134,29 @@ fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
     };
     let (reason, message) = place.or_else(policy).or_else(template)?;
     Some(Blocker { reason, message })
+}
+
+/// Characters of a location's name in a message, which those of a label value are.
+const NAMED_LOCATION: usize = 63;
+
+/// The mismatch, if a deployment is not meant for this cell: a location decides, without one the city (contract: api.md
+/// K11).
+fn elsewhere(place: &Place<Arc<str>>, location: &str, city: &str) -> Option<(Reason, String)> {
+    match place {
+        Place::Location(wanted) | Place::Both { location: wanted, .. } => {
+            (**wanted != *location).then(|| {
+                // The text is a tenant's: an API server refuses a condition with too long a message.
+                let wanted: String = wanted.chars().take(NAMED_LOCATION).collect();
+                let message =
+                    format!("spec.locationRef is {wanted}, but this cell is at location {location}");
+                (Reason::LocationMismatch, message)
+            })
+        }
+        Place::City(wanted) => (**wanted != *city).then(|| {
+            let message = format!("spec.cityCode is {wanted}, but this cell is in {city}");
+            (Reason::CityCodeMismatch, message)
+        }),
+    }
 }
 
 /// Error for the first interface whose Network is in a namespace other than the deployment's own.
@@ -408,6 +430,7 @@ fn write_status(
         counts: status::counts(&seen),
         observed_generation: Some(deployment.generation),
         suspended: deployment.suspended.then_some(true),
+        selector: None,
     };
     let patch = patch(&written, &json!(status))?;
     let target = target(snapshot, TableId::Deployments, &snapshot.name);

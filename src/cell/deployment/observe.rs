@@ -12,12 +12,12 @@ use crate::cell::{
     writes::ObjectVersion,
 };
 use fedgate_api::{
-    Reason,
+    Place, Reason,
     conditions::{
         ConditionStatus, find,
         types::{INITIALIZED, READY},
     },
-    names::ProjectKey,
+    names::{ProjectKey, is_label_value},
 };
 use fedgate_engine::{
     key::{Key, Plane},
@@ -201,13 +201,35 @@ fn is_current(spec: &crate::cell::index::digest::Spec, instance: &Instance) -> b
 }
 
 impl Snapshot {
+    /// City and location for the labels. A location is one that the cell has confirmed: what a deployment names may be
+    /// another's, or no label value at all.
+    fn place(&self, spec: &crate::cell::index::digest::Spec) -> (Option<Arc<str>>, Option<Arc<str>>) {
+        let said = spec.place.city().cloned();
+        let CellLocation::At { location, city } = &self.located else {
+            return (said, None);
+        };
+        let here = match &spec.place {
+            Place::City(wanted) => wanted == city,
+            Place::Location(wanted) | Place::Both { location: wanted, .. } => **wanted == *location.name,
+        };
+        if here {
+            let city = said.unwrap_or_else(|| city.clone());
+            // A location may have a longer name than a label may.
+            let label = is_label_value(&location.name).then(|| location.name.as_str().into());
+            return (Some(city), label);
+        }
+        (said, None)
+    }
+
     /// Owner labels of the deployment's Instances.
     pub fn linking(&self, spec: &crate::cell::index::digest::Spec) -> OwnerLabels {
+        let (city, location) = self.place(spec);
         OwnerLabels {
             workload_uid: spec.workload_uid.clone(),
             workload_name: spec.workload.clone(),
             placement_name: spec.placement.clone(),
-            city_code: spec.city.clone(),
+            city_code: city,
+            location,
             deployment_name: self.name.clone(),
             deployment_uid: self.version.uid.clone(),
         }

@@ -278,10 +278,10 @@ pub fn is_same_network(a: &NetworkReference, b: &NetworkReference, home: &str) -
     a.name == b.name && namespace(a) == namespace(b)
 }
 
-/// A reference may omit the namespace of a cluster-scoped Location.
+/// Compares by name. An absent namespace equals any, since later schemas prune it.
 pub fn is_same_place(a: &LocationReference, b: &LocationReference) -> bool {
-    let namespace = |of: &'_ LocationReference| of.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    a.name == b.name && namespace(a) == namespace(b)
+    let apart = matches!((&a.namespace, &b.namespace), (Some(a), Some(b)) if a != b);
+    a.name == b.name && !apart
 }
 
 /// A failure of a binding that does not end by itself.

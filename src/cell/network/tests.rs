@@ -1,7 +1,7 @@
 //! Actions for a deployment's network in a cell with a few objects.
 
 use super::decide::{
-    Act, Binding, Claim, Context, Deployment, Known, Readiness, State, decide, interface_of,
+    Act, Binding, Claim, Context, Deployment, Known, Readiness, State, decide, interface_of, is_same_place,
 };
 use fedgate_api::{LocationReference, NetworkReference};
 use std::collections::BTreeMap;
@@ -102,6 +102,23 @@ fn decided(cell: &Cell) -> (Vec<Act>, State) {
         location: &location,
     };
     decide(&deployment, cell)
+}
+
+/// locations.md §4, 20: a later schema prunes the namespace of a reference, whatever it was.
+#[test]
+fn a_pruned_namespace_of_a_location_changes_nothing() {
+    for (stored, wanted) in [(None, Some("default")), (Some("elsewhere"), None), (None, None)] {
+        assert!(
+            is_same_place(&place(stored), &place(wanted)),
+            "{stored:?} {wanted:?}"
+        );
+    }
+    assert!(!is_same_place(&place(Some("a")), &place(Some("b"))));
+    let mut cell = up();
+    for binding in cell.bindings.values_mut() {
+        binding.location = place(Some("elsewhere"));
+    }
+    assert_eq!(decided(&cell), (vec![], State::Ready));
 }
 
 #[test]

@@ -51,10 +51,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
 }
 
 /// Keys that earlier versions wrote and no component reads any more.
-const OBSOLETE: [&str; 2] = [
-    "compute.datumapis.com/location",
-    "compute.datumapis.com/runtime-class",
-];
+const OBSOLETE: [&str; 1] = ["compute.datumapis.com/runtime-class"];
 
 /// The values of the owner labels, which all Instances of a deployment share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +62,10 @@ pub struct OwnerLabels {
     pub workload_name: Arc<str>,
     /// Name of the Workload's placement.
     pub placement_name: Arc<str>,
-    /// City code.
-    pub city_code: Arc<str>,
+    /// City code, if known.
+    pub city_code: Option<Arc<str>>,
+    /// Name of the location, if known.
+    pub location: Option<Arc<str>>,
     /// Name of the deployment.
     pub deployment_name: Arc<str>,
     /// UID of the deployment at the cell.
@@ -74,22 +73,30 @@ pub struct OwnerLabels {
 }
 
 impl OwnerLabels {
-    /// The seven owner labels of the Instance with this ordinal.
-    pub fn labels(&self, ordinal: u32) -> [(&'static str, String); 7] {
-        [
+    /// The owner labels of the Instance with this ordinal. A place that is not known has no label here, so that one
+    /// which is there already stays.
+    pub fn labels(&self, ordinal: u32) -> impl Iterator<Item = (&'static str, String)> {
+        let place = [
+            (keys::INSTANCE_CITY_CODE, &self.city_code),
+            (keys::INSTANCE_LOCATION, &self.location),
+        ];
+        let place = place
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value.as_ref()?.to_string())));
+        let others = [
             (keys::WORKLOAD_UID, self.workload_uid.to_string()),
             (keys::WORKLOAD_NAME, self.workload_name.to_string()),
             (keys::PLACEMENT_NAME, self.placement_name.to_string()),
-            (keys::INSTANCE_CITY_CODE, self.city_code.to_string()),
             (keys::WORKLOAD_DEPLOYMENT_NAME, self.deployment_name.to_string()),
             (keys::WORKLOAD_DEPLOYMENT_UID, self.deployment_uid.to_string()),
             (keys::INSTANCE_INDEX, ordinal.to_string()),
-        ]
+        ];
+        others.into_iter().chain(place)
     }
 
     /// Merge patch that repairs an Instance's labels; `None` if they are correct.
     pub fn repair(&self, ordinal: u32, labels: &Labels) -> Option<Value> {
-        let wanted = self.labels(ordinal).into_iter();
+        let wanted = self.labels(ordinal);
         let mut patch: Map<String, Value> = wanted
             .filter(|(key, value)| labels.get(key) != Some(value.as_str()))
             .map(|(key, value)| (key.to_owned(), json!(value)))
@@ -102,5 +109,5 @@ impl OwnerLabels {
 
 /// True if the controller owns a label key, so that a template's value for it is ignored.
 pub fn is_controllers(key: &str) -> bool {
-    keys::LINKING.contains(&key) || OBSOLETE.contains(&key)
+    keys::LINKING.contains(&key) || key == keys::INSTANCE_LOCATION || OBSOLETE.contains(&key)
 }

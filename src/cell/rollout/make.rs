@@ -1,6 +1,6 @@
 //! Renders new Instances.
 
-use super::{Deployment, ordinal};
+use super::{Deployment, labels::is_controllers, ordinal};
 use fedgate_api::LocationReference;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +30,8 @@ pub fn instance(deployment: &Deployment, ordinal: u32, making: &NewInstance<'_>)
         location,
     } = making;
     let mut labels = map(&template["metadata"]["labels"]);
+    // A tenant may not say where an Instance is, not even while the cell does not know.
+    labels.retain(|key, _| !is_controllers(key));
     let linking = deployment.linking.labels(ordinal);
     labels.extend(linking.map(|(key, value)| (key.to_owned(), json!(value))));
     let mut metadata = json!({

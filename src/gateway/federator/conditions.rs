@@ -8,7 +8,7 @@ use super::{
 };
 use crate::gateway::{
     index::digest::{
-        Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize,
+        Extent, HubCopy, LEVEL_LIMIT, NoCity, Source, SpecSize,
         status::{OwnCondition, SIZE_LIMIT},
     },
     queries::cities::CITY_LIMIT,
@@ -63,7 +63,13 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     }
     let bad = match source.digest.city.as_ref() {
         Ok(city) => return s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
-        Err(bad) => bad,
+        Err(NoCity::Location(name)) => {
+            let message = format!(
+                "spec.locationRef names location {name:?}, and this gateway carries by city alone; set spec.cityCode to the city of the location"
+            );
+            return Some(federated(false, "InvalidCityCode", &message, generation));
+        }
+        Err(NoCity::Invalid(bad)) => bad,
     };
     let message = format!(
         "{} is {bad:?}, which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",

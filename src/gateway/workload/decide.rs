@@ -170,7 +170,9 @@ fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
     WorkloadDeploymentSpec {
         workload_ref: reference(workload),
         placement_name: pair.placement.name.clone(),
-        city_code: pair.city.to_owned(),
+        city_code: Some(pair.city.to_owned()),
+        location_ref: None,
+        replicas: None,
         template: workload.spec.template.clone(),
         scale_settings: pair.placement.scale_settings.clone(),
     }

@@ -55,7 +55,7 @@ pub(super) fn assign<'a>(placements: &'a [Placement], deployments: &'a [Workload
         })
         .map(|pair| {
             let same = |d: &&WorkloadDeployment| {
-                d.spec.placement_name == pair.placement.name && d.spec.city_code == pair.city
+                d.spec.placement_name == pair.placement.name && d.spec.city_code.as_deref() == Some(pair.city)
             };
             let found = match live.iter().position(same) {
                 Some(i) => Match::Live(live.remove(i)),
@@ -82,7 +82,7 @@ fn renamed<'a>(pairs: &mut [(Pair<'a>, Match<'a>)], left: &mut Vec<&'a WorkloadD
             .iter()
             .filter(|(pair, found)| pair.city == city && *found == Match::None)
             .count();
-        let of_city = |d: &WorkloadDeployment| d.spec.city_code == city;
+        let of_city = |d: &WorkloadDeployment| d.spec.city_code.as_deref() == Some(city);
         if pairs[i].1 == Match::None
             && open == 1
             && left.iter().filter(|d| of_city(d)).count() == 1

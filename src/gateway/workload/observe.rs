@@ -7,7 +7,7 @@ use super::{
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
-    digest::{Rollup, template_digest, written},
+    digest::{NoCity, Rollup, template_digest, written},
     networking::WorkloadChecks,
 };
 use fedgate_api::{
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// A snapshot, and the data that writes need.
 pub(super) struct Observed {
@@ -163,17 +163,23 @@ fn wanted_template(workload: &Workload) -> Digest {
 fn rebuild(
     rollup: &Rollup,
     metadata: ObjectMeta,
-    city: &Result<CityCode, Arc<str>>,
+    city: &Result<CityCode, NoCity>,
     workload: &Workload,
     template: Digest,
 ) -> WorkloadDeployment {
     let placements = &workload.spec.placements;
     let placement = placements.iter().find(|p| p.name == *rollup.placement);
-    let city = city.as_ref().map_or_else(|text| &**text, CityCode::as_str);
+    let city = match city {
+        Ok(city) => Some(city.as_str()),
+        Err(NoCity::Invalid(text)) => Some(&**text),
+        Err(NoCity::Location(_)) => None,
+    };
     let spec = WorkloadDeploymentSpec {
         workload_ref: decide::reference(workload),
         placement_name: rollup.placement.to_string(),
-        city_code: city.to_owned(),
+        city_code: city.map(str::to_owned),
+        location_ref: None,
+        replicas: None,
         template: workload.spec.template.clone(),
         scale_settings: placement.map(|p| p.scale_settings.clone()).unwrap_or_default(),
     };

@@ -136,6 +136,7 @@ reasons! {
         InvalidTemplate = "The template is invalid; the message names the field.",
         UnsupportedManagementPolicy = "The management policy of the Instances is unknown.",
         CityCodeMismatch = "The deployment has come to a cell of another city.",
+        LocationMismatch = "The deployment has come to a cell of another location.",
         AmbiguousServingLocation = "The cell has several locations, so its city is unknown.",
         DeploymentNameConflict = "A deployment of the name exists that is not of this Workload.",
         InstanceNameConflict = "An Instance of the name exists that is not of this deployment.",
@@ -187,7 +188,7 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
         "WorkloadDeployment Available",
         "StableInstanceFound",
         "InstancesProvisioning NoCellReporting NetworkProvisioning QuotaNotGranted ReferencedDataNotReady \
-         NoMatchingLocation AmbiguousServingLocation CityCodeMismatch InvalidTemplate \
+         NoMatchingLocation AmbiguousServingLocation CityCodeMismatch LocationMismatch InvalidTemplate \
          UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
     ),
     (

@@ -2,6 +2,7 @@
 
 mod enforced;
 mod executed;
+mod places;
 
 use super::{decide, observe};
 use crate::cell::{

@@ -5,7 +5,7 @@ use crate::cell::{
     limits::Limits,
     rollout::{Policy, hash},
 };
-use fedgate_api::{NetworkReference, ScaleSettings, keys, validate};
+use fedgate_api::{NetworkReference, Place, ScaleSettings, keys, validate};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub struct Spec {
     pub workload_uid: Arc<str>,
     /// Name of the placement.
     pub placement: Arc<str>,
-    /// City code.
-    pub city: Arc<str>,
+    /// Where it is to run.
+    pub place: Place<Arc<str>>,
     /// Number of Instances; `None` if the number exceeds the limit of the cell or is negative.
     pub replicas: Option<u32>,
     /// Order in which Instances are created and deleted.
@@ -80,11 +80,17 @@ fn spec(written: &Value, limits: &Limits, words: &mut Strings) -> Result<Arc<Spe
     let template = &written["template"];
     let scale = &spec.scale_settings;
     let interfaces = spec.template.spec.network_interfaces.iter();
+    let mut text_of = |text: &str| words.intern(text);
+    let place = Place::of(
+        spec.city_code.as_deref().map(&mut text_of),
+        spec.location_ref.as_ref().map(|location| text_of(&location.name)),
+    );
+    let place = place.ok_or("spec: neither cityCode nor locationRef is set; set one of them")?;
     Ok(Arc::new(Spec {
         workload: words.intern(spec.workload_ref.name.as_str()),
         workload_uid: words.intern(spec.workload_ref.uid.as_str()),
         placement: words.intern(spec.placement_name.as_str()),
-        city: words.intern(spec.city_code.as_str()),
+        place,
         replicas: replicas(scale, limits),
         policy: Policy::of(&scale.instance_management_policy),
         policy_name: words.intern(scale.instance_management_policy.0.as_str()),

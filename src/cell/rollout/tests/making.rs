@@ -48,6 +48,7 @@ fn s03_to_s05_an_instance_has_one_owner_our_labels_and_the_whole_template() {
                     "compute.datumapis.com/workload-name": "web",
                     "compute.datumapis.com/placement-name": "us",
                     "compute.datumapis.com/city-code": "DFW",
+                    "compute.datumapis.com/location": "us-south-1",
                     "compute.datumapis.com/workload-deployment-name": "web-us-dfw",
                     "compute.datumapis.com/workload-deployment-uid": "uid-deployment",
                     "compute.datumapis.com/instance-index": "2",

@@ -20,7 +20,8 @@ fn deployment(replicas: u32) -> Deployment {
         workload_uid: "uid-workload".into(),
         workload_name: "web".into(),
         placement_name: "us".into(),
-        city_code: "DFW".into(),
+        city_code: Some("DFW".into()),
+        location: Some("us-south-1".into()),
         deployment_name: NAME.into(),
         deployment_uid: UID.into(),
     };
@@ -34,8 +35,8 @@ fn deployment(replicas: u32) -> Deployment {
 }
 
 fn labels(ordinal: u32) -> Labels {
-    let all = deployment(0).linking.labels(ordinal);
-    all.into_iter().collect()
+    let linking = deployment(0).linking;
+    linking.labels(ordinal).collect()
 }
 
 /// A ready Instance of the current template.

@@ -29,8 +29,8 @@ pub struct Source {
     pub deleted: Option<Timestamp>,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
-    /// The city, or the text that is not a valid code.
-    pub city: Result<CityCode, Arc<str>>,
+    /// The city, or why there is none.
+    pub city: Result<CityCode, NoCity>,
     /// Annotation `federation-namespace`.
     pub federation_namespace: Option<Arc<str>>,
     /// Hash of everything that is synced to the copy, without the generation.
@@ -52,6 +52,15 @@ pub struct Source {
     /// The fields that the workload controller reads, for the kind that it writes; an error text if they are
     /// malformed.
     pub rollup: Option<Box<Result<Rollup, String>>>,
+}
+
+/// Why a deployment has no city.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum NoCity {
+    /// The text is not a valid code; empty if the field is absent.
+    Invalid(Arc<str>),
+    /// It has a location instead, of this name.
+    Location(Arc<str>),
 }
 
 /// Size of the fields that would be synced. A single number, since every deployment has one: of no object are more
@@ -182,9 +191,18 @@ impl Source {
             .path
             .first(&whole)
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-        let city = words
-            .city(city.as_deref().unwrap_or_default())
-            .map_err(|_| city.unwrap_or_default().into());
+        let deployed =
+            kind.resource.group == fedgate_api::GROUP && kind.resource.kind == "WorkloadDeployment";
+        let location = object.data.pointer("/spec/locationRef/name");
+        let location = location
+            .and_then(Value::as_str)
+            .filter(|_| deployed && city.is_none());
+        let city = match location {
+            Some(name) => Err(NoCity::Location(name.into())),
+            None => words
+                .city(city.as_deref().unwrap_or_default())
+                .map_err(|_| NoCity::Invalid(city.unwrap_or_default().into())),
+        };
         let companions = kind.companions.as_ref();
         let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
         let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
@@ -200,9 +218,7 @@ impl Source {
             .map(|o| o.uid.as_str())
             .or_else(named)
             .map(|uid| words.intern(uid));
-        let rollup = (kind.resource.group == fedgate_api::GROUP
-            && kind.resource.kind == "WorkloadDeployment")
-            .then(|| Box::new(Rollup::read(object, words)));
+        let rollup = deployed.then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),
             created: u32::try_from(created(object)).unwrap_or(0),

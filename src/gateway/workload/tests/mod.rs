@@ -116,7 +116,7 @@ fn words(effects: &[WorkloadEffect]) -> Vec<String> {
             "{} {}/{}",
             d.metadata.name.as_ref().unwrap(),
             d.spec.placement_name,
-            d.spec.city_code
+            d.spec.city_code.as_deref().unwrap_or_default()
         )
     };
     effects
