@@ -24,6 +24,8 @@ pub const REASSIGN_TO: &str = "fedgate.dev/reassign-to";
 pub const GARBAGE_CONFIRMED: &str = "fedgate.dev/garbage-confirmed";
 /// Label on copies and Karmada Clusters: the city code.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
+/// Label on Karmada Clusters: the name of the location.
+pub const LOCATION: &str = "topology.datum.net/location";
 /// Label on companions.
 pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data";
 /// Label on Instances: UID of the Workload.

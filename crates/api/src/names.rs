@@ -11,6 +11,11 @@ pub enum NameError {
         "city code {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
     )]
     CityCode(String),
+    /// The name of a location that is no valid, non-empty label value of at most 63 characters.
+    #[error(
+        "location {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
+    )]
+    Location(String),
     /// A project key with `_`, over 55 characters, or no label value.
     #[error(
         "project key {0:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project"
@@ -48,6 +53,10 @@ macro_rules! shared_text {
 shared_text! {
     /// A city code, compared exactly: `DFW` is not `dfw`.
     CityCode
+}
+shared_text! {
+    /// The name of a location, compared exactly.
+    LocationName
 }
 shared_text! {
     /// The key of a project: `single`, a file's or Secret's name, or a Milo Project's name. Example: `shop/prod`.
@@ -115,6 +124,17 @@ impl CityCode {
             Ok(Self(text))
         } else {
             Err(NameError::CityCode(text.to_string()))
+        }
+    }
+}
+
+impl LocationName {
+    /// Accepts a non-empty label value, since the name is the value of labels.
+    pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
+        if is_label_value(&text) {
+            Ok(Self(text))
+        } else {
+            Err(NameError::Location(text.to_string()))
         }
     }
 }

@@ -8,12 +8,16 @@ use super::{
 };
 use crate::gateway::{
     index::digest::{
-        Extent, HubCopy, LEVEL_LIMIT, NoCity, Source, SpecSize,
+        Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize,
         status::{OwnCondition, SIZE_LIMIT},
     },
+    index::secondary::places::NoCity,
     queries::cities::CITY_LIMIT,
 };
-use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
+use fedgate_api::{
+    keys,
+    names::{CityCode, DEPLOYMENT_NAME_LIMIT},
+};
 use fedgate_engine::{
     clock::Now,
     key::Plane,
@@ -61,21 +65,52 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         );
         return Some(federated(false, "InvalidCityCode", &message, generation));
     }
-    let bad = match source.digest.city.as_ref() {
-        Ok(city) => return s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
-        Err(NoCity::Location(name)) => {
-            let message = format!(
-                "spec.locationRef names location {name:?}, and this gateway carries by city alone; set spec.cityCode to the city of the location"
-            );
-            return Some(federated(false, "InvalidCityCode", &message, generation));
+    match &s.city {
+        Ok(city) => s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
+        // Before the Clusters are known, none of them proves that a location has no cell.
+        Err(NoCity::Unknown(_)) if s.cell_unproven => None,
+        Err(fault) => {
+            let (reason, message) = no_city(s, fault);
+            Some(federated(false, reason, &message, generation))
         }
-        Err(NoCity::Invalid(bad)) => bad,
-    };
-    let message = format!(
-        "{} is {bad:?}, which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
-        s.profile().placement.path.text().trim_start_matches("$.")
-    );
-    Some(federated(false, "InvalidCityCode", &message, generation))
+    }
+}
+
+/// Reason and message of a deployment without a city.
+fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
+    const RULE: &str = "which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit";
+    let label = keys::LOCATION;
+    match fault {
+        NoCity::InvalidCity(text) => {
+            let path = s.profile().placement.path.text().trim_start_matches("$.");
+            ("InvalidCityCode", format!("{path} is {text:?}, {RULE}"))
+        }
+        NoCity::InvalidLocation(text) => (
+            "InvalidLocation",
+            format!("spec.locationRef.name is {text:?}, {RULE}"),
+        ),
+        NoCity::Unknown(location) => (
+            "NoCellForLocation",
+            format!("no cell serves location {location}: the hub has no Cluster with label {label}={location}"),
+        ),
+        NoCity::Disputed(location) => (
+            "NoCellForLocation",
+            format!(
+                "the city of location {location} is not known: the Clusters with label {label}={location} have not all the same label {}; an operator of the hub can set it",
+                s.profile().placement.label
+            ),
+        ),
+        NoCity::Shared(location, city) => (
+            "NoCellForLocation",
+            format!(
+                "location {location} is not the only one of city {city}, by which the hub delivers: not all Clusters of the city have label {label}={location}; name the city, or ask an operator of the hub"
+            ),
+        ),
+        NoCity::Conflict { location, named, city } => (
+            "PlaceConflict",
+            format!("spec.cityCode is {named}, but location {location} is in {city}; remove one of the two fields or set the other city"),
+        ),
+    }
 }
 
 fn too_much(extent: Extent, largest: u32) -> String {
@@ -327,10 +362,13 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event for a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
-    const FAULTS: [&str; 12] = [
+    const FAULTS: [&str; 15] = [
         "NoCellForCity",
         "ApplyFailed",
+        "NoCellForLocation",
         "InvalidCityCode",
+        "InvalidLocation",
+        "PlaceConflict",
         "InvalidName",
         "SpecTooLarge",
         "HubRefused",

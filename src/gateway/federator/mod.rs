@@ -353,7 +353,7 @@ fn settle(
             _,
             Some(got),
         ) if applied.produced_version(&got.resource_version()) => {
-            memory.payload.record(asked.digest.content, got.digest.content);
+            memory.payload.record(before.wanted(asked), got.digest.whole());
         }
         (Some(WriteReason::ReturnStatus), _, Some(asked), Some(got), _)
             if applied.produced_version(&got.resource_version())

@@ -252,7 +252,8 @@ impl GatewayIndex {
         applied
     }
 
-    /// A city whose first cell joins, or whose last cell leaves, enqueues the deployments that use it.
+    /// A city or location whose first cell joins, or whose last cell leaves, enqueues the deployments that use it; so does
+    /// a change of the locations of a city.
     fn cluster_event(&mut self, event: WatchEvent) -> Applied {
         let key = self.cluster_label().to_owned();
         let kinds = self.kinds.clone();
@@ -263,9 +264,10 @@ impl GatewayIndex {
         for d in deltas {
             self.touched.cell(&d.name.1);
             let new = self.hub.clusters.get("", &d.name.1);
-            let cities = self.hub.secondary.cluster(d.old.as_ref(), new).into_iter();
-            let changes: Vec<_> = cities.map(|city| self.city_change(&city)).collect();
-            applied.changes.extend(changes);
+            let changed = self.hub.secondary.places.cluster(d.old.as_ref(), new);
+            if !changed.is_empty() {
+                applied.changes.push(self.places_change(&changed));
+            }
         }
         applied
     }

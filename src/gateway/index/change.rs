@@ -229,12 +229,12 @@ pub struct SourceChange {
 }
 
 impl GatewayIndex {
-    pub(super) fn city_change(&self, city: &CityCode) -> Change {
+    pub(super) fn places_change(&self, changed: &PlacesChanged) -> Change {
         let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
         for (project, of) in &self.projects {
             for (kind, table) in of.sources.enumerate() {
                 let all = table.iter();
-                for ((namespace, name), _) in all.filter(|(_, row)| row.digest.city.as_ref() == Ok(city)) {
+                for ((namespace, name), _) in all.filter(|(_, row)| changed.concerns(&row.digest.place)) {
                     sources.push(self.source_key(kind, project, namespace, name));
                     hubs.extend(self.hub_namespace(project, namespace));
                 }

@@ -103,6 +103,9 @@ fn of_refused(word: &str) -> &'static str {
         "NoCellForCity" => {
             "join a cell in that city, or tell the tenant: kubectl get clusters --show-labels on the hub"
         }
+        "NoCellForLocation" => {
+            "label the Cluster of that location's cell on the hub with topology.datum.net/location, beside its city: the condition says what is missing"
+        }
         "HubNameTaken" => "another object has the name on the hub: remove or rename it",
         "HubNamespaceClaimed" => {
             "two projects have the same namespace UID: disengage the copy, or reassign the hub namespace (docs/security.md)"

@@ -1,6 +1,10 @@
 //! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
-use crate::gateway::index::{GatewayIndex, digest::Source};
+use crate::gateway::index::{
+    GatewayIndex,
+    digest::{Place, Source},
+    secondary::places::NoCity,
+};
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::KindId;
@@ -15,11 +19,16 @@ use std::{
 pub const CITY_LIMIT: usize = 64;
 
 impl GatewayIndex {
-    /// The city of a source that counts as announced: the source has the finalizer, is not being deleted, and has a
+    /// The place of a source that counts as announced: the source has the finalizer, is not being deleted, and has a
     /// valid name.
-    pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a CityCode> {
-        let city = source.digest.city.as_ref().ok();
-        city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
+    pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a Place> {
+        let place = Some(&source.digest.place).filter(|place| place.is_valid());
+        place.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
+    }
+
+    /// The city of a deployment at a place, as the Clusters tell it.
+    pub fn city_of(&self, place: &Place) -> Result<CityCode, NoCity> {
+        self.hub.secondary.places.city(place)
     }
 
     /// The cities that the Namespace of a hub namespace is to reach now, as far as they are known.
@@ -52,13 +61,14 @@ impl GatewayIndex {
         &'a self,
         kind: KindId,
         hub_namespace: &'a str,
-    ) -> impl Iterator<Item = &'a CityCode> {
+    ) -> impl Iterator<Item = CityCode> {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();
         project
             .into_iter()
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind))
+            .filter_map(|place| self.city_of(place).ok())
             .filter(move |city| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
                 self.hub.secondary.serves(city) || there().contains(city)
@@ -71,7 +81,6 @@ impl GatewayIndex {
         let announced = self.announced_in(kind, hub_namespace);
         announced
             .filter(|city| !over_city_limit.contains(city))
-            .cloned()
             .chain(self.cities_of_copies(kind, hub_namespace))
             .collect()
     }
@@ -86,32 +95,29 @@ impl GatewayIndex {
     ///
     /// Cities of copies and lingering cities stay within the limit; of the others those of the oldest deployments
     /// come first.
-    pub fn over_city_limit<'a>(
-        &'a self,
-        hub_namespace: &'a str,
-        asked: Option<&'a Row<Source>>,
-    ) -> BTreeSet<&'a CityCode> {
+    pub fn over_city_limit(&self, hub_namespace: &str, asked: Option<&Row<Source>>) -> BTreeSet<CityCode> {
         let kinds = self.kinds.ids();
-        let mut placed: BTreeSet<&CityCode> = kinds
+        let mut placed: BTreeSet<CityCode> = kinds
             .clone()
             .flat_map(|i| self.hub.secondary.copies(hub_namespace, i))
+            .cloned()
             .collect();
         let lingering = self.lingering.get(hub_namespace);
-        placed.extend(lingering.into_iter().flat_map(BTreeMap::keys));
-        let asked = asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?)));
-        let new: BTreeSet<&CityCode> = kinds
+        placed.extend(lingering.into_iter().flat_map(BTreeMap::keys).cloned());
+        let asked = asked.and_then(|row| Some((row, self.city_of(&row.digest.place).ok()?)));
+        let new: BTreeSet<CityCode> = kinds
             .clone()
             .flat_map(|i| self.announced_in(i, hub_namespace))
-            .chain(asked.map(|(_, city)| city))
+            .chain(asked.iter().map(|(_, city)| city.clone()))
             .filter(|city| !placed.contains(city))
             .collect();
         if placed.len() + new.len() <= CITY_LIMIT {
             return BTreeSet::new();
         }
         // The order of creation is looked up only where it matters.
-        let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
+        let mut waiting: Vec<(i64, &str, CityCode)> = kinds
             .flat_map(|i| self.owned_sources(i, hub_namespace))
-            .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
+            .filter_map(|(name, row)| Some((row, self.city_of(Self::announced(name, row)?).ok()?)))
             .chain(asked)
             .filter(|(_, city)| !placed.contains(city) && new.contains(city))
             .map(|(row, city)| (row.digest.created(), &*row.uid, city))
@@ -119,7 +125,7 @@ impl GatewayIndex {
         waiting.sort_unstable();
         let mut out = BTreeSet::new();
         for (.., city) in waiting {
-            if placed.len() < CITY_LIMIT || placed.contains(city) {
+            if placed.len() < CITY_LIMIT || placed.contains(&city) {
                 placed.insert(city);
             } else {
                 out.insert(city);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
-    digest::{NoCity, Rollup, template_digest, written},
+    digest::{Place, Rollup, template_digest, written},
     networking::WorkloadChecks,
 };
 use fedgate_api::{
@@ -77,7 +77,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             uid: row.uid.to_string(),
             error: format!("its WorkloadDeployment {name:?}: {e}"),
         })?;
-        basis.push((&source.uid, source.deleting, &source.digest.city, rollup));
+        basis.push((&source.uid, source.deleting, &source.digest.place, rollup));
         let metadata = ObjectMeta {
             name: Some(name.to_string()),
             namespace: Some(key.namespace.to_string()),
@@ -90,7 +90,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         deployments.push(rebuild(
             rollup,
             metadata,
-            &source.digest.city,
+            &source.digest.place,
             &workload,
             template,
         ));
@@ -163,16 +163,15 @@ fn wanted_template(workload: &Workload) -> Digest {
 fn rebuild(
     rollup: &Rollup,
     metadata: ObjectMeta,
-    city: &Result<CityCode, NoCity>,
+    place: &Place,
     workload: &Workload,
     template: Digest,
 ) -> WorkloadDeployment {
     let placements = &workload.spec.placements;
     let placement = placements.iter().find(|p| p.name == *rollup.placement);
-    let city = match city {
-        Ok(city) => Some(city.as_str()),
-        Err(NoCity::Invalid(text)) => Some(&**text),
-        Err(NoCity::Location(_)) => None,
+    let city = match place {
+        Place::InvalidCity(text) => Some(&**text),
+        _ => place.city().map(CityCode::as_str),
     };
     let spec = WorkloadDeploymentSpec {
         workload_ref: decide::reference(workload),

@@ -120,7 +120,10 @@ reasons! {
         NoMatchingLocations = "No location serves a city of the placement.",
         NoMatchingLocation = "The cell has no location for the city of the deployment.",
         NoCellForCity = "No cell of the hub serves the city.",
+        NoCellForLocation = "No cell of the hub serves the location, or the hub cannot deliver to it alone.",
         InvalidCityCode = "The city code is no valid label value.",
+        InvalidLocation = "The name of the location is no valid label value.",
+        PlaceConflict = "The deployment names another city than that of its location.",
         InvalidName = "The name is too long or invalid for the hub.",
         SpecTooLarge = "The spec is over `--max-spec-size`.",
     ;
@@ -205,7 +208,8 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
     (
         "Federated",
         "Delivered",
-        "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName SpecTooLarge HubRefused HubNameTaken \
+        "Propagating NoCellForCity NoCellForLocation ApplyFailed InvalidCityCode InvalidLocation PlaceConflict \
+         InvalidName SpecTooLarge HubRefused HubNameTaken \
          HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells \
          HubUnreachable MissingRights Retrying",
     ),

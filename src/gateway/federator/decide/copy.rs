@@ -35,7 +35,7 @@ pub(super) fn copy_step(
     permit: Permit,
     now: Now,
 ) -> Step {
-    let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
+    let (Some(hub), Ok(city)) = (&s.hub, &s.city) else {
         return Step::Wait(Requeue::AwaitChange);
     };
     if let Some((_, left)) = memory.refusal(source, now) {
@@ -79,8 +79,10 @@ pub(super) fn copy_step(
         return Step::Wait(Requeue::AwaitChange);
     }
     let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
-    let same_content = memory.payload.accepts(source.digest.content, copy.digest.content);
-    let differs = !same_content || copy.digest.source_generation != Some(source.digest.generation);
+    let same_content = memory.payload.accepts(s.wanted(source), copy.digest.whole());
+    let differs = !same_content
+        || copy.digest.source_generation != Some(source.digest.generation)
+        || copy.digest.city.is_none();
     if (moves || differs) && !furnished {
         return Step::Wait(Requeue::AwaitChange);
     }
@@ -124,7 +126,7 @@ fn rendered(
     hub: &HubNamespace,
     city: &CityCode,
 ) -> Value {
-    let mut copy = render::copy(s.profile(), body, hub.as_str(), city);
+    let mut copy = render::copy(s.profile(), body, hub.as_str(), city, s.location.as_ref());
     let mark = s.profile().suspend_annotation.as_ref();
     if let Some(key) = mark.filter(|_| source.digest.suspended) {
         copy["metadata"]["annotations"][key] = json!("true");

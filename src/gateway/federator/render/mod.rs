@@ -1,19 +1,22 @@
 //! Renders the hub's copy of a project object from its body (contract: federation.md §2.3). Pure.
 
-use crate::gateway::index::digest::{carried, payload_roots};
-use fedgate_api::{keys, names::CityCode};
+use crate::gateway::index::digest::{carried, payload_roots, place};
+use fedgate_api::{keys, names::{CityCode, LocationName}};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
-/// The whole copy: metadata from the allow-list, and every root field of the source except metadata and status.
+/// The whole copy: metadata from the allow-list, and every root field of the source except metadata and status. A city or
+/// location that the source does not name is filled in.
 pub(super) fn copy(
     kind: &FederatedKind,
     source: &DynamicObject,
     hub_namespace: &str,
     city: &CityCode,
+    location: Option<&LocationName>,
 ) -> Value {
     let mut object: Map<String, Value> = payload_roots(source);
+    place::complete(kind, &mut object, city, location);
     object.insert("apiVersion".into(), json!(kind.resource.api_version));
     object.insert("kind".into(), json!(kind.resource.kind));
     object.insert("metadata".into(), metadata(kind, source, hub_namespace, city));

@@ -1,7 +1,7 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{
-    LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, is_suspended, label,
+    LEVEL_LIMIT, Place, Rollup, Strings, annotation, content, controller, created, is_suspended, label, place,
     suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
@@ -29,11 +29,11 @@ pub struct Source {
     pub deleted: Option<Timestamp>,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
-    /// The city, or why there is none.
-    pub city: Result<CityCode, NoCity>,
+    /// The place that it names.
+    pub place: Place,
     /// Annotation `federation-namespace`.
     pub federation_namespace: Option<Arc<str>>,
-    /// Hash of everything that is synced to the copy, without the generation.
+    /// Hash of everything that is synced to the copy, without the place and the generation.
     pub content: Digest,
     /// True if the object is suspended, by its tenant or with its project.
     pub suspended: bool,
@@ -52,15 +52,6 @@ pub struct Source {
     /// The fields that the workload controller reads, for the kind that it writes; an error text if they are
     /// malformed.
     pub rollup: Option<Box<Result<Rollup, String>>>,
-}
-
-/// Why a deployment has no city.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum NoCity {
-    /// The text is not a valid code; empty if the field is absent.
-    Invalid(Arc<str>),
-    /// It has a location instead, of this name.
-    Location(Arc<str>),
 }
 
 /// Size of the fields that would be synced. A single number, since every deployment has one: of no object are more
@@ -141,7 +132,9 @@ pub struct HubCopy {
     pub upstream_namespace: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
-    /// Hash of its synced fields, computed as [`Source::content`].
+    /// City and location of its spec; see [`place::placed`].
+    pub placed: Digest,
+    /// Hash of its synced fields without the place, computed as [`Source::content`].
     pub content: Digest,
     /// True if it is marked as suspended.
     pub suspended: bool,
@@ -191,18 +184,7 @@ impl Source {
             .path
             .first(&whole)
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-        let deployed =
-            kind.resource.group == fedgate_api::GROUP && kind.resource.kind == "WorkloadDeployment";
-        let location = object.data.pointer("/spec/locationRef/name");
-        let location = location
-            .and_then(Value::as_str)
-            .filter(|_| deployed && city.is_none());
-        let city = match location {
-            Some(name) => Err(NoCity::Location(name.into())),
-            None => words
-                .city(city.as_deref().unwrap_or_default())
-                .map_err(|_| NoCity::Invalid(city.unwrap_or_default().into())),
-        };
+        let place = Place::read(kind, object, city.as_deref(), words);
         let companions = kind.companions.as_ref();
         let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
         let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
@@ -218,7 +200,7 @@ impl Source {
             .map(|o| o.uid.as_str())
             .or_else(named)
             .map(|uid| words.intern(uid));
-        let rollup = deployed.then(|| Box::new(Rollup::read(object, words)));
+        let rollup = place::has_location(kind).then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),
             created: u32::try_from(created(object)).unwrap_or(0),
@@ -232,12 +214,12 @@ impl Source {
             content: content(
                 kind,
                 object,
-                city.as_ref().ok().map(CityCode::as_str),
+                place.city().map(CityCode::as_str),
                 meta.namespace.as_deref(),
                 meta.uid.as_deref(),
             ),
             suspended: is_suspended(kind, object),
-            city,
+            place,
             extent: Extent::of(object),
             federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
             notes: (expected.is_some() || error.is_some())
@@ -305,6 +287,11 @@ fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<
 }
 
 impl HubCopy {
+    /// Digest of its whole payload.
+    pub fn whole(&self) -> Digest {
+        place::whole(self.content, self.placed)
+    }
+
     /// True if a cell reports on it.
     pub fn reports(&self) -> bool {
         let available = self.status.condition("Available");
@@ -322,6 +309,7 @@ impl HubCopy {
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
             upstream_namespace: words.share_some(upstream),
             city: city.and_then(|c| words.city(c).ok()),
+            placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),
             suspended: is_suspended(kind, object),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),

@@ -1,10 +1,10 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
-use super::{Strings, annotation, label};
+use super::{Strings, annotation, label, place};
 use crate::gateway::policy_spec;
 use fedgate_api::{
     keys,
-    names::{self, CityCode, is_label_value},
+    names::{self, CityCode, LocationName, is_label_value},
 };
 use fedgate_engine::diff::Digest;
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
@@ -60,6 +60,8 @@ impl HubNamespaceDigest {
 pub struct Cell {
     /// The city code of its label, if that is valid.
     pub city: Option<CityCode>,
+    /// The name of the location of its label, if that is valid.
+    pub location: Option<LocationName>,
     /// Its condition `Ready`; `None` without one.
     pub ready: Option<ClusterReady>,
     /// Version of its Kubernetes.
@@ -93,6 +95,7 @@ impl Cell {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
+            location: place::location_of_cluster(object, words),
             ready: ready.map(|condition| ClusterReady {
                 is_true: condition["status"] == "True",
                 reason: words.intern(&text(&condition["reason"])),

@@ -4,13 +4,15 @@ mod companion;
 mod deployment;
 mod hub;
 mod instance;
+pub mod place;
 mod rollup;
 pub mod status;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Extent, HubCopy, NoCity, ReferenceAnnotations, Source, SpecSize, template_digest};
+pub use deployment::{Extent, HubCopy, ReferenceAnnotations, Source, SpecSize, template_digest};
 pub use hub::{Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
+pub use place::Place;
 pub use rollup::{Rollup, WHY, written};
 
 use crate::gateway::index::digest::status::ConditionText;
@@ -120,7 +122,10 @@ fn content(
     let mut carried = carried(kind, object);
     let mark = kind.suspend_annotation.as_ref();
     let suspended = mark.is_some_and(|key| carried.remove(key).is_some());
-    let running = Digest::of(&json!([city, upstream, uid, carried, payload_roots(object)]));
+    let mut payload = payload_roots(object);
+    place::without_place(kind, &mut payload);
+    let city = city.filter(|_| !place::has_location(kind));
+    let running = Digest::of(&json!([city, upstream, uid, carried, payload]));
     if suspended {
         suspended_content(running)
     } else {

@@ -4,9 +4,11 @@
 //! Entries depend on the rows alone: each row change removes the entries of the old row and adds those of the new row,
 //! so the order of changes does not matter.
 
+pub mod places;
+
 use super::{
     GatewayIndex,
-    digest::{Binding, Cell, Companion, HubCopy, HubNamespaceDigest, Source, WriteBackDigest},
+    digest::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
 };
 use crate::gateway::references;
 use fedgate_api::names::CityCode;
@@ -16,6 +18,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use jiff::Timestamp;
+use places::ClusterPlaces;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -31,7 +34,11 @@ impl<K> Default for RefCounts<K> {
     }
 }
 
-impl<K: Ord> RefCounts<K> {
+impl<K: Ord + Clone> RefCounts<K> {
+    fn set(&self) -> BTreeSet<K> {
+        self.0.keys().cloned().collect()
+    }
+
     fn add(&mut self, key: K) {
         *self.0.entry(key).or_default() += 1;
     }
@@ -45,6 +52,16 @@ impl<K: Ord> RefCounts<K> {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The key, if there is exactly one.
+    fn only(&self) -> Option<&K> {
+        let mut keys = self.0.keys();
+        keys.next().filter(|_| keys.next().is_none())
+    }
+
     /// Keys that at least one row yields.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
@@ -54,8 +71,8 @@ impl<K: Ord> RefCounts<K> {
 /// Entries of one project namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfSources {
-    /// Cities of announced deployments, by kind index.
-    announced: RefCounts<(KindId, CityCode)>,
+    /// Places of announced deployments, by kind index.
+    announced: RefCounts<(KindId, Place)>,
     /// Companions, each with a deployment (kind index, name) that references or expects it.
     named: BTreeSet<(CompanionKind, Arc<str>, KindId, Arc<str>)>,
     /// Deployments that are being deleted and have our finalizer.
@@ -119,8 +136,8 @@ impl SourceIndex {
         }
         let of = self.namespaces.entry(namespace.clone()).or_default();
         if let Some(row) = old {
-            if let Some(city) = GatewayIndex::announced(name, row) {
-                of.announced.take(&(kind, city.clone()));
+            if let Some(place) = GatewayIndex::announced(name, row) {
+                of.announced.take(&(kind, place.clone()));
             }
             for (companion, of_name) in named(&row.digest) {
                 of.named.remove(&(companion, of_name, kind, name.clone()));
@@ -131,8 +148,8 @@ impl SourceIndex {
             }
         }
         if let Some(row) = new {
-            if let Some(city) = GatewayIndex::announced(name, row) {
-                of.announced.add((kind, city.clone()));
+            if let Some(place) = GatewayIndex::announced(name, row) {
+                of.announced.add((kind, place.clone()));
             }
             for (companion, of_name) in named(&row.digest) {
                 of.named.insert((companion, of_name, kind, name.clone()));
@@ -149,11 +166,11 @@ impl SourceIndex {
         }
     }
 
-    /// The cities of the announced deployments of a kind.
-    pub fn announced(&self, namespace: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
+    /// The places of the announced deployments of a kind.
+    pub fn announced(&self, namespace: &str, kind: KindId) -> impl Iterator<Item = &Place> {
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(|of| of.announced.keys());
-        all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
+        all.filter(move |(of, _)| *of == kind).map(|(_, place)| place)
     }
 
     /// The deployments that reference or expect a companion: kind and name.
@@ -236,8 +253,8 @@ pub struct HubIndex {
     carried: BTreeSet<(Arc<str>, Arc<str>)>,
     /// City sets of a project's Namespaces, by the label value that names the project.
     sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
-    /// Cities of the Clusters.
-    served: RefCounts<CityCode>,
+    /// Cities and locations of the Clusters.
+    pub places: ClusterPlaces,
 }
 
 /// Change that a Namespace makes to the city sets that projects use. Label values name the projects.
@@ -374,26 +391,9 @@ impl HubIndex {
         changed
     }
 
-    /// Applies a change of a Cluster. Returns the cities that gained their first cell or lost their last cell.
-    pub(super) fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> Vec<CityCode> {
-        let city = |row: Option<&Row<Cell>>| row.and_then(|row| row.digest.city.clone());
-        let both = [city(old), city(new)];
-        let before = both.clone().map(|c| c.is_some_and(|c| self.serves(&c)));
-        if let Some(city) = &both[0] {
-            self.served.take(city);
-        }
-        if let Some(city) = &both[1] {
-            self.served.add(city.clone());
-        }
-        let cities = both.into_iter().zip(before);
-        cities
-            .filter_map(|(city, before)| city.filter(|city| self.serves(city) != before))
-            .collect()
-    }
-
     /// True if a city has a cell.
     pub fn serves(&self, city: &CityCode) -> bool {
-        self.served.0.contains_key(city)
+        self.places.serves(city)
     }
 
     /// True if a project, named by its label value, may have `set` on the Namespace that has the set `own`, without

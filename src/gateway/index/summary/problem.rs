@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 /// Reasons of `Federated`=False that the tenant or the operator of a cell has to mend: the object waits for neither the
 /// gateway nor a plane.
-pub const REFUSED: [&str; 9] = [
+pub const REFUSED: [&str; 12] = [
     "InvalidCityCode",
+    "InvalidLocation",
+    "PlaceConflict",
+    "NoCellForLocation",
     "InvalidName",
     "SpecTooLarge",
     "HubRefused",

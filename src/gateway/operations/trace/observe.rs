@@ -77,11 +77,7 @@ impl Wanted {
             .and_then(|rollup| rollup.as_ref().ok());
         source.digest.controller.as_ref() == Some(workload)
             && rollup.is_some_and(|rollup| *rollup.placement == *self.placement)
-            && source
-                .digest
-                .city
-                .as_ref()
-                .is_ok_and(|city| city.as_str() == self.city)
+            && source.digest.place.as_str() == self.city
     }
 }
 
@@ -121,7 +117,8 @@ pub(super) fn deployment(
     let placement = rollup.and_then(|rollup| Some(rollup.as_ref().ok()?.placement.to_string()));
     let city = source
         .as_ref()
-        .and_then(|row| row.digest.city.as_ref().ok().cloned());
+        .and_then(|row| index.city_of(&row.digest.place).ok());
+    let place = source.as_ref().map(|row| row.digest.place.as_str().to_owned());
     let object = (kind, Arc::from(at), name.clone());
     let since = |stage| index.undelivered.since(stage, &object);
     let (instances, extra) = instances(index, project, kind, namespace, at, name);
@@ -135,7 +132,7 @@ pub(super) fn deployment(
             .as_ref()
             .and_then(|city| index.city_policy(kind, at, city))
             .map_or_else(String::new, |(name, _)| name.to_string()),
-        city: city.map_or_else(String::new, |city| city.as_str().to_owned()),
+        city: place.unwrap_or_default(),
         is_hub_seen: index.specs_synced(project),
         is_complete: index.is_complete(project),
         copy: index.hub.copies[kind].get(at, name).cloned(),

@@ -1,0 +1,193 @@
+//! The map of locations and cities that the labels of the hub's Clusters make (contract: locations.md §2.1).
+
+use super::RefCounts;
+use crate::gateway::index::digest::{Cell, Place};
+use fedgate_api::names::{CityCode, LocationName};
+use fedgate_engine::store::table::Row;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Cities and locations of the Clusters.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ClusterPlaces {
+    /// The locations of a city's Clusters; `None` for a Cluster without a location.
+    cities: BTreeMap<CityCode, RefCounts<Option<LocationName>>>,
+    /// The cities of a location's Clusters; `None` for a Cluster without a city.
+    locations: BTreeMap<LocationName, RefCounts<Option<CityCode>>>,
+}
+
+/// Why the Clusters tell no city of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoCity {
+    /// The text is no city code; empty if there is no place at all.
+    InvalidCity(String),
+    /// The text is no name of a location.
+    InvalidLocation(String),
+    /// No Cluster has the location.
+    Unknown(LocationName),
+    /// Clusters of the location have several cities, or one of them has none.
+    Disputed(LocationName),
+    /// Clusters of the location's city have other locations, or one of them has none.
+    Shared(LocationName, CityCode),
+    /// The deployment names another city than that of its location, which is the second one.
+    Conflict {
+        /// The location that the deployment names.
+        location: LocationName,
+        /// The city that it names.
+        named: CityCode,
+        /// The city of the location.
+        city: CityCode,
+    },
+}
+
+/// A change of what the Clusters tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PlacesChanged {
+    /// Cities that gained or lost a location, their first or their last cell.
+    pub cities: BTreeSet<CityCode>,
+    /// Locations that gained or lost a city, their first or their last cell, and those of these cities.
+    pub locations: BTreeSet<LocationName>,
+}
+
+impl PlacesChanged {
+    /// True if nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.cities.is_empty() && self.locations.is_empty()
+    }
+
+    /// True if the city of a deployment at this place may depend on the change.
+    pub fn concerns(&self, place: &Place) -> bool {
+        place.city().is_some_and(|city| self.cities.contains(city))
+            || place
+                .location()
+                .is_some_and(|location| self.locations.contains(location))
+    }
+}
+
+impl ClusterPlaces {
+    /// Applies a change of a Cluster.
+    pub fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> PlacesChanged {
+        let labels = |row: Option<&Row<Cell>>| {
+            row.map_or((None, None), |row| (row.digest.city.clone(), row.digest.location.clone()))
+        };
+        let (before, after) = (labels(old), labels(new));
+        let mut changed = PlacesChanged::default();
+        if before == after {
+            return changed;
+        }
+        let cities: BTreeSet<CityCode> = before.0.iter().chain(&after.0).cloned().collect();
+        let locations: BTreeSet<LocationName> = before.1.iter().chain(&after.1).cloned().collect();
+        let locations_of = |map: &Self, city: &CityCode| map.cities.get(city).map(RefCounts::set);
+        let cities_of = |map: &Self, location: &LocationName| map.locations.get(location).map(RefCounts::set);
+        let were: Vec<_> = cities.iter().map(|city| locations_of(self, city)).collect();
+        let had: Vec<_> = locations.iter().map(|location| cities_of(self, location)).collect();
+        self.take(&before);
+        self.add(&after);
+        for (city, were) in cities.into_iter().zip(were) {
+            let are = locations_of(self, &city);
+            if were != are {
+                let both = were.into_iter().chain(are).flatten().flatten();
+                changed.locations.extend(both);
+                changed.cities.insert(city);
+            }
+        }
+        for (location, had) in locations.into_iter().zip(had) {
+            let has = cities_of(self, &location);
+            if had != has {
+                changed.cities.extend(had.into_iter().chain(has).flatten().flatten());
+                changed.locations.insert(location);
+            }
+        }
+        changed
+    }
+
+    fn add(&mut self, (city, location): &(Option<CityCode>, Option<LocationName>)) {
+        if let Some(city) = city {
+            self.cities.entry(city.clone()).or_default().add(location.clone());
+        }
+        if let Some(location) = location {
+            self.locations.entry(location.clone()).or_default().add(city.clone());
+        }
+    }
+
+    fn take(&mut self, (city, location): &(Option<CityCode>, Option<LocationName>)) {
+        if let Some(city) = city
+            && let Some(of) = self.cities.get_mut(city)
+        {
+            of.take(location);
+            if of.is_empty() {
+                self.cities.remove(city);
+            }
+        }
+        if let Some(location) = location
+            && let Some(of) = self.locations.get_mut(location)
+        {
+            of.take(city);
+            if of.is_empty() {
+                self.locations.remove(location);
+            }
+        }
+    }
+
+    /// True if a city has a cell.
+    pub fn serves(&self, city: &CityCode) -> bool {
+        self.cities.contains_key(city)
+    }
+
+    /// The locations whose Clusters agree on a city, each with that.
+    pub fn cities_of_locations(&self) -> impl Iterator<Item = (&LocationName, &CityCode)> {
+        let agreed = |of: &'_ RefCounts<Option<CityCode>>| of.only().is_some_and(Option::is_some);
+        self.locations
+            .iter()
+            .filter(move |(_, of)| agreed(of))
+            .filter_map(|(location, of)| Some((location, of.only()?.as_ref()?)))
+    }
+
+    /// The location of a city, if all its Clusters have this one and it is in no other city.
+    pub fn only_location(&self, city: &CityCode) -> Option<&LocationName> {
+        let location = self.cities.get(city)?.only()?.as_ref()?;
+        let of = self.locations.get(location)?.only()?.as_ref()?;
+        (of == city).then_some(location)
+    }
+
+    /// The city whose route a deployment at this place takes. A location decides; its city carries it only if it is the
+    /// city's only location, since other cells of the city must not get it.
+    pub fn city(&self, place: &Place) -> Result<CityCode, NoCity> {
+        let (named, location) = match place {
+            Place::City(city) => return Ok(city.clone()),
+            Place::InvalidCity(text) => return Err(NoCity::InvalidCity(text.to_string())),
+            Place::InvalidLocation(text) => return Err(NoCity::InvalidLocation(text.to_string())),
+            Place::Location(location) => (None, location),
+            Place::Both(both) => (Some(&both.0), &both.1),
+        };
+        let Some(of) = self.locations.get(location) else {
+            // No Cluster has the location: of a city whose Clusters have none the deployment itself may tell.
+            let unlabelled = |city: &&CityCode| {
+                self.cities.get(*city).is_none_or(|of| of.only() == Some(&None))
+            };
+            return named
+                .filter(unlabelled)
+                .cloned()
+                .ok_or_else(|| NoCity::Unknown(location.clone()));
+        };
+        let Some(Some(city)) = of.only() else {
+            return Err(NoCity::Disputed(location.clone()));
+        };
+        if let Some(named) = named.filter(|named| *named != city) {
+            return Err(NoCity::Conflict {
+                location: location.clone(),
+                named: named.clone(),
+                city: city.clone(),
+            });
+        }
+        if self.only_location(city) == Some(location) {
+            Ok(city.clone())
+        } else {
+            Err(NoCity::Shared(location.clone(), city.clone()))
+        }
+    }
+
+    /// City and location of the copy of a deployment at this place, which goes to `city`.
+    pub fn of_copy<'a>(&'a self, place: &'a Place, city: &CityCode) -> Option<&'a LocationName> {
+        place.location().or_else(|| self.only_location(city))
+    }
+}
