@@ -67,6 +67,7 @@ pub(super) fn status(
             name: placement.name.clone(),
             conditions: kept,
             counts: view.counts(matches),
+            locations: Vec::new(),
         });
         verdicts.push(condition);
     }
