@@ -3,7 +3,7 @@
 
 use super::{
     decide, name,
-    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
+    snapshot::{Checks, Cities, Locations, Networks, WorkloadSnapshot},
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
@@ -78,6 +78,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             error: format!("its WorkloadDeployment {name:?}: {e}"),
         })?;
         basis.push((&source.uid, source.deleting, &source.digest.city, rollup));
+        let location = rollup.location.as_deref();
         let metadata = ObjectMeta {
             name: Some(name.to_string()),
             namespace: Some(key.namespace.to_string()),
@@ -90,7 +91,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         deployments.push(rebuild(
             rollup,
             metadata,
-            &source.digest.city,
+            (&source.digest.city, location),
             &workload,
             template,
         ));
@@ -105,6 +106,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         }
     }
     let checks = checks(index.checks, p, &workload);
+    let cities = cities(index);
     Ok(Observed {
         basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {
@@ -112,12 +114,18 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             deployments,
             held,
             hub_namespace,
+            cities,
             checks,
         },
         version: row.resource_version(),
         workloads: index.resources.workloads.clone(),
         deployments: index.kinds[kind].resource.clone(),
     })
+}
+
+/// The city of each location, as the hub's Clusters say it. No Cluster's location is read yet.
+fn cities(_: &GatewayIndex) -> Cities {
+    Cities::new()
 }
 
 /// Data of the project for the enabled checks.
@@ -163,7 +171,7 @@ fn wanted_template(workload: &Workload) -> Digest {
 fn rebuild(
     rollup: &Rollup,
     metadata: ObjectMeta,
-    city: &Result<CityCode, NoCity>,
+    (city, location): (&Result<CityCode, NoCity>, Option<&str>),
     workload: &Workload,
     template: Digest,
 ) -> WorkloadDeployment {
@@ -178,13 +186,13 @@ fn rebuild(
         workload_ref: decide::reference(workload),
         placement_name: rollup.placement.to_string(),
         city_code: city.map(str::to_owned),
-        location_ref: None,
+        location_ref: location.map(decide::reference_to),
         replicas: None,
         template: workload.spec.template.clone(),
         scale_settings: placement.map(|p| p.scale_settings.clone()).unwrap_or_default(),
     };
     let mut metadata = ObjectMeta {
-        labels: Some(decide::labels(workload)),
+        labels: Some(decide::labels(workload, spec.place().as_ref())),
         owner_references: Some(vec![decide::owner(workload)]),
         ..metadata
     };

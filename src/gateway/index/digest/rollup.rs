@@ -21,6 +21,8 @@ pub const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, type
 pub struct Rollup {
     /// Name of its placement.
     pub placement: Arc<str>,
+    /// Name of its location, if it has one.
+    pub location: Option<Arc<str>>,
     /// Digest of the fields that the workload controller writes, without the template.
     pub written: Digest,
     /// Digest of the template.
@@ -69,6 +71,9 @@ impl Rollup {
         let latest = |observed: Option<i64>| observed.is_some() && observed == object.metadata.generation;
         Ok(Self {
             placement: words.intern(&spec.placement_name),
+            location: spec
+                .place()
+                .and_then(|place| Some(words.intern(place.location()?))),
             written: written(&object.metadata, &spec),
             template: template_digest(&template),
             counts: status.counts,
@@ -107,6 +112,7 @@ impl Rollup {
 /// Digest of the fields that the workload controller writes of a deployment, without the template.
 pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
     let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let location = spec.location_ref.as_ref().map(|location| &location.name);
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true));
     Digest::of(&json!([
@@ -116,6 +122,9 @@ pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
         spec.workload_ref,
         spec.placement_name,
         spec.city_code,
+        location,
+        // Of a city alone the label is not ours: it may be there, and a change of form takes ours away.
+        location.and_then(|_| label(keys::INSTANCE_LOCATION)),
         spec.scale_settings,
     ]))
 }
