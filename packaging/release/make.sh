@@ -184,8 +184,20 @@ sums() {
   (cd "$OUT" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 }
 
+# The standard library of a target is a part of the toolchain that may be missing: that is said before anything is built.
+check_targets() {
+  local target
+  for target in "${TARGETS[@]}"; do
+    if [[ ! -d $(rustc --print target-libdir --target "$target") ]]; then
+      say "the toolchain has no standard library for $target; next: rustup target add $target"
+      return 1
+    fi
+  done
+}
+
 main() {
   "$HERE/check.sh"
+  check_targets
   VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
   FEDGATE_REVISION=$(git rev-parse --short=12 HEAD)

@@ -37,7 +37,7 @@ fn rust_refuses_what_the_table_says_and_nothing_else() {
 #[test]
 fn the_table_breaks_every_rule() {
     let broken: BTreeSet<&str> = table::cases().iter().filter_map(|c| c.breaks).collect();
-    for rule in (1..=26).map(|n| format!("V{n}")) {
+    for rule in (1..=29).map(|n| format!("V{n}")) {
         assert!(
             broken.contains(rule.as_str()),
             "no object of the table breaks {rule}"

@@ -267,9 +267,14 @@ mod tests {
             ".spec",
             ".status.deployments",
             ".status.placements[].name",
-            ".spec.placements[].cityCodes",
+            ".spec.placements[].locations[].name",
+            ".status.placements[].locations[].name",
         ] {
             assert!(workload.contains(path), "{path} in {workload:?}");
+        }
+        for field in ["cityCodes", "locations", "locationSelector"] {
+            let path = format!(".spec.placements[].{field}");
+            assert!(!workload.contains(&path), "{path} in {workload:?}");
         }
         let defaults: Vec<_> = all_nodes(workload_deployment().unwrap())
             .into_iter()

@@ -22,6 +22,7 @@ mod rules;
 mod runtime;
 mod scale;
 mod schema;
+mod selector;
 mod strict;
 mod template;
 mod volume;
@@ -33,11 +34,11 @@ pub use instance::{
     Instance, InstanceController, InstanceControllerStatus, InstanceSpec, InstanceStatus,
     InterfaceAssignments, InterfaceStatus, SchedulingGate,
 };
-pub use meta::{EmbeddedMeta, LocationReference, NameReference};
+pub use meta::{EmbeddedMeta, LocationName, LocationReference, NameReference};
 pub use network::{
     IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };
-pub use place::Place;
+pub use place::{Place, Places};
 pub use quantity::{Quantity, ResourceList};
 pub use rules::is_left_to_controllers;
 pub use runtime::{
@@ -46,6 +47,7 @@ pub use runtime::{
     VolumeAttachment,
 };
 pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, ScaleSettings};
+pub use selector::{LabelExpression, LabelSelector};
 pub use template::InstanceTemplate;
 pub use volume::{
     ConfigMapVolume, Disk, DiskFilesystem, DiskPopulator, DiskResources, DiskSpec, DiskTemplate,

@@ -41,6 +41,13 @@ pub struct LocationReference {
     pub namespace: Option<String>,
 }
 
+/// Names a location where it is known to be cluster-scoped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LocationName {
+    /// Name of the location.
+    pub name: String,
+}
+
 /// Names one object of the same namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NameReference {

@@ -1,7 +1,20 @@
-//! Where a deployment is to run (contract: locations.md).
+//! Where a placement and its deployments are to run (contract: locations.md).
+
+use super::{meta::LocationName, selector::LabelSelector};
+
+/// Where a placement is to run: the one field of three that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Places<'a> {
+    /// Each of these cities, by code.
+    Cities(&'a [String]),
+    /// Each of these locations.
+    Locations(&'a [LocationName]),
+    /// Each location of the project whose topology matches.
+    Selected(&'a LabelSelector),
+}
 
 /// The place of a deployment: a city, a location, or a location with its city. `T` is a text.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place<T> {
     /// Any cell of a city; the value is the city code.
     City(T),

@@ -1,11 +1,11 @@
-//! The CEL rules of the Workload's spec (contract: api.md §6, V1 to V26). [`validate`](super::validate) says them in Rust.
+//! The CEL rules of the Workload's spec (contract: api.md §6, V1 to V29). [`validate`](super::validate) says them in Rust.
 
 use super::schema::{self, SchemaError};
 use serde_json::{Value, json};
 
 /// One rule of the contract, in CEL.
 pub(super) struct Rule {
-    /// `V1` to `V26`.
+    /// `V1` to `V29`.
     pub(super) id: &'static str,
     /// Where it stands.
     at: &'static [&'static str],
@@ -207,6 +207,31 @@ const RULES: &[Rule] = &[
         "self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?\
          [A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))"
     ),
+    rule!(
+        "V27",
+        &["spec.placements[]"],
+        "exactly one of cityCodes, locations and locationSelector must be set",
+        "[has(self.cityCodes), has(self.locations), has(self.locationSelector)].filter(x, x).size() == 1"
+    ),
+    rule!(
+        "V28",
+        &["spec.placements[].locationSelector"],
+        "locationSelector needs a label or an expression, with values for In and NotIn alone",
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
+         (has(self.matchExpressions) && size(self.matchExpressions) > 0)"
+    ),
+    rule!(
+        "V28",
+        &["spec.placements[].locationSelector.matchExpressions[]"],
+        "locationSelector needs a label or an expression, with values for In and NotIn alone",
+        "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)"
+    ),
+    rule!(
+        "V29",
+        &["spec.placements[].locations"],
+        "locations must be unique by name",
+        "self.all(a, self.exists_one(b, b.name == a.name))"
+    ),
 ];
 
 /// Rules that only [`validate`](super::validate) checks, each with its message. An API server assumes that a field which
@@ -257,7 +282,7 @@ mod tests {
         ids.dedup();
         ids.extend(NOT_IN_CEL.iter().map(|(rule, _)| *rule));
         ids.sort_by_key(|id| id[1..].parse::<u32>().unwrap());
-        let wanted: Vec<String> = (1..=26).map(|n| format!("V{n}")).collect();
+        let wanted: Vec<String> = (1..=29).map(|n| format!("V{n}")).collect();
         assert_eq!(ids, wanted);
     }
 

@@ -58,6 +58,23 @@ const TABLE: &[Group] = &[
             ("[].name", NAME),
             ("[].cityCodes", &[Items(64), Set]),
             ("[].cityCodes[]", &[Length(1, 63), Pattern(LABEL_VALUE)]),
+            ("[].locations", &[Items(64)]),
+            ("[].locations[].name", &[Length(1, 63), Pattern(LABEL_VALUE)]),
+        ],
+    },
+    Group {
+        under: &["spec.placements[].locationSelector"],
+        fields: &[
+            (".matchLabels", &[Keys(16)]),
+            (".matchLabels{}", &[Length(0, 63)]),
+            (".matchExpressions", &[Items(16)]),
+            (".matchExpressions[].key", &[Length(1, 317)]),
+            (
+                ".matchExpressions[].operator",
+                &[OneOf(&["In", "NotIn", "Exists", "DoesNotExist"])],
+            ),
+            (".matchExpressions[].values", &[Items(64)]),
+            (".matchExpressions[].values[]", &[Length(0, 63)]),
         ],
     },
     Group {

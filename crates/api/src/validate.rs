@@ -1,4 +1,4 @@
-//! What the Workload's definition refuses, said in Rust (contract: api.md §6, V1 to V26 and the strict bounds).
+//! What the Workload's definition refuses, said in Rust (contract: api.md §6, V1 to V29 and the strict bounds).
 //!
 //! The API server refuses bad objects first. This is for objects older than the rules, for deployments that were
 //! written directly, and for a command line that wants to say what is wrong before it asks a server.
@@ -17,7 +17,7 @@ use std::{fmt, sync::LazyLock};
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// `V1` to `V26`, or `schema` for a bound, a type or a missing field.
+    /// `V1` to `V29`, or `schema` for a bound, a type or a missing field.
     pub rule: &'static str,
     /// Where, e.g. `spec.placements[0].name`.
     pub path: String,
@@ -101,6 +101,7 @@ fn placements(placements: &[Placement], found: &mut Vec<Problem>) {
     let at = "spec.placements";
     refuse(found, "V1", at, repeats(placements.iter().map(|p| &p.name)));
     for (i, placement) in placements.iter().enumerate() {
+        where_to(placement, &format!("{at}[{i}]"), found);
         let at = format!("{at}[{i}].scaleSettings");
         let scale = &placement.scale_settings;
         refuse(
@@ -119,6 +120,21 @@ fn placements(placements: &[Placement], found: &mut Vec<Problem>) {
             target(metric, &format!("{at}.metrics[{j}].resource.target"), found);
         }
     }
+}
+
+/// V27 to V29: the field that says where. An empty list, which counts as absent here, is refused by the schema.
+fn where_to(placement: &Placement, at: &str, found: &mut Vec<Problem>) {
+    refuse(found, "V27", at, placement.places().is_none());
+    if let Some(selector) = &placement.location_selector {
+        let at = format!("{at}.locationSelector");
+        refuse(found, "V28", &at, selector.is_empty());
+        for (i, expression) in selector.match_expressions.iter().enumerate() {
+            let at = format!("{at}.matchExpressions[{i}]");
+            refuse(found, "V28", &at, !expression.is_sound());
+        }
+    }
+    let names = placement.locations.iter().map(|location| &location.name);
+    refuse(found, "V29", &format!("{at}.locations"), repeats(names));
 }
 
 fn target(metric: &Metric, at: &str, found: &mut Vec<Problem>) {

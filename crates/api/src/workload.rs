@@ -1,17 +1,20 @@
-//! Workload: what a tenant asks for, in which cities (contract: api.md §2).
+//! Workload: what a tenant asks for, at which places (contract: api.md §2, locations.md §2.2).
 
 #![allow(
     clippy::duplicated_attributes,
     reason = "columns of one type are no duplicates"
 )]
 
-use super::{conditions::Condition, scale::ScaleSettings, template::InstanceTemplate};
+use super::{
+    conditions::Condition, meta::LocationName, place::Places, scale::ScaleSettings, selector::LabelSelector,
+    template::InstanceTemplate,
+};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// What a tenant asks for: a template of Instances, and the cities that get them.
+/// What a tenant asks for: a template of Instances, and the places that get them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "compute.datumapis.com",
@@ -24,7 +27,7 @@ use std::ops::AddAssign;
     status = "WorkloadStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A template of Instances, and the cities that get them.",
+    doc = "A template of Instances, and the places that get them.",
     annotation("discovery.miloapis.com/parent-contexts", "Project"),
     printcolumn(
         name = "Available",
@@ -51,22 +54,43 @@ use std::ops::AddAssign;
 pub struct WorkloadSpec {
     /// What every Instance looks like.
     pub template: InstanceTemplate,
-    /// The cities that get Instances, in named groups; at least one.
+    /// The places that get Instances, in named groups; at least one.
     #[schemars(length(min = 1))]
     pub placements: Vec<Placement>,
 }
 
-/// A named group of cities with the same scale.
+/// A named group of places with the same scale: of cities, of locations, or of the locations that a selector matches.
+/// Exactly one of the three is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
     /// Name of the placement, unique in the Workload.
     pub name: String,
     /// City codes, each the `topology.datum.net/city-code` of a Location; at least one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub city_codes: Vec<String>,
-    /// How many Instances each city gets.
+    /// Locations, by name; at least one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
+    pub locations: Vec<LocationName>,
+    /// Selects locations of the project by their topology; it must not be empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location_selector: Option<LabelSelector>,
+    /// How many Instances each place gets.
     pub scale_settings: ScaleSettings,
+}
+
+impl Placement {
+    /// The field that says where; `None` unless exactly one of the three is set, which the definition refuses.
+    pub fn places(&self) -> Option<Places<'_>> {
+        match (&*self.city_codes, &*self.locations, &self.location_selector) {
+            (cities @ [_, ..], [], None) => Some(Places::Cities(cities)),
+            ([], locations @ [_, ..], None) => Some(Places::Locations(locations)),
+            ([], [], Some(selector)) => Some(Places::Selected(selector)),
+            _ => None,
+        }
+    }
 }
 
 /// How many Instances there are, counted five ways. Read leniently, always written in full.
@@ -134,4 +158,8 @@ pub struct PlacementStatus {
     /// Sums over its deployments.
     #[serde(flatten)]
     pub counts: ReplicaCounts,
+    /// The locations that the placement resolves to, by name; none of a placement in cities.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub locations: Vec<LocationName>,
 }

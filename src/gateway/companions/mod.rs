@@ -186,7 +186,8 @@ fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -
             let mut references = source.digest.references.iter();
             references.any(|r| r.kind == kind && *r.name == *name)
                 && GatewayIndex::announced(deployment, source)
-                    .is_some_and(|city| index.city_ready(i, hub, city))
+                    .and_then(|place| index.city_of(place).ok())
+                    .is_some_and(|city| index.city_ready(i, hub, &city))
         })
     })
 }

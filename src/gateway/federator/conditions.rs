@@ -65,7 +65,7 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         );
         return Some(federated(false, "InvalidCityCode", &message, generation));
     }
-    match &s.city {
+    match &s.destination.city {
         Ok(city) => s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
         // Before the Clusters are known, none of them proves that a location has no cell.
         Err(NoCity::Unknown(_)) if s.cell_unproven => None,
@@ -91,7 +91,9 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
         ),
         NoCity::Unknown(location) => (
             "NoCellForLocation",
-            format!("no cell serves location {location}: the hub has no Cluster with label {label}={location}"),
+            format!(
+                "no cell serves location {location}: the hub has no Cluster with label {label}={location}"
+            ),
         ),
         NoCity::Disputed(location) => (
             "NoCellForLocation",
@@ -106,9 +108,15 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
                 "location {location} is not the only one of city {city}, by which the hub delivers: not all Clusters of the city have label {label}={location}; name the city, or ask an operator of the hub"
             ),
         ),
-        NoCity::Conflict { location, named, city } => (
+        NoCity::Conflict {
+            location,
+            named,
+            city,
+        } => (
             "PlaceConflict",
-            format!("spec.cityCode is {named}, but location {location} is in {city}; remove one of the two fields or set the other city"),
+            format!(
+                "spec.cityCode is {named}, but location {location} is in {city}; remove one of the two fields or set the other city"
+            ),
         ),
     }
 }

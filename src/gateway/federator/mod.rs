@@ -8,6 +8,7 @@ mod arrival;
 pub mod conditions;
 pub mod decide;
 pub mod delay;
+pub mod destination;
 pub mod memory;
 pub mod observe;
 mod render;

@@ -1,6 +1,6 @@
 //! Snapshot of a deployment, taken from the index under one lock.
 
-use super::delay::Delay;
+use super::{delay::Delay, destination::Destination};
 use crate::gateway::{
     index::{
         GatewayIndex, TableId, companion_table,
@@ -10,7 +10,7 @@ use crate::gateway::{
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, Resolution},
 };
-use fedgate_api::names::{CityCode, HubNamespace, LocationName, ProjectKey};
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use std::sync::Arc;
@@ -57,12 +57,8 @@ pub struct Snapshot {
     pub hub_state: HubNamespaceState,
     /// The copy.
     pub copy: Option<Row<HubCopy>>,
-    /// The city that it is to go to; the error for a deployment that does not exist is that of an empty place.
-    pub city: Result<CityCode, NoCity>,
-    /// City and location that the copy is to have; see [`place::placed`].
-    pub placed: Digest,
-    /// The location that the copy is to name, if any.
-    pub location: Option<LocationName>,
+    /// Where the copy is to go.
+    pub destination: Destination,
     /// The copy's binding.
     pub binding: Option<Row<Binding>>,
     /// True if Namespace and policies for the city are in place.
@@ -105,7 +101,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Digest of the payload that the copy is to have, comparable with [`HubCopy::whole`].
     pub fn wanted(&self, source: &Row<Source>) -> Digest {
-        place::whole(source.digest.content, self.placed)
+        place::whole(source.digest.content, self.destination.placed)
     }
 
     /// The profile of the kind.
@@ -143,21 +139,13 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
-    let at = city_of(index, kind, source.as_ref(), copy.as_ref());
-    let city = at.as_ref().ok();
-    let location = source.as_ref().zip(city).and_then(|(source, city)| {
-        let places = &index.hub.secondary.places;
-        places.of_copy(&source.digest.place, city).cloned()
-    });
-    let placed = place::placed(
-        &index.kinds[kind],
-        city.map(CityCode::as_str),
-        location.as_ref().map(LocationName::as_str),
-    );
+    let places = &index.hub.secondary.places;
+    let destination = Destination::of(places, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let city = destination.city.as_ref().ok();
     let city_ready = city.is_some_and(|city| index.city_ready(kind, hub_name, city));
     let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
     let clusters = &index.hub.clusters;
-    let unknown = matches!(at, Err(NoCity::Unknown(_)));
+    let unknown = matches!(destination.city, Err(NoCity::Unknown(_)));
     let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
     let references = references(index, project, kind, &key.namespace, source.as_ref());
     let expected = references
@@ -208,9 +196,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && city.is_some_and(|city| policy_leaving(index, kind, hub_name, city)),
         delay: None,
-        city: at,
-        placed,
-        location,
+        destination,
         complete,
         references,
         copy,
@@ -261,29 +247,6 @@ fn hub_state(
         Some(_) if lifecycle::earlier_life(index, project, hub) => HubNamespaceState::EarlierLife,
         Some(_) => HubNamespaceState::Ours,
     }
-}
-
-/// The city of a deployment. Where no Cluster has its location any more, its copy for that location tells the city, as
-/// the copies of a city stay where they are while it has no cell.
-fn city_of(
-    index: &GatewayIndex,
-    kind: KindId,
-    source: Option<&Row<Source>>,
-    copy: Option<&Row<HubCopy>>,
-) -> Result<CityCode, NoCity> {
-    let Some(source) = source else {
-        return Err(NoCity::InvalidCity(String::new()));
-    };
-    let found = index.city_of(&source.digest.place);
-    let Err(NoCity::Unknown(location)) = &found else {
-        return found;
-    };
-    let had = copy.and_then(|copy| Some((copy, copy.digest.city.as_ref()?)));
-    let stays = had.filter(|(copy, city)| {
-        let (city, location) = (Some(city.as_str()), Some(location.as_str()));
-        copy.digest.placed == place::placed(&index.kinds[kind], city, location)
-    });
-    stays.map_or(found.clone(), |(_, city)| Ok(city.clone()))
 }
 
 /// Only a policy that is ours by name is removed; a foreign policy with the same spec is used and stays.

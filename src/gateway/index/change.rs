@@ -5,10 +5,10 @@ use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
     digest::{Binding, Companion, HubCopy, Source, WriteBackDigest},
-    secondary::entries,
+    secondary::{entries, places::PlacesChanged},
 };
 use crate::gateway::references::Reference;
-use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
     store::{apply::RowChange, table::Row},

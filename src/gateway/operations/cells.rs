@@ -86,6 +86,7 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
     let sums = index.summary.cell(name);
     let Cell {
         city,
+        location: _,
         ready,
         kubernetes,
         serves,

@@ -102,18 +102,15 @@ fn row(
         state,
         deployments: project.sources.iter().map(Table::len).sum(),
         instances: overview::instances(project.summary.instances),
-        cities: cities(project)
-            .into_iter()
-            .map(|city| city.as_str().to_owned())
-            .collect(),
+        cities: cities(project).into_iter().map(str::to_owned).collect(),
         worst: worst(project, stuck),
         undelivered,
         stuck: stuck.iter().filter(is_counted).count(),
     }
 }
 
-/// The cities of a project's deployments.
-fn cities(project: &Project) -> BTreeSet<&CityCode> {
+/// The cities of a project's deployments; of one that names a location alone, the location.
+fn cities(project: &Project) -> BTreeSet<&str> {
     let namespaces = project.namespaces.iter().map(|((_, name), _)| name);
     let kinds: Vec<_> = project.sources.enumerate().map(|(kind, _)| kind).collect();
     namespaces
@@ -122,6 +119,7 @@ fn cities(project: &Project) -> BTreeSet<&CityCode> {
                 .iter()
                 .flat_map(|kind| project.secondary.announced(namespace, *kind))
         })
+        .map(|place| place.city().map_or(place.as_str(), CityCode::as_str))
         .collect()
 }
 

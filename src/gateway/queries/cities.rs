@@ -57,11 +57,7 @@ impl GatewayIndex {
 
     /// The cities, except those without a cell, of the announced deployments of a kind in the project namespace
     /// that owns a hub namespace.
-    fn announced_in<'a>(
-        &'a self,
-        kind: KindId,
-        hub_namespace: &'a str,
-    ) -> impl Iterator<Item = CityCode> {
+    fn announced_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityCode> {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();

@@ -2,14 +2,15 @@
 
 use super::{
     checks::{self, CheckOutcome},
-    matching::{self, Match, Pair},
+    matching::{self, Match},
     name, ready,
     rollup::{self, Outcome},
     snapshot::{Locations, WorkloadSnapshot, controller, is_leaving},
+    wanted::{Access, Pair},
 };
 use fedgate_api::{
-    API_VERSION, GROUP, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadRef, WorkloadStatus,
-    keys,
+    API_VERSION, GROUP, LocationReference, Place, Workload, WorkloadDeployment, WorkloadDeploymentSpec,
+    WorkloadRef, WorkloadStatus, keys,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -109,7 +110,7 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     if verdict == CheckOutcome::Wait || snapshot.checks.locations == Locations::Pending {
         return Vec::new();
     }
-    let matches = matching::assign(&snapshot.workload.spec.placements, &snapshot.deployments);
+    let matches = matching::assign(snapshot);
     let mut effects = Vec::new();
     let mut outcomes: Vec<Outcome> = matches
         .pairs
@@ -118,9 +119,18 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         .collect();
     if verdict == CheckOutcome::Good {
         let mut names = Names::new(snapshot);
+        let mut changes_of_place = Vec::new();
         for ((pair, found), outcome) in matches.pairs.iter().zip(&mut outcomes) {
-            *outcome = upsert(snapshot, pair, found, &mut names, &mut effects);
+            let (done, effect) = upsert(snapshot, pair, found, &mut names);
+            *outcome = done;
+            if is_change_of_place(pair, found) {
+                changes_of_place.extend(effect);
+            } else {
+                effects.extend(effect);
+            }
         }
+        // A deployment that changes to one of several locations leaves the cells of the others: theirs are made before.
+        effects.extend(changes_of_place);
         // A pair that waits, or whose names are in use, is an upsert that has not succeeded.
         if !outcomes
             .iter()
@@ -136,32 +146,33 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     effects
 }
 
-/// Creates or applies the deployment of a pair, and returns the outcome.
+fn is_change_of_place(pair: &Pair, found: &Match) -> bool {
+    matches!(found, Match::Live(existing) if existing.spec.place() != Some(pair.place))
+}
+
+/// The outcome of a pair, and the write that creates its deployment or applies to it, if one is due.
 fn upsert(
     snapshot: &WorkloadSnapshot,
     pair: &Pair,
     found: &Match,
     names: &mut Names,
-    effects: &mut Vec<WorkloadEffect>,
-) -> Outcome {
+) -> (Outcome, Option<WorkloadEffect>) {
     let workload = &snapshot.workload;
     match found {
-        Match::Leaving => Outcome::Waits,
-        Match::Live(existing) => {
-            if differs(workload, pair, existing) {
-                effects.push(WorkloadEffect::Apply(Box::new(changed(workload, pair, existing))));
-                return Outcome::Applied;
-            }
-            Outcome::Exists
+        Match::Leaving => (Outcome::Waits, None),
+        Match::Live(existing) if differs(workload, pair, existing) => {
+            let effect = WorkloadEffect::Apply(Box::new(changed(workload, pair, existing)));
+            (Outcome::Applied, Some(effect))
         }
-        Match::None if !snapshot.checks.locations.serve(pair.city) => Outcome::Absent,
+        Match::Live(_) => (Outcome::Exists, None),
+        Match::None if pair.access != Access::Open => (Outcome::Absent, None),
         Match::None => match names.take(workload, pair) {
             Name::Free(name) => {
-                effects.push(WorkloadEffect::Create(Box::new(created(snapshot, pair, name))));
-                Outcome::Created
+                let effect = WorkloadEffect::Create(Box::new(created(snapshot, pair, name)));
+                (Outcome::Created, Some(effect))
             }
-            Name::Leaving => Outcome::Waits,
-            Name::Held(name) => Outcome::NameConflict(name),
+            Name::Leaving => (Outcome::Waits, None),
+            Name::Held(name) => (Outcome::NameConflict(name), None),
         },
     }
 }
@@ -170,11 +181,19 @@ fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
     WorkloadDeploymentSpec {
         workload_ref: reference(workload),
         placement_name: pair.placement.name.clone(),
-        city_code: Some(pair.city.to_owned()),
-        location_ref: None,
+        city_code: pair.place.city().map(|city| (*city).to_owned()),
+        location_ref: pair.place.location().map(|name| reference_to(name)),
         replicas: None,
         template: workload.spec.template.clone(),
         scale_settings: pair.placement.scale_settings.clone(),
+    }
+}
+
+/// A deployment's reference to a location, which is cluster-scoped.
+pub(super) fn reference_to(location: &str) -> LocationReference {
+    LocationReference {
+        name: location.to_owned(),
+        namespace: None,
     }
 }
 
@@ -185,14 +204,16 @@ pub(super) fn reference(workload: &Workload) -> WorkloadRef {
     }
 }
 
-pub(super) fn labels(workload: &Workload) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (
-            keys::WORKLOAD_UID.to_owned(),
-            text(workload.metadata.uid.as_ref()),
-        ),
+/// Our labels on a deployment at a place; a city alone has no label.
+pub(super) fn labels(workload: &Workload, place: Option<&Place<&str>>) -> BTreeMap<String, String> {
+    let uid = text(workload.metadata.uid.as_ref());
+    let location = place.and_then(Place::location).copied().map(str::to_owned);
+    let always = [
+        (keys::WORKLOAD_UID.to_owned(), uid),
         (keys::SERVICE_NAME.to_owned(), GROUP.to_owned()),
-    ])
+    ];
+    let location = location.map(|name| (keys::INSTANCE_LOCATION.to_owned(), name));
+    always.into_iter().chain(location).collect()
 }
 
 /// The controlling owner. `blockOwnerDeletion` stays unset: it needs a permission on the Workload's finalizers.
@@ -220,7 +241,8 @@ fn differs(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> b
         let wanted = owner(workload);
         has.uid == wanted.uid && has.name == wanted.name && has.kind == wanted.kind
     });
-    existing.spec != spec(workload, pair) || !owned || !labels(workload).into_iter().all(labelled)
+    let mut labels = labels(workload, Some(&pair.place)).into_iter();
+    existing.spec != spec(workload, pair) || !owned || !labels.all(labelled)
 }
 
 fn changed(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> WorkloadDeployment {
@@ -229,7 +251,7 @@ fn changed(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> W
             name: existing.metadata.name.clone(),
             namespace: existing.metadata.namespace.clone(),
             uid: existing.metadata.uid.clone(),
-            labels: Some(labels(workload)),
+            labels: Some(labels(workload, Some(&pair.place))),
             owner_references: Some(vec![owner(workload)]),
             ..ObjectMeta::default()
         },
@@ -247,7 +269,7 @@ fn created(snapshot: &WorkloadSnapshot, pair: &Pair, name: String) -> WorkloadDe
         metadata: ObjectMeta {
             name: Some(name),
             namespace: workload.metadata.namespace.clone(),
-            labels: Some(labels(workload)),
+            labels: Some(labels(workload, Some(&pair.place))),
             annotations: Some([(keys::FEDERATION_NAMESPACE.to_owned(), hub_namespace)].into()),
             finalizers: Some(vec![keys::FEDERATOR_FINALIZER.to_owned()]),
             owner_references: Some(vec![owner(workload)]),
@@ -281,10 +303,10 @@ impl Names {
 
     /// Reserves the first form that is free.
     fn take(&mut self, workload: &Workload, pair: &Pair) -> Name {
-        let (placement, city) = (&pair.placement.name, pair.city);
+        let (placement, place) = (&pair.placement.name, pair.at());
         let of = text(workload.metadata.name.as_ref());
-        let second = name::hashed(&of, &text(workload.metadata.uid.as_ref()), placement, city);
-        for form in name::plain(&of, placement, city)
+        let second = name::hashed(&of, &text(workload.metadata.uid.as_ref()), placement, place);
+        for form in name::plain(&of, placement, place)
             .into_iter()
             .chain([second.clone()])
         {

@@ -1,4 +1,4 @@
-//! Workload controller: creates a deployment for each placement and city, and aggregates their status (contract:
+//! Workload controller: creates a deployment for each placement and place, and aggregates their status (contract:
 //! cell.md §1).
 
 mod checks;
@@ -14,6 +14,7 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
+mod wanted;
 
 use super::{context::State, index::GatewayIndex, reason::Verdict};
 use fedgate_engine::{

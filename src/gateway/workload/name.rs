@@ -8,9 +8,9 @@ const LONGEST: usize = 59;
 /// Number of characters of the Workload's name that the second form keeps.
 const PREFIX: usize = 30;
 
-/// `<workload>-<placement>-<lower-case city>` if that is a DNS-1035 label of at most 59 characters.
-pub(super) fn plain(workload: &str, placement: &str, city: &str) -> Option<String> {
-    let name = format!("{workload}-{placement}-{}", city.to_lowercase());
+/// `<workload>-<placement>-<lower-case city or location>` if that is a DNS-1035 label of at most 59 characters.
+pub(super) fn plain(workload: &str, placement: &str, place: &str) -> Option<String> {
+    let name = format!("{workload}-{placement}-{}", place.to_lowercase());
     let bytes = name.as_bytes();
     let fits = bytes.len() <= LONGEST
         && bytes[0].is_ascii_lowercase()
@@ -21,10 +21,10 @@ pub(super) fn plain(workload: &str, placement: &str, city: &str) -> Option<Strin
     fits.then_some(name)
 }
 
-/// `P-H`: the prefix of the Workload's name, and a hash of UID, placement and city.
-pub(super) fn hashed(workload: &str, uid: &str, placement: &str, city: &str) -> String {
+/// `P-H`: the prefix of the Workload's name, and a hash of UID, placement and city or location.
+pub(super) fn hashed(workload: &str, uid: &str, placement: &str, place: &str) -> String {
     let prefix = prefix(workload);
-    let hash = short_hash(&format!("{uid}\0{placement}\0{city}"), 10);
+    let hash = short_hash(&format!("{uid}\0{placement}\0{place}"), 10);
     format!("{prefix}-{hash}")
 }
 

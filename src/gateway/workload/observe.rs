@@ -3,7 +3,7 @@
 
 use super::{
     decide, name,
-    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
+    snapshot::{Checks, Cities, Locations, Networks, WorkloadSnapshot},
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
@@ -105,6 +105,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         }
     }
     let checks = checks(index.checks, p, &workload);
+    let cities = cities(index, p);
     Ok(Observed {
         basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {
@@ -112,12 +113,23 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             deployments,
             held,
             hub_namespace,
+            cities,
             checks,
         },
         version: row.resource_version(),
         workloads: index.resources.workloads.clone(),
         deployments: index.kinds[kind].resource.clone(),
     })
+}
+
+/// The city of each location, as the project's Locations say it, if they are watched, and the hub's Clusters, which win.
+fn cities(index: &GatewayIndex, project: &Project) -> Cities {
+    let own = project.locations.iter();
+    let own =
+        own.filter_map(|((_, name), row)| Some((name.to_string(), row.digest.city.as_ref()?.to_string())));
+    let clusters = index.hub.secondary.places.cities_of_locations();
+    let clusters = clusters.map(|(location, city)| (location.to_string(), city.to_string()));
+    own.chain(clusters).collect()
 }
 
 /// Data of the project for the enabled checks.
@@ -171,19 +183,23 @@ fn rebuild(
     let placement = placements.iter().find(|p| p.name == *rollup.placement);
     let city = match place {
         Place::InvalidCity(text) => Some(&**text),
-        _ => place.city().map(CityCode::as_str),
+        Place::City(_) | Place::Location(_) | Place::Both(_) | Place::InvalidLocation(_) => {
+            place.city().map(CityCode::as_str)
+        }
     };
     let spec = WorkloadDeploymentSpec {
         workload_ref: decide::reference(workload),
         placement_name: rollup.placement.to_string(),
         city_code: city.map(str::to_owned),
-        location_ref: None,
+        location_ref: place
+            .location()
+            .map(|location| decide::reference_to(location.as_str())),
         replicas: None,
         template: workload.spec.template.clone(),
         scale_settings: placement.map(|p| p.scale_settings.clone()).unwrap_or_default(),
     };
     let mut metadata = ObjectMeta {
-        labels: Some(decide::labels(workload)),
+        labels: Some(decide::labels(workload, spec.place().as_ref())),
         owner_references: Some(vec![decide::owner(workload)]),
         ..metadata
     };

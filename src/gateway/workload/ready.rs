@@ -3,9 +3,10 @@
 
 use super::{
     checks::CheckOutcome,
-    matching::{Match, Matches, Pair},
-    rollup::{Outcome, name_conflict, no_location},
+    matching::{Match, Matches},
+    rollup::{Outcome, name_conflict, no_location, unresolved},
     snapshot::WorkloadSnapshot,
+    wanted::{Access, Pair},
 };
 use crate::gateway::index::digest::WHY;
 use fedgate_api::{
@@ -35,8 +36,14 @@ pub(super) fn set(
         missing.push(lacks(*reason, message, now));
     }
     for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
-        missing.extend(of_pair(snapshot, *pair, found, outcome, now));
+        missing.extend(of_pair(*pair, found, outcome, now));
     }
+    missing.extend(
+        matches
+            .unresolved
+            .iter()
+            .map(|placement| unresolved(placement, now)),
+    );
     for left in &matches.unmatched {
         let name = left.metadata.name.as_deref().unwrap_or_default();
         let message = format!("deployment {name} is no longer wanted and still there");
@@ -92,20 +99,14 @@ fn lacks(reason: Reason, message: &str, now: Timestamp) -> Condition {
     )
 }
 
-/// The conditions that a placement lacks in a city; empty if all its Instances are ready on the latest template.
-fn of_pair(
-    snapshot: &WorkloadSnapshot,
-    pair: Pair,
-    found: &Match,
-    outcome: &Outcome,
-    now: Timestamp,
-) -> Vec<Condition> {
-    let at = format!("{}/{}", pair.placement.name, pair.city);
+/// The conditions that a placement lacks at a place; empty if all its Instances are ready on the latest template.
+fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<Condition> {
+    let at = format!("{}/{}", pair.placement.name, pair.at());
     match (found, outcome) {
         (_, Outcome::NameConflict(name)) => vec![name_conflict(name, now)],
         (Match::Live(_), Outcome::Applied) => vec![not_acted(&at, now)],
         (Match::Live(deployment), _) => of_deployment(pair, deployment, &at, now),
-        _ if !snapshot.checks.locations.serve(pair.city) => vec![no_location(pair.city, now)],
+        _ if pair.access == Access::NoLocation => vec![no_location(&[pair.at()], now)],
         _ => {
             let message = format!("{at}: no deployment yet");
             vec![lacks(Reason::NoAvailableDeployments, &message, now)]

@@ -5,15 +5,17 @@ use super::{
     checks::CheckOutcome,
     matching::{Match, Matches},
     ready,
-    snapshot::{Locations, WorkloadSnapshot},
+    snapshot::WorkloadSnapshot,
+    wanted::{Access, name_of},
 };
 use crate::gateway::index::digest::WHY;
 use fedgate_api::{
-    Condition, ConditionStatus, Placement, PlacementStatus, Reason, ReplicaCounts, WorkloadDeployment,
-    WorkloadStatus,
+    Condition, ConditionStatus, LocationName, Placement, PlacementStatus, Reason, ReplicaCounts,
+    WorkloadDeployment, WorkloadStatus,
     conditions::{self, types},
 };
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 /// Outcome of a pair in this iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub(super) enum Outcome {
     Applied,
     /// Its deployment is created in this iteration.
     Created,
-    /// No live deployment exists, and none is created: a check failed, or the city has no Location.
+    /// No live deployment exists, and none is created: a check failed, or the place has no Location that is ready.
     Absent,
     /// No live deployment exists: a terminating object blocks the creation.
     Waits,
@@ -59,7 +61,7 @@ pub(super) fn status(
     let mut verdicts = Vec::new();
     for placement in &workload.spec.placements {
         let before = old.placements.iter().find(|p| p.name == placement.name);
-        let view = View::new(placement, &snapshot.checks.locations, matches, outcomes);
+        let view = View::new(placement, matches, outcomes);
         let condition = view.available(now).observed(generation);
         let mut kept = before.map(|p| p.conditions.clone()).unwrap_or_default();
         conditions::set(&mut kept, condition.clone());
@@ -67,6 +69,7 @@ pub(super) fn status(
             name: placement.name.clone(),
             conditions: kept,
             counts: view.counts(matches),
+            locations: view.locations(),
         });
         verdicts.push(condition);
     }
@@ -162,25 +165,26 @@ fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: 
 /// A placement with its deployments.
 struct View<'a> {
     placement: &'a Placement,
-    /// Its deployments, by city.
+    /// Its deployments, by place.
     deployments: Vec<&'a WorkloadDeployment>,
-    /// Its cities without a Location.
+    /// Its locations that have a deployment or may get one.
+    locations: BTreeSet<&'a str>,
+    /// Its places without a Location that is ready.
     no_location: Vec<&'a str>,
+    /// True if its selector cannot be resolved.
+    unresolved: bool,
     /// Names that are in use by other deployments.
     conflicts: Vec<&'a str>,
 }
 
 impl<'a> View<'a> {
-    fn new(
-        placement: &'a Placement,
-        locations: &Locations,
-        matches: &Matches<'a>,
-        outcomes: &'a [Outcome],
-    ) -> Self {
+    fn new(placement: &'a Placement, matches: &'a Matches<'a>, outcomes: &'a [Outcome]) -> Self {
         let mut view = Self {
             placement,
             deployments: Vec::new(),
+            locations: BTreeSet::new(),
             no_location: Vec::new(),
+            unresolved: matches.unresolved.iter().any(|p| p.name == placement.name),
             conflicts: Vec::new(),
         };
         for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
@@ -190,8 +194,11 @@ impl<'a> View<'a> {
             if let Match::Live(deployment) = found {
                 view.deployments.push(deployment);
             }
-            if !locations.serve(pair.city) {
-                view.no_location.push(pair.city);
+            if matches!(found, Match::Live(_)) || pair.access == Access::Open {
+                view.locations.extend(pair.place.location());
+            }
+            if pair.access == Access::NoLocation {
+                view.no_location.push(pair.at());
             }
             match outcome {
                 Outcome::NameConflict(name) => view.conflicts.push(name),
@@ -199,7 +206,7 @@ impl<'a> View<'a> {
             }
         }
         view.deployments
-            .sort_by(|a, b| a.spec.city_code.cmp(&b.spec.city_code));
+            .sort_by_key(|d| d.spec.place().map(|place| name_of(&place).to_owned()));
         view
     }
 
@@ -216,7 +223,8 @@ impl<'a> View<'a> {
 
     /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
     fn available(&self, now: Timestamp) -> Condition {
-        let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now)]
+        let selector = self.unresolved.then(|| unresolved(self.placement, now));
+        let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now), selector]
             .into_iter()
             .flatten()
             .collect();
@@ -254,9 +262,14 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The locations that the placement resolves to, by name.
+    fn locations(&self) -> Vec<LocationName> {
+        let names = self.locations.iter().map(|name| (*name).to_owned());
+        names.map(|name| LocationName { name }).collect()
+    }
+
     fn missing_location(&self, now: Timestamp) -> Option<Condition> {
-        let cities = self.no_location.join(", ");
-        (!cities.is_empty()).then(|| no_location(&cities, now))
+        (!self.no_location.is_empty()).then(|| no_location(&self.no_location, now))
     }
 
     fn name_conflict(&self, now: Timestamp) -> Option<Condition> {
@@ -265,9 +278,20 @@ impl<'a> View<'a> {
     }
 }
 
-/// Available=False for cities without a Location.
-pub(super) fn no_location(cities: &str, now: Timestamp) -> Condition {
-    let message = format!("no Location that is ready for {cities}; check the city codes");
+/// Available=False for places without a Location that is ready.
+pub(super) fn no_location(places: &[&str], now: Timestamp) -> Condition {
+    let places = places.join(", ");
+    let message = format!("no Location that is ready for {places}; check the city codes");
+    no(Reason::NoMatchingLocations, &message, now)
+}
+
+/// Available=False for a placement whose selector cannot be resolved.
+pub(super) fn unresolved(placement: &Placement, now: Timestamp) -> Condition {
+    let message = format!(
+        "locationSelector of placement {} cannot be resolved: this gateway does not read location objects yet; name \
+         the locations in the field locations",
+        placement.name
+    );
     no(Reason::NoMatchingLocations, &message, now)
 }
 

@@ -4,6 +4,9 @@ use fedgate_api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The city of each location that has one: the map of locations.md §2.1.
+pub type Cities = BTreeMap<String, String>;
+
 /// All input of [`decide`](super::decide::decide).
 #[derive(Debug, Clone)]
 pub struct WorkloadSnapshot {
@@ -17,6 +20,8 @@ pub struct WorkloadSnapshot {
     pub held: BTreeMap<String, bool>,
     /// The hub namespace of the Workload's namespace.
     pub hub_namespace: HubNamespace,
+    /// The cities of locations, by which a change between the two forms is told from a move.
+    pub cities: Cities,
     /// Input of the checks beside the Workload itself.
     pub checks: Checks,
 }

@@ -1,6 +1,7 @@
 //! Good and bad Workloads: one table for `api::validate` and for a real API server.
 
 mod bounds;
+mod places;
 mod rules;
 
 use serde_json::{Value, json};
@@ -122,6 +123,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]);
     good(&mut table);
     rules::placements(&mut table);
+    places::places(&mut table);
     rules::containers(&mut table);
     rules::machines(&mut table);
     bounds::bounds(&mut table);

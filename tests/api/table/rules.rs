@@ -1,4 +1,4 @@
-//! Objects that break V1 to V26.
+//! Objects that break V1 to V29.
 
 #![allow(clippy::too_many_lines, reason = "a table")]
 

@@ -211,6 +211,7 @@ fn s19_to_s22_labels_are_repaired_at_once_and_replace_nothing() {
         [json!({
             "compute.datumapis.com/workload-uid": "uid-workload", "compute.datumapis.com/workload-name": "web",
             "compute.datumapis.com/placement-name": "us", "compute.datumapis.com/city-code": "DFW",
+            "compute.datumapis.com/location": "us-south-1",
             "compute.datumapis.com/workload-deployment-name": NAME, "compute.datumapis.com/workload-deployment-uid": UID,
         })]
     );

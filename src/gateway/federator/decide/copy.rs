@@ -35,7 +35,7 @@ pub(super) fn copy_step(
     permit: Permit,
     now: Now,
 ) -> Step {
-    let (Some(hub), Ok(city)) = (&s.hub, &s.city) else {
+    let (Some(hub), Ok(city)) = (&s.hub, &s.destination.city) else {
         return Step::Wait(Requeue::AwaitChange);
     };
     if let Some((_, left)) = memory.refusal(source, now) {
@@ -126,7 +126,13 @@ fn rendered(
     hub: &HubNamespace,
     city: &CityCode,
 ) -> Value {
-    let mut copy = render::copy(s.profile(), body, hub.as_str(), city, s.location.as_ref());
+    let mut copy = render::copy(
+        s.profile(),
+        body,
+        hub.as_str(),
+        city,
+        s.destination.location.as_ref(),
+    );
     let mark = s.profile().suspend_annotation.as_ref();
     if let Some(key) = mark.filter(|_| source.digest.suspended) {
         copy["metadata"]["annotations"][key] = json!("true");

@@ -1,7 +1,10 @@
 //! Renders the hub's copy of a project object from its body (contract: federation.md §2.3). Pure.
 
 use crate::gateway::index::digest::{carried, payload_roots, place};
-use fedgate_api::{keys, names::{CityCode, LocationName}};
+use fedgate_api::{
+    keys,
+    names::{CityCode, LocationName},
+};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};

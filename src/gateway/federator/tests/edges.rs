@@ -144,26 +144,6 @@ async fn a_verdict_replaces_its_own_condition_alone() {
     assert_eq!(status["conditions"][1]["reason"], "InvalidCityCode");
 }
 
-/// locations.md §2.2: by location alone nothing is carried yet, which is said, and a copy that is there stays.
-#[tokio::test]
-async fn a_deployment_of_a_location_alone_says_so_and_asks_the_hub_nothing() {
-    let mut d = deployment();
-    d["metadata"]["finalizers"] = json!([]);
-    let spec = d["spec"].as_object_mut().unwrap();
-    spec.remove("cityCode");
-    spec.insert("locationRef".to_owned(), json!({"name": "us-south-1"}));
-    for copy in [None, Some(hub_copy())] {
-        let s = snapshot(&d, copy.as_ref());
-        let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-        let condition = patch(&effect)["status"]["conditions"][0].clone();
-        assert_eq!(condition["reason"], "InvalidCityCode");
-        let message = condition["message"].as_str().unwrap();
-        for part in ["spec.locationRef", "us-south-1", "set spec.cityCode"] {
-            assert!(message.contains(part), "{message}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_copy_that_goes_or_is_not_whole_or_anothers_is_not_written() {
     let mut d = deployment();

@@ -6,6 +6,7 @@ mod deletion;
 mod edges;
 mod index;
 mod memory;
+mod places;
 mod standby;
 mod status;
 mod suspension;
@@ -13,11 +14,15 @@ mod suspension;
 use super::{
     conditions,
     decide::{Action, Settings},
+    destination::Destination,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
-    index::digest::{Binding, HubCopy, Source, Strings},
+    index::{
+        digest::{Binding, HubCopy, Source, Strings},
+        secondary::places::ClusterPlaces,
+    },
     rate_limit::Permit,
     references::Resolution,
 };
@@ -125,7 +130,7 @@ fn copy(value: &Value) -> Row<HubCopy> {
 fn hub_copy() -> Value {
     let source = object(deployment());
     let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
-    let mut copy = super::render::copy(&KINDS[KindId::FIRST], &source, HUB, &city);
+    let mut copy = super::render::copy(&KINDS[KindId::FIRST], &source, HUB, &city, None);
     copy["metadata"]["uid"] = json!("u-copy");
     copy["metadata"]["resourceVersion"] = json!("900");
     copy
@@ -150,6 +155,12 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         project: ProjectKey::parse("prod").unwrap(),
         namespace: "shop".into(),
         name: deployment["metadata"]["name"].as_str().unwrap().into(),
+        destination: Destination::of(
+            &ClusterPlaces::default(),
+            &KINDS[KindId::FIRST],
+            Some(&source(deployment)),
+            hub_copy.map(copy).as_ref(),
+        ),
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
         delay: None,

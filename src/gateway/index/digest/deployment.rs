@@ -1,8 +1,8 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{
-    LEVEL_LIMIT, Place, Rollup, Strings, annotation, content, controller, created, is_suspended, label, place,
-    suspended_content,
+    LEVEL_LIMIT, Place, Rollup, Strings, annotation, content, controller, created, is_suspended, label,
+    place, suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
 use crate::gateway::references::{REFERENCE_LIMIT, Reference};

@@ -52,9 +52,8 @@ impl Place {
         let location = location(kind, object).map(|name| {
             LocationName::of_word(words.intern(name)).map_err(|_| Self::InvalidLocation(name.into()))
         });
-        let parsed = |city: &str, words: &mut Strings| {
-            words.city(city).map_err(|_| Self::InvalidCity(city.into()))
-        };
+        let parsed =
+            |city: &str, words: &mut Strings| words.city(city).map_err(|_| Self::InvalidCity(city.into()));
         match (city, location) {
             (_, Some(Err(invalid))) => invalid,
             (None, Some(Ok(location))) => Self::Location(location),

@@ -107,6 +107,7 @@ impl Rollup {
 /// Digest of the fields that the workload controller writes of a deployment, without the template.
 pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
     let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let location = spec.location_ref.as_ref().map(|location| &location.name);
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true));
     Digest::of(&json!([
@@ -116,6 +117,9 @@ pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
         spec.workload_ref,
         spec.placement_name,
         spec.city_code,
+        location,
+        // Of a city alone the label is not ours: it may be there, and a change of form takes ours away.
+        location.and_then(|_| label(keys::INSTANCE_LOCATION)),
         spec.scale_settings,
     ]))
 }

@@ -67,7 +67,9 @@ impl ClusterPlaces {
     /// Applies a change of a Cluster.
     pub fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> PlacesChanged {
         let labels = |row: Option<&Row<Cell>>| {
-            row.map_or((None, None), |row| (row.digest.city.clone(), row.digest.location.clone()))
+            row.map_or((None, None), |row| {
+                (row.digest.city.clone(), row.digest.location.clone())
+            })
         };
         let (before, after) = (labels(old), labels(new));
         let mut changed = PlacesChanged::default();
@@ -79,7 +81,10 @@ impl ClusterPlaces {
         let locations_of = |map: &Self, city: &CityCode| map.cities.get(city).map(RefCounts::set);
         let cities_of = |map: &Self, location: &LocationName| map.locations.get(location).map(RefCounts::set);
         let were: Vec<_> = cities.iter().map(|city| locations_of(self, city)).collect();
-        let had: Vec<_> = locations.iter().map(|location| cities_of(self, location)).collect();
+        let had: Vec<_> = locations
+            .iter()
+            .map(|location| cities_of(self, location))
+            .collect();
         self.take(&before);
         self.add(&after);
         for (city, were) in cities.into_iter().zip(were) {
@@ -93,7 +98,9 @@ impl ClusterPlaces {
         for (location, had) in locations.into_iter().zip(had) {
             let has = cities_of(self, &location);
             if had != has {
-                changed.cities.extend(had.into_iter().chain(has).flatten().flatten());
+                changed
+                    .cities
+                    .extend(had.into_iter().chain(has).flatten().flatten());
                 changed.locations.insert(location);
             }
         }
@@ -105,7 +112,10 @@ impl ClusterPlaces {
             self.cities.entry(city.clone()).or_default().add(location.clone());
         }
         if let Some(location) = location {
-            self.locations.entry(location.clone()).or_default().add(city.clone());
+            self.locations
+                .entry(location.clone())
+                .or_default()
+                .add(city.clone());
         }
     }
 
@@ -161,9 +171,8 @@ impl ClusterPlaces {
         };
         let Some(of) = self.locations.get(location) else {
             // No Cluster has the location: of a city whose Clusters have none the deployment itself may tell.
-            let unlabelled = |city: &&CityCode| {
-                self.cities.get(*city).is_none_or(|of| of.only() == Some(&None))
-            };
+            let unlabelled =
+                |city: &&CityCode| self.cities.get(*city).is_none_or(|of| of.only() == Some(&None));
             return named
                 .filter(unlabelled)
                 .cloned()
@@ -189,5 +198,93 @@ impl ClusterPlaces {
     /// City and location of the copy of a deployment at this place, which goes to `city`.
     pub fn of_copy<'a>(&'a self, place: &'a Place, city: &CityCode) -> Option<&'a LocationName> {
         place.location().or_else(|| self.only_location(city))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::gateway::index::digest::Strings;
+    use fedgate_api::keys;
+    use fedgate_kinds::FederatedKind;
+    use serde_json::json;
+
+    /// The row of a Cluster with these labels, of which an empty one is absent.
+    fn cluster(city: &str, location: &str) -> Row<Cell> {
+        let mut labels = json!({keys::CITY_CODE: city, keys::LOCATION: location});
+        let present = |_: &String, value: &mut serde_json::Value| *value != "";
+        let map = labels.as_object_mut().unwrap();
+        map.retain(present);
+        let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "c", "labels": labels}});
+        let kinds = FederatedKind::builtin().unwrap().into();
+        let object = serde_json::from_value(object).unwrap();
+        let digest = Cell::read(&object, keys::CITY_CODE, &kinds, &mut Strings::default());
+        Row {
+            uid: "u".into(),
+            version: 1,
+            deleting: false,
+            partial: false,
+            digest,
+            body: None,
+        }
+    }
+
+    /// The places of Clusters with these cities and locations.
+    pub(crate) fn clusters(labels: &[(&str, &str)]) -> ClusterPlaces {
+        let mut places = ClusterPlaces::default();
+        for (city, location) in labels {
+            places.cluster(None, Some(&cluster(city, location)));
+        }
+        places
+    }
+
+    fn names(changed: &PlacesChanged) -> (Vec<&str>, Vec<&str>) {
+        let cities = changed.cities.iter().map(CityCode::as_str);
+        let locations = changed.locations.iter().map(LocationName::as_str);
+        (cities.collect(), locations.collect())
+    }
+
+    #[test]
+    fn a_change_of_labels_concerns_the_cities_and_locations_of_both() {
+        let mut places = clusters(&[("DFW", "a"), ("DFW", "a")]);
+        let (dfw, moved, bare) = (cluster("DFW", "a"), cluster("LHR", "b"), cluster("DFW", ""));
+        // Another Cluster still says the same.
+        assert!(places.cluster(Some(&dfw), None).is_empty());
+        assert_eq!(
+            names(&places.cluster(Some(&dfw), Some(&moved))),
+            (vec!["DFW", "LHR"], vec!["a", "b"])
+        );
+        assert_eq!(
+            names(&places.cluster(Some(&moved), Some(&bare))),
+            (vec!["DFW", "LHR"], vec!["b"])
+        );
+        // A second location of the city concerns the deployments of the first.
+        assert_eq!(names(&places.cluster(None, Some(&dfw))), (vec!["DFW"], vec!["a"]));
+        assert_eq!(
+            names(&places.cluster(None, Some(&cluster("DFW", "c")))),
+            (vec!["DFW"], vec!["a", "c"])
+        );
+        assert!(places.cluster(Some(&dfw), Some(&dfw)).is_empty());
+        for row in [&bare, &dfw, &cluster("DFW", "c")] {
+            places.cluster(Some(row), None);
+        }
+        assert_eq!(places, ClusterPlaces::default());
+    }
+
+    #[test]
+    fn a_location_has_the_city_on_which_its_clusters_agree() {
+        let told = |labels: &[(&str, &str)]| {
+            let places = clusters(labels);
+            let all = places.cities_of_locations();
+            all.map(|(location, city)| format!("{location}={city}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&[("LHR", "b"), ("LHR", "c"), ("DFW", "a"), ("DFW", "a")]),
+            ["a=DFW", "b=LHR", "c=LHR"]
+        );
+        assert_eq!(told(&[("LHR", "a"), ("DFW", "a")]), [""; 0]);
+        assert_eq!(told(&[("", "a"), ("DFW", "a")]), [""; 0]);
     }
 }

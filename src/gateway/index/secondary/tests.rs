@@ -23,7 +23,7 @@ impl HubIndex {
             index.namespace(name, None, Some(row));
         }
         for (_, row) in hub.clusters.iter() {
-            index.cluster(None, Some(row));
+            index.places.cluster(None, Some(row));
         }
         for (kind, table) in hub.copies.enumerate() {
             table

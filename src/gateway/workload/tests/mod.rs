@@ -3,6 +3,7 @@
 mod checks;
 mod matching;
 mod observe;
+mod places;
 mod ready;
 mod rollup;
 
@@ -55,6 +56,7 @@ fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
         deployments: Vec::new(),
         held: [].into(),
         hub_namespace: HubNamespace::of("a001"),
+        cities: [].into(),
         checks: Checks::default(),
     }
 }
@@ -116,7 +118,12 @@ fn words(effects: &[WorkloadEffect]) -> Vec<String> {
             "{} {}/{}",
             d.metadata.name.as_ref().unwrap(),
             d.spec.placement_name,
-            d.spec.city_code.as_deref().unwrap_or_default()
+            d.spec
+                .place()
+                .map_or_else(String::new, |place| match (place.city(), place.location()) {
+                    (Some(city), None) => (*city).to_owned(),
+                    (city, location) => format!("{}@{}", city.unwrap_or(&""), location.unwrap_or(&"")),
+                })
         )
     };
     effects

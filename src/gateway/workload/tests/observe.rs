@@ -364,3 +364,54 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
     index.apply(table, deployment_in_dfw());
     assert_eq!(index.snapshot().deployments.len(), 1, "a correction heals it");
 }
+
+#[test]
+fn a_deployment_at_a_location_is_read_as_it_was_written() {
+    let mut index = Scene::new(OFF);
+    let mut shop = workload(&[("us", &[])]);
+    shop.spec.placements[0].locations = serde_json::from_value(json!([{"name": "us-south-1"}])).unwrap();
+    let shop = serde_json::to_value(shop).unwrap();
+    index.apply(TableId::Workloads, shop);
+    let effects = index.decided();
+    let [Create(made), PatchStatus(_)] = &effects[..] else {
+        panic!("{:?}", words(&effects));
+    };
+    let mut made = serde_json::to_value(made).unwrap();
+    made["metadata"]["uid"] = json!("d");
+    let table = deployments(&index);
+    index.apply(table, made.clone());
+    assert_eq!(words(&index.decided()), ["status"], "nothing differs");
+
+    let with = |pointer: &str, key: &str, value: Value| {
+        let mut object = made.clone();
+        object.pointer_mut(pointer).unwrap()[key] = value;
+        object
+    };
+    index.apply(table, with("/spec/locationRef", "namespace", json!("default")));
+    assert_eq!(
+        words(&index.decided()),
+        ["status"],
+        "locations are compared by name"
+    );
+    let applied = ["apply shop-us-us-south-1 us/@us-south-1", "status"];
+    for different in [
+        with("/spec", "cityCode", json!("DFW")),
+        with(
+            "/metadata/labels",
+            "compute.datumapis.com/location",
+            json!("eu-west-1"),
+        ),
+    ] {
+        index.apply(table, different);
+        assert_eq!(words(&index.decided()), applied);
+    }
+    let mut by_city = with("/spec", "cityCode", json!("DFW"));
+    by_city["spec"].as_object_mut().unwrap().remove("locationRef");
+    index.apply(table, by_city);
+    let effects = index.decided();
+    assert!(
+        matches!(&effects[..], [Create(_), Delete { .. }, PatchStatus(_)]),
+        "no Cluster says that it is the same place: {:?}",
+        words(&effects)
+    );
+}

@@ -1,0 +1,205 @@
+//! Deployments that name a location (contract: locations.md §2.4).
+
+use super::*;
+use crate::gateway::index::secondary::places::tests::clusters;
+
+/// The deployment with the place of these fields alone.
+fn placed(fields: &Value) -> Value {
+    let mut d = deployment();
+    let spec = d["spec"].as_object_mut().unwrap();
+    spec.remove("cityCode");
+    spec.extend(fields.as_object().unwrap().clone());
+    d
+}
+
+fn here() -> Value {
+    json!({"locationRef": {"name": "us-south-1"}})
+}
+
+/// The snapshot beside Clusters with these labels: city and location.
+fn beside(d: &Value, copy: Option<&Value>, labels: &[(&str, &str)]) -> Snapshot {
+    let mut s = snapshot(d, copy);
+    s.destination = Destination::of(
+        &clusters(labels),
+        &KINDS[KindId::FIRST],
+        s.source.as_ref(),
+        s.copy.as_ref(),
+    );
+    s
+}
+
+fn decided(s: &Snapshot) -> Action {
+    decide(s, &mut Memory::default(), &SETTINGS, now())
+}
+
+fn refusal(s: &Snapshot) -> (String, String) {
+    let effect = one(decided(s));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+    (text("reason"), text("message"))
+}
+
+fn body(effect: &Effect) -> &Value {
+    let Write::Apply { body, .. } = &effect.write else {
+        panic!("{effect:?}")
+    };
+    body
+}
+
+const ONE: &[(&str, &str)] = &[("DFW", "us-south-1")];
+
+#[tokio::test]
+async fn a_copy_names_city_and_location_where_the_clusters_tell_both() {
+    for fields in [
+        json!({"cityCode": "DFW"}),
+        here(),
+        json!({"cityCode": "DFW", "locationRef": {"name": "us-south-1"}}),
+    ] {
+        let effect = one(decided(&beside(&placed(&fields), None, ONE)));
+        assert_eq!(effect.reason.label(), "create_copy");
+        let copy = body(&effect);
+        assert_eq!(copy["spec"]["cityCode"], "DFW", "{fields}");
+        assert_eq!(
+            copy["spec"]["locationRef"],
+            json!({"name": "us-south-1"}),
+            "{fields}"
+        );
+        assert_eq!(copy["metadata"]["labels"][keys::CITY_CODE], "DFW");
+        // The copy that was made is the one that is wanted.
+        let mut made = copy.clone();
+        made["metadata"]["uid"] = json!("u-copy");
+        made["metadata"]["resourceVersion"] = json!("900");
+        idle(decided(&beside(&placed(&fields), Some(&made), ONE)));
+    }
+}
+
+#[tokio::test]
+async fn a_city_without_a_location_or_with_several_adds_none() {
+    for labels in [
+        &[("DFW", "")][..],
+        &[("DFW", "a"), ("DFW", "")],
+        &[("DFW", "a"), ("DFW", "b")],
+        &[("DFW", "a"), ("LHR", "a")],
+    ] {
+        let effect = one(decided(&beside(&deployment(), None, labels)));
+        assert_eq!(body(&effect)["spec"].get("locationRef"), None, "{labels:?}");
+        idle(decided(&beside(&deployment(), Some(&hub_copy()), labels)));
+    }
+}
+
+/// §4, 6 and 7: a change of form alone is one patch of the copy, which stays in its city, and no Event.
+#[tokio::test]
+async fn a_change_of_form_updates_the_copy_and_moves_nothing() {
+    let Action::Apply(plan) = decided(&beside(&placed(&here()), Some(&hub_copy()), ONE)) else {
+        panic!()
+    };
+    assert_eq!(plan.notes, []);
+    assert_eq!(plan.effects.len(), 1);
+    assert_eq!(plan.effects[0].reason.label(), "update_copy");
+    assert_eq!(body(&plan.effects[0])["spec"]["cityCode"], "DFW");
+}
+
+/// §4, 8: the location comes to a Cluster later, and its copies get it by one update each.
+#[tokio::test]
+async fn a_location_that_a_city_gets_later_is_added_to_its_copies() {
+    let effect = one(decided(&beside(&deployment(), Some(&hub_copy()), ONE)));
+    assert_eq!(effect.reason.label(), "update_copy");
+    assert_eq!(body(&effect)["spec"]["locationRef"]["name"], "us-south-1");
+}
+
+/// §4, 14 to 16: what cannot be carried says why, the hub is asked nothing, and a copy stays as it is.
+#[tokio::test]
+async fn a_location_that_the_hub_cannot_serve_alone_is_refused_with_the_reason() {
+    let long = json!({"locationRef": {"name": "x".repeat(64)}});
+    let both = json!({"cityCode": "LHR", "locationRef": {"name": "us-south-1"}});
+    let cases = [
+        (
+            here(),
+            &[][..],
+            "NoCellForLocation",
+            "topology.datum.net/location=us-south-1",
+        ),
+        (
+            here(),
+            &[("DFW", "us-south-1"), ("DFW", "us-south-2")],
+            "NoCellForLocation",
+            "not the only one of city DFW",
+        ),
+        (
+            here(),
+            &[("DFW", "us-south-1"), ("DFW", "")],
+            "NoCellForLocation",
+            "not the only one of city DFW",
+        ),
+        (
+            here(),
+            &[("DFW", "us-south-1"), ("LHR", "us-south-1")],
+            "NoCellForLocation",
+            "is not known",
+        ),
+        (here(), &[("", "us-south-1")], "NoCellForLocation", "is not known"),
+        (
+            both.clone(),
+            ONE,
+            "PlaceConflict",
+            "spec.cityCode is LHR, but location us-south-1 is in DFW",
+        ),
+        (
+            both,
+            &[("LHR", "eu-west-1")],
+            "NoCellForLocation",
+            "no cell serves location us-south-1",
+        ),
+        (long, ONE, "InvalidLocation", "spec.locationRef.name"),
+    ];
+    for (fields, labels, reason, part) in cases {
+        for copy in [None, Some(hub_copy())] {
+            let (said, message) = refusal(&beside(&placed(&fields), copy.as_ref(), labels));
+            assert_eq!(said, reason, "{fields} {labels:?}");
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_location_of_an_unlabelled_fleet_goes_by_the_city_beside_it() {
+    let fields = json!({"cityCode": "DFW", "locationRef": {"name": "us-south-1"}});
+    let effect = one(decided(&beside(&placed(&fields), None, &[("DFW", "")])));
+    assert_eq!(body(&effect)["metadata"]["labels"][keys::CITY_CODE], "DFW");
+}
+
+/// A Cluster that is gone for a while takes nothing away, as for a city.
+#[tokio::test]
+async fn a_copy_stays_served_while_its_location_has_no_cluster() {
+    let mut made = body(&one(decided(&beside(&placed(&here()), None, ONE)))).clone();
+    made["metadata"]["uid"] = json!("u-copy");
+    made["metadata"]["resourceVersion"] = json!("900");
+    idle(decided(&beside(&placed(&here()), Some(&made), &[])));
+    let mut d = placed(&here());
+    d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
+    d["metadata"]["generation"] = json!(4);
+    let effect = one(decided(&beside(&d, Some(&made), &[])));
+    assert_eq!(effect.reason.label(), "update_copy");
+    let body = body(&effect);
+    assert_eq!(body["spec"]["cityCode"], "DFW");
+    assert_eq!(body["spec"]["locationRef"]["name"], "us-south-1");
+}
+
+/// A hub whose definition does not know the field yet drops it: that is written once, not for ever.
+#[tokio::test]
+async fn a_hub_that_drops_the_location_is_not_written_to_again() {
+    let s = beside(&deployment(), Some(&hub_copy()), ONE);
+    let mut memory = Memory::default();
+    memory.payload.record(
+        s.wanted(s.source.as_ref().unwrap()),
+        s.copy.as_ref().unwrap().digest.whole(),
+    );
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn before_the_clusters_are_known_a_location_is_not_said_to_have_none() {
+    let mut s = beside(&placed(&here()), None, &[]);
+    s.cell_unproven = true;
+    idle(decided(&s));
+}
