@@ -108,8 +108,9 @@ pub struct GatewayArgs {
     /// Reject write-backs without a controller reference to their copy.
     #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub require_owner: bool,
-    /// Create deployments only in cities for which the project has a Location of networking.datumapis.com/v1alpha that
-    /// is not Ready=False; existing deployments stay. Needs that kind and permission to list and watch it in every
+    /// Create deployments only in cities and at locations for which the project has a Location of
+    /// networking.datumapis.com/v1alpha that is not Ready=False; existing deployments stay. Without it a placement's
+    /// locationSelector resolves to nothing. Needs that kind and permission to list and watch it in every
     /// project: until its list is complete, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_LOCATION_CHECKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub location_checks: bool,

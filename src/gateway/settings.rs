@@ -34,7 +34,7 @@ pub struct Settings {
     pub status_interval: Duration,
     /// Rate limits of writes to the hub.
     pub hub_limits: Limits,
-    /// True if cities must have a Location in the project.
+    /// True if cities and locations must have a Location in the project.
     pub location_checks: bool,
     /// True if the interfaces' Networks must exist in the project.
     pub networking: bool,

@@ -10,13 +10,79 @@ use crate::support::{
     seconds, trials, uid,
 };
 use fedgate_api::keys;
-use serde_json::json;
+use serde_json::{Value, json};
 
 trials![
+    workload_at_a_location_has_a_deployment_that_names_it_alone,
     workload_becomes_deployments_and_rolls_up,
     workload_deletion_takes_all_along,
     workload_that_does_not_decode_is_quarantined,
 ];
+
+/// The project's part of locations.md §4: one field of the two, and a selector that takes nothing away.
+async fn workload_at_a_location_has_a_deployment_that_names_it_alone(case: Case) {
+    let place = |workload: &mut Value, field: &str, value: Value| {
+        let placement = workload["spec"]["placements"][0].as_object_mut().unwrap();
+        for other in ["cityCodes", "locations", "locationSelector"] {
+            placement.remove(other);
+        }
+        placement.insert(field.to_owned(), value);
+        json!({"spec": {"placements": workload["spec"]["placements"]}})
+    };
+    let mut workload = objects::workload("shop", &[]);
+    place(&mut workload, "locations", json!([{"name": "us-south-1"}]));
+    case.create(&WORKLOAD, workload.clone()).await;
+    let (project, name) = (&case.project, "shop-main-us-south-1");
+    let made = project.exists(&DEPLOYMENT, &case.ns, name, seconds(30)).await;
+    assert_eq!(made["spec"]["locationRef"], json!({"name": "us-south-1"}));
+    assert_eq!(made["spec"].get("cityCode"), None);
+    assert_eq!(made["metadata"]["labels"][keys::INSTANCE_LOCATION], "us-south-1");
+    let resolved = json!([{"name": "us-south-1"}]);
+    let names_it = |o: &Value| o["status"]["placements"][0]["locations"] == resolved;
+    let wanted = "names the location in its status";
+    project
+        .sees(&WORKLOAD, &case.ns, "shop", wanted, seconds(30), names_it)
+        .await;
+
+    // A second field beside it goes again.
+    case.merge(&DEPLOYMENT, name, json!({"spec": {"cityCode": "DFW"}}))
+        .await;
+    let restored = |o: &Value| {
+        let again = o["metadata"]["generation"].as_i64() > Some(2);
+        again && o["spec"].get("cityCode").is_none() && o["spec"]["locationRef"]["name"] == "us-south-1"
+    };
+    let wanted = "names its location alone again";
+    let kept = project
+        .sees(&DEPLOYMENT, &case.ns, name, wanted, seconds(30), restored)
+        .await;
+    assert_eq!(uid(&kept), uid(&made));
+
+    let selector = json!({"matchLabels": {"topology.datum.net/city-code": "DFW"}});
+    case.merge(
+        &WORKLOAD,
+        "shop",
+        place(&mut workload, "locationSelector", selector),
+    )
+    .await;
+    let answered = |o: &Value| {
+        let conditions = &o["status"]["placements"][0]["conditions"];
+        let reason = "NoMatchingLocations";
+        conditions
+            .as_array()
+            .is_some_and(|all| all.iter().any(|c| c["reason"] == reason))
+    };
+    let wanted = "says that its selector is not resolved";
+    project
+        .sees(&WORKLOAD, &case.ns, "shop", wanted, seconds(30), answered)
+        .await;
+    case.quiet().await;
+    let kept = project.get(&DEPLOYMENT, &case.ns, name).await;
+    let kept = kept.expect("a selector takes nothing away");
+    assert_eq!(
+        (uid(&kept), kept["metadata"].get("deletionTimestamp")),
+        (uid(&made), None)
+    );
+}
 
 async fn workload_becomes_deployments_and_rolls_up(case: Case) {
     let made = case

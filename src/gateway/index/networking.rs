@@ -1,4 +1,4 @@
-//! Objects of a project that Workloads are checked against: Locations for their cities (K3) and Networks for their
+//! Objects of a project that Workloads are checked against: Locations for their places (K3) and Networks for their
 //! interfaces (K1), both of group `networking.datumapis.com`. Locations may be served namespaced or cluster-scoped.
 //!
 //! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
@@ -15,12 +15,15 @@ use fedgate_engine::{
 };
 use kube::core::DynamicObject;
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Workload checks that read other objects of the project, as the settings enable them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkloadChecks {
-    /// K3: each city needs a Location.
+    /// K3: each city and location needs a Location; selectors select among them.
     pub locations: bool,
     /// K1: each interface needs its Network.
     pub networks: bool,
@@ -38,9 +41,14 @@ impl WorkloadChecks {
     }
 }
 
+/// The field of a Workload that depends on every Location; as a name it concerns the Workloads with a selector.
+const SELECTOR: &str = "locationSelector";
+
 /// A Location of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
+    /// Its topology; values that are no text are left out.
+    pub topology: Arc<BTreeMap<String, String>>,
     /// City of the Location.
     pub city: Option<Arc<str>>,
     /// True if the condition Ready is False. A Location without this condition counts as ready.
@@ -50,10 +58,12 @@ pub struct Location {
 impl Location {
     /// Reads a Location.
     pub fn read(object: &DynamicObject) -> Self {
-        let topology = object.data.pointer("/spec/topology");
-        let city = topology
-            .and_then(|t| t.get(keys::CITY_CODE))
-            .and_then(Value::as_str);
+        let topology = object.data.pointer("/spec/topology").and_then(Value::as_object);
+        let topology: BTreeMap<String, String> = topology
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
         let conditions = object
             .data
             .pointer("/status/conditions")
@@ -62,23 +72,42 @@ impl Location {
             let is = |field: &str, value: &str| condition.get(field).and_then(Value::as_str) == Some(value);
             is("type", "Ready") && is("status", "False")
         });
+        let city = topology.get(keys::CITY_CODE).filter(|city| !city.is_empty());
         Self {
-            city: city.filter(|c| !c.is_empty()).map(Into::into),
+            city: city.map(|city| city.as_str().into()),
+            topology: topology.into(),
             refused,
         }
     }
+}
 
-    /// City that this Location opens for new deployments; `None` if the Location is terminating or Ready=False.
-    fn serves(row: &Row<Self>) -> Option<&Arc<str>> {
-        let open = !row.deleting && !row.digest.refused;
-        row.digest.city.as_ref().filter(|_| open)
+/// A Location as a project has it.
+pub trait Placeable {
+    /// True if new deployments may be placed there: it is neither terminating nor Ready=False.
+    fn is_open(&self) -> bool;
+    /// City that it opens for new deployments.
+    fn serves(&self) -> Option<&Arc<str>>;
+}
+
+impl Placeable for Row<Location> {
+    fn is_open(&self) -> bool {
+        !self.deleting && !self.digest.refused
+    }
+
+    fn serves(&self) -> Option<&Arc<str>> {
+        self.digest.city.as_ref().filter(|_| self.is_open())
     }
 }
 
 impl Project {
     /// The cities with a Location that is neither Ready=False nor terminating.
     pub fn served_cities(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.locations.iter().filter_map(|(_, row)| Location::serves(row))
+        self.locations.iter().filter_map(|(_, row)| row.serves())
+    }
+
+    /// All Locations with their names, those of several namespaces in the order of these.
+    pub fn listed_locations(&self) -> impl Iterator<Item = (&Arc<str>, &Row<Location>)> {
+        self.locations.iter().map(|((_, name), row)| (name, row))
     }
 
     /// Namespace and name of the Networks that are not terminating.
@@ -100,19 +129,20 @@ impl GatewayIndex {
         let (deltas, first) = apply_event(&mut project.locations, event, &mut self.words, |o, _| {
             Location::read(o)
         });
-        let mut cities = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for RowChange { name, old } in &deltas {
-            let new = project.locations.get(&name.0, &name.1);
-            let (old, new) = (
-                old.as_ref().and_then(Location::serves),
-                new.and_then(Location::serves),
-            );
-            if old != new {
-                cities.extend(old.into_iter().chain(new).cloned());
+            let (old, new) = (old.as_ref(), project.locations.get(&name.0, &name.1));
+            let city = (old.and_then(Placeable::serves), new.and_then(Placeable::serves));
+            if city.0 != city.1 {
+                names.extend(city.0.into_iter().chain(city.1).cloned());
+            }
+            let seen = |row: &Row<Location>| (row.is_open(), row.digest.topology.clone());
+            if old.map(seen) != new.map(seen) {
+                names.extend([name.1.clone(), SELECTOR.into()]);
             }
         }
         let synced = project.locations.synced();
-        checks_changed(key, first, if synced { cities } else { BTreeSet::new() })
+        checks_changed(key, first, if synced { names } else { BTreeSet::new() })
     }
 
     /// Applies an event of a project's Networks, as [`GatewayIndex::location_event`] does.
@@ -160,9 +190,10 @@ mod tests {
 
     #[test]
     fn a_location_is_its_city_and_whether_it_refuses() {
-        let location = |city: Option<&str>, refused| Location {
-            city: city.map(Into::into),
-            refused,
+        let location = |city: Option<&str>, refused| (city.map(str::to_owned), refused);
+        let read = |topology: &Value, conditions: &Value| {
+            let location = read(topology, conditions);
+            (location.city.map(|city| city.to_string()), location.refused)
         };
         let dfw = json!({"topology.datum.net/city-code": "DFW", "topology.datum.net/region": "us"});
         let ready =

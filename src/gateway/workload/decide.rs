@@ -111,6 +111,10 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         return Vec::new();
     }
     let matches = matching::assign(snapshot);
+    // Its completion enqueues the Workload.
+    if !snapshot.clusters_listed && matches.may_change_form() {
+        return Vec::new();
+    }
     let mut effects = Vec::new();
     let mut outcomes: Vec<Outcome> = matches
         .pairs

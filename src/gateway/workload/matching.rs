@@ -3,9 +3,9 @@
 
 use super::{
     snapshot::{Cities, WorkloadSnapshot, is_leaving},
-    wanted::{Pair, Wanted, name_of, wanted},
+    wanted::{Pair, Unresolved, Wanted, name_of, wanted},
 };
-use fedgate_api::{Place, Placement, WorkloadDeployment};
+use fedgate_api::{Place, WorkloadDeployment};
 use std::collections::BTreeSet;
 
 /// The deployment of a pair.
@@ -27,8 +27,21 @@ pub(super) struct Matches<'a> {
     pub(super) pairs: Vec<(Pair<'a>, Match<'a>)>,
     /// Deployments of no pair, terminating ones included.
     pub(super) unmatched: Vec<&'a WorkloadDeployment>,
-    /// Placements whose selector cannot be resolved.
-    pub(super) unresolved: Vec<&'a Placement>,
+    /// Placements whose selector resolves to nothing.
+    pub(super) unresolved: Vec<Unresolved<'a>>,
+}
+
+impl Matches<'_> {
+    /// True if a pair without a deployment and a deployment without a pair may be one place in two forms, as far as a
+    /// map is concerned that is not complete.
+    pub(super) fn may_change_form(&self) -> bool {
+        let open = self.pairs.iter().filter(|(_, found)| *found == Match::None);
+        let mut located = open.map(|(pair, _)| pair.place.location().is_some());
+        let live = self.unmatched.iter().filter(|d| !is_leaving(d));
+        let is_located = |d: &WorkloadDeployment| d.spec.location_ref.is_some();
+        let forms: BTreeSet<bool> = live.map(|d| is_located(d)).collect();
+        located.any(|located| forms.contains(&!located))
+    }
 }
 
 /// Matches pairs with deployments.
@@ -137,9 +150,12 @@ impl<'a> Assignment<'a> {
 
     /// The result. A deployment may belong to a placement that was renamed and whose selector cannot be resolved: it is
     /// left as it is.
-    fn matches(mut self, snapshot: &WorkloadSnapshot, unresolved: Vec<&'a Placement>) -> Matches<'a> {
-        let without =
-            |placement: &&Placement| !self.pairs.iter().any(|(p, _)| p.placement.name == placement.name);
+    fn matches(mut self, snapshot: &WorkloadSnapshot, unresolved: Vec<Unresolved<'a>>) -> Matches<'a> {
+        let pairs = &self.pairs;
+        let without = |of: &Unresolved| {
+            let own = |(pair, _): &(Pair, Match)| pair.placement.name == of.placement.name;
+            !of.is_read && !pairs.iter().any(own)
+        };
         if unresolved.iter().any(without) {
             let placements = &snapshot.workload.spec.placements;
             let named = |d: &WorkloadDeployment| placements.iter().any(|p| p.name == d.spec.placement_name);

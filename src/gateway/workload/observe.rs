@@ -3,15 +3,15 @@
 
 use super::{
     decide, name,
-    snapshot::{Checks, Cities, Locations, Networks, WorkloadSnapshot},
+    snapshot::{Checks, Cities, Listed, ListedLocation, Locations, Networks, WorkloadSnapshot},
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
     digest::{Place, Rollup, template_digest, written},
-    networking::WorkloadChecks,
+    networking::{Placeable, WorkloadChecks},
 };
 use fedgate_api::{
-    Workload, WorkloadDeployment, WorkloadDeploymentSpec,
+    Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
     names::{CityCode, ProjectKey},
 };
 use fedgate_engine::{diff::Digest, key::Key};
@@ -104,8 +104,12 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             }
         }
     }
-    let checks = checks(index.checks, p, &workload);
-    let cities = cities(index, p);
+    let mut checks = checks(index.checks, p, &workload);
+    // Cities alone need no Location by its name.
+    if names_locations(&workload, &deployments) && index.checks.locations && p.locations.synced() {
+        checks.listed = Some(listed(p));
+    }
+    let cities = cities(index, checks.listed.as_ref());
     Ok(Observed {
         basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {
@@ -114,6 +118,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             held,
             hub_namespace,
             cities,
+            clusters_listed: index.hub.clusters.synced(),
             checks,
         },
         version: row.resource_version(),
@@ -122,14 +127,25 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
     })
 }
 
-/// The city of each location, as the project's Locations say it, if they are watched, and the hub's Clusters, which win.
-fn cities(index: &GatewayIndex, project: &Project) -> Cities {
-    let own = project.locations.iter();
-    let own =
-        own.filter_map(|((_, name), row)| Some((name.to_string(), row.digest.city.as_ref()?.to_string())));
-    let clusters = index.hub.secondary.places.cities_of_locations();
-    let clusters = clusters.map(|(location, city)| (location.to_string(), city.to_string()));
-    own.chain(clusters).collect()
+/// The city of each location: of those whose Clusters say it, else of the project's Locations.
+fn cities(index: &GatewayIndex, listed: Option<&Listed>) -> Cities {
+    let listed = listed.into_iter().flatten().filter_map(|(name, location)| {
+        let city = location
+            .topology
+            .get(keys::CITY_CODE)
+            .filter(|city| !city.is_empty());
+        Some((name.clone(), city?.clone()))
+    });
+    let mut cities: Cities = listed.collect();
+    cities.extend(cities_of_clusters(index));
+    cities
+}
+
+/// The city of each location whose Clusters have both labels.
+fn cities_of_clusters(index: &GatewayIndex) -> Cities {
+    let all = index.hub.secondary.places.cities_of_locations();
+    all.map(|(location, city)| (location.to_string(), city.to_string()))
+        .collect()
 }
 
 /// Data of the project for the enabled checks.
@@ -159,6 +175,28 @@ fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks 
         locations,
         ..Checks::default()
     }
+}
+
+/// True if a placement or a deployment is not said by cities alone.
+fn names_locations(workload: &Workload, deployments: &[WorkloadDeployment]) -> bool {
+    let placements = &workload.spec.placements;
+    let by_city = |placement: &Placement| matches!(placement.places(), Some(Places::Cities(_)));
+    !placements.iter().all(by_city) || deployments.iter().any(|d| d.spec.location_ref.is_some())
+}
+
+/// The project's Locations by name. Of several with one name, in several namespaces, the last that is placeable counts.
+fn listed(project: &Project) -> Listed {
+    let mut all = Listed::new();
+    for (name, location) in project.listed_locations() {
+        let location = ListedLocation {
+            topology: location.digest.topology.clone(),
+            placeable: location.is_open(),
+        };
+        if location.placeable || !all.contains_key(&**name) {
+            all.insert(name.to_string(), location);
+        }
+    }
+    all
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {

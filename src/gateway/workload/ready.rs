@@ -38,12 +38,7 @@ pub(super) fn set(
     for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
         missing.extend(of_pair(*pair, found, outcome, now));
     }
-    missing.extend(
-        matches
-            .unresolved
-            .iter()
-            .map(|placement| unresolved(placement, now)),
-    );
+    missing.extend(matches.unresolved.iter().map(|of| unresolved(*of, now)));
     for left in &matches.unmatched {
         let name = left.metadata.name.as_deref().unwrap_or_default();
         let message = format!("deployment {name} is no longer wanted and still there");

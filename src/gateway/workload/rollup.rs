@@ -6,7 +6,7 @@ use super::{
     matching::{Match, Matches},
     ready,
     snapshot::WorkloadSnapshot,
-    wanted::{Access, name_of},
+    wanted::{Access, Unresolved, name_of},
 };
 use crate::gateway::index::digest::WHY;
 use fedgate_api::{
@@ -171,8 +171,8 @@ struct View<'a> {
     locations: BTreeSet<&'a str>,
     /// Its places without a Location that is ready.
     no_location: Vec<&'a str>,
-    /// True if its selector cannot be resolved.
-    unresolved: bool,
+    /// Set if its selector resolves to nothing.
+    unresolved: Option<Unresolved<'a>>,
     /// Names that are in use by other deployments.
     conflicts: Vec<&'a str>,
 }
@@ -184,7 +184,11 @@ impl<'a> View<'a> {
             deployments: Vec::new(),
             locations: BTreeSet::new(),
             no_location: Vec::new(),
-            unresolved: matches.unresolved.iter().any(|p| p.name == placement.name),
+            unresolved: matches
+                .unresolved
+                .iter()
+                .find(|of| of.placement.name == placement.name)
+                .copied(),
             conflicts: Vec::new(),
         };
         for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
@@ -223,7 +227,7 @@ impl<'a> View<'a> {
 
     /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
     fn available(&self, now: Timestamp) -> Condition {
-        let selector = self.unresolved.then(|| unresolved(self.placement, now));
+        let selector = self.unresolved.map(|of| unresolved(of, now));
         let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now), selector]
             .into_iter()
             .flatten()
@@ -281,17 +285,21 @@ impl<'a> View<'a> {
 /// Available=False for places without a Location that is ready.
 pub(super) fn no_location(places: &[&str], now: Timestamp) -> Condition {
     let places = places.join(", ");
-    let message = format!("no Location that is ready for {places}; check the city codes");
+    let message = format!("no Location that is ready for {places}; check the city codes or locations");
     no(Reason::NoMatchingLocations, &message, now)
 }
 
-/// Available=False for a placement whose selector cannot be resolved.
-pub(super) fn unresolved(placement: &Placement, now: Timestamp) -> Condition {
-    let message = format!(
-        "locationSelector of placement {} cannot be resolved: this gateway does not read location objects yet; name \
-         the locations in the field locations",
-        placement.name
-    );
+/// Available=False for a placement whose selector resolves to nothing.
+pub(super) fn unresolved(of: Unresolved, now: Timestamp) -> Condition {
+    let name = &of.placement.name;
+    let message = if of.is_read {
+        format!("no Location of the project matches locationSelector of placement {name}")
+    } else {
+        format!(
+            "locationSelector of placement {name} cannot be resolved: this gateway does not read location objects; \
+             name the locations in the field locations"
+        )
+    };
     no(Reason::NoMatchingLocations, &message, now)
 }
 

@@ -2,7 +2,10 @@
 
 use fedgate_api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The city of each location that has one: the map of locations.md §2.1.
 pub type Cities = BTreeMap<String, String>;
@@ -22,6 +25,8 @@ pub struct WorkloadSnapshot {
     pub hub_namespace: HubNamespace,
     /// The cities of locations, by which a change between the two forms is told from a move.
     pub cities: Cities,
+    /// True once the hub's Clusters are listed: before, a location that has no city may get one.
+    pub clusters_listed: bool,
     /// Input of the checks beside the Workload itself.
     pub checks: Checks,
 }
@@ -35,6 +40,8 @@ pub struct Checks {
     pub foreign_networks: bool,
     /// K3: whether cities have a Location.
     pub locations: Locations,
+    /// The project's Locations by name, if they are read.
+    pub listed: Option<Listed>,
     /// K4: known instance types and images.
     pub catalog: Catalog,
 }
@@ -46,6 +53,7 @@ impl Default for Checks {
             networks: Networks::Unchecked,
             foreign_networks: false,
             locations: Locations::Unchecked,
+            listed: None,
             catalog: Catalog::default(),
         }
     }
@@ -60,6 +68,18 @@ pub enum Networks {
     Pending,
     /// Namespace and name of every existing Network that the Workload may name.
     Existing(BTreeSet<(String, String)>),
+}
+
+/// The Locations of a project, by name.
+pub type Listed = BTreeMap<String, ListedLocation>;
+
+/// A Location of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedLocation {
+    /// Its topology, over which a placement selects.
+    pub topology: Arc<BTreeMap<String, String>>,
+    /// True if it may get new deployments: it is neither terminating nor Ready=False.
+    pub placeable: bool,
 }
 
 /// State of the project's Locations.

@@ -1,7 +1,7 @@
 //! The places at which a Workload wants deployments (contract: locations.md §2.3, number 1 and 2).
 
-use super::snapshot::{Locations, WorkloadSnapshot, is_leaving};
-use fedgate_api::{Place, Placement, Places, WorkloadDeployment};
+use super::snapshot::{Listed, Locations, WorkloadSnapshot, is_leaving};
+use fedgate_api::{LabelSelector, Place, Placement, Places, WorkloadDeployment};
 
 /// A placement at one of its places.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,8 @@ pub(super) enum Access {
     Open,
     /// The place has no Location that is ready: a deployment that exists is kept, none is created.
     NoLocation,
-    /// The placement's selector cannot be resolved: the pair is that of a deployment that exists, and keeps it.
+    /// The project's Locations are not read, and the placement has a selector: the pair is that of a deployment that
+    /// exists, and keeps it.
     Kept,
 }
 
@@ -45,8 +46,17 @@ pub(super) fn name_of<'a>(place: &Place<&'a str>) -> &'a str {
 pub(super) struct Wanted<'a> {
     /// The pairs in the order of the spec.
     pub(super) pairs: Vec<Pair<'a>>,
-    /// Placements whose selector cannot be resolved.
-    pub(super) unresolved: Vec<&'a Placement>,
+    /// Placements whose selector resolves to nothing.
+    pub(super) unresolved: Vec<Unresolved<'a>>,
+}
+
+/// A placement whose selector resolves to nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unresolved<'a> {
+    /// The placement.
+    pub(super) placement: &'a Placement,
+    /// True if the project's Locations are read, and none matches.
+    pub(super) is_read: bool,
 }
 
 /// The pairs of a Workload's spec.
@@ -66,15 +76,23 @@ pub(super) fn wanted(snapshot: &WorkloadSnapshot) -> Wanted<'_> {
                 let access = of_city(&snapshot.checks.locations, city);
                 pair(Place::City(city), access)
             })),
-            Some(Places::Locations(locations)) => all.pairs.extend(
-                locations
-                    .iter()
-                    .map(|location| pair(Place::Location(&location.name), Access::Open)),
-            ),
-            Some(Places::Selected(_)) => {
-                let own = kept(snapshot, placement);
-                all.pairs.extend(own.map(|place| pair(place, Access::Kept)));
-                all.unresolved.push(placement);
+            Some(Places::Locations(locations)) => all.pairs.extend(locations.iter().map(|location| {
+                let access = of_location(snapshot.checks.listed.as_ref(), &location.name);
+                pair(Place::Location(&location.name), access)
+            })),
+            Some(Places::Selected(selector)) => {
+                let listed = snapshot.checks.listed.as_ref();
+                let pairs = match listed {
+                    None => own_places(snapshot, placement)
+                        .map(|place| pair(place, Access::Kept))
+                        .collect(),
+                    Some(listed) => selected(snapshot, placement, selector, listed),
+                };
+                if listed.is_none() || pairs.is_empty() {
+                    let is_read = listed.is_some();
+                    all.unresolved.push(Unresolved { placement, is_read });
+                }
+                all.pairs.extend(pairs);
             }
             // No object of today's definition; the checks have refused it.
             None => {}
@@ -91,8 +109,47 @@ fn of_city(locations: &Locations, city: &str) -> Access {
     }
 }
 
+fn of_location(listed: Option<&Listed>, name: &str) -> Access {
+    let is_open = |listed: &Listed| listed.get(name).is_some_and(|location| location.placeable);
+    if listed.is_none_or(is_open) {
+        Access::Open
+    } else {
+        Access::NoLocation
+    }
+}
+
+/// The pairs of a placement with a selector: the Locations that match, and the placement's deployments of which it is not
+/// known whether they match, since their Locations are not listed.
+fn selected<'a>(
+    snapshot: &'a WorkloadSnapshot,
+    placement: &'a Placement,
+    selector: &LabelSelector,
+    listed: &'a Listed,
+) -> Vec<Pair<'a>> {
+    let pair = |place, access| Pair {
+        placement,
+        place,
+        access,
+    };
+    let matching = listed
+        .iter()
+        .filter(|(_, location)| selector.matches(&location.topology));
+    let matching = matching.map(|(name, _)| pair(Place::Location(name), of_location(Some(listed), name)));
+    let is_known = |place: &Place<&str>| match place.location() {
+        Some(location) => listed.contains_key(*location),
+        None => listed.keys().any(|name| {
+            let city = snapshot.cities.get(name).map(String::as_str);
+            city == place.city().copied()
+        }),
+    };
+    let unknown = own_places(snapshot, placement).filter(|place| !is_known(place));
+    matching
+        .chain(unknown.map(|place| pair(place, Access::NoLocation)))
+        .collect()
+}
+
 /// The places of a placement's deployments, in the order of their names; both fields of one are its location.
-fn kept<'a>(
+fn own_places<'a>(
     snapshot: &'a WorkloadSnapshot,
     placement: &'a Placement,
 ) -> impl Iterator<Item = Place<&'a str>> {

@@ -6,6 +6,7 @@ mod observe;
 mod places;
 mod ready;
 mod rollup;
+mod selectors;
 
 use super::{
     decide::{
@@ -57,6 +58,7 @@ fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
         held: [].into(),
         hub_namespace: HubNamespace::of("a001"),
         cities: [].into(),
+        clusters_listed: true,
         checks: Checks::default(),
     }
 }

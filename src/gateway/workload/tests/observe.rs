@@ -415,3 +415,53 @@ fn a_deployment_at_a_location_is_read_as_it_was_written() {
         words(&effects)
     );
 }
+
+#[test]
+fn workloads_with_locations_are_woken_by_their_locations_and_change_form_by_them() {
+    let mut index = Scene::new(LOCATIONS);
+    index.list(
+        TableId::Locations,
+        [wide_location("dfw-1", "DFW"), wide_location("lhr-1", "LHR")],
+    );
+    let mut shop = workload(&[("us", &["DFW"])]);
+    index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
+    let effects = index.decided();
+    assert_eq!(words(&effects), ["create shop-us-dfw us/DFW", "status"]);
+    let Create(made) = &effects[0] else { panic!() };
+    let mut made = serde_json::to_value(made).unwrap();
+    made["metadata"]["uid"] = json!("d");
+    let table = deployments(&index);
+    index.apply(table, made);
+
+    let placement = &mut shop.spec.placements[0];
+    placement.city_codes.clear();
+    placement.locations = serde_json::from_value(json!([{"name": "dfw-1"}, {"name": "dfw-2"}])).unwrap();
+    index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
+    assert_eq!(words(&index.decided()), ["apply shop-us-dfw us/@dfw-1", "status"]);
+    assert_eq!(
+        index.apply(TableId::Locations, location("dfw-2", "DFW", "True")),
+        ["shop"]
+    );
+    let both = [
+        "create shop-us-dfw-2 us/@dfw-2",
+        "apply shop-us-dfw us/@dfw-1",
+        "status",
+    ];
+    assert_eq!(words(&index.decided()), both);
+
+    let placement = &mut shop.spec.placements[0];
+    placement.locations.clear();
+    placement.location_selector =
+        serde_json::from_value(json!({"matchLabels": {"topology.datum.net/city-code": "LHR"}})).unwrap();
+    index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
+    let moved = ["create shop-us-lhr-1 us/@lhr-1", "delete shop-us-dfw", "status"];
+    assert_eq!(words(&index.decided()), moved);
+    assert_eq!(
+        index.apply(TableId::Locations, wide_location("ams-1", "AMS")),
+        ["shop"]
+    );
+    assert_eq!(
+        index.apply(TableId::Locations, wide_location("ams-1", "AMS")),
+        NOTHING
+    );
+}

@@ -4,7 +4,7 @@ use super::*;
 
 /// A Workload `shop` with one placement `us` of this field, whose map has `us-south-1` in DFW, and `eu-west-1` and
 /// `eu-west-2` in LHR.
-fn placed(field: &Value) -> WorkloadSnapshot {
+pub(super) fn placed(field: &Value) -> WorkloadSnapshot {
     let mut s = snapshot(&[("us", &[])]);
     place(&mut s, field);
     let city = |(location, city): (&str, &str)| (location.to_owned(), city.to_owned());
@@ -14,7 +14,7 @@ fn placed(field: &Value) -> WorkloadSnapshot {
 }
 
 /// Gives the placement this field in place of the one that it has.
-fn place(s: &mut WorkloadSnapshot, field: &Value) {
+pub(super) fn place(s: &mut WorkloadSnapshot, field: &Value) {
     let mut placement = json!({"name": "us", "scaleSettings": {"minReplicas": 1}});
     placement
         .as_object_mut()
@@ -23,11 +23,11 @@ fn place(s: &mut WorkloadSnapshot, field: &Value) {
     s.workload.spec.placements[0] = serde_json::from_value(placement).unwrap();
 }
 
-fn cities(cities: &[&str]) -> Value {
+pub(super) fn cities(cities: &[&str]) -> Value {
     json!({"cityCodes": cities})
 }
 
-fn locations(names: &[&str]) -> Value {
+pub(super) fn locations(names: &[&str]) -> Value {
     let names: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
     json!({"locations": names})
 }
@@ -37,7 +37,7 @@ fn selector() -> Value {
 }
 
 /// Without differences, as [`normalized`].
-fn settled(field: &Value) -> WorkloadSnapshot {
+pub(super) fn settled(field: &Value) -> WorkloadSnapshot {
     let mut s = placed(field);
     step(&mut s, 0);
     assert_eq!(step(&mut s, 1), []);
@@ -57,7 +57,7 @@ fn live(s: &WorkloadSnapshot) -> Vec<(&str, String)> {
     .collect()
 }
 
-/// Locations §4 number 2, at the project.
+/// Case 2 of locations.md §4, at the project.
 #[test]
 fn a_location_gets_a_deployment_with_a_reference_alone() {
     let mut s = placed(&locations(&["us-south-1", "EU_west.9"]));
@@ -99,7 +99,7 @@ fn a_location_gets_a_deployment_with_a_reference_alone() {
     );
 }
 
-/// Locations §4 number 6: in place, forwards and backwards.
+/// Case 6 of locations.md §4: in place, forwards and backwards.
 #[test]
 fn a_change_of_form_keeps_name_and_uid_and_changes_the_place_alone() {
     let mut s = settled(&cities(&["DFW"]));
@@ -132,7 +132,7 @@ fn a_change_of_form_keeps_name_and_uid_and_changes_the_place_alone() {
     assert_eq!(step(&mut s, 5), [], "the label that stays is not ours");
 }
 
-/// Locations §4 number 10: the others are made before the matched one leaves their cells.
+/// Case 10 of locations.md §4: the others are made before the matched one leaves their cells.
 #[test]
 fn of_a_city_with_several_locations_the_first_keeps_the_deployment() {
     let mut s = settled(&cities(&["LHR"]));
