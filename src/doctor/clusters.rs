@@ -1,7 +1,7 @@
 //! Karmada's Clusters: each needs a city, has to be ready and to serve our kinds.
 
 use super::{Check, Finding, PreflightError, Subject};
-use fedgate_api::keys::STAND_IN;
+use fedgate_api::keys::{self, STAND_IN};
 use fedgate_engine::plane::client::PlaneClient;
 use fedgate_kinds::FederatedKind;
 use kube::{
@@ -73,6 +73,38 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
         "Clusters do not serve our kinds (status.apiEnablements), so Karmada schedules nothing there",
         &|_| "apply manifests/crds to these cells".to_owned(),
     );
+    fault(
+        names(&|cluster| {
+            let is = location(cluster);
+            is.is_some()
+                && clusters
+                    .iter()
+                    .any(|other| location(other) == is && city(other) != city(cluster))
+        }),
+        "Clusters of one location differ in their city, so deployments of the location go nowhere",
+        &|names| {
+            format!(
+                "give them one city, or locations of their own: kubectl get cluster {names} --show-labels"
+            )
+        },
+    );
+    fault(
+        names(&|cluster| {
+            let is = city(cluster);
+            location(cluster).is_none()
+                && is.is_some()
+                && clusters
+                    .iter()
+                    .any(|other| city(other) == is && location(other).is_some())
+        }),
+        "Clusters lack the location that others of their city have, so deployments of that location go nowhere",
+        &|names| {
+            format!(
+                "label them as the others: kubectl label cluster {names} {}=<NAME>",
+                keys::LOCATION
+            )
+        },
+    );
     if findings.is_empty() {
         let text = format!(
             "all {} Clusters are ready, {}",
@@ -82,6 +114,10 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
         findings.push(subject.ok(Check::Cells, text));
     }
     findings
+}
+
+fn location(cluster: &DynamicObject) -> Option<&String> {
+    cluster.metadata.labels.as_ref()?.get(keys::LOCATION)
 }
 
 /// The cities, those with several cells by name.
@@ -182,6 +218,38 @@ mod tests {
             );
             assert!(!found[0].1.contains("dfw-1"), "{found:?}");
         }
+        let located = |name: &str, city: Option<&str>, location: &str| {
+            let mut cluster = cluster(name, city, "True", kind);
+            let labels = cluster.metadata.labels.get_or_insert_default();
+            labels.insert(keys::LOCATION.to_owned(), location.to_owned());
+            cluster
+        };
+        let differ =
+            "Clusters of one location differ in their city, so deployments of the location go nowhere: ";
+        let lack = "Clusters lack the location that others of their city have, so deployments of that location go nowhere: ";
+        for (clusters, text) in [
+            (
+                vec![located("a", Some("LHR"), "x"), located("b", Some("DFW"), "x")],
+                format!("{differ}a, b; give"),
+            ),
+            (
+                vec![located("a", Some("DFW"), "x"), good.clone()],
+                format!("{lack}dfw-1; label"),
+            ),
+        ] {
+            let found = findings(&clusters);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(
+                found[0].0 == Verdict::Fail && found[0].1.starts_with(&text),
+                "{found:?}"
+            );
+        }
+        let fine = [
+            located("a", Some("DFW"), "x"),
+            located("b", Some("DFW"), "y"),
+            located("c", Some("LHR"), "z"),
+        ];
+        assert_eq!(findings(&fine)[0].0, Verdict::Ok);
         let two = [good.clone(), cluster("dfw-2", Some("DFW"), "True", kind)];
         assert!(
             findings(&two)[0]

@@ -17,6 +17,7 @@ mod crashes;
 #[path = "../../src/client/tests/documents.rs"]
 mod documents;
 mod gates;
+mod locations;
 mod membership;
 mod operator;
 mod outage;
@@ -60,6 +61,7 @@ fn one_at_a_time() -> Vec<Trial> {
         // Its outages make the planes slow to take back what it leaves: the trials at the end need rest.
         runbooks::lone_trials(),
         gates::lone_trials(),
+        locations::lone_trials(),
         alone::lone_trials(),
         outage::lone_trials(),
         quota::lone_trials(),
