@@ -56,6 +56,7 @@ async fn workload_at_a_location_has_a_deployment_that_names_it_alone(case: Case)
         .sees(&DEPLOYMENT, &case.ns, name, wanted, seconds(30), restored)
         .await;
     assert_eq!(uid(&kept), uid(&made));
+    assert_eq!(kept["metadata"]["generation"], 3, "by one write");
 
     let selector = json!({"matchLabels": {"topology.datum.net/city-code": "DFW"}});
     case.merge(

@@ -28,6 +28,9 @@ pub enum WorkloadEffect {
     /// Apply our labels, the owner and the spec to the deployment with this UID. The spec must be exact; other metadata
     /// is not changed.
     Apply(Box<WorkloadDeployment>),
+    /// Give the deployment with this UID the place and the placement's name of this one, in one write: it has the one field
+    /// of the two and not the other. Other differences are applied afterwards.
+    ChangePlace(Box<WorkloadDeployment>),
     /// Delete the deployment with this UID.
     Delete {
         /// The deployment's name.
@@ -51,7 +54,10 @@ impl WorkloadPlan {
     /// edit has added, and restore those that it has removed. A Workload without deployments has nothing to lose.
     pub fn needs_confirmation(&self, snapshot: &WorkloadSnapshot) -> bool {
         let changes = self.effects.iter().any(|effect| match effect {
-            WorkloadEffect::Create(_) | WorkloadEffect::Apply(_) | WorkloadEffect::Delete { .. } => true,
+            WorkloadEffect::Create(_)
+            | WorkloadEffect::Apply(_)
+            | WorkloadEffect::ChangePlace(_)
+            | WorkloadEffect::Delete { .. } => true,
             WorkloadEffect::AddFinalizer
             | WorkloadEffect::RemoveFinalizer
             | WorkloadEffect::PatchStatus(_) => false,
@@ -127,10 +133,9 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         for ((pair, found), outcome) in matches.pairs.iter().zip(&mut outcomes) {
             let (done, effect) = upsert(snapshot, pair, found, &mut names);
             *outcome = done;
-            if is_change_of_place(pair, found) {
-                changes_of_place.extend(effect);
-            } else {
-                effects.extend(effect);
+            match effect {
+                Some(WorkloadEffect::ChangePlace(_)) => changes_of_place.extend(effect),
+                _ => effects.extend(effect),
             }
         }
         // A deployment that changes to one of several locations leaves the cells of the others: theirs are made before.
@@ -150,10 +155,6 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     effects
 }
 
-fn is_change_of_place(pair: &Pair, found: &Match) -> bool {
-    matches!(found, Match::Live(existing) if existing.spec.place() != Some(pair.place))
-}
-
 /// The outcome of a pair, and the write that creates its deployment or applies to it, if one is due.
 fn upsert(
     snapshot: &WorkloadSnapshot,
@@ -165,7 +166,12 @@ fn upsert(
     match found {
         Match::Leaving => (Outcome::Waits, None),
         Match::Live(existing) if differs(workload, pair, existing) => {
-            let effect = WorkloadEffect::Apply(Box::new(changed(workload, pair, existing)));
+            let changed = Box::new(changed(workload, pair, existing));
+            let effect = if existing.spec.place() == Some(pair.place) {
+                WorkloadEffect::Apply(changed)
+            } else {
+                WorkloadEffect::ChangePlace(changed)
+            };
             (Outcome::Applied, Some(effect))
         }
         Match::Live(_) => (Outcome::Exists, None),

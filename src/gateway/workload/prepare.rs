@@ -63,6 +63,11 @@ impl Subject<'_> {
                 };
                 main(target, write, WriteReason::UpdateDeployment)
             }
+            WorkloadEffect::ChangePlace(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let patch = change_of_place(&d);
+                main(target, Write::Merge { patch }, WriteReason::UpdateDeployment)
+            }
             WorkloadEffect::Delete { name, uid } => {
                 let write = Write::Delete {
                     uid,
@@ -143,6 +148,23 @@ fn main(target: Target, write: Write, reason: WriteReason) -> Effect {
         write,
         reason: reason.into(),
     }
+}
+
+/// An absent field and label are null: whichever request has written them, this one removes them.
+pub(super) fn change_of_place(deployment: &WorkloadDeployment) -> Value {
+    let WorkloadDeployment { metadata, spec, .. } = deployment;
+    let location = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(keys::INSTANCE_LOCATION));
+    json!({
+        "metadata": {"uid": metadata.uid, "labels": {keys::INSTANCE_LOCATION: location}},
+        "spec": {
+            "placementName": spec.placement_name,
+            "cityCode": spec.city_code,
+            "locationRef": spec.location_ref,
+        },
+    })
 }
 
 fn without_status(deployment: &WorkloadDeployment) -> Value {

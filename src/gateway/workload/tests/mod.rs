@@ -10,7 +10,9 @@ mod selectors;
 
 use super::{
     decide::{
-        WorkloadEffect::{self, AddFinalizer, Apply, Create, Delete, PatchStatus, RemoveFinalizer},
+        WorkloadEffect::{
+            self, AddFinalizer, Apply, ChangePlace, Create, Delete, PatchStatus, RemoveFinalizer,
+        },
         decide,
     },
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
@@ -91,6 +93,20 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
                     .extend(applied.metadata.labels.unwrap());
                 there.metadata.owner_references = applied.metadata.owner_references;
             }
+            ChangePlace(changed) => {
+                let there = s
+                    .deployments
+                    .iter_mut()
+                    .find(|d| d.metadata.uid == changed.metadata.uid)
+                    .unwrap();
+                there.metadata.generation = there.metadata.generation.map(|n| n + 1);
+                there.spec.placement_name = changed.spec.placement_name;
+                there.spec.city_code = changed.spec.city_code;
+                there.spec.location_ref = changed.spec.location_ref;
+                let labels = there.metadata.labels.get_or_insert_default();
+                labels.remove(keys::INSTANCE_LOCATION);
+                labels.extend(changed.metadata.labels.unwrap());
+            }
             Delete { uid, .. } => {
                 let there = s
                     .deployments
@@ -135,6 +151,7 @@ fn words(effects: &[WorkloadEffect]) -> Vec<String> {
             RemoveFinalizer => "-finalizer".to_owned(),
             Create(d) => format!("create {}", name(d)),
             Apply(d) => format!("apply {}", name(d)),
+            ChangePlace(d) => format!("place {}", name(d)),
             Delete { name, .. } => format!("delete {name}"),
             PatchStatus(_) => "status".to_owned(),
         })

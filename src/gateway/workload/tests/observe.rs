@@ -393,17 +393,14 @@ fn a_deployment_at_a_location_is_read_as_it_was_written() {
         ["status"],
         "locations are compared by name"
     );
-    let applied = ["apply shop-us-us-south-1 us/@us-south-1", "status"];
-    for different in [
-        with("/spec", "cityCode", json!("DFW")),
-        with(
-            "/metadata/labels",
-            "compute.datumapis.com/location",
-            json!("eu-west-1"),
-        ),
+    let label = "compute.datumapis.com/location";
+    for (different, write) in [
+        (with("/spec", "cityCode", json!("DFW")), "place"),
+        (with("/metadata/labels", label, json!("eu-west-1")), "apply"),
     ] {
         index.apply(table, different);
-        assert_eq!(words(&index.decided()), applied);
+        let written = format!("{write} shop-us-us-south-1 us/@us-south-1");
+        assert_eq!(words(&index.decided()), [&*written, "status"]);
     }
     let mut by_city = with("/spec", "cityCode", json!("DFW"));
     by_city["spec"].as_object_mut().unwrap().remove("locationRef");
@@ -437,14 +434,14 @@ fn workloads_with_locations_are_woken_by_their_locations_and_change_form_by_them
     placement.city_codes.clear();
     placement.locations = serde_json::from_value(json!([{"name": "dfw-1"}, {"name": "dfw-2"}])).unwrap();
     index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
-    assert_eq!(words(&index.decided()), ["apply shop-us-dfw us/@dfw-1", "status"]);
+    assert_eq!(words(&index.decided()), ["place shop-us-dfw us/@dfw-1", "status"]);
     assert_eq!(
         index.apply(TableId::Locations, location("dfw-2", "DFW", "True")),
         ["shop"]
     );
     let both = [
         "create shop-us-dfw-2 us/@dfw-2",
-        "apply shop-us-dfw us/@dfw-1",
+        "place shop-us-dfw us/@dfw-1",
         "status",
     ];
     assert_eq!(words(&index.decided()), both);

@@ -1,6 +1,6 @@
 //! Tests of placements at locations, of changes between the two forms, and of selectors.
 
-use super::*;
+use super::{super::prepare::change_of_place, *};
 
 /// A Workload `shop` with one placement `us` of this field, whose map has `us-south-1` in DFW, and `eu-west-1` and
 /// `eu-west-2` in LHR.
@@ -105,8 +105,10 @@ fn a_change_of_form_keeps_name_and_uid_and_changes_the_place_alone() {
     let mut s = settled(&cities(&["DFW"]));
     place(&mut s, &locations(&["us-south-1"]));
     let effects = step(&mut s, 2);
-    assert_eq!(words(&effects), ["apply shop-us-dfw us/@us-south-1", "status"]);
-    let Apply(applied) = &effects[0] else { panic!() };
+    assert_eq!(words(&effects), ["place shop-us-dfw us/@us-south-1", "status"]);
+    let ChangePlace(applied) = &effects[0] else {
+        panic!()
+    };
     assert_eq!(
         applied.metadata.labels.as_ref().unwrap()[keys::INSTANCE_LOCATION],
         "us-south-1"
@@ -116,8 +118,10 @@ fn a_change_of_form_keeps_name_and_uid_and_changes_the_place_alone() {
     assert_eq!(step(&mut s, 3), []);
     place(&mut s, &cities(&["DFW"]));
     let effects = step(&mut s, 4);
-    assert_eq!(words(&effects), ["apply shop-us-dfw us/DFW", "status"]);
-    let Apply(applied) = &effects[0] else { panic!() };
+    assert_eq!(words(&effects), ["place shop-us-dfw us/DFW", "status"]);
+    let ChangePlace(applied) = &effects[0] else {
+        panic!()
+    };
     assert_eq!(
         applied
             .metadata
@@ -132,6 +136,35 @@ fn a_change_of_form_keeps_name_and_uid_and_changes_the_place_alone() {
     assert_eq!(step(&mut s, 5), [], "the label that stays is not ours");
 }
 
+/// Whichever request has written the field that goes, one write takes it away.
+#[test]
+fn a_change_of_place_names_both_fields_and_the_label() {
+    let mut s = settled(&cities(&["DFW"]));
+    let mut patch_to = |field: &Value| {
+        place(&mut s, field);
+        let effects = step(&mut s, 2);
+        let [ChangePlace(changed), PatchStatus(_)] = &effects[..] else {
+            panic!("{:?}", words(&effects))
+        };
+        change_of_place(changed)
+    };
+    let uid = "uid-of-shop-us-dfw";
+    assert_eq!(
+        patch_to(&locations(&["us-south-1"])),
+        json!({
+            "metadata": {"uid": uid, "labels": {"compute.datumapis.com/location": "us-south-1"}},
+            "spec": {"placementName": "us", "cityCode": null, "locationRef": {"name": "us-south-1"}},
+        })
+    );
+    assert_eq!(
+        patch_to(&cities(&["DFW"])),
+        json!({
+            "metadata": {"uid": uid, "labels": {"compute.datumapis.com/location": null}},
+            "spec": {"placementName": "us", "cityCode": "DFW", "locationRef": null},
+        })
+    );
+}
+
 /// Case 10 of locations.md §4: the others are made before the matched one leaves their cells.
 #[test]
 fn of_a_city_with_several_locations_the_first_keeps_the_deployment() {
@@ -139,7 +172,7 @@ fn of_a_city_with_several_locations_the_first_keeps_the_deployment() {
     place(&mut s, &locations(&["eu-west-2", "eu-west-1"]));
     let wanted = [
         "create shop-us-eu-west-1 us/@eu-west-1",
-        "apply shop-us-lhr us/@eu-west-2",
+        "place shop-us-lhr us/@eu-west-2",
         "status",
     ];
     assert_eq!(
@@ -149,14 +182,14 @@ fn of_a_city_with_several_locations_the_first_keeps_the_deployment() {
     );
     assert_eq!(step(&mut s, 3), []);
     place(&mut s, &cities(&["LHR"]));
-    let wanted = ["apply shop-us-eu-west-1 us/LHR", "delete shop-us-lhr", "status"];
+    let wanted = ["place shop-us-eu-west-1 us/LHR", "delete shop-us-lhr", "status"];
     assert_eq!(words(&step(&mut s, 4)), wanted, "the first by name");
 
     let mut s = settled(&cities(&["LHR"]));
     place(&mut s, &locations(&["eu-west-1"]));
     assert_eq!(
         words(&step(&mut s, 2)),
-        ["apply shop-us-lhr us/@eu-west-1", "status"]
+        ["place shop-us-lhr us/@eu-west-1", "status"]
     );
     place(&mut s, &locations(&["eu-west-1", "eu-west-2"]));
     assert_eq!(
@@ -175,7 +208,7 @@ fn a_deployment_of_the_same_place_precedes_one_that_would_change_form() {
     other.metadata.uid = Some("by-city".to_owned());
     s.deployments.insert(0, other);
     place(&mut s, &locations(&["eu-west-1", "eu-west-2"]));
-    assert_eq!(words(&step(&mut s, 2)), ["apply by-city us/@eu-west-1", "status"]);
+    assert_eq!(words(&step(&mut s, 2)), ["place by-city us/@eu-west-1", "status"]);
     assert_eq!(step(&mut s, 3), []);
 }
 
@@ -202,7 +235,7 @@ fn another_location_or_one_without_a_city_is_another_place() {
 fn a_second_field_in_a_deployment_goes_and_its_location_decides() {
     let mut s = settled(&locations(&["eu-west-1"]));
     s.deployments[0].spec.city_code = Some("DFW".to_owned());
-    assert_eq!(words(&step(&mut s, 2)), ["apply shop-us-eu-west-1 us/@eu-west-1"]);
+    assert_eq!(words(&step(&mut s, 2)), ["place shop-us-eu-west-1 us/@eu-west-1"]);
     assert_eq!(step(&mut s, 3), []);
 }
 
@@ -212,8 +245,8 @@ fn a_renamed_placement_may_change_its_form_as_well() {
     place(&mut s, &locations(&["us-south-1", "eu-west-1"]));
     s.workload.spec.placements[0].name = "world".to_owned();
     let wanted = [
-        "apply shop-us-dfw world/@us-south-1",
-        "apply shop-us-lhr world/@eu-west-1",
+        "place shop-us-dfw world/@us-south-1",
+        "place shop-us-lhr world/@eu-west-1",
         "status",
     ];
     assert_eq!(words(&step(&mut s, 2)), wanted);

@@ -112,11 +112,11 @@ fn a_selector_in_place_of_cities_keeps_their_deployments() {
     place(&mut s, &in_dfw());
     assert_eq!(
         words(&step(&mut s, 2)),
-        ["apply shop-us-dfw us/@us-south-1", "status"]
+        ["place shop-us-dfw us/@us-south-1", "status"]
     );
     assert_eq!(step(&mut s, 3), []);
     place(&mut s, &cities(&["DFW"]));
-    assert_eq!(words(&step(&mut s, 4)), ["apply shop-us-dfw us/DFW", "status"]);
+    assert_eq!(words(&step(&mut s, 4)), ["place shop-us-dfw us/DFW", "status"]);
 
     let mut s = settled(&cities(&["LHR"]));
     list_all(&mut s);
@@ -124,7 +124,7 @@ fn a_selector_in_place_of_cities_keeps_their_deployments() {
     let wanted = [
         "create shop-us-eu-west-2 us/@eu-west-2",
         "create shop-us-us-south-1 us/@us-south-1",
-        "apply shop-us-lhr us/@eu-west-1",
+        "place shop-us-lhr us/@eu-west-1",
         "status",
     ];
     assert_eq!(words(&step(&mut s, 2)), wanted, "the first by name");
@@ -205,7 +205,7 @@ fn a_change_of_form_waits_for_the_list_of_clusters_and_nothing_else_does() {
         s.clusters_listed = true;
         let effects = step(&mut s, 4);
         assert!(
-            matches!(&effects[..], [Apply(_), PatchStatus(_)]),
+            matches!(&effects[..], [ChangePlace(_), PatchStatus(_)]),
             "{:?}",
             words(&effects)
         );
