@@ -113,7 +113,7 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
             fresh["spec"]["placements"][0]["locations"] = json!([{"name": here}]);
             case.project.create(&WORKLOAD, &case.ns, fresh).await;
             let name = format!("far-us-{here}-0");
-            case.project_says(&INSTANCE, &name, ["Ready", "True", "Ready"])
+            case.project_says(&INSTANCE, &name, ["Ready", "True", "Available"])
                 .await;
             let deployment = format!("far-us-{here}");
             case.project_says(&DEPLOYMENT, &deployment, ["Federated", "True", "Delivered"])
