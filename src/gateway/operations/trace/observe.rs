@@ -6,7 +6,7 @@ use crate::gateway::index::{
     digest::{Binding, HubCopy, Source},
     undelivered::Since,
 };
-use fedgate_api::{Workload, names::ProjectKey};
+use fedgate_api::{Place, Workload, names::ProjectKey};
 use fedgate_engine::{key::Key, store::table::Row};
 use fedgate_kinds::KindId;
 use fedgate_operations::{InstanceRow, Stage};
@@ -21,7 +21,7 @@ pub(super) struct Deployed {
     pub(super) name: Arc<str>,
     /// Its placement.
     pub(super) placement: String,
-    /// Its city.
+    /// Its city, or the location that its Workload names.
     pub(super) city: String,
     /// Its hub namespace.
     pub(super) hub: Option<Arc<str>>,
@@ -58,17 +58,17 @@ pub(super) struct CellSeen {
     pub(super) problem: Option<(String, i64)>,
 }
 
-/// A placement and city of a Workload.
+/// A placement of a Workload at one of the places that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The placement.
     pub(super) placement: String,
-    /// The city.
-    pub(super) city: String,
+    /// The city or the location.
+    pub(super) place: Place<String>,
 }
 
 impl Wanted {
-    /// True if a deployment is that of this placement and city.
+    /// True if a deployment is that of this placement and place.
     pub(super) fn is(&self, workload: &Arc<str>, source: &Row<Source>) -> bool {
         let rollup = source
             .digest
@@ -76,16 +76,18 @@ impl Wanted {
             .as_deref()
             .and_then(|rollup| rollup.as_ref().ok());
         source.digest.controller.as_ref() == Some(workload)
-            && rollup.is_some_and(|rollup| *rollup.placement == *self.placement)
-            && source
-                .digest
-                .city
-                .as_ref()
-                .is_ok_and(|city| city.as_str() == self.city)
+            && rollup.is_some_and(|rollup| {
+                let location = self.place.location().map(String::as_str);
+                *rollup.placement == *self.placement && rollup.location.as_deref() == location
+            })
+            && self.place.city().is_none_or(|wanted| {
+                let city = source.digest.city.as_ref();
+                city.is_ok_and(|city| city.as_str() == wanted)
+            })
     }
 }
 
-/// The placements and cities of a Workload.
+/// The placements of a Workload at the cities and locations that they name.
 pub(super) fn wanted(row: &Row<Box<str>>) -> Vec<Wanted> {
     let Ok(workload) = serde_json::from_str::<Workload>(&row.digest) else {
         return Vec::new();
@@ -94,9 +96,12 @@ pub(super) fn wanted(row: &Row<Box<str>>) -> Vec<Wanted> {
     placements
         .flat_map(|placement| {
             let name = placement.name;
-            placement.city_codes.into_iter().map(move |city| Wanted {
+            let cities = placement.city_codes.into_iter().map(Place::City);
+            let locations = placement.locations.into_iter();
+            let locations = locations.map(|location| Place::Location(location.name));
+            cities.chain(locations).map(move |place| Wanted {
                 placement: name.clone(),
-                city,
+                place,
             })
         })
         .collect()
