@@ -11,7 +11,7 @@ use crate::{
     gateway::index::{GatewayIndex, Project, TableId},
     views::journal,
 };
-use fedgate_api::names::ProjectKey;
+use fedgate_api::{Place, names::ProjectKey};
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::runtime::failures::LastFailure;
 use fedgate_kinds::KindId;
@@ -122,7 +122,7 @@ fn kind_of(index: &GatewayIndex, plural: &str, table: impl Fn(KindId) -> TableId
     })
 }
 
-/// A branch for each placement and city of a Workload, also where no deployment exists.
+/// A branch for each placement and place that a Workload names, also where no deployment exists.
 fn of_workload(
     index: &GatewayIndex,
     key: &ProjectKey,
@@ -147,7 +147,9 @@ fn of_workload(
         let name = found(&wanted).unwrap_or_else(|| Arc::from(""));
         let mut branch = observe::deployment(index, key, kind, &query.namespace, &name);
         branch.placement = wanted.placement;
-        branch.city = wanted.city;
+        let (Place::City(place) | Place::Location(place) | Place::Both { location: place, .. }) =
+            wanted.place;
+        branch.city = place;
         branch
     });
     Some(branches.collect())

@@ -6,7 +6,10 @@ use crate::gateway::index::{
     digest::{Binding, HubCopy, Source},
     undelivered::Since,
 };
-use fedgate_api::{Workload, names::ProjectKey};
+use fedgate_api::{
+    Place, Workload,
+    names::{LocationName, ProjectKey},
+};
 use fedgate_engine::{key::Key, store::table::Row};
 use fedgate_kinds::KindId;
 use fedgate_operations::{InstanceRow, Stage};
@@ -21,7 +24,7 @@ pub(super) struct Deployed {
     pub(super) name: Arc<str>,
     /// Its placement.
     pub(super) placement: String,
-    /// Its city.
+    /// Its city, or the location that its Workload names.
     pub(super) city: String,
     /// Its hub namespace.
     pub(super) hub: Option<Arc<str>>,
@@ -58,17 +61,17 @@ pub(super) struct CellSeen {
     pub(super) problem: Option<(String, i64)>,
 }
 
-/// A placement and city of a Workload.
+/// A placement of a Workload at one of the places that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The placement.
     pub(super) placement: String,
-    /// The city.
-    pub(super) city: String,
+    /// The city or the location.
+    pub(super) place: Place<String>,
 }
 
 impl Wanted {
-    /// True if a deployment is that of this placement and city.
+    /// True if a deployment is that of this placement and place.
     pub(super) fn is(&self, workload: &Arc<str>, source: &Row<Source>) -> bool {
         let rollup = source
             .digest
@@ -77,11 +80,21 @@ impl Wanted {
             .and_then(|rollup| rollup.as_ref().ok());
         source.digest.controller.as_ref() == Some(workload)
             && rollup.is_some_and(|rollup| *rollup.placement == *self.placement)
-            && source.digest.place.as_str() == self.city
+            && match &self.place {
+                Place::City(wanted) => source
+                    .digest
+                    .place
+                    .city()
+                    .is_some_and(|city| city.as_str() == wanted),
+                other => {
+                    let location = source.digest.place.location().map(LocationName::as_str);
+                    location == other.location().map(String::as_str)
+                }
+            }
     }
 }
 
-/// The placements and cities of a Workload.
+/// The placements of a Workload at the cities and locations that they name.
 pub(super) fn wanted(row: &Row<Box<str>>) -> Vec<Wanted> {
     let Ok(workload) = serde_json::from_str::<Workload>(&row.digest) else {
         return Vec::new();
@@ -90,9 +103,12 @@ pub(super) fn wanted(row: &Row<Box<str>>) -> Vec<Wanted> {
     placements
         .flat_map(|placement| {
             let name = placement.name;
-            placement.city_codes.into_iter().map(move |city| Wanted {
+            let cities = placement.city_codes.into_iter().map(Place::City);
+            let locations = placement.locations.into_iter();
+            let locations = locations.map(|location| Place::Location(location.name));
+            cities.chain(locations).map(move |place| Wanted {
                 placement: name.clone(),
-                city,
+                place,
             })
         })
         .collect()

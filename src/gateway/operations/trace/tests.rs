@@ -1,6 +1,6 @@
 //! Each of the six links of a deployment's way, broken in turn.
 
-use super::{first_broken, hops, observe, verdict};
+use super::{find, first_broken, hops, observe, verdict};
 use crate::gateway::index::{
     GatewayIndex, TableId,
     fixture::{self, HUB, binding, cluster, copy, shop, source},
@@ -16,7 +16,7 @@ use fedgate_engine::{
         index::Index,
     },
 };
-use fedgate_operations::{HopKind, HopState, TracedObject, Verdict};
+use fedgate_operations::{HopKind, HopState, TracedObject, Verdict, query::TraceQuery};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -285,4 +285,39 @@ fn a_failure_of_its_key_is_a_hop_of_its_own_and_a_young_one_breaks_nothing() {
     );
     let (verdict, hop, ..) = Chain::whole().traced(Some(&failure("2026-05-04T11:59:30Z")));
     assert_eq!((verdict, hop), (Verdict::Moving, None));
+}
+
+#[test]
+fn a_workload_has_a_branch_for_each_location_that_it_names() {
+    let mut chain = Chain::whole();
+    let spec = chain.source["spec"].as_object_mut().unwrap();
+    spec.remove("cityCode");
+    spec.insert("locationRef".to_owned(), json!({"name": "us-south-1"}));
+    let mut index = chain.index(EARLIER);
+    let mut workload = fixture::object("default", "web", "w");
+    let scale = json!({"minReplicas": 1});
+    workload["spec"] = json!({
+        "template": {"spec": {"runtime": {"resources": {"instanceType": "x"}}, "networkInterfaces": []}},
+        "placements": [
+            {"name": "us", "locations": [{"name": "us-south-1"}, {"name": "eu-west-1"}], "scaleSettings": scale},
+            {"name": "eu", "cityCodes": ["LHR"], "scaleSettings": scale},
+        ],
+    });
+    let engagement = index.projects[&shop()].engagement;
+    let event = WatchEvent::Apply(Box::new(serde_json::from_value(workload).unwrap()));
+    index.apply(&Plane::Project(shop()), engagement, TableId::Workloads, event);
+    let query = TraceQuery {
+        project: "shop".to_owned(),
+        namespace: "default".to_owned(),
+        kind: "workloads".to_owned(),
+        name: "web".to_owned(),
+    };
+    let branches = find(&index, &shop(), &query).ok().unwrap().branches;
+    let places = branches.iter().map(|b| (&*b.placement, &*b.city, &*b.name));
+    let wanted = [
+        ("us", "us-south-1", "web"),
+        ("us", "eu-west-1", ""),
+        ("eu", "LHR", ""),
+    ];
+    assert_eq!(places.collect::<Vec<_>>(), wanted);
 }
