@@ -2,7 +2,7 @@
 
 use crate::{
     diff,
-    view::{City, Counts, Joined},
+    view::{City, Counts, Joined, places},
 };
 use serde_json::Value;
 use std::fmt;
@@ -96,12 +96,10 @@ fn cities(spec: &Value) -> Vec<(City, i64)> {
     let placements = spec["placements"].as_array().into_iter().flatten();
     let cities = placements.flat_map(|placement| {
         let minimum = placement["scaleSettings"]["minReplicas"].as_i64().unwrap_or(1);
-        let codes = placement["cityCodes"].as_array().into_iter().flatten();
-        codes.map(move |code| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        places(placement).map(move |place| {
             let city = City {
-                placement: text(&placement["name"]),
-                city: text(code),
+                placement: placement["name"].as_str().unwrap_or_default().to_owned(),
+                city: place.to_owned(),
             };
             (city, minimum)
         })

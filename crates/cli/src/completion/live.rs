@@ -85,7 +85,8 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
                 let index = Index::new(&[], &deployments);
                 let used = instances.iter().map(|instance| Home::of(instance, &index).city);
                 cities.extend(used.filter(|city| city != "unknown"));
-                cities.extend(deployments.iter().map(|d| d.text("/spec/cityCode").to_owned()));
+                let named = deployments.iter().map(|d| d.text("/spec/cityCode"));
+                cities.extend(named.filter(|city| !city.is_empty()).map(str::to_owned));
             }
             plain(cities.into_iter().collect())
         }

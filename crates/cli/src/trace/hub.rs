@@ -84,8 +84,15 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
     projection(findings, view, evidence, deployment);
 }
 
+/// The city code by which the copy is delivered: that of the deployment, or of the copy where that names a location.
+fn code_of<'a>(view: &'a HubView, city: &'a City, deployment: &Object) -> &'a str {
+    let copy = view.copy(deployment.name());
+    let located = copy.filter(|_| !deployment.text("/spec/locationRef/name").is_empty());
+    located.map_or(&*city.city, |copy| copy.label(keys::CITY_CODE))
+}
+
 fn hub(view: &HubView, city: &City, deployment: &Object) -> Finding {
-    let code = &*city.city;
+    let code = code_of(view, city, deployment);
     let namespace = view.namespace.as_ref().map(Object::name).unwrap_or_default();
     let generation = deployment.generation();
     let finding = Finding::new(Source::Hub, format!("{namespace}/{}", deployment.name()));
@@ -153,7 +160,7 @@ fn binding(view: &HubView, city: &City, deployment: &Object) -> Finding {
         return finding.not_yet(since, "no copy to bind");
     };
     let claim = copy.0["metadata"]["annotations"][keys::CLAIM_NAME].as_str();
-    let policy = policy_of(view, &city.city);
+    let policy = policy_of(view, code_of(view, city, deployment));
     if let (Some(claim), Some(policy)) = (claim, policy)
         && claim != policy
     {

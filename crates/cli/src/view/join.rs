@@ -3,14 +3,15 @@
 
 use super::{Condition, Object};
 use fedgate_api::{conditions::types::READY, keys};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A city of a placement of a Workload.
+/// A city or location of a placement of a Workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct City {
     /// Name of the placement.
     pub(crate) placement: String,
-    /// The city code.
+    /// The city code, or the name of the location.
     pub(crate) city: String,
 }
 
@@ -38,6 +39,23 @@ impl Joined {
     }
 }
 
+/// The place of a deployment: its location, else its city.
+pub(crate) fn place_of(deployment: &Object) -> &str {
+    match deployment.text("/spec/locationRef/name") {
+        "" => deployment.text("/spec/cityCode"),
+        location => location,
+    }
+}
+
+/// The cities and the locations that a placement names.
+pub(crate) fn places(placement: &Value) -> impl Iterator<Item = &str> {
+    let cities = placement["cityCodes"].as_array().into_iter().flatten();
+    let locations = placement["locations"].as_array().into_iter().flatten();
+    let locations = locations.map(|location| &location["name"]);
+    let all = cities.chain(locations);
+    all.map(|place| place.as_str().unwrap_or_default())
+}
+
 /// Joins Workloads and deployments of a namespace. Workloads come in the order of their names.
 pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<Joined> {
     workloads.sort_by(|a, b| a.name().cmp(b.name()));
@@ -45,7 +63,7 @@ pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<
     for deployment in deployments {
         let city = City {
             placement: deployment.text("/spec/placementName").to_owned(),
-            city: deployment.text("/spec/cityCode").to_owned(),
+            city: place_of(&deployment).to_owned(),
         };
         of.insert(
             (deployment.text("/spec/workloadRef/uid").to_owned(), city),
@@ -56,14 +74,22 @@ pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<
         let uid = workload.uid().to_owned();
         let mut cities = Vec::new();
         for placement in workload.list("/spec/placements") {
-            let codes = placement["cityCodes"].as_array().into_iter().flatten();
-            for code in codes {
+            let name = placement["name"].as_str().unwrap_or_default();
+            for place in places(placement) {
                 let city = City {
-                    placement: placement["name"].as_str().unwrap_or_default().to_owned(),
-                    city: code.as_str().unwrap_or_default().to_owned(),
+                    placement: name.to_owned(),
+                    city: place.to_owned(),
                 };
                 let deployment = of.remove(&(uid.clone(), city.clone()));
                 cities.push((city, deployment));
+            }
+            // The gateway alone knows which locations a selector means: those of the deployments that it keeps.
+            if placement["locationSelector"].is_object() {
+                let all = of
+                    .keys()
+                    .filter(|(of, city)| *of == uid && city.placement == name);
+                let all: Vec<_> = all.cloned().collect();
+                cities.extend(all.into_iter().map(|key| (key.1.clone(), of.remove(&key))));
             }
         }
         let left: Vec<_> = of.keys().filter(|(of, _)| *of == uid).cloned().collect();
@@ -190,7 +216,10 @@ impl Home {
             position: position.copied().unwrap_or(usize::MAX),
             workload,
             placement,
-            city: text(keys::INSTANCE_CITY_CODE, "/spec/cityCode", "unknown"),
+            city: match (text(keys::INSTANCE_CITY_CODE, "/spec/cityCode", ""), deployment) {
+                (city, _) if !city.is_empty() => city,
+                _ => text(keys::INSTANCE_LOCATION, "/spec/locationRef/name", "unknown"),
+            },
             ordinal,
         }
     }
@@ -199,7 +228,7 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn deployment(name: &str, uid: &str, placement: &str, city: &str) -> Object {
         Object(json!({"metadata": {"name": name}, "spec": {
@@ -228,6 +257,35 @@ mod tests {
         assert_eq!(cities, [("IAD", false), ("DFW", true), ("LHR", false)]);
         assert_eq!(joined.leaving[0].name(), "web-us-ams");
         assert_eq!(joined.deployments().count(), 2);
+    }
+
+    #[test]
+    fn deployments_at_locations_are_joined_by_their_names_or_by_a_selector() {
+        let placements = json!([{"name": "us", "locations": [{"name": "us-2"}, {"name": "us-1"}]},
+            {"name": "eu", "locationSelector": {"matchLabels": {"region": "eu"}}}]);
+        let at = |placement: &str, spec: Value| {
+            let mut deployment = deployment(placement, "u1", placement, "");
+            let fields = deployment.0["spec"].as_object_mut().unwrap();
+            fields.remove("cityCode");
+            fields.extend(spec.as_object().unwrap().clone());
+            deployment
+        };
+        let all = vec![
+            at("us", json!({"locationRef": {"name": "us-1"}})),
+            at("us", json!({"cityCode": "DFW", "locationRef": {"name": "us-3"}})),
+            at("eu", json!({"locationRef": {"name": "eu-1"}})),
+        ];
+        let joined = join(vec![workload(&placements)], all).remove(0);
+        let found = joined.cities.iter().map(|(city, d)| (&*city.city, d.is_some()));
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [("us-2", false), ("us-1", true), ("eu-1", true)]
+        );
+        let leaving: Vec<_> = joined.leaving.iter().map(place_of).collect();
+        assert_eq!(leaving, ["us-3"]);
+        let instance = Object(json!({"metadata": {"name": "eu-0"}}));
+        let deployments = [at("eu", json!({"locationRef": {"name": "eu-1"}}))];
+        assert_eq!(Home::of(&instance, &Index::new(&[], &deployments)).city, "eu-1");
     }
 
     #[test]

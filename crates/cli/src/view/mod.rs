@@ -4,7 +4,7 @@
 mod join;
 mod words;
 
-pub(crate) use join::{City, Home, Index, Instances, Joined, join};
+pub(crate) use join::{City, Home, Index, Instances, Joined, join, places};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
 use jiff::Timestamp;
