@@ -118,6 +118,10 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
             let deployment = format!("far-us-{here}");
             case.project_says(&DEPLOYMENT, &deployment, ["Federated", "True", "Delivered"])
                 .await;
+            // A gateway that begins anew has the copies before it has the Clusters, and writes none.
+            let mark = case.mark();
+            case.suite.gateway.kill().await;
+            case.suite.gateway.start().await;
             // A location without a Cluster says so.
             let mut lost = Wish::new("lost", 1).workload();
             lost["spec"]["placements"][0]
@@ -132,6 +136,15 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
                 ["Federated", "False", "NoCellForLocation"],
             )
             .await;
+            let asked = case.asked(&mark);
+            let written = asked.iter().filter(|(plane, entry)| {
+                plane == "hub" && entry.is_write() && entry.object_ref.resource == "workloaddeployments"
+            });
+            let gateway = written.filter(|(_, entry)| entry.user.username.contains("fedgate-gateway"));
+            let words: Vec<String> = gateway
+                .map(|(_, entry)| format!("{} {}", entry.action(), entry.object_ref.name))
+                .collect();
+            assert_eq!(words, [""; 0]);
         },
         label_cluster(Value::Null),
     )

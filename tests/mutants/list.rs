@@ -309,6 +309,16 @@ mutants! {
             "copy.city.as_deref() != city" => "true",
             "cell::instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
+    "src/gateway/federator/destination.rs" {
+        places_of_a_part_of_the_clusters_count:
+            "labels.listed && labels.places.serves(city)" => "true",
+            "gateway::federator::tests::places::before_the_clusters_are_listed_a_copy_keeps_its_place";
+    }
+    "src/gateway/index/secondary/places.rs" {
+        location_carried_to_the_whole_city:
+            "self.only_location(city) == Some(location)" => "true",
+            "gateway::federator::tests::places::a_location_that_the_hub_cannot_serve_alone_is_refused_with_the_reason";
+    }
     "src/gateway/index/withheld.rs" {
         projections_go_with_the_first_report:
             "self.count_of(deployment) >= instances" => "true",

@@ -19,20 +19,44 @@ pub struct Destination {
     pub placed: Digest,
 }
 
+/// The labels of the Clusters, as far as they are known.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a> {
+    /// The map that they make.
+    pub places: &'a ClusterPlaces,
+    /// True if the Clusters have been listed: before that the map is a part of the real one, and proves nothing.
+    pub listed: bool,
+}
+
 impl Destination {
-    /// Finds the destination of a deployment from the labels of the Clusters.
+    /// Finds the destination of a deployment.
     pub fn of(
-        places: &ClusterPlaces,
+        labels: Labels<'_>,
         kind: &FederatedKind,
         source: Option<&Row<Source>>,
         copy: Option<&Row<HubCopy>>,
     ) -> Self {
-        let city = source.map_or_else(
-            || Err(NoCity::InvalidCity(String::new())),
-            |source| city(places, kind, source, copy),
-        );
-        let known = source.zip(city.as_ref().ok());
-        let location = known.and_then(|(source, city)| places.of_copy(&source.digest.place, city).cloned());
+        let Some(source) = source else {
+            return Self::new(kind, Err(NoCity::InvalidCity(String::new())), None);
+        };
+        let city = city(labels, source, copy);
+        let named = source.digest.place.location();
+        let location = match (&city, named) {
+            (Ok(_), Some(named)) => Some(named),
+            (Ok(city), None) if labels.listed && labels.places.serves(city) => {
+                labels.places.only_location(city)
+            }
+            // A city whose Clusters are not known, or gone for a while, takes no location away.
+            (Ok(city), None) => copy
+                .filter(|copy| copy.digest.city.as_ref() == Some(city))
+                .and_then(|copy| copy.digest.location.as_ref()),
+            (Err(_), _) => None,
+        };
+        let location = location.cloned();
+        Self::new(kind, city, location)
+    }
+
+    fn new(kind: &FederatedKind, city: Result<CityCode, NoCity>, location: Option<LocationName>) -> Self {
         let placed = place::placed(
             kind,
             city.as_ref().ok().map(CityCode::as_str),
@@ -46,22 +70,18 @@ impl Destination {
     }
 }
 
-/// The city of a deployment. Where no Cluster has its location any more, its copy for that location tells the city, as
-/// the copies of a city stay where they are while it has no cell.
-fn city(
-    places: &ClusterPlaces,
-    kind: &FederatedKind,
-    source: &Row<Source>,
-    copy: Option<&Row<HubCopy>>,
-) -> Result<CityCode, NoCity> {
-    let found = places.city(&source.digest.place);
+/// The city of a deployment. Where no Cluster is known to have its location, its copy for that location tells the city,
+/// as the copies of a city stay where they are while it has no cell.
+fn city(labels: Labels<'_>, source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Result<CityCode, NoCity> {
+    let place = &source.digest.place;
+    let found = match place.location() {
+        Some(location) if !labels.listed && place.is_valid() => Err(NoCity::Unknown(location.clone())),
+        _ => labels.places.city(place),
+    };
     let Err(NoCity::Unknown(location)) = &found else {
         return found;
     };
-    let had = copy.and_then(|copy| Some((copy, copy.digest.city.as_ref()?)));
-    let stays = had.filter(|(copy, city)| {
-        let placed = place::placed(kind, Some(city.as_str()), Some(location.as_str()));
-        copy.digest.placed == placed
-    });
-    stays.map_or(found.clone(), |(_, city)| Ok(city.clone()))
+    let stays = copy.filter(|copy| copy.digest.location.as_ref() == Some(location));
+    let city = stays.and_then(|copy| copy.digest.city.clone());
+    city.map_or(found, Ok)
 }

@@ -1,6 +1,9 @@
 //! Snapshot of a deployment, taken from the index under one lock.
 
-use super::{delay::Delay, destination::Destination};
+use super::{
+    delay::Delay,
+    destination::{Destination, Labels},
+};
 use crate::gateway::{
     index::{
         GatewayIndex, TableId, companion_table,
@@ -139,8 +142,11 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
-    let places = &index.hub.secondary.places;
-    let destination = Destination::of(places, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let labels = Labels {
+        places: &index.hub.secondary.places,
+        listed: index.hub.clusters.synced(),
+    };
+    let destination = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
     let city = destination.city.as_ref().ok();
     let city_ready = city.is_some_and(|city| index.city_ready(kind, hub_name, city));
     let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));

@@ -14,7 +14,7 @@ mod suspension;
 use super::{
     conditions,
     decide::{Action, Settings},
-    destination::Destination,
+    destination::{Destination, Labels},
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -156,7 +156,10 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         namespace: "shop".into(),
         name: deployment["metadata"]["name"].as_str().unwrap().into(),
         destination: Destination::of(
-            &ClusterPlaces::default(),
+            Labels {
+                places: &ClusterPlaces::default(),
+                listed: true,
+            },
             &KINDS[KindId::FIRST],
             Some(&source(deployment)),
             hub_copy.map(copy).as_ref(),

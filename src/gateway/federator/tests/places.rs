@@ -18,9 +18,16 @@ fn here() -> Value {
 
 /// The snapshot beside Clusters with these labels: city and location.
 fn beside(d: &Value, copy: Option<&Value>, labels: &[(&str, &str)]) -> Snapshot {
+    observed(d, copy, labels, true)
+}
+
+fn observed(d: &Value, copy: Option<&Value>, labels: &[(&str, &str)], listed: bool) -> Snapshot {
     let mut s = snapshot(d, copy);
     s.destination = Destination::of(
-        &clusters(labels),
+        Labels {
+            places: &clusters(labels),
+            listed,
+        },
         &KINDS[KindId::FIRST],
         s.source.as_ref(),
         s.copy.as_ref(),
@@ -183,6 +190,39 @@ async fn a_copy_stays_served_while_its_location_has_no_cluster() {
     let body = body(&effect);
     assert_eq!(body["spec"]["cityCode"], "DFW");
     assert_eq!(body["spec"]["locationRef"]["name"], "us-south-1");
+}
+
+/// A new leader has the copies before the Clusters, or a part of them: it writes none anew, and what it must write keeps
+/// the place.
+#[tokio::test]
+async fn before_the_clusters_are_listed_a_copy_keeps_its_place() {
+    for fields in [json!({"cityCode": "DFW"}), here()] {
+        let d = placed(&fields);
+        let mut made = body(&one(decided(&beside(&d, None, ONE)))).clone();
+        made["metadata"]["uid"] = json!("u-copy");
+        made["metadata"]["resourceVersion"] = json!("900");
+        let mut edited = d.clone();
+        edited["spec"]["scaleSettings"]["minReplicas"] = json!(5);
+        edited["metadata"]["generation"] = json!(4);
+        for part in [&[][..], &[("DFW", "")], &[("LHR", "us-south-1")]] {
+            idle(decided(&observed(&d, Some(&made), part, false)));
+            let effect = one(decided(&observed(&edited, Some(&made), part, false)));
+            assert_eq!(effect.reason.label(), "update_copy");
+            let spec = &body(&effect)["spec"];
+            assert_eq!(
+                (&spec["cityCode"], &spec["locationRef"]["name"]),
+                (&json!("DFW"), &json!("us-south-1"))
+            );
+        }
+        // Of a city that has no Cluster for a while, as well.
+        idle(decided(&beside(&d, Some(&made), &[])));
+    }
+    let mut made = body(&one(decided(&beside(&deployment(), None, ONE)))).clone();
+    made["metadata"]["uid"] = json!("u-copy");
+    made["metadata"]["resourceVersion"] = json!("900");
+    // The location goes with its label.
+    let effect = one(decided(&beside(&deployment(), Some(&made), &[("DFW", "")])));
+    assert_eq!(body(&effect)["spec"].get("locationRef"), None);
 }
 
 /// A hub whose definition does not know the field yet drops it: that is written once, not for ever.

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::gateway::index::digest::status::StatusDigest;
 use crate::gateway::references::{REFERENCE_LIMIT, Reference};
-use fedgate_api::{keys, names::CityCode};
+use fedgate_api::{
+    keys,
+    names::{CityCode, LocationName},
+};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     diff::{Digest, is_payload},
@@ -132,6 +135,8 @@ pub struct HubCopy {
     pub upstream_namespace: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
+    /// The location that its spec names.
+    pub location: Option<LocationName>,
     /// City and location of its spec; see [`place::placed`].
     pub placed: Digest,
     /// Hash of its synced fields without the place, computed as [`Source::content`].
@@ -309,6 +314,7 @@ impl HubCopy {
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
             upstream_namespace: words.share_some(upstream),
             city: city.and_then(|c| words.city(c).ok()),
+            location: place::location_of_copy(kind, object, words),
             placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),
             suspended: is_suspended(kind, object),

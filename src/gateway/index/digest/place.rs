@@ -41,6 +41,14 @@ fn location<'a>(kind: &FederatedKind, object: &'a DynamicObject) -> Option<&'a s
     value.as_str().filter(|_| has_location(kind))
 }
 
+/// Most characters that are kept of a text that is no place, which is as long as a tenant likes.
+const INVALID: usize = 100;
+
+fn shortened(text: &str) -> Arc<str> {
+    let end = text.char_indices().nth(INVALID).map_or(text.len(), |(at, _)| at);
+    text[..end].into()
+}
+
 impl Place {
     /// Reads the place of an object; `city` is the text that the kind's path selects.
     pub fn read(
@@ -50,10 +58,11 @@ impl Place {
         words: &mut Strings,
     ) -> Self {
         let location = location(kind, object).map(|name| {
-            LocationName::of_word(words.intern(name)).map_err(|_| Self::InvalidLocation(name.into()))
+            LocationName::of_word(words.intern(name)).map_err(|_| Self::InvalidLocation(shortened(name)))
         });
-        let parsed =
-            |city: &str, words: &mut Strings| words.city(city).map_err(|_| Self::InvalidCity(city.into()));
+        let parsed = |city: &str, words: &mut Strings| {
+            words.city(city).map_err(|_| Self::InvalidCity(shortened(city)))
+        };
         match (city, location) {
             (_, Some(Err(invalid))) => invalid,
             (None, Some(Ok(location))) => Self::Location(location),
@@ -163,6 +172,15 @@ pub fn complete(
                 .or_insert_with(|| location.as_str().into());
         }
     }
+}
+
+/// The location that a copy names, if it is a valid name.
+pub(super) fn location_of_copy(
+    kind: &FederatedKind,
+    copy: &DynamicObject,
+    words: &mut Strings,
+) -> Option<LocationName> {
+    LocationName::of_word(words.intern(location(kind, copy)?)).ok()
 }
 
 /// The location that a Cluster's label names, if it is a valid name.

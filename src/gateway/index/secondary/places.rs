@@ -194,11 +194,6 @@ impl ClusterPlaces {
             Err(NoCity::Shared(location.clone(), city.clone()))
         }
     }
-
-    /// City and location of the copy of a deployment at this place, which goes to `city`.
-    pub fn of_copy<'a>(&'a self, place: &'a Place, city: &CityCode) -> Option<&'a LocationName> {
-        place.location().or_else(|| self.only_location(city))
-    }
 }
 
 #[cfg(test)]
