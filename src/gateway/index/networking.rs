@@ -44,10 +44,17 @@ impl WorkloadChecks {
 /// The field of a Workload that depends on every Location; as a name it concerns the Workloads with a selector.
 const SELECTOR: &str = "locationSelector";
 
+/// Most keys of a topology that are kept: more than a selector can name.
+const MOST_KEYS: usize = 64;
+/// Longest key of a label, with its prefix.
+const LONGEST_KEY: usize = 317;
+/// Longest value of a label, and of a city code.
+const LONGEST_VALUE: usize = 63;
+
 /// A Location of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// Its topology; values that are no text are left out.
+    /// Its topology, as far as a selector of labels can match it.
     pub topology: Arc<BTreeMap<String, String>>,
     /// City of the Location.
     pub city: Option<Arc<str>>,
@@ -63,6 +70,8 @@ impl Location {
             .into_iter()
             .flatten()
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .filter(|(key, value)| key.len() <= LONGEST_KEY && value.len() <= LONGEST_VALUE)
+            .take(MOST_KEYS)
             .collect();
         let conditions = object
             .data
@@ -186,6 +195,18 @@ mod tests {
             "spec": {"locationClassName": "self-managed", "topology": topology},
             "status": {"conditions": conditions}});
         Location::read(&serde_json::from_value(object).unwrap())
+    }
+
+    /// A tenant may write what it likes into its objects; the memory is everybody's.
+    #[test]
+    fn of_a_huge_topology_no_more_is_kept_than_labels_can_be() {
+        let mut topology = json!({"long": "x".repeat(64), "x".repeat(318): "long"});
+        for n in 0..1_000 {
+            topology[format!("key-{n:04}")] = json!("x".repeat(63));
+        }
+        let kept = read(&topology, &json!([])).topology;
+        assert_eq!(kept.len(), MOST_KEYS);
+        assert!(kept.keys().all(|key| key.starts_with("key-")));
     }
 
     #[test]
