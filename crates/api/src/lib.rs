@@ -34,7 +34,7 @@ pub use instance::{
     Instance, InstanceController, InstanceControllerStatus, InstanceSpec, InstanceStatus,
     InterfaceAssignments, InterfaceStatus, SchedulingGate,
 };
-pub use meta::{EmbeddedMeta, LocationName, LocationReference, NameReference};
+pub use meta::{EmbeddedMeta, LocationReference, NameReference, NamedLocation};
 pub use network::{
     IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };

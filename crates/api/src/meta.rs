@@ -43,7 +43,7 @@ pub struct LocationReference {
 
 /// Names a location where it is known to be cluster-scoped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LocationName {
+pub struct NamedLocation {
     /// Name of the location.
     pub name: String,
 }

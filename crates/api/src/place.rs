@@ -1,6 +1,6 @@
 //! Where a placement and its deployments are to run (contract: locations.md).
 
-use super::{meta::LocationName, selector::LabelSelector};
+use super::{meta::NamedLocation, selector::LabelSelector};
 
 /// Where a placement is to run: the one field of three that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub enum Places<'a> {
     /// Each of these cities, by code.
     Cities(&'a [String]),
     /// Each of these locations.
-    Locations(&'a [LocationName]),
+    Locations(&'a [NamedLocation]),
     /// Each location of the project whose topology matches.
     Selected(&'a LabelSelector),
 }

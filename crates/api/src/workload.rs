@@ -6,7 +6,7 @@
 )]
 
 use super::{
-    conditions::Condition, meta::LocationName, place::Places, scale::ScaleSettings, selector::LabelSelector,
+    conditions::Condition, meta::NamedLocation, place::Places, scale::ScaleSettings, selector::LabelSelector,
     template::InstanceTemplate,
 };
 use kube::CustomResource;
@@ -73,7 +73,7 @@ pub struct Placement {
     /// Locations, by name; at least one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
-    pub locations: Vec<LocationName>,
+    pub locations: Vec<NamedLocation>,
     /// Selects locations of the project by their topology; it must not be empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location_selector: Option<LabelSelector>,
@@ -161,5 +161,5 @@ pub struct PlacementStatus {
     /// The locations that the placement resolves to, by name; none of a placement in cities.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
-    pub locations: Vec<LocationName>,
+    pub locations: Vec<NamedLocation>,
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::gateway::index::digest::WHY;
 use fedgate_api::{
-    Condition, ConditionStatus, LocationName, Placement, PlacementStatus, Reason, ReplicaCounts,
+    Condition, ConditionStatus, NamedLocation, Placement, PlacementStatus, Reason, ReplicaCounts,
     WorkloadDeployment, WorkloadStatus,
     conditions::{self, types},
 };
@@ -267,9 +267,9 @@ impl<'a> View<'a> {
     }
 
     /// The locations that the placement resolves to, by name.
-    fn locations(&self) -> Vec<LocationName> {
+    fn locations(&self) -> Vec<NamedLocation> {
         let names = self.locations.iter().map(|name| (*name).to_owned());
-        names.map(|name| LocationName { name }).collect()
+        names.map(|name| NamedLocation { name }).collect()
     }
 
     fn missing_location(&self, now: Timestamp) -> Option<Condition> {
