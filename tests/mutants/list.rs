@@ -142,7 +142,7 @@ mutants! {
     }
     "src/gateway/federator/observe.rs" {
         cell_denied_while_clusters_are_not_seen:
-            "unserved && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
+            "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
     "src/gateway/namespaces/triggers.rs" {

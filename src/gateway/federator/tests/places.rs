@@ -94,7 +94,7 @@ async fn a_city_without_a_location_or_with_several_adds_none() {
     }
 }
 
-/// §4, 6 and 7: a change of form alone is one patch of the copy, which stays in its city, and no Event.
+/// locations.md §4, 6 and 7: a change of form alone is one patch of the copy, which stays in its city, and no Event.
 #[tokio::test]
 async fn a_change_of_form_updates_the_copy_and_moves_nothing() {
     let Action::Apply(plan) = decided(&beside(&placed(&here()), Some(&hub_copy()), ONE)) else {
@@ -106,7 +106,7 @@ async fn a_change_of_form_updates_the_copy_and_moves_nothing() {
     assert_eq!(body(&plan.effects[0])["spec"]["cityCode"], "DFW");
 }
 
-/// §4, 8: the location comes to a Cluster later, and its copies get it by one update each.
+/// locations.md §4, 8: the location comes to a Cluster later, and its copies get it by one update each.
 #[tokio::test]
 async fn a_location_that_a_city_gets_later_is_added_to_its_copies() {
     let effect = one(decided(&beside(&deployment(), Some(&hub_copy()), ONE)));
@@ -114,7 +114,7 @@ async fn a_location_that_a_city_gets_later_is_added_to_its_copies() {
     assert_eq!(body(&effect)["spec"]["locationRef"]["name"], "us-south-1");
 }
 
-/// §4, 14 to 16: what cannot be carried says why, the hub is asked nothing, and a copy stays as it is.
+/// locations.md §4, 14 to 16: what cannot be carried says why, the hub is asked nothing, and a copy stays as it is.
 #[tokio::test]
 async fn a_location_that_the_hub_cannot_serve_alone_is_refused_with_the_reason() {
     let long = json!({"locationRef": {"name": "x".repeat(64)}});
