@@ -23,7 +23,7 @@ fn locations(name: &str) -> Value {
     json!({"locations": [{"name": name}]})
 }
 
-/// What must not change with the form: the deployment in the project and in the cell, the Instance and its Pod.
+/// The objects that must not change with the form: the deployment in the project and in the cell, the Instance and its Pod.
 #[derive(Debug, PartialEq)]
 struct Kept {
     uids: [String; 4],

@@ -99,6 +99,14 @@ pub fn is_label_value(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
+fn label_value(text: Arc<str>, refused: fn(String) -> NameError) -> Result<Arc<str>, NameError> {
+    if is_label_value(&text) {
+        Ok(text)
+    } else {
+        Err(refused(text.to_string()))
+    }
+}
+
 /// Whether `text` is a DNS-1123 subdomain, the rule of most object names.
 pub fn is_object_name(text: &str) -> bool {
     let part = |p: &str| {
@@ -120,22 +128,14 @@ impl CityCode {
 
     /// The same of a text that is shared already.
     pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
-        if is_label_value(&text) {
-            Ok(Self(text))
-        } else {
-            Err(NameError::CityCode(text.to_string()))
-        }
+        label_value(text, NameError::CityCode).map(Self)
     }
 }
 
 impl LocationName {
     /// Accepts a non-empty label value, since the name is the value of labels.
     pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
-        if is_label_value(&text) {
-            Ok(Self(text))
-        } else {
-            Err(NameError::Location(text.to_string()))
-        }
+        label_value(text, NameError::Location).map(Self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the Workload's definition refuses, said in Rust (contract: api.md §6, V1 to V29 and the strict bounds).
+//! The rules of the Workload's definition in Rust (contract: api.md §6, V1 to V29 and the strict bounds).
 //!
 //! The API server refuses bad objects first. This is for objects older than the rules, for deployments that were
 //! written directly, and for a command line that wants to say what is wrong before it asks a server.

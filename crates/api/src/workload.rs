@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// What a tenant asks for: a template of Instances, and the places that get them.
+/// A tenant's request: a template of Instances, and the places that get them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "compute.datumapis.com",

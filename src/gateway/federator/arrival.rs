@@ -37,7 +37,7 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
         .effects
         .iter()
         .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
-    let city = s.destination.city.as_ref().ok().filter(|_| s.source.is_some());
+    let city = s.destination.city.as_ref().ok();
     let (true, Some(hub), Some(city)) = (arrives, &s.hub, city) else {
         return true;
     };

@@ -70,12 +70,12 @@ impl Destination {
     }
 }
 
-/// The city of a deployment. Where no Cluster is known to have its location, its copy for that location tells the city,
+/// The city of a deployment. Where no Cluster is known to have its location, its copy for that location has the city,
 /// as the copies of a city stay where they are while it has no cell.
 fn city(labels: Labels<'_>, source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Result<CityCode, NoCity> {
     let place = &source.digest.place;
     let found = match place.location() {
-        Some(location) if !labels.listed && place.is_valid() => Err(NoCity::Unknown(location.clone())),
+        Some(location) if !labels.listed => Err(NoCity::Unknown(location.clone())),
         _ => labels.places.city(place),
     };
     let Err(NoCity::Unknown(location)) = &found else {

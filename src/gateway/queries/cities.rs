@@ -26,7 +26,7 @@ impl GatewayIndex {
         place.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
-    /// The city of a deployment at a place, as the Clusters tell it.
+    /// The city of a deployment at a place, by the Clusters' labels.
     pub fn city_of(&self, place: &Place) -> Result<CityCode, NoCity> {
         self.hub.secondary.places.city(place)
     }

@@ -105,11 +105,13 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         }
     }
     let mut checks = checks(index.checks, p, &workload);
-    // Cities alone need no Location by its name.
-    if names_locations(&workload, &deployments) && index.checks.locations && p.locations.synced() {
-        checks.listed = Some(listed(p));
-    }
-    let cities = cities(index, checks.listed.as_ref());
+    // Cities alone need no Location by its name, and no map of all locations.
+    let cities = if names_locations(&workload, &deployments) {
+        checks.listed = (index.checks.locations && p.locations.synced()).then(|| listed(p));
+        cities(index, checks.listed.as_ref())
+    } else {
+        Cities::new()
+    };
     Ok(Observed {
         basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {

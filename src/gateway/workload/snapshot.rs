@@ -23,7 +23,7 @@ pub struct WorkloadSnapshot {
     pub held: BTreeMap<String, bool>,
     /// The hub namespace of the Workload's namespace.
     pub hub_namespace: HubNamespace,
-    /// The cities of locations, by which a change between the two forms is told from a move.
+    /// The cities of locations, by which a change between the two forms differs from a move.
     pub cities: Cities,
     /// True once the hub's Clusters are listed: before, a location that has no city may get one.
     pub clusters_listed: bool,

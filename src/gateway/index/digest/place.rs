@@ -21,7 +21,7 @@ const LOCATION: &str = "/spec/locationRef/name";
 pub enum Place {
     /// A city.
     City(CityCode),
-    /// A location, whose city the hub's Clusters tell.
+    /// A location, whose city is that of its Clusters on the hub.
     Location(LocationName),
     /// A location and its city.
     Both(Box<(CityCode, LocationName)>),

@@ -15,7 +15,7 @@ pub struct ClusterPlaces {
     locations: BTreeMap<LocationName, RefCounts<Option<CityCode>>>,
 }
 
-/// Why the Clusters tell no city of a deployment.
+/// Why a deployment has no city.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoCity {
     /// The text is no city code; empty if there is no place at all.
@@ -39,7 +39,7 @@ pub enum NoCity {
     },
 }
 
-/// A change of what the Clusters tell.
+/// A change of the map.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PlacesChanged {
     /// Cities that gained or lost a location, their first or their last cell.
@@ -170,7 +170,7 @@ impl ClusterPlaces {
             Place::Both(both) => (Some(&both.0), &both.1),
         };
         let Some(of) = self.locations.get(location) else {
-            // No Cluster has the location: of a city whose Clusters have none the deployment itself may tell.
+            // No Cluster has the location: of a city whose Clusters have none that of the deployment counts.
             let unlabelled =
                 |city: &&CityCode| self.cities.get(*city).is_none_or(|of| of.only() == Some(&None));
             return named
@@ -269,17 +269,17 @@ pub(crate) mod tests {
 
     #[test]
     fn a_location_has_the_city_on_which_its_clusters_agree() {
-        let told = |labels: &[(&str, &str)]| {
+        let agreed = |labels: &[(&str, &str)]| {
             let places = clusters(labels);
             let all = places.cities_of_locations();
             all.map(|(location, city)| format!("{location}={city}"))
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            told(&[("LHR", "b"), ("LHR", "c"), ("DFW", "a"), ("DFW", "a")]),
+            agreed(&[("LHR", "b"), ("LHR", "c"), ("DFW", "a"), ("DFW", "a")]),
             ["a=DFW", "b=LHR", "c=LHR"]
         );
-        assert_eq!(told(&[("LHR", "a"), ("DFW", "a")]), [""; 0]);
-        assert_eq!(told(&[("", "a"), ("DFW", "a")]), [""; 0]);
+        assert_eq!(agreed(&[("LHR", "a"), ("DFW", "a")]), [""; 0]);
+        assert_eq!(agreed(&[("", "a"), ("DFW", "a")]), [""; 0]);
     }
 }

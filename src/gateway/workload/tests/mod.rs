@@ -65,6 +65,12 @@ fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
     }
 }
 
+/// The stored deployment of the same UID.
+fn same<'a>(s: &'a mut WorkloadSnapshot, one: &WorkloadDeployment) -> &'a mut WorkloadDeployment {
+    let mut all = s.deployments.iter_mut();
+    all.find(|d| d.metadata.uid == one.metadata.uid).unwrap()
+}
+
 /// Decides, and executes the decision as servers would.
 fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
     let effects = decide(s, at(second)).effects;
@@ -79,11 +85,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
                 s.deployments.push(*made);
             }
             Apply(applied) => {
-                let there = s
-                    .deployments
-                    .iter_mut()
-                    .find(|d| d.metadata.uid == applied.metadata.uid)
-                    .unwrap();
+                let there = same(s, &applied);
                 there.metadata.generation = there.metadata.generation.map(|n| n + 1);
                 there.spec = applied.spec;
                 there
@@ -94,11 +96,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
                 there.metadata.owner_references = applied.metadata.owner_references;
             }
             ChangePlace(changed) => {
-                let there = s
-                    .deployments
-                    .iter_mut()
-                    .find(|d| d.metadata.uid == changed.metadata.uid)
-                    .unwrap();
+                let there = same(s, &changed);
                 there.metadata.generation = there.metadata.generation.map(|n| n + 1);
                 there.spec.placement_name = changed.spec.placement_name;
                 there.spec.city_code = changed.spec.city_code;
