@@ -5,6 +5,7 @@ use anyhow::{Result, anyhow};
 use fedgate::gateway::{
     index::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks},
     policy_spec,
+    route::Route,
 };
 use fedgate_api::{
     keys,
@@ -179,7 +180,7 @@ fn binding(home: &Home, n: usize) -> Value {
 }
 
 fn policy(home: &Home, city: &str, kind: &FederatedKind) -> Result<Value> {
-    let spec = policy_spec::city_policy_spec(kind, home.hub.as_str(), &CityCode::parse(city)?);
+    let spec = policy_spec::route_spec(kind, home.hub.as_str(), &Route::City(CityCode::parse(city)?));
     let name = policy_name(city);
     Ok(stored(
         json!({"spec": spec}),

@@ -132,15 +132,10 @@ pub fn new(cell: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
 }
 
 impl Cell {
-    /// Watches the hub from a fresh list. The cell watches only the deployments of its city: until the index knows if
-    /// there is a city, it does not watch them.
+    /// Watches the hub from a fresh list. The cell watches only the deployments of its city and location.
     fn engage_hub(&self, shared: &Shared) {
         let Some(hub) = &self.hub else { return };
-        let knows = shared.index.lock().location_known();
-        let tables = TableId::HUB.into_iter();
-        let tables: Vec<_> = tables
-            .filter(|table| knows || *table != TableId::HubDeployments)
-            .collect();
+        let tables = shared.index.lock().hub_tables();
         let engagement = self.known.lock().next_engagement();
         shared
             .planes

@@ -97,7 +97,7 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
                     .iter()
                     .any(|other| city(other) == is && location(other).is_some())
         }),
-        "Clusters lack the location that others of their city have, so deployments of that location go nowhere",
+        "Clusters lack the location that others of their city have, so deployments of that location do not go there",
         &|names| {
             format!(
                 "label them as the others: kubectl label cluster {names} {}=<NAME>",
@@ -226,7 +226,7 @@ mod tests {
         };
         let differ =
             "Clusters of one location differ in their city, so deployments of the location go nowhere: ";
-        let lack = "Clusters lack the location that others of their city have, so deployments of that location go nowhere: ";
+        let lack = "Clusters lack the location that others of their city have, so deployments of that location do not go there: ";
         for (clusters, text) in [
             (
                 vec![located("a", Some("LHR"), "x"), located("b", Some("DFW"), "x")],

@@ -1,7 +1,10 @@
 //! Karmada itself: the fields that fedgate writes, and the arguments of karmada-controller-manager.
 
 use super::{Check, Finding, PreflightError, Subject, definitions};
-use crate::gateway::policy_spec::{city_policy_spec, city_set_spec};
+use crate::gateway::{
+    policy_spec::{city_set_spec, route_spec},
+    route::Route,
+};
 use fedgate_api::names::CityCode;
 use fedgate_kinds::FederatedKind;
 use serde_json::Value;
@@ -59,7 +62,8 @@ fn written(kinds: &[FederatedKind]) -> Vec<(&'static str, &'static str, Value)> 
             continue;
         };
         let cities = BTreeSet::from([city.clone()]);
-        all.push((policies, "PropagationPolicy", city_policy_spec(kind, "ns", &city)));
+        let policy = route_spec(kind, "ns", &Route::City(city));
+        all.push((policies, "PropagationPolicy", policy));
         let set = city_set_spec("dfw", &cities, &kind.placement.label);
         all.push((policies, "ClusterPropagationPolicy", set));
     }

@@ -4,9 +4,10 @@ use super::{
     index::{GatewayIndex, Project},
     rate_limit::RateLimiter,
     reason::WriteReason,
+    route::Route,
     settings::Settings,
 };
-use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
@@ -77,8 +78,8 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     ctx.queue.extend(keys, Priority::Fresh);
 }
 
-/// Clears `withdrawing` for these cities of a hub namespace, and enqueues the deployments that waited for it.
-pub fn clear_withdrawing(ctx: &Context<'_>, hub: &str, withdrawing: &[(Arc<str>, CityCode)]) {
+/// Clears `withdrawing` for these routes of a hub namespace, and enqueues the deployments that waited for it.
+pub fn clear_withdrawing(ctx: &Context<'_>, hub: &str, withdrawing: &[(Arc<str>, Route)]) {
     if withdrawing.is_empty() {
         return;
     }

@@ -18,6 +18,7 @@ pub mod queries;
 pub mod rate_limit;
 pub mod reason;
 pub mod references;
+pub mod route;
 pub mod settings;
 #[cfg(test)]
 mod testing;

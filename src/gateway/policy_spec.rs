@@ -1,5 +1,6 @@
 //! Specs of the Karmada policies that the gateway writes (contract: federation.md §2.2, §2.3).
 
+use super::route::Route;
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::plan::{ExactFields, ServerDefault};
 use fedgate_kinds::FederatedKind;
@@ -17,9 +18,9 @@ pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str
     })
 }
 
-/// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one city to the cells of that city.
-pub fn city_policy_spec(kind: &FederatedKind, namespace: &str, city: &CityCode) -> Value {
-    let labels = json!({kind.placement.label.as_str(): city.as_str()});
+/// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one route to the cells of its city or location.
+pub fn route_spec(kind: &FederatedKind, namespace: &str, route: &Route) -> Value {
+    let labels = json!({route.label(kind): route.value()});
     json!({
         "propagateDeps": true,
         "resourceSelectors": [{"apiVersion": kind.resource.api_version, "kind": kind.resource.kind,

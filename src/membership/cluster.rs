@@ -1,7 +1,7 @@
 //! A Karmada Cluster as the commands see it. Pure.
 
 use super::change::{BY_COMMAND, MADE_BY, mark};
-use fedgate_api::keys::{CITY_CODE, STAND_IN};
+use fedgate_api::keys::{CITY_CODE, LOCATION, STAND_IN};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
@@ -52,6 +52,29 @@ impl<'a> Cluster<'a> {
     /// Its city; `None` while it is not open.
     pub fn city(self) -> Option<&'a str> {
         self.0["metadata"]["labels"][CITY_CODE].as_str()
+    }
+
+    /// Its location, if it has one.
+    pub fn location(self) -> Option<&'a str> {
+        self.0["metadata"]["labels"][LOCATION].as_str()
+    }
+
+    /// True if policies select it.
+    pub fn is_open(self) -> bool {
+        self.city().is_some() || self.location().is_some()
+    }
+
+    /// A merge patch that takes off the labels by which policies select it.
+    pub fn withdrawn(self, annotations: &Value) -> Value {
+        let mut labels = json!({CITY_CODE: null});
+        if self.location().is_some() {
+            labels[LOCATION] = Value::Null;
+        }
+        let mut patch = json!({"metadata": {"labels": labels}});
+        if !annotations.is_null() {
+            patch["metadata"]["annotations"] = annotations.clone();
+        }
+        self.patch(patch)
     }
 
     /// True if an operator lets the commands use it.

@@ -8,15 +8,15 @@ use super::{
     error::{Error, Kind},
     executor::{Executor, Mode, say},
     plane::{Plane, kind},
-    usage::{self, first, is_city_binding, is_safe_without, names_cell, object_of},
+    usage::{self, first, is_located, is_placed, is_safe_without, names_cell, object_of},
     wait::{Objects, Watched, until},
 };
-use fedgate_api::keys::{CELL, CITY_CODE};
+use fedgate_api::keys::{CELL, CITY_CODE, LOCATION};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Annotation on a Cluster that was withdrawn: its city, as JSON.
+/// Annotation on a Cluster that was withdrawn: its city and location, as JSON.
 pub(super) const BEFORE: &str = "fedgate.dev/before";
 
 /// The next step of a drain.
@@ -24,11 +24,11 @@ pub(super) const BEFORE: &str = "fedgate.dev/before";
 enum Step {
     /// Keep new bindings away.
     Cordon(Value),
-    /// The last cell of a city in use: nothing happens.
-    LastOfCity { city: String, deployments: Vec<String> },
+    /// The last cell of a city or location in use: nothing happens.
+    LastOfPlace { place: String, deployments: Vec<String> },
     /// Wait until other cells run these, then withdraw.
     AwaitOthers(Vec<String>),
-    /// Take the city label off.
+    /// Take the labels of city and location off.
     Withdraw(Value),
     /// Wait until nothing is left.
     AwaitEmpty,
@@ -45,20 +45,31 @@ fn decide(
     if let Some(taints) = cluster.taints_with(true) {
         return Step::Cordon(cluster.patch(json!({"spec": {"taints": taints}})));
     }
-    let Some(city) = cluster.city() else {
+    if !cluster.is_open() {
         return Step::AwaitEmpty;
-    };
+    }
     let used: Vec<&Value> = bindings
         .iter()
-        .filter(|binding| is_city_binding(binding) && names_cell(binding, cluster.name()))
+        .filter(|binding| is_placed(binding) && names_cell(binding, cluster.name()))
         .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
         .collect();
     if !allow_outage && !used.is_empty() {
-        let others = usage::others_of_city(cluster.name(), city, clusters, kinds);
-        if others.is_empty() {
-            return Step::LastOfCity {
-                city: city.to_owned(),
-                deployments: used.iter().map(|binding| object_of(binding)).collect(),
+        let others = usage::others_of_city(cluster, clusters, kinds);
+        let is_there = others.iter().any(|other| other.location() == cluster.location());
+        let stranded: Vec<String> = used
+            .iter()
+            .filter(|binding| others.is_empty() || is_located(binding) && !is_there)
+            .map(|binding| object_of(binding))
+            .collect();
+        if !stranded.is_empty() {
+            let place = if others.is_empty() {
+                cluster.city()
+            } else {
+                cluster.location()
+            };
+            return Step::LastOfPlace {
+                place: place.or(cluster.location()).unwrap_or_default().to_owned(),
+                deployments: stranded,
             };
         }
         let unsafe_ones: Vec<String> = used
@@ -70,10 +81,11 @@ fn decide(
             return Step::AwaitOthers(unsafe_ones);
         }
     }
-    let before = json!({"city": city}).to_string();
-    Step::Withdraw(
-        cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}, "annotations": {BEFORE: before}}})),
-    )
+    let mut before = json!({"city": cluster.city()});
+    if let Some(location) = cluster.location() {
+        before["location"] = json!(location);
+    }
+    Step::Withdraw(cluster.withdrawn(&json!({BEFORE: before.to_string()})))
 }
 
 /// Runs `fedgate cells drain`.
@@ -101,7 +113,9 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
         let bindings = usage::list_bindings(&hub).await?;
         match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
             Step::Cordon(patch) | Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
-            Step::LastOfCity { city, deployments } => return Err(last_of_city(name, &city, &deployments)),
+            Step::LastOfPlace { place, deployments } => {
+                return Err(last_of_place(name, &place, &deployments));
+            }
             Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
             Step::AwaitOthers(_) if executor.writes() => {
                 await_others(&hub, name, args.timeout).await?;
@@ -145,12 +159,13 @@ pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The patch that takes the taint off and the city label back; `None` if the cell is open.
+/// The patch that takes the taint off and the labels of city and location back; `None` if the cell is open.
 fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
     let taints = cluster.taints_with(false);
     let noted = cluster.0["metadata"]["annotations"][BEFORE].as_str();
-    let city = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let city = city.as_ref().and_then(|before| before["city"].as_str());
+    let before = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let before = before.unwrap_or_default();
+    let (city, location) = (before["city"].as_str(), before["location"].as_str());
     match (cluster.city(), city) {
         (None, None) => Err(Error::new(
             Kind::Refused,
@@ -162,6 +177,9 @@ fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
             let mut patch = json!({"metadata": {"annotations": {BEFORE: null}}});
             if let (None, Some(city)) = (open, city) {
                 patch["metadata"]["labels"] = json!({CITY_CODE: city});
+            }
+            if let (None, Some(location)) = (cluster.location(), location) {
+                patch["metadata"]["labels"][LOCATION] = json!(location);
             }
             if let Some(taints) = taints {
                 patch["spec"] = json!({"taints": taints});
@@ -201,14 +219,14 @@ async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<()
     executor.run(hub, &change).await.map(drop)
 }
 
-fn last_of_city(name: &str, city: &str, deployments: &[String]) -> Error {
+fn last_of_place(name: &str, place: &str, deployments: &[String]) -> Error {
     let what = format!(
-        "cell {name} is the only usable cell of {city}, with {} deployments",
+        "cell {name} is the only usable cell of {place}, with {} deployments",
         deployments.len()
     );
     Error::new(Kind::Refused, what)
         .because(format!("LastCellOfCity: {}", first(deployments)))
-        .next("join another cell of the city, or --allow-outage; the cell stays cordoned")
+        .next("join another cell there, or --allow-outage; the cell stays cordoned")
 }
 
 fn others_not_healthy(name: &str, left: &[String]) -> Error {
@@ -230,7 +248,7 @@ async fn await_others(hub: &Plane, name: &str, limit: Duration) -> Result<(), Er
         objects
             .values()
             .map(value)
-            .filter(|binding| is_city_binding(binding) && names_cell(binding, name))
+            .filter(|binding| is_placed(binding) && names_cell(binding, name))
             .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
             .filter(|binding| !is_safe_without(binding, name))
             .map(|binding| object_of(&binding))
@@ -343,8 +361,8 @@ mod tests {
         let used = [binding(&["dfw-1"], &["dfw-1"])];
         assert_eq!(
             decide(&own, std::slice::from_ref(&own), &used, false),
-            Step::LastOfCity {
-                city: "DFW".to_owned(),
+            Step::LastOfPlace {
+                place: "DFW".to_owned(),
                 deployments: vec!["ns-1/web".to_owned()]
             }
         );
@@ -367,6 +385,53 @@ mod tests {
         }
         let withdrawn = cordoned(cluster("dfw-1", "1", None));
         assert_eq!(decide(&withdrawn, &both, &safe, false), Step::AwaitEmpty);
+    }
+
+    /// The copies of a location go to no other location of the city, so its last cell is not drained either.
+    #[test]
+    fn the_last_cell_of_a_location_stays_although_its_city_has_others() {
+        let at = |name: &str, location: &str| {
+            let mut cluster = cluster(name, "1", Some("DFW"));
+            cluster["metadata"]["labels"][LOCATION] = json!(location);
+            cluster
+        };
+        let own = cordoned(at("dfw-1", "us-south-1"));
+        let mut located = binding(&["dfw-1"], &["dfw-1"]);
+        located["spec"]["placement"]["clusterAffinity"] =
+            json!({"labelSelector": {"matchLabels": {LOCATION: "us-south-1"}}});
+        let apart = [own.clone(), at("dfw-2", "us-south-2")];
+        let decided = decide(
+            Cluster(&own),
+            &apart,
+            std::slice::from_ref(&located),
+            false,
+            &kinds(),
+        );
+        assert_eq!(
+            decided,
+            Step::LastOfPlace {
+                place: "us-south-1".to_owned(),
+                deployments: vec!["ns-1/web".to_owned()]
+            }
+        );
+        let together = [own.clone(), at("dfw-2", "us-south-1")];
+        let decided = decide(Cluster(&own), &together, &[located], false, &kinds());
+        assert_eq!(decided, Step::AwaitOthers(vec!["ns-1/web".to_owned()]));
+        let Step::Withdraw(patch) = decide(Cluster(&own), &together, &[], false, &kinds()) else {
+            panic!("the labels go");
+        };
+        assert_eq!(
+            patch["metadata"]["labels"],
+            json!({CITY_CODE: null, LOCATION: null})
+        );
+        // And come back.
+        let mut drained = cordoned(cluster("dfw-1", "1", None));
+        drained["metadata"]["annotations"][BEFORE] = patch["metadata"]["annotations"][BEFORE].clone();
+        let patch = restored(Cluster(&drained)).unwrap().unwrap();
+        assert_eq!(
+            patch["metadata"]["labels"],
+            json!({CITY_CODE: "DFW", LOCATION: "us-south-1"})
+        );
     }
 
     #[test]

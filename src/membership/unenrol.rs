@@ -13,9 +13,8 @@ use super::{
     usage::first,
     wait::{Objects, Watched, until},
 };
-use fedgate_api::keys::CITY_CODE;
 use kube::api::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 fn works() -> ApiResource {
@@ -40,11 +39,11 @@ pub(super) async fn withdraw(
         ));
         return Ok(());
     }
-    if cluster.city().is_some() {
+    if cluster.is_open() {
         // Karmada would make new Works meanwhile.
         let change = Change {
             verb: Verb::Merge,
-            object: cluster.patch(json!({"metadata": {"labels": {CITY_CODE: null}}})),
+            object: cluster.withdrawn(&Value::Null),
             is_new: false,
         };
         executor.run(hub, &change).await?;

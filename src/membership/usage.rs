@@ -5,7 +5,7 @@ use super::{
     error::Error,
     plane::{Plane, kind},
 };
-use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER};
+use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER, LOCATION};
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::fmt;
@@ -29,11 +29,16 @@ pub fn names_cell(binding: &Value, cell: &str) -> bool {
         .any(|cluster| cluster["name"] == cell)
 }
 
-/// True if the binding is of a city: its affinity names the city label.
-pub fn is_city_binding(binding: &Value) -> bool {
-    binding["spec"]["placement"]["clusterAffinity"]
-        .to_string()
-        .contains(CITY_CODE)
+/// True if the binding is of a city or location: its affinity names the label.
+pub fn is_placed(binding: &Value) -> bool {
+    let affinity = binding["spec"]["placement"]["clusterAffinity"].to_string();
+    affinity.contains(CITY_CODE) || affinity.contains(LOCATION)
+}
+
+/// True if the binding is of a location.
+pub fn is_located(binding: &Value) -> bool {
+    let affinity = &binding["spec"]["placement"]["clusterAffinity"];
+    affinity.to_string().contains(LOCATION)
 }
 
 /// True if another cell reports the binding's object as applied and healthy, or none has to.
@@ -166,16 +171,15 @@ pub async fn read(cell: &str, hub: &Plane, member: Option<&Plane>) -> Result<Usa
 
 /// Other cells that take new deployments of the city.
 pub fn others_of_city<'a>(
-    cell: &str,
-    city: &str,
+    cell: Cluster<'_>,
     clusters: &'a [Value],
     kinds: &[ApiResource],
-) -> Vec<&'a str> {
+) -> Vec<Cluster<'a>> {
     clusters
         .iter()
         .map(Cluster)
-        .filter(|other| other.name() != cell && other.city() == Some(city) && other.is_available(kinds))
-        .map(Cluster::name)
+        .filter(|other| other.name() != cell.name() && other.city().is_some() && other.city() == cell.city())
+        .filter(|other| other.is_available(kinds))
         .collect()
 }
 
@@ -233,7 +237,7 @@ pub(super) mod tests {
             "dfw-1"
         ));
         assert!(!is_safe_without(&binding(&["dfw-1"], &[]), "dfw-1"));
-        assert!(is_city_binding(&binding(&[], &[])) && !is_city_binding(&json!({})));
+        assert!(is_placed(&binding(&[], &[])) && !is_placed(&json!({})));
     }
 
     #[test]
@@ -246,6 +250,10 @@ pub(super) mod tests {
             cluster("lhr-1", "3", Some("LHR")),
             dead,
         ];
-        assert_eq!(others_of_city("dfw-1", "DFW", &all, &kinds()), ["dfw-2"]);
+        let others = others_of_city(Cluster(&all[0]), &all, &kinds());
+        assert_eq!(
+            others.into_iter().map(Cluster::name).collect::<Vec<_>>(),
+            ["dfw-2"]
+        );
     }
 }

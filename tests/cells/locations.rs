@@ -3,13 +3,17 @@
 use crate::support::{
     Case, Wish,
     case::name,
-    kinds::{CLUSTER, DEPLOYMENT, INSTANCE, POD, SERVING_LOCATION, WORKLOAD},
-    label, lone_trials, seconds, uid, with_cleanup,
+    cell::CellRole,
+    kinds::{CLUSTER, DEPLOYMENT, INSTANCE, POD, POLICY, SERVING_LOCATION, WORKLOAD},
+    label, lone_trials, seconds, uid, wait_for, with_cleanup,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
-lone_trials![l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing,];
+lone_trials![
+    l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing,
+    l03_of_a_city_with_two_locations_each_has_its_own,
+];
 
 /// Seconds until a change has arrived on the next plane.
 const SOON: u64 = 60;
@@ -69,22 +73,66 @@ async fn take_form(case: &Case, wish: &Wish, form: &Value, place: &Value) {
         .await;
 }
 
-/// Rows 2, 6, 8 and 18.
+/// Waits until the copy on the hub has this one label of a place, and the policies of its namespace are those of the routes.
+async fn routed(case: &Case, deployment: &str, label: (&str, &str), policies: &[&str]) {
+    let what = format!("has the label {label:?} of a place alone");
+    let is_routed = |copy: &Value| {
+        let found = [keys::CITY_CODE, keys::LOCATION].map(|key| self::label(copy, key));
+        let wanted = [keys::CITY_CODE, keys::LOCATION].map(|key| (key == label.0).then_some(label.1));
+        found == wanted
+    };
+    case.hub
+        .sees(
+            &DEPLOYMENT,
+            &case.hub_ns,
+            deployment,
+            &what,
+            seconds(SOON),
+            is_routed,
+        )
+        .await;
+    wait_for(
+        &format!("{} has the policies {policies:?}", case.hub_ns),
+        seconds(SOON),
+        || async {
+            let all = case.hub.list(&POLICY, &case.hub_ns, "").await;
+            let mut names: Vec<&str> = all.iter().map(name).collect();
+            names.sort_unstable();
+            (names == policies).then_some(())
+        },
+    )
+    .await;
+}
+
+/// Labels Clusters with city and location; `null` takes one off.
+async fn label_cluster(case: &Case, cluster: &str, city: &str, location: Value) {
+    let patch = json!({"metadata": {"labels": {keys::CITY_CODE: city, keys::LOCATION: location}}});
+    case.hub.merge(&CLUSTER, "", cluster, patch).await;
+}
+
+/// A Workload of one Instance at a location.
+fn located(workload: &str, location: &str) -> Value {
+    let mut of = Wish::new(workload, 1).workload();
+    let placement = of["spec"]["placements"][0].as_object_mut().unwrap();
+    placement.remove("cityCodes");
+    placement.extend(locations(location).as_object().unwrap().clone());
+    of
+}
+
+/// Rows 2, 6, 8, 13 and 18.
 async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing(case: Case) {
     let dfw = case.dfw();
     let all = dfw.plane.list(&SERVING_LOCATION, "", "").await;
     let here = name(&all[0]).to_owned();
-    let label_cluster = async |value: Value| {
-        let patch = json!({"metadata": {"labels": {keys::LOCATION: value}}});
-        case.hub.merge(&CLUSTER, "", "dfw-1", patch).await;
-    };
+    let (by_city, by_location) = ((keys::CITY_CODE, "DFW"), (keys::LOCATION, &*here));
+    let policy = format!("location-{here}");
     with_cleanup(
         async {
             let wish = Wish::new("web", 1);
             case.run(&wish).await;
             let before = kept(&case).await;
             // The city gets its location while it runs: the copy names both.
-            label_cluster(json!(here)).await;
+            label_cluster(&case, "dfw-1", "DFW", json!(here)).await;
             let both =
                 |d: &Value| d["spec"]["cityCode"] == "DFW" && d["spec"]["locationRef"]["name"] == *here;
             case.sees(&DEPLOYMENT, "web-us-dfw", "names city and location", both)
@@ -93,9 +141,11 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
             take_form(&case, &wish, &locations(&here), &reference).await;
             case.sees(&DEPLOYMENT, "web-us-dfw", "names city and location", both)
                 .await;
+            routed(&case, "web-us-dfw", by_location, &[&policy]).await;
             case.runs(&wish).await;
             assert_eq!(kept(&case).await, before);
             take_form(&case, &wish, &cities(), &json!({"cityCode": "DFW"})).await;
+            routed(&case, "web-us-dfw", by_city, &["city-dfw"]).await;
             case.runs(&wish).await;
             assert_eq!(kept(&case).await, before);
             let instance = dfw
@@ -105,31 +155,24 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
                 .unwrap();
             assert_eq!(label(&instance, keys::INSTANCE_LOCATION), Some(&*here));
             // A Workload that begins at the location runs like one of the city.
-            let mut fresh = Wish::new("far", 1).workload();
-            fresh["spec"]["placements"][0]
-                .as_object_mut()
-                .unwrap()
-                .remove("cityCodes");
-            fresh["spec"]["placements"][0]["locations"] = json!([{"name": here}]);
-            case.project.create(&WORKLOAD, &case.ns, fresh).await;
+            case.project
+                .create(&WORKLOAD, &case.ns, located("far", &here))
+                .await;
             let name = format!("far-us-{here}-0");
             case.project_says(&INSTANCE, &name, ["Ready", "True", "Available"])
                 .await;
             let deployment = format!("far-us-{here}");
             case.project_says(&DEPLOYMENT, &deployment, ["Federated", "True", "Delivered"])
                 .await;
+            routed(&case, &deployment, by_location, &["city-dfw", &policy]).await;
             // A gateway that begins anew has the copies before it has the Clusters, and writes none.
             let mark = case.mark();
             case.suite.gateway.kill().await;
             case.suite.gateway.start().await;
             // A location without a Cluster says so.
-            let mut lost = Wish::new("lost", 1).workload();
-            lost["spec"]["placements"][0]
-                .as_object_mut()
-                .unwrap()
-                .remove("cityCodes");
-            lost["spec"]["placements"][0]["locations"] = json!([{"name": "nowhere"}]);
-            case.project.create(&WORKLOAD, &case.ns, lost).await;
+            case.project
+                .create(&WORKLOAD, &case.ns, located("lost", "nowhere"))
+                .await;
             case.project_says(
                 &DEPLOYMENT,
                 "lost-us-nowhere",
@@ -146,7 +189,81 @@ async fn l02_a_workload_at_a_location_runs_and_a_change_of_form_replaces_nothing
                 .collect();
             assert_eq!(words, [""; 0]);
         },
-        label_cluster(Value::Null),
+        async {
+            // What is delivered to a location goes with its label.
+            case.project.delete(&WORKLOAD, &case.ns, "far").await;
+            label_cluster(&case, "dfw-1", "DFW", Value::Null).await;
+        },
+    )
+    .await;
+}
+
+/// Rows 10, 13 and 17: the cell of the other location moves to DFW for the time of this test.
+async fn l03_of_a_city_with_two_locations_each_has_its_own(case: Case) {
+    let (dfw, lhr) = (case.dfw(), &case.suite.lhr);
+    let serving = async |cell: &CellRole| {
+        let all = cell.plane.list(&SERVING_LOCATION, "", "").await;
+        name(&all[0]).to_owned()
+    };
+    let (first, second) = (serving(dfw).await, serving(lhr).await);
+    let place = async |city: &str, locations: [Value; 2]| {
+        let topology = json!({"spec": {"topology": {keys::CITY_CODE: city}}});
+        lhr.plane.merge(&SERVING_LOCATION, "", &second, topology).await;
+        let [here, there] = locations;
+        label_cluster(&case, "lhr-1", city, there).await;
+        label_cluster(&case, "dfw-1", "DFW", here).await;
+    };
+    with_cleanup(
+        async {
+            let wish = Wish::new("web", 1);
+            case.run(&wish).await;
+            let before = kept(&case).await;
+            place("DFW", [json!(first), json!(second)]).await;
+            // By its city, it is at both.
+            lhr.plane
+                .sees(
+                    &DEPLOYMENT,
+                    &case.hub_ns,
+                    "web-us-dfw",
+                    "is delivered",
+                    seconds(SOON),
+                    |_| true,
+                )
+                .await;
+            // The tenant names one of them: that keeps all it has, and the other lets go.
+            let reference = json!({"locationRef": {"name": first}});
+            take_form(&case, &wish, &locations(&first), &reference).await;
+            let policy = format!("location-{first}");
+            routed(&case, "web-us-dfw", (keys::LOCATION, &first), &[&policy]).await;
+            case.emptied(lhr).await;
+            case.runs(&wish).await;
+            assert_eq!(kept(&case).await, before);
+            // Another Workload at the other one runs there, and its write-back and projection say so.
+            case.project
+                .create(&WORKLOAD, &case.ns, located("far", &second))
+                .await;
+            let instance = format!("far-us-{second}-0");
+            let made = case
+                .project_says(&INSTANCE, &instance, ["Ready", "True", "Available"])
+                .await;
+            assert_eq!(label(&made, keys::INSTANCE_LOCATION), Some(&*second));
+            assert_eq!(label(&made, keys::INSTANCE_CITY_CODE), Some("DFW"));
+            let there = lhr.plane.get(&INSTANCE, &case.hub_ns, &instance).await;
+            assert!(there.is_some(), "{instance} runs at the cell of {second}");
+            let deployment = format!("far-us-{second}");
+            assert_eq!(
+                dfw.plane.get(&DEPLOYMENT, &case.hub_ns, &deployment).await,
+                None,
+                "the cell of {first} has nothing of it"
+            );
+        },
+        async {
+            case.project.delete(&WORKLOAD, &case.ns, "far").await;
+            case.project.delete(&WORKLOAD, &case.ns, "web").await;
+            case.emptied(lhr).await;
+            case.emptied(dfw).await;
+            place("LHR", [Value::Null, Value::Null]).await;
+        },
     )
     .await;
 }

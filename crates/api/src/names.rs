@@ -200,18 +200,19 @@ fn dashed(text: &str) -> String {
         .collect()
 }
 
-/// The name a city's policy has if it is free: `<prefix><lower-cased code>`, `None` if that is no object name.
-pub fn policy_name(prefix: &str, city: &CityCode) -> Option<String> {
-    let name = format!("{prefix}{}", city.as_str().to_lowercase());
+/// The name of the policy of a city or location, if that is free: `<prefix><value in lower case>`; `None` if that is no
+/// object name.
+pub fn policy_name(prefix: &str, value: &str) -> Option<String> {
+    let name = format!("{prefix}{}", value.to_lowercase());
     is_object_name(&name).then_some(name)
 }
 
-/// The name a city's policy has if the plain one is invalid or taken by another code.
-pub fn policy_name_hashed(prefix: &str, city: &CityCode) -> String {
+/// The name of the policy if the plain one is invalid or taken by another value.
+pub fn policy_name_hashed(prefix: &str, value: &str) -> String {
     format!(
         "{prefix}{}.{}",
-        dashed(city.as_str()).trim_matches('-'),
-        short_hash(city.as_str(), 8)
+        dashed(value).trim_matches('-'),
+        short_hash(value, 8)
     )
 }
 
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn a_policy_of_a_code_that_is_no_object_name_carries_a_hash() {
         let code = CityCode::parse("a_b").unwrap();
-        assert_eq!(policy_name("city-", &code), None);
-        assert!(is_object_name(&policy_name_hashed("city-", &code)));
+        assert_eq!(policy_name("city-", code.as_str()), None);
+        assert!(is_object_name(&policy_name_hashed("city-", code.as_str())));
     }
 }

@@ -63,7 +63,7 @@ fn the_built_in_kind_is_the_profile_of_the_contract() {
     let write_back = kind.write_back.as_ref().unwrap();
     assert_eq!(
         (write_back.resource.kind.as_str(), write_back.linking_labels.len()),
-        ("Instance", 7)
+        ("Instance", 8)
     );
 }
 

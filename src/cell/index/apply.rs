@@ -169,6 +169,13 @@ impl CellIndex {
                     Change::HubDeployment(d.name)
                 })
             }
+            TableId::HubDeploymentsHere => {
+                take!(
+                    hub_deployments_here,
+                    digest::hub_deployment,
+                    |_, d: RowChange<_>| Change::HubDeployment(d.name)
+                )
+            }
             TableId::HubInstances => take!(copies, digest::copy, |_, d: RowChange<_>| {
                 Change::HubInstance(d.name)
             }),

@@ -17,6 +17,7 @@ use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
 use digest::{
     Attached, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, Place, Pod, Strings,
 };
+use fedgate_api::names::is_label_value;
 use fedgate_api::{
     ConditionStatus, LocationReference,
     conditions::{find, types::QUOTA_GRANTED},
@@ -99,6 +100,8 @@ pub struct CellIndex {
     pub hub_namespaces: Table<Namespace>,
     /// Deployments on the hub.
     pub hub_deployments: Table<HubDeployment>,
+    /// Deployments of the hub that are delivered to this cell's location.
+    pub hub_deployments_here: Table<HubDeployment>,
     /// Instances on the hub that this cell has written back.
     pub copies: Table<HubInstance>,
     /// Quota claims of each project in use.
@@ -169,6 +172,7 @@ impl CellIndex {
             subnets: Table::default(),
             hub_namespaces: Table::default(),
             hub_deployments: Table::default(),
+            hub_deployments_here: Table::default(),
             copies: Table::default(),
             claims: HashMap::default(),
             quota_unavailable: BTreeMap::new(),
@@ -234,7 +238,37 @@ impl CellIndex {
 
     /// True if all lists of the hub are complete.
     pub fn hub_ready(&self) -> bool {
-        TableId::HUB.into_iter().all(|table| self.is_synced(table))
+        let here = self.label_of_location().is_some();
+        let mut tables = TableId::HUB.into_iter();
+        tables.all(|table| self.is_synced(table) || table == TableId::HubDeploymentsHere && !here)
+    }
+
+    /// The tables of the hub that can be watched. The deployments depend on the cell's location: until the index knows if
+    /// there is one, none are.
+    pub fn hub_tables(&self) -> Vec<TableId> {
+        let (known, here) = (self.location_known(), self.label_of_location().is_some());
+        let can = |table: &TableId| match table {
+            TableId::HubDeployments => known,
+            TableId::HubDeploymentsHere => here,
+            _ => true,
+        };
+        TableId::HUB.into_iter().filter(can).collect()
+    }
+
+    /// The location of this cell as the value of a label, by which the hub delivers; `None` without one.
+    pub fn label_of_location(&self) -> Option<String> {
+        let CellLocation::At { location, .. } = self.located() else {
+            return None;
+        };
+        Some(location.name).filter(|name| is_label_value(name))
+    }
+
+    /// A deployment on the hub.
+    pub fn hub_deployment(&self, namespace: &str, name: &str) -> Option<&Row<HubDeployment>> {
+        let by_city = self.hub_deployments.get(namespace, name);
+        let here = || self.hub_deployments_here.get(namespace, name);
+        // Without a location the first table has all, and the second what there was before.
+        by_city.or_else(|| self.label_of_location().and_then(|_| here()))
     }
 
     /// True if the list of a table is complete.
@@ -256,6 +290,7 @@ impl CellIndex {
             TableId::Subnets => self.subnets.synced(),
             TableId::HubNamespaces => self.hub_namespaces.synced(),
             TableId::HubDeployments => self.hub_deployments.synced(),
+            TableId::HubDeploymentsHere => self.hub_deployments_here.synced(),
             TableId::HubInstances => self.copies.synced(),
             // Each project has a list of its own.
             TableId::Claims => true,
@@ -281,6 +316,7 @@ impl CellIndex {
             TableId::Subnets => self.subnets.len(),
             TableId::HubNamespaces => self.hub_namespaces.len(),
             TableId::HubDeployments => self.hub_deployments.len(),
+            TableId::HubDeploymentsHere => self.hub_deployments_here.len(),
             TableId::HubInstances => self.copies.len(),
             TableId::Claims => self.claims.values().map(|claims| claims.table.len()).sum(),
         }

@@ -36,8 +36,10 @@ pub enum TableId {
     Subnets,
     /// Namespaces of the hub.
     HubNamespaces,
-    /// Deployments of the hub for this cell's city; for all cities if the city is unknown.
+    /// Deployments of the hub that are delivered to this cell's city; all if the city is unknown.
     HubDeployments,
+    /// Deployments of the hub that are delivered to this cell's location.
+    HubDeploymentsHere,
     /// Instances on the hub that this cell has written back.
     HubInstances,
     /// Quota claims in a project.
@@ -66,13 +68,18 @@ impl TableId {
         Self::Subnets,
     ];
     /// Tables of the write-back.
-    pub const HUB: [Self; 3] = [Self::HubNamespaces, Self::HubDeployments, Self::HubInstances];
+    pub const HUB: [Self; 4] = [
+        Self::HubNamespaces,
+        Self::HubDeployments,
+        Self::HubDeploymentsHere,
+        Self::HubInstances,
+    ];
 
     /// Group, version, kind and plural.
     pub fn resource(self) -> ApiResource {
         let ((group, version), kind, plural) = match self {
             Self::Namespaces | Self::HubNamespaces => (CORE, "Namespace", "namespaces"),
-            Self::Deployments | Self::HubDeployments => {
+            Self::Deployments | Self::HubDeployments | Self::HubDeploymentsHere => {
                 (COMPUTE, "WorkloadDeployment", "workloaddeployments")
             }
             Self::Instances | Self::HubInstances => (COMPUTE, "Instance", "instances"),

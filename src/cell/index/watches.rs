@@ -88,6 +88,10 @@ impl Index for CellIndex {
                 CellLocation::At { city, .. } => Some(format!("{}={city}", keys::CITY_CODE)),
                 CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
             },
+            TableId::HubDeploymentsHere => {
+                let location = self.label_of_location().unwrap_or_default();
+                Some(format!("{}={location}", keys::LOCATION))
+            }
             _ => None,
         };
         WatchSpec {

@@ -172,7 +172,7 @@ fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(KindId
     })
 }
 
-/// True if the hub accepts the companion: the policy of a city must exist before the companions of its deployments.
+/// True if the hub accepts the companion: the policy of a route must exist before the companions of its deployments.
 fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
     let found = index.owners.get(hub);
     let Some((project, owner)) = found.and_then(|owner| Some((index.projects.get(&owner.project)?, owner)))
@@ -186,8 +186,8 @@ fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -
             let mut references = source.digest.references.iter();
             references.any(|r| r.kind == kind && *r.name == *name)
                 && GatewayIndex::announced(deployment, source)
-                    .and_then(|place| index.city_of(place).ok())
-                    .is_some_and(|city| index.city_ready(i, hub, &city))
+                    .and_then(|place| index.city_route(place).ok())
+                    .is_some_and(|destination| index.is_ready(i, hub, &destination))
         })
     })
 }

@@ -19,7 +19,7 @@ use fedgate_engine::{
     runtime::queue::Priority,
 };
 
-/// Reasons of the writes that bring a copy to a city where it was not.
+/// Reasons of the writes that bring a copy to a place where it was not.
 const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCopy];
 
 /// Records that the copy is in the index.
@@ -37,14 +37,13 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
         .effects
         .iter()
         .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
-    let city = s.destination.city.as_ref().ok();
-    let (true, Some(hub), Some(city)) = (arrives, &s.hub, city) else {
+    let (true, Some(hub), Ok(destination)) = (arrives, &s.hub, &s.destination.to) else {
         return true;
     };
     let mut index = ctx.index.lock();
-    let ready = index.city_ready(s.kind, hub.as_str(), city);
+    let ready = index.is_ready(s.kind, hub.as_str(), destination);
     if ready {
-        index.arriving.send(hub.as_str(), s.kind, &s.name, city);
+        index.arriving.send(hub.as_str(), s.kind, &s.name, destination);
     }
     ready
 }

@@ -13,6 +13,7 @@ use crate::gateway::{
     },
     index::secondary::places::NoCity,
     queries::cities::CITY_LIMIT,
+    route::Route,
 };
 use fedgate_api::{
     keys,
@@ -65,8 +66,8 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         );
         return Some(federated(false, "InvalidCityCode", &message, generation));
     }
-    match &s.destination.city {
-        Ok(city) => s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
+    match &s.destination.to {
+        Ok(to) => s.no_cell.then(|| no_cell(s, to.city.as_str(), generation)),
         // Before the Clusters are known, none of them proves that a location has no cell.
         Err(NoCity::Unknown(_)) if s.cell_unproven => None,
         Err(fault) => {
@@ -100,12 +101,6 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
             format!(
                 "the city of location {location} is not known: the Clusters with label {label}={location} have not all the same label {}; an operator of the hub can set it",
                 s.profile().placement.label
-            ),
-        ),
-        NoCity::Shared(location, city) => (
-            "NoCellForLocation",
-            format!(
-                "location {location} is not the only one of city {city}, by which the hub delivers: not all Clusters of the city have label {label}={location}; name the city, or ask an operator of the hub"
             ),
         ),
         NoCity::Conflict {
@@ -299,7 +294,7 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
     }
 }
 
-/// Delivery as binding and reports show it: true if it is complete, with reason and message; `None` if they show
+/// CityRoute as binding and reports show it: true if it is complete, with reason and message; `None` if they show
 /// nothing.
 fn verdict(
     s: &Snapshot,
@@ -313,7 +308,11 @@ fn verdict(
         return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
     };
     if binding.no_cluster {
-        return Some((false, "NoCellForCity", without_cell(s, city)));
+        let (reason, message) = match copy.digest.route() {
+            Some(Route::Location(location)) => no_city(s, &NoCity::Unknown(location)),
+            Some(Route::City(_)) | None => ("NoCellForCity", without_cell(s, city)),
+        };
+        return Some((false, reason, message));
     }
     if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, "ApplyFailed", format!("{cell}: {message}")));

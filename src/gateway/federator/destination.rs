@@ -1,8 +1,11 @@
-//! Where a copy is to go: the city of a deployment, and the location that the copy names (contract: locations.md §2.4).
+//! Where a copy is to go: its city and route, and the location that it names (contract: locations.md §2.4).
 
-use crate::gateway::index::{
-    digest::{HubCopy, Source, place},
-    secondary::places::{ClusterPlaces, NoCity},
+use crate::gateway::{
+    index::{
+        digest::{HubCopy, Source, place},
+        secondary::places::{ClusterPlaces, NoCity},
+    },
+    route::{CityRoute, Route},
 };
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{diff::Digest, store::table::Row};
@@ -11,8 +14,8 @@ use fedgate_kinds::FederatedKind;
 /// Where a copy is to go.
 #[derive(Debug, Clone)]
 pub struct Destination {
-    /// The city; the error for a deployment that does not exist is that of an empty place.
-    pub city: Result<CityCode, NoCity>,
+    /// City and route; the error for a deployment that does not exist is that of an empty place.
+    pub to: Result<CityRoute, NoCity>,
     /// The location that the copy is to name, if any.
     pub location: Option<LocationName>,
     /// Digest of both, comparable with that of a copy; see [`place::placed`].
@@ -39,9 +42,9 @@ impl Destination {
         let Some(source) = source else {
             return Self::new(kind, Err(NoCity::InvalidCity(String::new())), None);
         };
-        let city = city(labels, source, copy);
+        let to = destination(labels, source, copy);
         let named = source.digest.place.location();
-        let location = match (&city, named) {
+        let location = match (to.as_ref().map(|to| &to.city), named) {
             (Ok(_), Some(named)) => Some(named),
             (Ok(city), None) if labels.listed && labels.places.serves(city) => {
                 labels.places.only_location(city)
@@ -53,35 +56,55 @@ impl Destination {
             (Err(_), _) => None,
         };
         let location = location.cloned();
-        Self::new(kind, city, location)
+        Self::new(kind, to, location)
     }
 
-    fn new(kind: &FederatedKind, city: Result<CityCode, NoCity>, location: Option<LocationName>) -> Self {
+    fn new(kind: &FederatedKind, to: Result<CityRoute, NoCity>, location: Option<LocationName>) -> Self {
         let placed = place::placed(
             kind,
-            city.as_ref().ok().map(CityCode::as_str),
+            to.as_ref().ok().map(|to| to.city.as_str()),
             location.as_ref().map(LocationName::as_str),
         );
-        Self {
-            city,
-            location,
-            placed,
-        }
+        Self { to, location, placed }
+    }
+
+    /// The city, if it is known.
+    pub fn city(&self) -> Option<&CityCode> {
+        self.to.as_ref().ok().map(|to| &to.city)
     }
 }
 
-/// The city of a deployment. Where no Cluster is known to have its location, its copy for that location has the city,
-/// as the copies of a city stay where they are while it has no cell.
-fn city(labels: Labels<'_>, source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Result<CityCode, NoCity> {
+/// City and route of a deployment. Where no Cluster is known to have its location, its copy for that location stays where
+/// it is, as the copies of a city do while it has no cell.
+fn destination(
+    labels: Labels<'_>,
+    source: &Row<Source>,
+    copy: Option<&Row<HubCopy>>,
+) -> Result<CityRoute, NoCity> {
     let place = &source.digest.place;
     let found = match place.location() {
         Some(location) if !labels.listed => Err(NoCity::Unknown(location.clone())),
-        _ => labels.places.city(place),
+        _ => labels.places.destination(place),
     };
-    let Err(NoCity::Unknown(location)) = &found else {
-        return found;
-    };
-    let stays = copy.filter(|copy| copy.digest.location.as_ref() == Some(location));
-    let city = stays.and_then(|copy| copy.digest.city.clone());
-    city.map_or(found, Ok)
+    match &found {
+        // A cell of the city without a location would lose the copy, although its own location may be meant.
+        Ok(CityRoute {
+            city,
+            route: Route::Location(_),
+        }) if copy.is_some_and(|copy| copy.digest.route() == Some(Route::City(city.clone())))
+            && !labels.places.are_located(city) =>
+        {
+            Ok(CityRoute::to_city(city.clone()))
+        }
+        Err(NoCity::Unknown(location)) => {
+            let stays = copy.filter(|copy| copy.digest.location.as_ref() == Some(location));
+            let there = stays.and_then(|copy| {
+                let city = copy.digest.city.clone()?;
+                let route = copy.digest.route().unwrap_or_else(|| Route::City(city.clone()));
+                Some(CityRoute { city, route })
+            });
+            there.map_or(found, Ok)
+        }
+        _ => found,
+    }
 }

@@ -12,8 +12,9 @@ use crate::gateway::{
     },
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, Resolution},
+    route::{CityRoute, Route},
 };
-use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use std::sync::Arc;
@@ -64,8 +65,8 @@ pub struct Snapshot {
     pub destination: Destination,
     /// The copy's binding.
     pub binding: Option<Row<Binding>>,
-    /// True if Namespace and policies for the city are in place.
-    pub city_ready: bool,
+    /// True if Namespace and policy for the destination are in place.
+    pub is_ready: bool,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
     /// True if its namespace already uses the maximum number of cities without its city.
@@ -77,7 +78,7 @@ pub struct Snapshot {
     pub cell_unproven: bool,
     /// True if its project uses too many city sets for another one.
     pub limited: bool,
-    /// True if the claim on the copy names a policy that exists and selects the copy's city.
+    /// True if the claim on the copy names a policy that exists and selects the copy's route.
     pub claim_good: bool,
     /// State of the references; `None` for a kind without companions.
     pub references: Option<Resolution>,
@@ -91,7 +92,7 @@ pub struct Snapshot {
     pub companion_refused: Option<(String, String)>,
     /// True if a companion still names this deployment.
     pub companions_hold: bool,
-    /// True if the deployment is being deleted and the hub namespace still has a policy for its city that no other
+    /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
     /// deployment needs.
     pub policy_leaving: bool,
     /// Why the deployment does not reach the hub, if its tenant is to be told now.
@@ -147,11 +148,11 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         listed: index.hub.clusters.synced(),
     };
     let destination = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
-    let city = destination.city.as_ref().ok();
-    let city_ready = city.is_some_and(|city| index.city_ready(kind, hub_name, city));
-    let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
+    let (to, city) = (destination.to.as_ref().ok(), destination.city());
+    let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
+    let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
     let clusters = &index.hub.clusters;
-    let unknown = matches!(destination.city, Err(NoCity::Unknown(_)));
+    let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
     let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
     let references = references(index, project, kind, &key.namespace, source.as_ref());
     let expected = references
@@ -168,7 +169,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
             .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
-            .filter(|_| !city_ready),
+            .filter(|_| !is_ready),
         companion_refused: expected.iter().find_map(|(kind, name)| {
             let words = refused(companion_table(*kind), hub_name, name)?;
             Some((references::token(*kind, name), words))
@@ -188,19 +189,19 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         binding: index.binding(kind, hub_name, &key.name).cloned(),
         no_cell: unserved && !cell_unproven,
         cell_unproven,
-        limited: !city_ready && index.is_limited(hub_name),
-        over_city_limit: !city_ready
+        limited: !is_ready && index.is_limited(hub_name),
+        over_city_limit: !is_ready
             && !unserved
             && !hub_name.is_empty()
             && city.is_some_and(|city| index.over_city_limit(hub_name, source.as_ref()).contains(city)),
-        city_ready,
+        is_ready,
         largest_spec: index.largest_spec,
         claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
         // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
-            && city.is_some_and(|city| policy_leaving(index, kind, hub_name, city)),
+            && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
         delay: None,
         destination,
         complete,
@@ -256,16 +257,19 @@ fn hub_state(
 }
 
 /// Only a policy that is ours by name is removed; a foreign policy with the same spec is used and stays.
-fn policy_leaving(index: &GatewayIndex, kind: KindId, hub: &str, city: &CityCode) -> bool {
-    let prefix = &index.kinds[kind].placement.policy_prefix;
-    let policy = index.city_policy(kind, hub, city);
-    policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
-        && !policy_needed(index, hub, kind, city)
+fn policies_leave(index: &GatewayIndex, kind: KindId, hub: &str, to: &CityRoute) -> bool {
+    let leaves = |route: &Route| {
+        let policy = index.policy_of(kind, hub, route);
+        policy.is_some_and(|(name, p)| !p.deleting && route.is_policy_name(&index.kinds[kind], name))
+            && !policy_needed(index, hub, kind, route)
+    };
+    // A copy may have gone by its city before the cells had a location.
+    leaves(&to.route) || leaves(&Route::City(to.city.clone()))
 }
 
 fn claim_good(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
     let Some(copy) = copy else { return true };
-    let (Some(policy), Some(city)) = (&copy.digest.claimed_by, &copy.digest.city) else {
+    let (Some(policy), Some(route)) = (&copy.digest.claimed_by, copy.digest.route()) else {
         return true;
     };
     let row = index.hub.city_policies.get(hub, policy);
@@ -273,7 +277,7 @@ fn claim_good(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<H
         p.digest
             .selects
             .as_ref()
-            .is_some_and(|(k, c)| *k == kind && c == city)
+            .is_some_and(|(k, r)| *k == kind && *r == route)
     })
 }
 

@@ -264,7 +264,9 @@ impl GatewayIndex {
     pub(super) fn copy_change(&self, kind: KindId, delta: &RowChange<HubCopy>) -> Change {
         let (hub, name) = &delta.name;
         let new = self.hub.copies[kind].get(hub, name);
-        let place = |row: Option<&Row<HubCopy>>| row.map(|r| (r.uid.clone(), r.digest.city.clone()));
+        let place = |row: Option<&Row<HubCopy>>| {
+            row.map(|r| (r.uid.clone(), r.digest.city.clone(), r.digest.route()))
+        };
         Change::Copy {
             moved: place(new) != place(delta.old.as_ref()),
             copy: (kind, hub.clone(), name.clone()),

@@ -1,7 +1,7 @@
 //! An index for tests, filled by watch events.
 
 use super::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks};
-use crate::gateway::policy_spec;
+use crate::gateway::{policy_spec, route::Route};
 use fedgate_api::{
     keys,
     names::{CityCode, ProjectKey},
@@ -97,7 +97,8 @@ pub(crate) fn cluster(city: &str) -> Value {
 pub(crate) fn city_policy(name: &str, city: &str) -> Value {
     let kind = &FederatedKind::builtin().unwrap()[0];
     let mut policy = object(HUB, name, &format!("p-{name}"));
-    policy["spec"] = policy_spec::city_policy_spec(kind, HUB, &CityCode::parse(city).unwrap());
+    let route = Route::City(CityCode::parse(city).unwrap());
+    policy["spec"] = policy_spec::route_spec(kind, HUB, &route);
     policy
 }
 

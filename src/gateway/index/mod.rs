@@ -30,6 +30,7 @@ pub mod undelivered;
 pub mod watches;
 pub mod withheld;
 
+use super::route::{CityRoute, Route};
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
@@ -179,8 +180,9 @@ pub struct GatewayIndex {
     /// Time at which the last object of a city left a hub namespace (or was found gone), for the linger, by hub
     /// namespace.
     pub lingering: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
-    /// Cities of a hub namespace whose policy or delivery is being removed right now: nothing may rely on them.
-    pub withdrawing: HashSet<(Arc<str>, CityCode)>,
+    /// Routes of a hub namespace whose policy or delivery is being removed right now, that of a city for the delivery of
+    /// the Namespace: nothing may rely on them.
+    pub withdrawing: HashSet<(Arc<str>, Route)>,
     /// Copies in flight to the hub.
     pub arriving: Arriving,
     /// Policies of city sets that are being deleted right now: no Namespace may begin to rely on them.
@@ -374,12 +376,12 @@ impl GatewayIndex {
         names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
     }
 
-    /// The city policy of a code in a hub namespace: the policy of our form that selects exactly this code.
-    pub fn city_policy<'a>(
+    /// The policy of a route in a hub namespace: the policy of our form that selects exactly this route.
+    pub fn policy_of<'a>(
         &'a self,
         kind: KindId,
         hub_namespace: &'a str,
-        city: &CityCode,
+        route: &Route,
     ) -> Option<(&'a Arc<str>, &'a Row<CityPolicy>)> {
         self.hub
             .city_policies
@@ -388,16 +390,15 @@ impl GatewayIndex {
                 row.digest
                     .selects
                     .as_ref()
-                    .is_some_and(|(k, c)| *k == kind && c == city)
+                    .is_some_and(|(k, r)| *k == kind && r == route)
             })
     }
 
-    /// True if the Namespace and the policies that a copy of this city needs are in place.
-    pub fn city_ready(&self, kind: KindId, hub_namespace: &str, city: &CityCode) -> bool {
-        if self
-            .withdrawing
-            .contains(&(Arc::from(hub_namespace), city.clone()))
-        {
+    /// True if the Namespace and the policy that a copy on this route needs are in place.
+    pub fn is_ready(&self, kind: KindId, hub_namespace: &str, to: &CityRoute) -> bool {
+        let CityRoute { city, route } = to;
+        let leaves = |route| self.withdrawing.contains(&(Arc::from(hub_namespace), route));
+        if leaves(Route::City(city.clone())) || leaves(route.clone()) {
             return false;
         }
         let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else {
@@ -411,7 +412,7 @@ impl GatewayIndex {
             .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
         delivered
             && self
-                .city_policy(kind, hub_namespace, city)
+                .policy_of(kind, hub_namespace, route)
                 .is_some_and(|(_, p)| !p.deleting)
     }
 

@@ -13,6 +13,7 @@ use super::{
     index::GatewayIndex,
     queries::lifecycle,
     reason::{IdentityRejection, Verdict},
+    route::Route,
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, city_set};
@@ -98,7 +99,7 @@ fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
 pub struct Namespaces;
 
 /// Cities that a plan takes from the Namespace.
-type Withdrawing = Vec<(Arc<str>, CityCode)>;
+type Withdrawing = Vec<(Arc<str>, Route)>;
 
 impl Reconciler for Namespaces {
     type State = State;
@@ -127,7 +128,9 @@ impl Reconciler for Namespaces {
             index.lingering.insert(hub.into(), decision.left.clone());
         }
         let narrowed = decision.narrowed.iter();
-        let withdrawing: Withdrawing = narrowed.map(|city| (Arc::from(hub), city.clone())).collect();
+        let withdrawing: Withdrawing = narrowed
+            .map(|city| (Arc::from(hub), Route::City(city.clone())))
+            .collect();
         index.withdrawing.extend(withdrawing.iter().cloned());
         if let Some(set) = &decision.set {
             index.deliveries.record_intended(&hub.into(), set);

@@ -1,8 +1,7 @@
-//! Decides the city policies of a hub namespace and the writes for them. Pure.
+//! Decides the policies of a hub namespace's cities and locations, and the writes for them. Pure.
 
 use crate::gateway::reason::WriteReason;
-use crate::gateway::{index::digest::CityPolicy, policy_spec};
-use fedgate_api::names::{self, CityCode};
+use crate::gateway::{index::digest::CityPolicy, policy_spec, route::Route};
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
@@ -13,7 +12,7 @@ use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Observed policies of a hub namespace and the cities that need a policy.
+/// Observed policies of a hub namespace and the routes that need a policy.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The federated kinds.
@@ -24,27 +23,27 @@ pub struct Snapshot {
     pub namespace: Arc<str>,
     /// True if the Namespace exists and accepts objects.
     pub open: bool,
-    /// Cities in use, a set for each kind: only these get a policy.
-    pub used: PerKind<BTreeSet<CityCode>>,
-    /// Cities whose policy must stay: those in use, those whose policy still claims a binding, and all cities while the
+    /// Routes in use, a set for each kind: only these get a policy.
+    pub used: PerKind<BTreeSet<Route>>,
+    /// Routes whose policy must stay: those in use, those whose policy still claims a binding, and all while the
     /// project's announcements are not visible.
-    pub needed: PerKind<BTreeSet<CityCode>>,
+    pub needed: PerKind<BTreeSet<Route>>,
     /// True if absence is proven here: only then is a policy deleted.
     pub proven: bool,
     /// The existing policies.
     pub policies: Vec<(Arc<str>, Row<CityPolicy>)>,
 }
 
-/// Decides: create needed policies that are absent, restore those that differ, delete those that no city needs.
+/// Decides: create needed policies that are absent, restore those that differ, delete those that no route needs.
 pub fn decide(s: &Snapshot) -> Plan<Prepared> {
     let mut plan = Plan::default();
     for (id, kind) in s.kinds.enumerate() {
-        for city in &s.used[id] {
-            plan.effects.extend(ensure(s, id, kind, city));
+        for route in &s.used[id] {
+            plan.effects.extend(ensure(s, id, kind, route));
         }
     }
     for (name, row) in &s.policies {
-        let Some((id, city)) = &row.digest.selects else {
+        let Some((id, route)) = &row.digest.selects else {
             continue;
         };
         let restored = plan.effects.iter().any(|e| e.target.name == **name);
@@ -52,7 +51,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             && !row.deleting
             && !restored
             && s.proven
-            && !s.needed[*id].contains(city)
+            && !s.needed[*id].contains(route)
         {
             let write = Write::Delete {
                 uid: row.uid.to_string(),
@@ -75,57 +74,55 @@ fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect
     }
 }
 
-fn ensure(s: &Snapshot, id: KindId, kind: &FederatedKind, city: &CityCode) -> Option<Effect> {
+fn ensure(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> Option<Effect> {
     let selecting = s.policies.iter().find(|(_, row)| {
         row.digest
             .selects
             .as_ref()
-            .is_some_and(|(k, c)| *k == id && c == city)
+            .is_some_and(|(k, r)| *k == id && r == route)
     });
     if let Some((name, row)) = selecting {
         // A policy that is being deleted is created again on its deletion event.
         return (!row.deleting && !row.digest.exact)
-            .then(|| apply(s, kind, city, name, WriteReason::RestoreCityPolicy));
+            .then(|| apply(s, kind, route, name, WriteReason::RestoreCityPolicy));
     }
-    let name = name_for(s, id, kind, city);
+    let name = name_for(s, id, kind, route);
     match s.policies.iter().find(|(n, _)| **n == *name) {
         Some((_, row)) if row.deleting => None,
-        Some(_) => Some(apply(s, kind, city, &name, WriteReason::RestoreCityPolicy)),
-        None if s.open => Some(apply(s, kind, city, &name, WriteReason::CreateCityPolicy)),
+        Some(_) => Some(apply(s, kind, route, &name, WriteReason::RestoreCityPolicy)),
+        None if s.open => Some(apply(s, kind, route, &name, WriteReason::CreateCityPolicy)),
         None => None,
     }
 }
 
-/// Returns the plain name, unless the code has none or another code with the same plain name holds it.
-fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, city: &CityCode) -> String {
-    let prefix = &kind.placement.policy_prefix;
-    let hashed = names::policy_name_hashed(prefix, city);
-    let Some(plain) = names::policy_name(prefix, city) else {
+/// Returns the plain name, unless the route has none or another route with the same plain name holds it.
+fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> String {
+    let hashed = route.policy_name_hashed(kind);
+    let Some(plain) = route.policy_name(kind) else {
         return hashed;
     };
-    let twins =
-        |other: &CityCode| other != city && names::policy_name(prefix, other).as_ref() == Some(&plain);
+    let twins = |other: &Route| other != route && other.policy_name(kind).as_ref() == Some(&plain);
     let held = s
         .policies
         .iter()
         .find(|(name, _)| **name == *plain)
         .and_then(|(_, row)| row.digest.selects.as_ref())
         .is_some_and(|(k, other)| *k == id && twins(other));
-    // Of two new codes with the same plain name, the first in order gets it.
-    let first = s.used[id].iter().find(|c| *c == city || twins(c));
-    if held || first != Some(city) {
+    // Of two new routes with the same plain name, the first in order gets it.
+    let first = s.used[id].iter().find(|r| *r == route || twins(r));
+    if held || first != Some(route) {
         hashed
     } else {
         plain
     }
 }
 
-fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason: WriteReason) -> Effect {
+fn apply(s: &Snapshot, kind: &FederatedKind, route: &Route, name: &str, reason: WriteReason) -> Effect {
     let body = json!({
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,
         "metadata": {"name": name, "namespace": &*s.namespace},
-        "spec": policy_spec::city_policy_spec(kind, &s.namespace, city),
+        "spec": policy_spec::route_spec(kind, &s.namespace, route),
     });
     effect(
         s,
@@ -138,13 +135,13 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
     )
 }
 
-/// The cities whose policy the plan deletes, each with the hub namespace.
-pub fn withdrawing(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
+/// The routes whose policy the plan deletes, each with the hub namespace.
+pub fn withdrawing(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Route)> {
     plan.effects
         .iter()
         .filter(|e| matches!(e.write, Write::Delete { .. }))
         .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
         .filter_map(|(_, row)| row.digest.selects.clone())
-        .map(|(_, city)| (s.namespace.clone(), city))
+        .map(|(_, route)| (s.namespace.clone(), route))
         .collect()
 }

@@ -1,7 +1,7 @@
-//! City policies: in each hub namespace one `PropagationPolicy` for each city in use, and no other
-//! (contract: federation.md §3.6). Reconciles of a namespace run one at a time.
+//! Policies of cities and locations: in each hub namespace one `PropagationPolicy` for each route in use, and no other
+//! (contract: federation.md §3.6, locations.md §2.4). Reconciles of a namespace run one at a time.
 //!
-//! Enqueued when a city is announced or goes out of use, when a policy changes, and when a copy or binding is deleted.
+//! Enqueued when a place is announced or goes out of use, when a policy changes, and when a copy or binding is deleted.
 
 pub mod decide;
 mod observe;
@@ -16,9 +16,9 @@ use super::{
     confirm,
     context::{State, clear_withdrawing, record_refusal},
     queries::lifecycle,
+    route::Route,
 };
 use decide::{decide, withdrawing};
-use fedgate_api::names::CityCode;
 use fedgate_engine::{
     error::Failure,
     plan::{Applied, Plan, Prepared, Requeue},
@@ -29,15 +29,15 @@ use fedgate_engine::{
 };
 use std::sync::Arc;
 
-/// The controller of city policies.
+/// The controller of the policies of cities and locations.
 #[derive(Debug, Default)]
 pub struct Policies;
 
 /// The basis of a plan for the policies of a hub namespace, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
-    /// Cities whose policies the plan deletes.
-    withdrawing: Vec<(Arc<str>, CityCode)>,
+    /// Routes whose policies the plan deletes.
+    withdrawing: Vec<(Arc<str>, Route)>,
     /// The project namespace of which the plan assumes that it is gone.
     gone: Option<confirm::Origin>,
 }
@@ -58,7 +58,7 @@ impl Reconciler for Policies {
         };
         let plan = decide(&snapshot);
         let withdrawing = withdrawing(&snapshot, &plan);
-        // From here on no controller may rely on these policies; see `GatewayIndex::city_ready`.
+        // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
         index.withdrawing.extend(withdrawing.iter().cloned());
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
         let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);

@@ -23,7 +23,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
             if earlier {
                 BTreeSet::new()
             } else {
-                index.cities_of_kind(i, hub)
+                index.routes_of_kind(i, hub)
             }
         })
         .collect();
@@ -33,18 +33,18 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         .in_namespace(hub)
         .map(|(name, row)| (name.clone(), row.clone()))
         .collect();
-    // While the project is not engaged, the cities that it announces are not visible: no policy is released then.
+    // While the project is not engaged, the places that it announces are not visible: no policy is released then.
     let hidden = owner.is_none() && !lifecycle::proven_gone(index, hub);
     let needed = used
         .enumerate()
-        .map(|(i, cities)| {
+        .map(|(i, routes)| {
             let held = policies
                 .iter()
                 .filter_map(|(_, row)| row.digest.selects.as_ref())
-                .filter(|(k, city)| *k == i && (hidden || policy_claims(index, hub, i, city)))
-                .map(|(_, city)| city.clone());
-            let copied = earlier.then(|| index.cities_of_copies(i, hub));
-            cities
+                .filter(|(k, route)| *k == i && (hidden || policy_claims(index, hub, i, route)))
+                .map(|(_, route)| route.clone());
+            let copied = earlier.then(|| index.routes_of_copies(i, hub));
+            routes
                 .iter()
                 .cloned()
                 .chain(held)

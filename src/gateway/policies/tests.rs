@@ -7,11 +7,12 @@ use super::{
 use crate::gateway::{
     index::{GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks},
     policy_spec,
+    route::Route,
     testing::Rig,
 };
 use fedgate_api::{
     keys,
-    names::{CityCode, ProjectKey},
+    names::{CityCode, LocationName, ProjectKey},
 };
 use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{
@@ -24,17 +25,22 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-fn city(code: &str) -> CityCode {
-    CityCode::parse(code).unwrap()
+/// The route of a city, or of a location if the text has a dash.
+fn route(text: &str) -> Route {
+    if text.contains('-') {
+        Route::Location(LocationName::of_word(text.into()).unwrap())
+    } else {
+        Route::City(CityCode::parse(text).unwrap())
+    }
 }
 
-fn cities(codes: &[&str]) -> BTreeSet<CityCode> {
-    codes.iter().map(|c| city(c)).collect()
+fn routes(texts: &[&str]) -> BTreeSet<Route> {
+    texts.iter().map(|text| route(text)).collect()
 }
 
 fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<CityPolicy>) {
     let digest = CityPolicy {
-        selects: selects.map(|c| (KindId::FIRST, city(c))),
+        selects: selects.map(|text| (KindId::FIRST, route(text))),
         exact,
     };
     (
@@ -57,8 +63,8 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
         resource: Resources::default().city_policies,
         namespace: "ns-a1".into(),
         open: true,
-        used: vec![cities(used)].into(),
-        needed: vec![cities(used)].into(),
+        used: vec![routes(used)].into(),
+        needed: vec![routes(used)].into(),
         policies,
     }
 }
@@ -90,6 +96,68 @@ fn a_city_in_use_gets_exactly_its_policy() {
     );
 }
 
+/// locations.md §4, 2: the shape of a city's policy, with the other label.
+#[test]
+fn a_location_in_use_gets_exactly_its_policy_beside_that_of_its_city() {
+    let plan = decide(&snapshot(&["us-south-1", "DFW"], vec![]));
+    let made: Vec<_> = plan.effects.iter().map(|effect| &*effect.target.name).collect();
+    assert_eq!(made, ["city-dfw", "location-us-south-1"]);
+    let Write::Apply { body, .. } = &plan.effects[1].write else {
+        panic!("{plan:?}")
+    };
+    let labels = json!({"topology.datum.net/location": "us-south-1"});
+    assert_eq!(
+        body["spec"],
+        json!({"propagateDeps": true,
+            "resourceSelectors": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                "namespace": "ns-a1", "labelSelector": {"matchLabels": labels}}],
+            "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}}})
+    );
+    // The policy as it was written is read as the location's.
+    let mut written = body.clone();
+    written["metadata"]["uid"] = json!("u");
+    let read = CityPolicy::read(
+        &serde_json::from_value(written).unwrap(),
+        &FederatedKind::builtin().unwrap().into(),
+    );
+    assert_eq!(read.selects, Some((KindId::FIRST, route("us-south-1"))));
+    assert!(read.exact && read.is_ours("location-us-south-1", &FederatedKind::builtin().unwrap().into()));
+    assert!(!read.is_ours("city-us-south-1", &FederatedKind::builtin().unwrap().into()));
+}
+
+#[test]
+fn the_policy_of_a_location_goes_when_no_copy_takes_its_route() {
+    let both = || {
+        vec![
+            policy("city-dfw", Some("DFW"), true),
+            policy("location-us-south-1", Some("us-south-1"), true),
+            policy("us-south-2", Some("us-south-2"), true),
+        ]
+    };
+    assert_eq!(
+        done(&snapshot(&["DFW"], both())),
+        [("location-us-south-1".into(), "delete_city_policy")],
+        "the third is not ours"
+    );
+    assert_eq!(
+        done(&snapshot(&["us-south-1"], both())),
+        [("city-dfw".into(), "delete_city_policy")]
+    );
+}
+
+/// A policy that selects by both labels, or the city of a kind without locations by the other, is not of our form.
+#[test]
+fn a_policy_of_two_labels_is_no_route() {
+    let kinds = FederatedKind::builtin().unwrap().into();
+    let mut spec = policy_spec::route_spec(&FederatedKind::builtin().unwrap()[0], "ns-a1", &route("DFW"));
+    spec["resourceSelectors"][0]["labelSelector"]["matchLabels"]["topology.datum.net/location"] =
+        json!("us-south-1");
+    let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "city-dfw", "namespace": "ns-a1"}, "spec": spec});
+    let read = CityPolicy::read(&serde_json::from_value(object).unwrap(), &kinds);
+    assert_eq!(read.selects, None);
+}
+
 #[test]
 fn at_rest_nothing_is_written_and_an_unused_policy_goes_by_version() {
     assert_eq!(
@@ -105,7 +173,7 @@ fn at_rest_nothing_is_written_and_an_unused_policy_goes_by_version() {
         }
     );
     let mut claimed = snapshot(&[], vec![policy("city-dfw", Some("DFW"), true)]);
-    claimed.needed = vec![cities(&["DFW"])].into();
+    claimed.needed = vec![routes(&["DFW"])].into();
     assert_eq!(done(&claimed), [], "a binding still claims it");
     assert_eq!(
         done(&snapshot(
@@ -174,7 +242,7 @@ fn nobody_may_rely_on_a_policy_that_is_taken_away() {
     let plan = decide(&s);
     let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason.label()).collect();
     assert_eq!(reasons, ["restore_city_policy", "delete_city_policy"]);
-    assert_eq!(withdrawing(&s, &plan), [("ns-a1".into(), city("LHR"))]);
+    assert_eq!(withdrawing(&s, &plan), [("ns-a1".into(), route("LHR"))]);
 }
 
 fn list(feed: &mut dyn FnMut(WatchEvent), objects: &[Value]) {
@@ -196,7 +264,7 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
     };
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "city-dfw", "namespace": "ns-a1", "uid": "u", "resourceVersion": "7"},
-        "spec": policy_spec::city_policy_spec(&kinds[KindId::FIRST], "ns-a1", &city("DFW"))});
+        "spec": policy_spec::route_spec(&kinds[KindId::FIRST], "ns-a1", &route("DFW"))});
     for table in index.hub_tables() {
         assert!(observe(&index, "ns-a1").is_none(), "a list of the hub is missing");
         let objects = match table {

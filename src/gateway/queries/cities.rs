@@ -1,9 +1,12 @@
-//! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
+//! Cities and routes of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
-use crate::gateway::index::{
-    GatewayIndex,
-    digest::{Place, Source},
-    secondary::places::NoCity,
+use crate::gateway::{
+    index::{
+        GatewayIndex,
+        digest::{Place, Source},
+        secondary::places::NoCity,
+    },
+    route::{CityRoute, Route},
 };
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::store::table::Row;
@@ -26,9 +29,9 @@ impl GatewayIndex {
         place.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
-    /// The city of a deployment at a place, by the Clusters' labels.
-    pub fn city_of(&self, place: &Place) -> Result<CityCode, NoCity> {
-        self.hub.secondary.places.city(place)
+    /// City and route of a deployment at a place, by the Clusters' labels.
+    pub fn city_route(&self, place: &Place) -> Result<CityRoute, NoCity> {
+        self.hub.secondary.places.destination(place)
     }
 
     /// The cities that the Namespace of a hub namespace is to reach now, as far as they are known.
@@ -55,17 +58,17 @@ impl GatewayIndex {
         self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
     }
 
-    /// The cities, except those without a cell, of the announced deployments of a kind in the project namespace
+    /// The deliveries, except to cities without a cell, of the announced deployments of a kind in the project namespace
     /// that owns a hub namespace.
-    fn announced_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityCode> {
+    fn announced_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityRoute> {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();
         project
             .into_iter()
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind))
-            .filter_map(|place| self.city_of(place).ok())
-            .filter(move |city| {
+            .filter_map(|place| self.city_route(place).ok())
+            .filter(move |CityRoute { city, .. }| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
                 self.hub.secondary.serves(city) || there().contains(city)
             })
@@ -76,15 +79,37 @@ impl GatewayIndex {
         let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
         announced
+            .map(|destination| destination.city)
             .filter(|city| !over_city_limit.contains(city))
             .chain(self.cities_of_copies(kind, hub_namespace))
+            .collect()
+    }
+
+    /// The routes that announced deployments and copies of a kind use in a hub namespace.
+    pub fn routes_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<Route> {
+        let over_city_limit = self.over_city_limit(hub_namespace, None);
+        let announced = self.announced_in(kind, hub_namespace);
+        announced
+            .filter(|destination| !over_city_limit.contains(&destination.city))
+            .map(|destination| destination.route)
+            .chain(self.routes_of_copies(kind, hub_namespace))
             .collect()
     }
 
     /// The cities of the copies of a kind in a hub namespace, including copies in flight.
     pub fn cities_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
         let there = self.hub.secondary.copies(hub_namespace, kind);
-        there.chain(self.arriving.cities(hub_namespace, kind)).cloned()
+        let arriving = self.arriving.destinations(hub_namespace, kind);
+        there
+            .chain(arriving.map(|destination| &destination.city))
+            .cloned()
+    }
+
+    /// The routes of the copies of a kind in a hub namespace, including copies in flight.
+    pub fn routes_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = Route> {
+        let there = self.hub.secondary.routes(hub_namespace, kind);
+        let arriving = self.arriving.destinations(hub_namespace, kind);
+        there.chain(arriving.map(|destination| destination.route.clone()))
     }
 
     /// The cities beyond the limit of a hub namespace, among those announced and `asked` for.
@@ -100,10 +125,11 @@ impl GatewayIndex {
             .collect();
         let lingering = self.lingering.get(hub_namespace);
         placed.extend(lingering.into_iter().flat_map(BTreeMap::keys).cloned());
-        let asked = asked.and_then(|row| Some((row, self.city_of(&row.digest.place).ok()?)));
+        let asked = asked.and_then(|row| Some((row, self.city_route(&row.digest.place).ok()?.city)));
         let new: BTreeSet<CityCode> = kinds
             .clone()
             .flat_map(|i| self.announced_in(i, hub_namespace))
+            .map(|destination| destination.city)
             .chain(asked.iter().map(|(_, city)| city.clone()))
             .filter(|city| !placed.contains(city))
             .collect();
@@ -113,7 +139,7 @@ impl GatewayIndex {
         // The order of creation is looked up only where it matters.
         let mut waiting: Vec<(i64, &str, CityCode)> = kinds
             .flat_map(|i| self.owned_sources(i, hub_namespace))
-            .filter_map(|(name, row)| Some((row, self.city_of(Self::announced(name, row)?).ok()?)))
+            .filter_map(|(name, row)| Some((row, self.city_route(Self::announced(name, row)?).ok()?.city)))
             .chain(asked)
             .filter(|(_, city)| !placed.contains(city) && new.contains(city))
             .map(|(row, city)| (row.digest.created(), &*row.uid, city))
@@ -146,14 +172,14 @@ impl GatewayIndex {
     }
 }
 
-/// True if a city's policy must stay: the city is in use, or the policy claims a binding.
-pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: KindId, city: &CityCode) -> bool {
-    index.cities_of_kind(kind, hub).contains(city) || policy_claims(index, hub, kind, city)
+/// True if a route's policy must stay: the route is in use, or the policy claims a binding.
+pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: KindId, route: &Route) -> bool {
+    index.routes_of_kind(kind, hub).contains(route) || policy_claims(index, hub, kind, route)
 }
 
-/// True if the policy of a city claims a binding.
-pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: KindId, city: &CityCode) -> bool {
-    let policy = index.city_policy(kind, hub, city);
+/// True if the policy of a route claims a binding.
+pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: KindId, route: &Route) -> bool {
+    let policy = index.policy_of(kind, hub, route);
     policy.is_some_and(|(name, _)| index.hub.secondary.claims(hub, name))
 }
 

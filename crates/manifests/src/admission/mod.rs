@@ -133,7 +133,7 @@ fn owners_of(name: &str, object: &str) -> Value {
 }
 
 /// The only labels that a write-back may have (contract: federation.md §6 rule 3).
-const WRITTEN_LABELS: [&str; 10] = [
+const WRITTEN_LABELS: [&str; 11] = [
     keys::UPSTREAM_CLUSTER,
     keys::UPSTREAM_NAMESPACE,
     keys::CELL,
@@ -142,6 +142,7 @@ const WRITTEN_LABELS: [&str; 10] = [
     keys::INSTANCE_INDEX,
     keys::WORKLOAD_DEPLOYMENT_NAME,
     keys::INSTANCE_CITY_CODE,
+    keys::INSTANCE_LOCATION,
     keys::WORKLOAD_NAME,
     keys::PLACEMENT_NAME,
 ];
@@ -304,11 +305,11 @@ fn how_large() -> Vec<Value> {
         .into()
 }
 
-/// Limits a cell to write-backs of its own city.
+/// Limits a cell to write-backs of its own city and location.
 ///
-/// The API server evaluates the policy for each Cluster; the writer's Cluster has the city in a label. An administrator
-/// has to set this label anyway, because nothing is delivered to a Cluster without it. A hub without Clusters has no
-/// cells.
+/// The API server evaluates the policy for each Cluster; the writer's Cluster has city and location in labels. An
+/// administrator has to set the city anyway, because nothing is delivered to a Cluster without it. A Cluster without a
+/// location is in none that others could be kept from. A hub without Clusters has no cells.
 fn cell_cities() -> Vec<Value> {
     let (city, cell) = (keys::INSTANCE_CITY_CODE, keys::CELL);
     let spec = json!({
@@ -324,6 +325,10 @@ fn cell_cities() -> Vec<Value> {
             json!({"name": "city", "expression": format!("variables.labels[?'{city}'].orValue('')")}),
             json!({"name": "home", "expression":
                 format!("variables.cluster[?'{}'].orValue('')", keys::CITY_CODE)}),
+            json!({"name": "location", "expression":
+                format!("variables.labels[?'{}'].orValue('')", keys::INSTANCE_LOCATION)}),
+            json!({"name": "site", "expression":
+                format!("variables.cluster[?'{}'].orValue('')", keys::LOCATION)}),
         ],
         "validations": [
             telling(
@@ -334,6 +339,17 @@ fn cell_cities() -> Vec<Value> {
                     keys::CITY_CODE
                 ),
                 "label compute.datumapis.com/city-code must be the city of the writer's Cluster",
+            ),
+            telling(
+                "params.metadata.name != variables.writer || variables.location == '' || variables.site == '' || \
+                 variables.location == variables.site",
+                format!(
+                    "'label {} is \"' + variables.location + '\", but Cluster ' + variables.writer + ' is in \"' + \
+                     variables.site + '\": write the location of your Cluster, or have its label {} corrected'",
+                    keys::INSTANCE_LOCATION,
+                    keys::LOCATION
+                ),
+                "label compute.datumapis.com/location must be the location of the writer's Cluster",
             ),
             validation(
                 format!(
@@ -350,7 +366,7 @@ fn cell_cities() -> Vec<Value> {
 }
 
 /// Limits a cell to deleting its own write-backs, and another cell's only if their `WorkloadDeployment` has moved to
-/// another city.
+/// another city or location. One that is delivered to a location has its city in its spec.
 ///
 /// The API server evaluates the policy for each `WorkloadDeployment` of the namespace. Without any, all deletes are
 /// allowed: the remaining write-backs only wait for the garbage collector, so a cell can do no harm.
@@ -360,7 +376,18 @@ fn cell_deletes() -> Vec<Value> {
         "paramKind": {"apiVersion": format!("{GROUP}/{VERSION}"), "kind": "WorkloadDeployment"},
         "matchConstraints": on(GROUP, VERSION, &["DELETE"], &["instances"]),
         "matchConditions": by_a_cell(),
-        "variables": [writer(), labels_of("labels", "oldObject"), labels_of("copy", "params")],
+        "variables": [
+            writer(),
+            labels_of("labels", "oldObject"),
+            labels_of("copy", "params"),
+            json!({"name": "location", "expression":
+                format!("variables.copy[?'{}'].orValue('')", keys::LOCATION)}),
+            json!({"name": "city", "expression": format!(
+                "variables.location == '' ? variables.copy[?'{}'].orValue('') : \
+                 has(params.spec.cityCode) ? params.spec.cityCode : ''",
+                keys::CITY_CODE
+            )}),
+        ],
         "validations": [
             validation(
                 "variables.writer != ''",
@@ -370,11 +397,13 @@ fn cell_deletes() -> Vec<Value> {
                 format!(
                     "variables.labels[?'{cell}'].orValue('') == variables.writer || \
                      variables.labels[?'{name}'].orValue('') != params.metadata.name || \
-                     variables.labels[?'{city}'].orValue('') != variables.copy[?'{copy_city}'].orValue('')",
+                     variables.labels[?'{city}'].orValue('') != variables.city || \
+                     (variables.location != '' && '{location}' in variables.labels && \
+                     variables.labels['{location}'] != variables.location)",
                     cell = keys::CELL,
                     name = keys::WORKLOAD_DEPLOYMENT_NAME,
                     city = keys::INSTANCE_CITY_CODE,
-                    copy_city = keys::CITY_CODE,
+                    location = keys::INSTANCE_LOCATION,
                 ),
                 "this write-back belongs to another cell, and its WorkloadDeployment has not moved; leave it alone",
             ),

@@ -7,17 +7,20 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A `WorkloadDeployment` on the hub.
+/// A `WorkloadDeployment` on the hub, which has one of the labels by which it is delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubDeployment {
-    /// City code.
+    /// The city of its label.
     pub city: Option<Arc<str>>,
+    /// The location of its label.
+    pub location: Option<Arc<str>>,
 }
 
 /// Builds the digest of a hub deployment.
 pub fn hub_deployment(object: &DynamicObject, words: &mut Strings) -> HubDeployment {
     HubDeployment {
         city: label(object, keys::CITY_CODE, words),
+        location: label(object, keys::LOCATION, words),
     }
 }
 
@@ -30,6 +33,8 @@ pub struct HubInstance {
     pub instance: Option<Arc<str>>,
     /// City code.
     pub city: Option<Arc<str>>,
+    /// Name of the location.
+    pub location: Option<Arc<str>>,
     /// UID of the controller.
     pub controller: Option<Arc<str>>,
     /// Digest of the fields that the write-back owns, except the status ([`owned_fields`]).
@@ -51,6 +56,7 @@ pub fn copy(object: &DynamicObject, words: &mut Strings) -> HubInstance {
         cell: label(object, keys::CELL, words),
         instance: uid.map(|uid| words.intern(uid)),
         city: label(object, keys::INSTANCE_CITY_CODE, words),
+        location: label(object, keys::INSTANCE_LOCATION, words),
         controller: controller(object, words),
         owned: Digest::of(&owned_fields(
             |key| labels.get(key).map(String::as_str),
@@ -74,7 +80,12 @@ pub fn owned_fields<'a>(
     owner: Option<(&str, &str)>,
     spec: &Value,
 ) -> Value {
-    let origin = [keys::CELL, keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE];
+    let origin = [
+        keys::CELL,
+        keys::UPSTREAM_CLUSTER,
+        keys::UPSTREAM_NAMESPACE,
+        keys::INSTANCE_LOCATION,
+    ];
     let carried = keys::LINKING.into_iter().chain(origin);
     let labels: Map<String, Value> = carried
         .filter_map(|key| Some((key.to_owned(), json!(label(key)?))))

@@ -2,12 +2,12 @@
 
 use crate::cell::instance::writeback::{
     Memory,
-    observe::{HubCopy, Seen},
+    observe::{HubCopy, HubDeployment, Seen},
 };
 use crate::cell::reason::WriteReason;
 use crate::cell::{
     index::{
-        digest::{self, HubInstance, Namespace},
+        digest::{self, HubDeployment as Delivered, HubInstance, Namespace},
         tables::TableId,
     },
     instance::observe::Snapshot as Local,
@@ -58,11 +58,12 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
         Ok(origin) => origin,
         Err(what) => return Decision::Unclear(what),
     };
-    let city = local.instance.labels.get(keys::INSTANCE_CITY_CODE);
     let Some(deployment) = &seen.deployment else {
         return Decision::Nothing;
     };
-    if deployment.city.as_deref() != city {
+    let label = |key| local.instance.labels.get(key);
+    let here = (label(keys::INSTANCE_CITY_CODE), label(keys::INSTANCE_LOCATION));
+    if !is_at(&deployment.delivered, here) {
         return Decision::Nothing;
     }
     let wanted = Wanted {
@@ -89,13 +90,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
     if found.deleting {
         return Decision::Nothing;
     }
-    match whose(
-        local,
-        seen,
-        &found.copy,
-        deployment.city.as_deref(),
-        &deployment.uid,
-    ) {
+    match whose(local, seen, &found.copy, deployment, here) {
         Whose::Ours => wanted.update(found, memory),
         Whose::Leftover => Decision::Write(
             Box::new(Effect {
@@ -122,8 +117,34 @@ enum Whose {
     Others(String),
 }
 
-fn whose(local: &Local, seen: &Seen, copy: &HubInstance, city: Option<&str>, deployment: &str) -> Whose {
-    let foreign = copy.controller.as_deref().is_some_and(|uid| uid != deployment);
+/// City and location of an Instance, by its labels.
+type Home<'a> = (Option<&'a str>, Option<&'a str>);
+
+/// True if a deployment of the hub is delivered to this city or location.
+fn is_at(delivered: &Delivered, (city, location): Home<'_>) -> bool {
+    match (&delivered.city, &delivered.location) {
+        (Some(wanted), None) => city == Some(wanted),
+        (None, Some(wanted)) => location == Some(wanted),
+        // Not yet delivered, or to two places.
+        (None, None) | (Some(_), Some(_)) => false,
+    }
+}
+
+/// True if a deployment that is delivered to `here` has left the place of a write-back. The cells of the peer, and earlier
+/// ones of ours, write no location.
+fn has_left(delivered: &Delivered, (city, location): Home<'_>, here: Home<'_>) -> bool {
+    city != here.0 || delivered.location.is_some() && location.is_some_and(|at| here.1 != Some(at))
+}
+
+fn whose(
+    local: &Local,
+    seen: &Seen,
+    copy: &HubInstance,
+    deployment: &HubDeployment,
+    here: Home<'_>,
+) -> Whose {
+    let foreign = copy.controller.as_ref().is_some_and(|uid| *uid != deployment.uid);
+    let there = (copy.city.as_deref(), copy.location.as_deref());
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
             // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
@@ -133,7 +154,7 @@ fn whose(local: &Local, seen: &Seen, copy: &HubInstance, city: Option<&str>, dep
                 Whose::Leftover
             }
         }
-        Some(_) if copy.city.as_deref() != city => Whose::Leftover,
+        Some(_) if has_left(&deployment.delivered, there, here) => Whose::Leftover,
         Some(cell) => Whose::Others(format!("cell {cell}")),
         None if foreign => Whose::Others("an object with another controller".to_owned()),
         None => Whose::Ours,

@@ -29,8 +29,8 @@ pub struct Seen {
 pub struct HubDeployment {
     /// Its UID.
     pub uid: Arc<str>,
-    /// Its city.
-    pub city: Option<Arc<str>>,
+    /// The place to which it is delivered.
+    pub delivered: digest::HubDeployment,
 }
 
 /// An Instance on the hub.
@@ -54,7 +54,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
         let name = row.digest.labels.get(fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME);
         name.map(str::to_owned)
     });
-    let deployment = label.and_then(|name| index.hub_deployments.get(&key.namespace, &name));
+    let deployment = label.and_then(|name| index.hub_deployment(&key.namespace, &name));
     let namespace = |row: &fedgate_engine::store::table::Row<Namespace>| row.digest.clone();
     Some(Seen {
         cell: index.reading.cell.clone(),
@@ -66,7 +66,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
             .map(namespace),
         deployment: deployment.filter(|row| !row.deleting).map(|row| HubDeployment {
             uid: row.uid.clone(),
-            city: row.digest.city.clone(),
+            delivered: row.digest.clone(),
         }),
         copy: index.copies.get(&key.namespace, &key.name).map(|row| HubCopy {
             version: ObjectVersion {

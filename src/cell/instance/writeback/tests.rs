@@ -83,11 +83,12 @@ fn a_copy_is_the_instance_with_its_origin_and_the_hubs_deployment_as_owner() {
         assert_eq!(labels[key], source["metadata"]["labels"][key], "{key}");
     }
     assert_eq!(labels[keys::CELL], "dfw-1");
+    assert_eq!(labels[keys::INSTANCE_LOCATION], "us-south-1");
     assert_eq!(labels[keys::UPSTREAM_CLUSTER], "cluster-shop");
     assert_eq!(labels[keys::UPSTREAM_NAMESPACE], "default");
     assert_eq!(
         labels.as_object().unwrap().len(),
-        10,
+        11,
         "no label of the template: {labels}"
     );
     assert_eq!(
@@ -199,9 +200,91 @@ fn a_cell_that_is_drained_writes_nothing() {
     nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &moved)));
 }
 
+/// A cell whose deployment is delivered to its location, and its Instance.
+fn located() -> Fixture {
+    let mut fixture = Fixture::new(reading());
+    let mut of = on_hub("web");
+    of["metadata"]["labels"] = json!({keys::LOCATION: "us-south-1"});
+    fixture.has(&Hub, TableId::HubDeploymentsHere, of);
+    fixture.has(&Cell, TableId::Instances, instance("web", 0));
+    fixture
+}
+
+/// locations.md §2.5: a deployment that is delivered to the location has its write-backs, and one on its way to another, or
+/// to two places, has none.
+#[test]
+fn a_deployment_of_the_location_is_written_back() {
+    let mut fixture = located();
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "hub: create instances web-0: write_back",
+            "hub: apply instances/status web-0: write_back_status"
+        ]
+    );
+    let nothing = |change: &Value| {
+        let mut fixture = located();
+        fixture.change(&Hub, TableId::HubDeploymentsHere, NS, "web", change);
+        assert_eq!(decided(&fixture), Decision::Nothing);
+    };
+    nothing(&json!({"metadata": {"labels": {keys::LOCATION: "us-south-2"}}}));
+    nothing(&json!({"metadata": {"labels": {keys::CITY_CODE: "DFW"}}}));
+    let mut fixture = located();
+    assert_eq!(
+        fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web"),
+        [key()]
+    );
+    assert_eq!(decided(&fixture), Decision::Nothing);
+}
+
+/// A route that changes between the city and the location is two events of two watches, in any order.
+#[test]
+fn a_deployment_that_changes_its_route_goes_on() {
+    let mut fixture = located();
+    settle(&mut fixture);
+    fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
+    assert_eq!(decided(&fixture), Decision::Nothing);
+    fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web");
+    assert_eq!(decided(&fixture), Decision::Nothing);
+    let edit = json!({"metadata": {"labels": {keys::PLACEMENT_NAME: "other"}}});
+    fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edit);
+    assert_eq!(settle(&mut fixture), ["hub: apply instances web-0: write_back"]);
+}
+
+/// The write-backs of another location of the city are left behind when the deployment has moved from there to here; those
+/// of a cell that writes no location are another's.
+#[test]
+fn a_write_back_of_another_location_is_a_leftover() {
+    for (labels, leftover) in [
+        (
+            json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"}),
+            true,
+        ),
+        (
+            json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-1"}),
+            false,
+        ),
+        (json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: null}), false),
+        (
+            json!({keys::CELL: "lhr-1", keys::INSTANCE_LOCATION: null, keys::INSTANCE_CITY_CODE: "LHR"}),
+            true,
+        ),
+    ] {
+        let decision = over_in(located(), &json!({"metadata": {"labels": labels}}));
+        assert_eq!(is_deletion(&decision), leftover, "{labels} {decision:?}");
+    }
+    // By its city, the deployment is at both locations.
+    let other = json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"});
+    let decision = over(&json!({"metadata": {"labels": other}}));
+    assert!(matches!(decision, Decision::Held(_)), "{decision:?}");
+}
+
 /// The decision if the hub has this copy, which need not be watched.
 fn over(change: &Value) -> Decision {
-    let mut fixture = whole();
+    over_in(whole(), change)
+}
+
+fn over_in(mut fixture: Fixture, change: &Value) -> Decision {
     settle(&mut fixture);
     let mut object = copy(&fixture).clone();
     crate::cell::testing::merge(&mut object, change);

@@ -4,13 +4,11 @@ use super::{Act, Step, act, copy_target};
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{conditions, memory::Memory, observe::Snapshot, render},
-    index::digest::{HubCopy, Source},
+    index::digest::{HubCopy, Routed, Source},
     rate_limit::{Class, Permit},
+    route::{CityRoute, Route},
 };
-use fedgate_api::{
-    keys,
-    names::{CityCode, HubNamespace},
-};
+use fedgate_api::{keys, names::HubNamespace};
 use fedgate_engine::{
     clock::Now,
     diff::{is_payload, merge_patch},
@@ -35,7 +33,7 @@ pub(super) fn copy_step(
     permit: Permit,
     now: Now,
 ) -> Step {
-    let (Some(hub), Ok(city)) = (&s.hub, &s.destination.city) else {
+    let (Some(hub), Ok(destination)) = (&s.hub, &s.destination.to) else {
         return Step::Wait(Requeue::AwaitChange);
     };
     if let Some((_, left)) = memory.refusal(source, now) {
@@ -53,7 +51,7 @@ pub(super) fn copy_step(
         let Some(body) = &source.body else {
             return Step::Read(true, false);
         };
-        let body = rendered(s, source, body, hub, city);
+        let body = rendered(s, source, body, hub, destination);
         return act(
             apply(s, body, WriteReason::CreateCopy),
             written(memory, Some(now)),
@@ -78,11 +76,12 @@ pub(super) fn copy_step(
     if conditions::is_older(source, copy) && !s.complete {
         return Step::Wait(Requeue::AwaitChange);
     }
-    let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
+    let moves =
+        copy.digest.routed != Routed::Nowhere && copy.digest.route().as_ref() != Some(&destination.route);
     let same_content = memory.payload.accepts(s.wanted(source), copy.digest.whole());
     let differs = !same_content
         || copy.digest.source_generation != Some(source.digest.generation)
-        || copy.digest.city.is_none();
+        || copy.digest.route().is_none();
     if (moves || differs) && !furnished {
         return Step::Wait(Requeue::AwaitChange);
     }
@@ -95,9 +94,12 @@ pub(super) fn copy_step(
         let (Some(from), Some(to)) = (&copy.body, &source.body) else {
             return Step::Read(source.body.is_none(), copy.body.is_none());
         };
-        let body = rendered(s, source, to, hub, city);
-        let mut plan = Plan::one(move_copy(s, copy, &from.data, &body));
-        plan.notes.push(conditions::moved(s, source, copy, city));
+        let body = rendered(s, source, to, hub, destination);
+        let mut plan = Plan::one(move_copy(s, copy, &destination.route, &from.data, &body));
+        if copy.digest.city.as_ref() != Some(&destination.city) {
+            plan.notes
+                .push(conditions::moved(s, source, copy, &destination.city));
+        }
         let applied = written(memory, Some(now));
         return confirmed(s, source, copy, Act::new(plan, applied));
     }
@@ -105,7 +107,7 @@ pub(super) fn copy_step(
         let Some(body) = &source.body else {
             return Step::Read(true, false);
         };
-        let mut body = rendered(s, source, body, hub, city);
+        let mut body = rendered(s, source, body, hub, destination);
         body["metadata"]["uid"] = json!(&*copy.uid);
         let plan = Plan::one(apply(s, body, WriteReason::UpdateCopy));
         return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
@@ -124,13 +126,13 @@ fn rendered(
     source: &Row<Source>,
     body: &DynamicObject,
     hub: &HubNamespace,
-    city: &CityCode,
+    destination: &CityRoute,
 ) -> Value {
     let mut copy = render::copy(
         s.profile(),
         body,
         hub.as_str(),
-        city,
+        destination,
         s.destination.location.as_ref(),
     );
     let mark = s.profile().suspend_annotation.as_ref();
@@ -202,9 +204,12 @@ fn unclaim() -> (Value, Value) {
     )
 }
 
-/// One merge patch: label, payload, generation and removal of the claim, so that Karmada schedules again.
-fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, from: &Value, body: &Value) -> Effect {
+/// One merge patch: labels, payload, generation and removal of the claim, so that Karmada schedules again.
+fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, route: &Route, from: &Value, body: &Value) -> Effect {
     let (mut labels, mut annotations) = unclaim();
+    for (key, value) in route.labels(s.profile()) {
+        labels[key] = json!(value);
+    }
     for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
         if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
             into.extend(wanted.clone());

@@ -162,7 +162,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             )
             .unconfirmed();
         }
-        if s.hub_state == HubNamespaceState::Ours && s.city_ready {
+        if s.hub_state == HubNamespaceState::Ours && s.is_ready {
             match copy_step(s, source, memory, permit, now) {
                 Step::Wait(later) => next = later,
                 step => return step,

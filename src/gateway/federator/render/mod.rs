@@ -1,10 +1,10 @@
 //! Renders the hub's copy of a project object from its body (contract: federation.md §2.3). Pure.
 
-use crate::gateway::index::digest::{carried, payload_roots, place};
-use fedgate_api::{
-    keys,
-    names::{CityCode, LocationName},
+use crate::gateway::{
+    index::digest::{carried, payload_roots, place},
+    route::{CityRoute, Route},
 };
+use fedgate_api::{keys, names::LocationName};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
@@ -15,18 +15,21 @@ pub(super) fn copy(
     kind: &FederatedKind,
     source: &DynamicObject,
     hub_namespace: &str,
-    city: &CityCode,
+    destination: &CityRoute,
     location: Option<&LocationName>,
 ) -> Value {
     let mut object: Map<String, Value> = payload_roots(source);
-    place::complete(kind, &mut object, city, location);
+    place::complete(kind, &mut object, &destination.city, location);
     object.insert("apiVersion".into(), json!(kind.resource.api_version));
     object.insert("kind".into(), json!(kind.resource.kind));
-    object.insert("metadata".into(), metadata(kind, source, hub_namespace, city));
+    object.insert(
+        "metadata".into(),
+        metadata(kind, source, hub_namespace, &destination.route),
+    );
     Value::Object(object)
 }
 
-fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, city: &CityCode) -> Value {
+fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, route: &Route) -> Value {
     let meta = &source.metadata;
     let mut annotations = carried(kind, source);
     annotations.insert(keys::SOURCE_UID.into(), meta.uid.clone().unwrap_or_default());
@@ -38,7 +41,7 @@ fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, c
         "name": meta.name,
         "namespace": hub_namespace,
         "labels": {
-            kind.placement.label.as_str(): city.as_str(),
+            route.label(kind): route.value(),
             keys::UPSTREAM_NAMESPACE: meta.namespace,
         },
         "annotations": annotations,

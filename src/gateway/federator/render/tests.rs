@@ -72,7 +72,8 @@ proptest! {
             object[root] = json!(text);
         }
         let source: DynamicObject = serde_json::from_value(object).unwrap();
-        let copy = copy(&KIND, &source, "ns-1", &CityCode::parse("DFW").unwrap(), None);
+        let dfw = CityRoute::to_city(fedgate_api::names::CityCode::parse("DFW").unwrap());
+        let copy = copy(&KIND, &source, "ns-1", &dfw, None);
 
         let mut carried: BTreeMap<&str, &str> = annotations
             .iter()

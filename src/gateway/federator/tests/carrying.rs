@@ -154,7 +154,7 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     let mut index = half_read(&shop().label());
     let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let mut s = observe(&index, &key, &shop()).unwrap();
-    assert!(!s.complete && s.city_ready && s.hub_state == HubNamespaceState::Ours);
+    assert!(!s.complete && s.is_ready && s.hub_state == HubNamespaceState::Ours);
     s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source("web", "DFW"))));
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(effect.reason.label(), "update_copy");
@@ -195,7 +195,7 @@ async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new
         let effect = one(decide(&web, &mut Memory::default(), &SETTINGS, now()));
         assert_eq!(effect.reason.label(), "update_copy");
         let new = seen(&index, "new");
-        assert!(!new.no_cell && new.cell_unproven && !new.city_ready);
+        assert!(!new.no_cell && new.cell_unproven && !new.is_ready);
     }
     index.list_hub(TableId::Clusters, &[]);
     assert!(seen(&index, "new").no_cell);

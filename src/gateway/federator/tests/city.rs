@@ -18,7 +18,8 @@ async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
     assert_eq!(
         patch(&effect),
         &json!({"metadata": {"uid": "u-copy", "resourceVersion": "900",
-            "labels": {keys::CITY_CODE: "LHR", keys::UPSTREAM_NAMESPACE: "shop", keys::CLAIM_ID: null},
+            "labels": {keys::CITY_CODE: "LHR", keys::LOCATION: null, keys::UPSTREAM_NAMESPACE: "shop",
+                keys::CLAIM_ID: null},
             "annotations": {keys::SOURCE_UID: "u-source", keys::SOURCE_GENERATION: "4",
                 keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null, keys::EXPECTED_REFERENCED_DATA: null,
                 keys::REFERENCED_DATA_ERROR: null, keys::SUSPENDED: null}},

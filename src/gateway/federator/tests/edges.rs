@@ -42,7 +42,7 @@ fn types(status: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn references_that_are_being_read_are_said_once_that_takes_long() {
     let mut s = snapshot(&with_reference(), None);
-    s.city_ready = false;
+    s.is_ready = false;
     s.references.as_mut().unwrap().resolving = true;
     let (mut memory, start) = (Memory::default(), now());
     assert_eq!(

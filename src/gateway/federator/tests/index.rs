@@ -1,6 +1,7 @@
 //! The snapshot of a deployment from the index.
 
 use super::*;
+use crate::gateway::route::Route;
 use crate::gateway::{
     federator::{Federator, arrival, observe::observe},
     index::{
@@ -195,7 +196,8 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
-    let (ctx, dfw) = (rig.reconcile_once(), CityCode::parse("DFW").unwrap());
+    let dfw = Route::City(CityCode::parse("DFW").unwrap());
+    let ctx = rig.reconcile_once();
     let s = seen(&rig.context.index.lock());
     let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
         panic!("a copy is made");

@@ -18,6 +18,7 @@ use super::{
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
+use crate::gateway::route::CityRoute;
 use crate::gateway::{
     index::{
         digest::{Binding, HubCopy, Source, Strings},
@@ -129,8 +130,8 @@ fn copy(value: &Value) -> Row<HubCopy> {
 /// The copy of [`deployment`], as the hub serves it.
 fn hub_copy() -> Value {
     let source = object(deployment());
-    let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
-    let mut copy = super::render::copy(&KINDS[KindId::FIRST], &source, HUB, &city, None);
+    let dfw = CityRoute::to_city(fedgate_api::names::CityCode::parse("DFW").unwrap());
+    let mut copy = super::render::copy(&KINDS[KindId::FIRST], &source, HUB, &dfw, None);
     copy["metadata"]["uid"] = json!("u-copy");
     copy["metadata"]["resourceVersion"] = json!("900");
     copy
@@ -173,7 +174,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         no_cell: false,
         cell_unproven: false,
         limited: false,
-        city_ready: true,
+        is_ready: true,
         over_city_limit: false,
         largest_spec: 256 * 1024,
         claim_good: true,
@@ -269,7 +270,7 @@ async fn the_copy_carries_the_allow_list_and_the_whole_spec() {
 #[tokio::test]
 async fn nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there() {
     let mut s = snapshot(&deployment(), None);
-    s.city_ready = false;
+    s.is_ready = false;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     let mut s = snapshot(&deployment(), None);
     s.companions_there = false;

@@ -12,6 +12,14 @@ fn placed(fields: &Value) -> Value {
     d
 }
 
+/// The copy that is made of a deployment beside Clusters with these labels, as the hub serves it.
+fn made(d: &Value, labels: &[(&str, &str)]) -> Value {
+    let mut made = body(&one(decided(&beside(d, None, labels)))).clone();
+    made["metadata"]["uid"] = json!("u-copy");
+    made["metadata"]["resourceVersion"] = json!("900");
+    made
+}
+
 fn here() -> Value {
     json!({"locationRef": {"name": "us-south-1"}})
 }
@@ -71,11 +79,21 @@ async fn a_copy_names_city_and_location_where_the_clusters_tell_both() {
             json!({"name": "us-south-1"}),
             "{fields}"
         );
-        assert_eq!(copy["metadata"]["labels"][keys::CITY_CODE], "DFW");
+        // One label of a place: policies select by each.
+        let labels = &copy["metadata"]["labels"];
+        let by_location = fields.get("locationRef").is_some();
+        let routed = if by_location {
+            [Value::Null, json!("us-south-1")]
+        } else {
+            [json!("DFW"), Value::Null]
+        };
+        assert_eq!(
+            [&labels[keys::CITY_CODE], &labels[keys::LOCATION]],
+            routed.each_ref(),
+            "{fields}"
+        );
         // The copy that was made is the one that is wanted.
-        let mut made = copy.clone();
-        made["metadata"]["uid"] = json!("u-copy");
-        made["metadata"]["resourceVersion"] = json!("900");
+        let made = made(&placed(&fields), ONE);
         idle(decided(&beside(&placed(&fields), Some(&made), ONE)));
     }
 }
@@ -94,16 +112,96 @@ async fn a_city_without_a_location_or_with_several_adds_none() {
     }
 }
 
-/// locations.md §4, 6 and 7: a change of form alone is one patch of the copy, which stays in its city, and no Event.
+/// The labels of the place in a merge patch of a copy, and that the claim goes with them.
+fn rerouted(effect: &Effect) -> [Value; 2] {
+    assert_eq!(effect.reason.label(), "move_copy");
+    let metadata = &patch(effect)["metadata"];
+    assert_eq!(metadata["labels"].get(keys::CLAIM_ID), Some(&Value::Null));
+    let label = |key: &str| metadata["labels"].get(key).cloned().unwrap();
+    [label(keys::CITY_CODE), label(keys::LOCATION)]
+}
+
+/// locations.md §4, 6 to 8: a change of form is one patch of the copy, by which it has the other label of the same cells,
+/// and no Event.
 #[tokio::test]
-async fn a_change_of_form_updates_the_copy_and_moves_nothing() {
+async fn a_change_of_form_is_one_patch_and_no_move() {
     let Action::Apply(plan) = decided(&beside(&placed(&here()), Some(&hub_copy()), ONE)) else {
         panic!()
     };
     assert_eq!(plan.notes, []);
     assert_eq!(plan.effects.len(), 1);
-    assert_eq!(plan.effects[0].reason.label(), "update_copy");
-    assert_eq!(body(&plan.effects[0])["spec"]["cityCode"], "DFW");
+    assert_eq!(rerouted(&plan.effects[0]), [Value::Null, json!("us-south-1")]);
+    assert_eq!(
+        patch(&plan.effects[0])["spec"],
+        json!({"locationRef": {"name": "us-south-1"}})
+    );
+    // And back.
+    let made = made(&placed(&here()), ONE);
+    let Action::Apply(plan) = decided(&beside(&deployment(), Some(&made), ONE)) else {
+        panic!()
+    };
+    assert_eq!((plan.notes, plan.effects.len()), (vec![], 1));
+    assert_eq!(rerouted(&plan.effects[0]), [json!("DFW"), Value::Null]);
+}
+
+/// locations.md §4, 10: of a city with several locations the copy goes to the one that is named.
+#[tokio::test]
+async fn a_location_of_a_city_with_several_has_its_own_route() {
+    let several = &[("DFW", "us-south-1"), ("DFW", "us-south-2")][..];
+    let effect = one(decided(&beside(&placed(&here()), None, several)));
+    let labels = &body(&effect)["metadata"]["labels"];
+    assert_eq!(labels[keys::LOCATION], "us-south-1");
+    assert_eq!(labels.get(keys::CITY_CODE), None);
+    let effect = one(decided(&beside(&placed(&here()), Some(&hub_copy()), several)));
+    assert_eq!(rerouted(&effect), [Value::Null, json!("us-south-1")]);
+    // From one location of the city to the other: no move to another city either.
+    let made = made(&placed(&here()), several);
+    let other = placed(&json!({"locationRef": {"name": "us-south-2"}}));
+    let Action::Apply(plan) = decided(&beside(&other, Some(&made), several)) else {
+        panic!()
+    };
+    assert_eq!(plan.notes, []);
+    assert_eq!(rerouted(&plan.effects[0]), [Value::Null, json!("us-south-2")]);
+}
+
+/// locations.md §4, 9: a copy that went by its city waits for the label of each Cluster there; a new one does not.
+#[tokio::test]
+async fn a_copy_changes_its_route_when_no_cell_would_lose_it() {
+    let half = &[("DFW", "us-south-1"), ("DFW", "")][..];
+    let mut there = hub_copy();
+    there["spec"]["locationRef"] = json!({"name": "us-south-1"});
+    idle(decided(&beside(&placed(&here()), Some(&there), half)));
+    let effect = one(decided(&beside(&placed(&here()), Some(&there), ONE)));
+    assert_eq!(rerouted(&effect), [Value::Null, json!("us-south-1")]);
+    let effect = one(decided(&beside(&placed(&here()), None, half)));
+    assert_eq!(body(&effect)["metadata"]["labels"][keys::LOCATION], "us-south-1");
+    // Once it has the route of the location, it keeps it.
+    let made = made(&placed(&here()), half);
+    idle(decided(&beside(&placed(&here()), Some(&made), half)));
+}
+
+/// locations.md §4, 13: whoever adds the other label, two policies would match, so it is taken off again.
+#[tokio::test]
+async fn a_second_label_of_a_place_is_taken_off() {
+    for (fields, wanted) in [
+        (json!({"cityCode": "DFW"}), [json!("DFW"), Value::Null]),
+        (here(), [Value::Null, json!("us-south-1")]),
+    ] {
+        let d = placed(&fields);
+        for (key, value) in [
+            (keys::CITY_CODE, "DFW"),
+            (keys::LOCATION, "us-south-1"),
+            (keys::LOCATION, "x"),
+        ] {
+            let mut made = made(&d, ONE);
+            if made["metadata"]["labels"].get(key) == Some(&json!(value)) {
+                continue;
+            }
+            made["metadata"]["labels"][key] = json!(value);
+            let effect = one(decided(&beside(&d, Some(&made), ONE)));
+            assert_eq!(rerouted(&effect), wanted, "{fields} {key}");
+        }
+    }
 }
 
 /// locations.md §4, 8: the location comes to a Cluster later, and its copies get it by one update each.
@@ -125,18 +223,6 @@ async fn a_location_that_the_hub_cannot_serve_alone_is_refused_with_the_reason()
             &[][..],
             "NoCellForLocation",
             "topology.datum.net/location=us-south-1",
-        ),
-        (
-            here(),
-            &[("DFW", "us-south-1"), ("DFW", "us-south-2")],
-            "NoCellForLocation",
-            "not the only one of city DFW",
-        ),
-        (
-            here(),
-            &[("DFW", "us-south-1"), ("DFW", "")],
-            "NoCellForLocation",
-            "not the only one of city DFW",
         ),
         (
             here(),
@@ -178,9 +264,7 @@ async fn a_location_of_an_unlabelled_fleet_goes_by_the_city_beside_it() {
 /// A Cluster that is gone for a while takes nothing away, as for a city.
 #[tokio::test]
 async fn a_copy_stays_served_while_its_location_has_no_cluster() {
-    let mut made = body(&one(decided(&beside(&placed(&here()), None, ONE)))).clone();
-    made["metadata"]["uid"] = json!("u-copy");
-    made["metadata"]["resourceVersion"] = json!("900");
+    let made = made(&placed(&here()), ONE);
     idle(decided(&beside(&placed(&here()), Some(&made), &[])));
     let mut d = placed(&here());
     d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
@@ -190,6 +274,8 @@ async fn a_copy_stays_served_while_its_location_has_no_cluster() {
     let body = body(&effect);
     assert_eq!(body["spec"]["cityCode"], "DFW");
     assert_eq!(body["spec"]["locationRef"]["name"], "us-south-1");
+    assert_eq!(body["metadata"]["labels"][keys::LOCATION], "us-south-1");
+    assert_eq!(body["metadata"]["labels"].get(keys::CITY_CODE), None);
 }
 
 /// A new leader has the copies before the Clusters, or a part of them: it writes none anew, and what it must write keeps
@@ -198,9 +284,7 @@ async fn a_copy_stays_served_while_its_location_has_no_cluster() {
 async fn before_the_clusters_are_listed_a_copy_keeps_its_place() {
     for fields in [json!({"cityCode": "DFW"}), here()] {
         let d = placed(&fields);
-        let mut made = body(&one(decided(&beside(&d, None, ONE)))).clone();
-        made["metadata"]["uid"] = json!("u-copy");
-        made["metadata"]["resourceVersion"] = json!("900");
+        let made = made(&d, ONE);
         let mut edited = d.clone();
         edited["spec"]["scaleSettings"]["minReplicas"] = json!(5);
         edited["metadata"]["generation"] = json!(4);
@@ -217,9 +301,7 @@ async fn before_the_clusters_are_listed_a_copy_keeps_its_place() {
         // Of a city that has no Cluster for a while, as well.
         idle(decided(&beside(&d, Some(&made), &[])));
     }
-    let mut made = body(&one(decided(&beside(&deployment(), None, ONE)))).clone();
-    made["metadata"]["uid"] = json!("u-copy");
-    made["metadata"]["resourceVersion"] = json!("900");
+    let made = made(&deployment(), ONE);
     // The location goes with its label.
     let effect = one(decided(&beside(&deployment(), Some(&made), &[("DFW", "")])));
     assert_eq!(body(&effect)["spec"].get("locationRef"), None);

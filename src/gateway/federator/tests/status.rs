@@ -232,7 +232,7 @@ async fn what_the_hub_refuses_around_a_copy_is_said() {
         d["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[]");
         d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
         let mut s = snapshot(&d, None);
-        (s.city_ready, s.companions_there) = (false, false);
+        (s.is_ready, s.companions_there) = (false, false);
         change(&mut s);
         let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
         let conditions = patch(&effect)["status"]["conditions"].clone();

@@ -86,7 +86,7 @@ async fn nothing_is_written_to_a_suspended_project_and_the_copy_stays_as_it_is()
     idle(decided(&suspended(&unknown, None)));
     // Its city has no cell, of which the tenant would be told.
     let mut nowhere = suspended(&deployment(), None);
-    (nowhere.city_ready, nowhere.no_cell) = (false, true);
+    (nowhere.is_ready, nowhere.no_cell) = (false, true);
     idle(decided(&nowhere));
 }
 

@@ -5,7 +5,10 @@ use super::{
     place, suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
-use crate::gateway::references::{REFERENCE_LIMIT, Reference};
+use crate::gateway::{
+    references::{REFERENCE_LIMIT, Reference},
+    route::Route,
+};
 use fedgate_api::{
     keys,
     names::{CityCode, LocationName},
@@ -133,10 +136,12 @@ pub struct HubCopy {
     pub source_generation: Option<i64>,
     /// Label with the project namespace.
     pub upstream_namespace: Option<Arc<str>>,
-    /// Label with the city.
+    /// The city of its label, or of its spec if it has the label of a location.
     pub city: Option<CityCode>,
     /// The location that its spec names.
     pub location: Option<LocationName>,
+    /// Its labels of a place.
+    pub routed: Routed,
     /// City and location of its spec; see [`place::placed`].
     pub placed: Digest,
     /// Hash of its synced fields without the place, computed as [`Source::content`].
@@ -149,6 +154,32 @@ pub struct HubCopy {
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
     pub instances: u32,
+}
+
+/// The labels of a copy that name a place, of which policies select one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routed {
+    /// It has none.
+    Nowhere,
+    /// That of its city alone.
+    City,
+    /// That of the location of its spec alone.
+    Location,
+    /// Both, or one that is no city code or not the location of its spec.
+    Otherwise,
+}
+
+impl Routed {
+    fn read(kind: &FederatedKind, copy: &DynamicObject, location: Option<&LocationName>) -> Self {
+        let city = label(copy, &kind.placement.label);
+        let labelled = label(copy, keys::LOCATION).filter(|_| place::has_location(kind));
+        match (city, labelled) {
+            (None, None) => Self::Nowhere,
+            (Some(city), None) if CityCode::parse(city).is_ok() => Self::City,
+            (None, Some(labelled)) if location.is_some_and(|l| l.as_str() == labelled) => Self::Location,
+            _ => Self::Otherwise,
+        }
+    }
 }
 
 impl Source {
@@ -297,6 +328,15 @@ impl HubCopy {
         place::whole(self.content, self.placed)
     }
 
+    /// The label by which it is given to a policy, if it has exactly one.
+    pub fn route(&self) -> Option<Route> {
+        match self.routed {
+            Routed::City => self.city.clone().map(Route::City),
+            Routed::Location => self.location.clone().map(Route::Location),
+            Routed::Nowhere | Routed::Otherwise => None,
+        }
+    }
+
     /// True if a cell reports on it.
     pub fn reports(&self) -> bool {
         let available = self.status.condition("Available");
@@ -308,13 +348,17 @@ impl HubCopy {
         let city = label(object, &kind.placement.label);
         let upstream = label(object, keys::UPSTREAM_NAMESPACE);
         let source_uid = annotation(object, keys::SOURCE_UID);
+        let location = place::location_of_copy(kind, object, words);
         Self {
             created: created(object),
             source_uid: words.share_some(source_uid),
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
             upstream_namespace: words.share_some(upstream),
-            city: city.and_then(|c| words.city(c).ok()),
-            location: place::location_of_copy(kind, object, words),
+            city: city
+                .or_else(|| place::city_of_copy(kind, object))
+                .and_then(|c| words.city(c).ok()),
+            routed: Routed::read(kind, object, location.as_ref()),
+            location,
             placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),
             suspended: is_suspended(kind, object),

@@ -1,7 +1,7 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
 use super::{Strings, annotation, label, place};
-use crate::gateway::policy_spec;
+use crate::gateway::{policy_spec, route::Route};
 use fedgate_api::{
     keys,
     names::{self, CityCode, LocationName, is_label_value},
@@ -179,11 +179,11 @@ impl CitySet {
     }
 }
 
-/// A `PropagationPolicy` of a city.
+/// A `PropagationPolicy` of a city or location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CityPolicy {
-    /// The federated kind and the code that it selects; `None` if its spec is not of our form.
-    pub selects: Option<(KindId, CityCode)>,
+    /// The federated kind and the route that it selects; `None` if its spec is not of our form.
+    pub selects: Option<(KindId, Route)>,
     /// True if every owned field is as we write it.
     pub exact: bool,
 }
@@ -191,8 +191,8 @@ pub struct CityPolicy {
 impl CityPolicy {
     /// True if the gateway creates and deletes policies of this name and form.
     pub fn is_ours(&self, name: &str, kinds: &PerKind<FederatedKind>) -> bool {
-        let kind = self.selects.as_ref().map(|(id, _)| &kinds[*id]);
-        kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
+        let selects = self.selects.as_ref();
+        selects.is_some_and(|(id, route)| route.is_policy_name(&kinds[*id], name))
     }
 
     /// Digests a `PropagationPolicy`.
@@ -209,17 +209,12 @@ impl CityPolicy {
             let ours = text(only, "apiVersion")? == kind.resource.api_version
                 && text(only, "kind")? == kind.resource.kind;
             let labels = only?.pointer("/labelSelector/matchLabels")?;
-            let city = labels.get(&kind.placement.label)?.as_str()?;
-            ours.then(|| CityCode::parse(city).ok())
-                .flatten()
-                .map(|city| (index, city))
+            let route = Route::of_selector(kind, |key| labels.get(key)?.as_str())?;
+            ours.then_some((index, route))
         });
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let exact = found.as_ref().is_some_and(|(index, city)| {
-            policy_spec::matches_spec(
-                spec,
-                &policy_spec::city_policy_spec(&kinds[*index], namespace, city),
-            )
+        let exact = found.as_ref().is_some_and(|(index, route)| {
+            policy_spec::matches_spec(spec, &policy_spec::route_spec(&kinds[*index], namespace, route))
         });
         Self {
             selects: found,

@@ -174,6 +174,12 @@ pub fn complete(
     }
 }
 
+/// The city that the spec of a copy names, if it may name a location.
+pub(super) fn city_of_copy<'a>(kind: &FederatedKind, copy: &'a DynamicObject) -> Option<&'a str> {
+    let city = copy.data.pointer(CITY).filter(|_| has_location(kind))?;
+    city.as_str()
+}
+
 /// The location that a copy names, if it is a valid name.
 pub(super) fn location_of_copy(
     kind: &FederatedKind,

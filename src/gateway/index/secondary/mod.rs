@@ -10,8 +10,8 @@ use super::{
     GatewayIndex,
     digest::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
 };
-use crate::gateway::references;
-use fedgate_api::names::CityCode;
+use crate::gateway::{references, route::Route};
+use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{
     random::HashMap,
     store::table::{Name, Row},
@@ -236,8 +236,10 @@ fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
 /// Entries of one hub namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfHub {
-    /// Cities of copies, by kind index.
+    /// Cities of copies, by kind index, except those of `located`.
     copies: RefCounts<(KindId, CityCode)>,
+    /// Locations of the copies with the route of a location, each with its city.
+    located: RefCounts<(KindId, LocationName, CityCode)>,
     /// Cities of write-backs; `None` for write-backs that name no city.
     write_backs: RefCounts<Option<CityCode>>,
     /// Policies that claim a binding.
@@ -292,13 +294,19 @@ impl HubIndex {
         old: Option<&Row<HubCopy>>,
         new: Option<&Row<HubCopy>>,
     ) {
-        let city = |row: Option<&Row<HubCopy>>| row.and_then(|row| row.digest.city.clone());
+        let place = |row: Option<&Row<HubCopy>>| {
+            row.and_then(|row| Some((row.digest.city.clone()?, row.digest.route())))
+        };
         self.change(&name.0, |of| {
-            if let Some(city) = city(old) {
-                of.copies.take(&(kind, city));
+            match place(old) {
+                Some((city, Some(Route::Location(location)))) => of.located.take(&(kind, location, city)),
+                Some((city, _)) => of.copies.take(&(kind, city)),
+                None => {}
             }
-            if let Some(city) = city(new) {
-                of.copies.add((kind, city));
+            match place(new) {
+                Some((city, Some(Route::Location(location)))) => of.located.add((kind, location, city)),
+                Some((city, _)) => of.copies.add((kind, city)),
+                None => {}
             }
         });
     }
@@ -419,8 +427,22 @@ impl HubIndex {
 
     /// The cities of the copies of a kind in a hub namespace.
     pub fn copies(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
-        let all = self.of(hub).into_iter().flat_map(|of| of.copies.keys());
-        all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
+        let of = self.of(hub);
+        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
+        let located = of.into_iter().flat_map(|of| of.located.keys());
+        let all = by_city.map(|(of, city)| (of, city));
+        let all = all.chain(located.map(|(of, _, city)| (of, city)));
+        all.filter(move |(of, _)| **of == kind).map(|(_, city)| city)
+    }
+
+    /// The routes of the copies of a kind in a hub namespace.
+    pub fn routes(&self, hub: &str, kind: KindId) -> impl Iterator<Item = Route> {
+        let of = self.of(hub);
+        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
+        let located = of.into_iter().flat_map(|of| of.located.keys());
+        let all = by_city.map(|(of, city)| (of, Route::City(city.clone())));
+        let all = all.chain(located.map(|(of, location, _)| (of, Route::Location(location.clone()))));
+        all.filter(move |(of, _)| **of == kind).map(|(_, route)| route)
     }
 
     /// The cities of the write-backs in a hub namespace; `None` for write-backs that name no city.

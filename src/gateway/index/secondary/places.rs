@@ -1,7 +1,10 @@
 //! The map of locations and cities that the labels of the hub's Clusters make (contract: locations.md §2.1).
 
 use super::RefCounts;
-use crate::gateway::index::digest::{Cell, Place};
+use crate::gateway::{
+    index::digest::{Cell, Place},
+    route::{CityRoute, Route},
+};
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::store::table::Row;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +29,6 @@ pub enum NoCity {
     Unknown(LocationName),
     /// Clusters of the location have several cities, or one of them has none.
     Disputed(LocationName),
-    /// Clusters of the location's city have other locations, or one of them has none.
-    Shared(LocationName, CityCode),
     /// The deployment names another city than that of its location, which is the second one.
     Conflict {
         /// The location that the deployment names.
@@ -159,11 +160,10 @@ impl ClusterPlaces {
         (of == city).then_some(location)
     }
 
-    /// The city whose route a deployment at this place takes. A location decides; its city carries it only if it is the
-    /// city's only location, since other cells of the city must not get it.
-    pub fn city(&self, place: &Place) -> Result<CityCode, NoCity> {
+    /// City and route of a deployment at this place. A location that a Cluster has decides.
+    pub fn destination(&self, place: &Place) -> Result<CityRoute, NoCity> {
         let (named, location) = match place {
-            Place::City(city) => return Ok(city.clone()),
+            Place::City(city) => return Ok(CityRoute::to_city(city.clone())),
             Place::InvalidCity(text) => return Err(NoCity::InvalidCity(text.to_string())),
             Place::InvalidLocation(text) => return Err(NoCity::InvalidLocation(text.to_string())),
             Place::Location(location) => (None, location),
@@ -176,6 +176,7 @@ impl ClusterPlaces {
             return named
                 .filter(unlabelled)
                 .cloned()
+                .map(CityRoute::to_city)
                 .ok_or_else(|| NoCity::Unknown(location.clone()));
         };
         let Some(Some(city)) = of.only() else {
@@ -188,11 +189,16 @@ impl ClusterPlaces {
                 city: city.clone(),
             });
         }
-        if self.only_location(city) == Some(location) {
-            Ok(city.clone())
-        } else {
-            Err(NoCity::Shared(location.clone(), city.clone()))
-        }
+        Ok(CityRoute {
+            city: city.clone(),
+            route: Route::Location(location.clone()),
+        })
+    }
+
+    /// True if all Clusters of a city have a location.
+    pub fn are_located(&self, city: &CityCode) -> bool {
+        let of = self.cities.get(city);
+        of.is_some_and(|of| of.keys().all(Option::is_some))
     }
 }
 

@@ -198,7 +198,7 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     let key = index.source_key(KindId::FIRST, &shop(), "default", "web-00007");
     let seen = visits::of(|| {
         let snapshot = federator::observe::observe(&index, &key, &shop()).unwrap();
-        assert!(snapshot.companions_hold && snapshot.city_ready);
+        assert!(snapshot.companions_hold && snapshot.is_ready);
         let companion = companions::observe(&index, CompanionKind::Secret, HUB, "s-7").unwrap();
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
         assert_eq!(
@@ -210,7 +210,7 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
             &index,
             HUB,
             KindId::FIRST,
-            &CityCode::parse("DFW").unwrap()
+            &Route::City(CityCode::parse("DFW").unwrap())
         ));
         assert_eq!(index.leaving_keys(HUB), []);
     });

@@ -5,6 +5,7 @@ use super::{
     fixture::{HUB, city_policy, hub_namespace, object, shop, source},
     *,
 };
+use crate::gateway::route::CityRoute;
 use fedgate_api::keys;
 use fedgate_engine::{key::Plane, runtime::index::Index};
 use fedgate_kinds::KindId;
@@ -46,8 +47,9 @@ fn kinds(keys: &[Key], index: &GatewayIndex, tables: &[TableId]) -> Vec<usize> {
 
 #[test]
 fn a_city_is_ready_with_its_namespace_and_both_policies_and_while_none_of_them_goes() {
-    let (dfw, lhr) = (CityCode::parse("DFW").unwrap(), CityCode::parse("LHR").unwrap());
-    let ready = |index: &GatewayIndex| [&dfw, &lhr].map(|city| index.city_ready(KindId::FIRST, HUB, city));
+    let to = |code: &str| CityRoute::to_city(CityCode::parse(code).unwrap());
+    let (dfw, lhr) = (to("DFW"), to("LHR"));
+    let ready = |index: &GatewayIndex| [&dfw, &lhr].map(|to| index.is_ready(KindId::FIRST, HUB, to));
     let set = city_set("cities-dfw", &["DFW"]);
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CityPolicies, &city_policy("dfw", "DFW"));
@@ -58,13 +60,13 @@ fn a_city_is_ready_with_its_namespace_and_both_policies_and_while_none_of_them_g
     assert_eq!(ready(&index), [true, false], "its Namespace does not go there");
     assert_eq!(
         index
-            .city_policy(KindId::FIRST, HUB, &lhr)
+            .policy_of(KindId::FIRST, HUB, &lhr.route)
             .map(|(name, _)| &**name),
         Some("lhr"),
         "not the first one of the kind"
     );
     assert!(
-        index.city_policy(KindId::nth(1), HUB, &lhr).is_none(),
+        index.policy_of(KindId::nth(1), HUB, &lhr.route).is_none(),
         "it is of another kind"
     );
     index.hub_has(TableId::CityPolicies, &leaves(city_policy("dfw", "DFW")));

@@ -131,9 +131,11 @@ pub(super) fn deployment(
     let binding = index.binding(kind, at, name).cloned();
     let rollup = source.as_ref().and_then(|row| row.digest.rollup.as_deref());
     let placement = rollup.and_then(|rollup| Some(rollup.as_ref().ok()?.placement.to_string()));
-    let city = source
-        .as_ref()
-        .and_then(|row| index.city_of(&row.digest.place).ok());
+    let copy = index.hub.copies[kind].get(at, name).cloned();
+    let route = copy.as_ref().and_then(|copy| copy.digest.route()).or_else(|| {
+        let place = &source.as_ref()?.digest.place;
+        Some(index.city_route(place).ok()?.route)
+    });
     let place = source.as_ref().map(|row| row.digest.place.as_str().to_owned());
     let object = (kind, Arc::from(at), name.clone());
     let since = |stage| index.undelivered.since(stage, &object);
@@ -144,14 +146,14 @@ pub(super) fn deployment(
             .map(|_| index.source_key(kind, project, namespace, name)),
         name: name.clone(),
         placement: placement.unwrap_or_default(),
-        policy: city
+        policy: route
             .as_ref()
-            .and_then(|city| index.city_policy(kind, at, city))
+            .and_then(|route| index.policy_of(kind, at, route))
             .map_or_else(String::new, |(name, _)| name.to_string()),
         city: place.unwrap_or_default(),
         is_hub_seen: index.specs_synced(project),
         is_complete: index.is_complete(project),
-        copy: index.hub.copies[kind].get(at, name).cloned(),
+        copy,
         cells: cells(index, binding.as_ref()),
         binding: (index.binding_name(kind, name), binding),
         waits: [Stage::ProjectToHub, Stage::HubToCell, Stage::HubStatusToProject].map(since),
