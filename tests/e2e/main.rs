@@ -18,6 +18,7 @@ mod doctor;
 mod fairness;
 mod federation;
 mod kinds;
+mod locations;
 mod lost_credentials;
 mod namespaces;
 mod operations;
@@ -70,6 +71,7 @@ fn alone() -> Vec<Trial> {
         rest::lone_trials(),
         projects::lone_trials(),
         by_hand::lone_trials(),
+        locations::lone_trials(),
         deletion::lone_trials(),
         restarts::lone_trials(),
         // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,
