@@ -208,6 +208,7 @@ const ROLES: &[(&str, &[&str])] = &[
             "rate_limit",
             "reason",
             "settings",
+            "route",
             "policy_spec",
             // References are values of the digests, and digests name them.
             "references",
@@ -274,6 +275,7 @@ const DECISION: &[&[&str]] = &[
 const VALUES: &[&[&str]] = &[
     &["gateway", "index", "digest"],
     &["gateway", "policy_spec"],
+    &["gateway", "route"],
     &["gateway", "references"],
     &["gateway", "garbage", "brake"],
     &["gateway", "rate_limit"],

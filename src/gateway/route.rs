@@ -1,6 +1,5 @@
 //! The label by which a copy on the hub is given to a policy, its route (contract: locations.md §2.4).
 
-use super::index::digest::place;
 use fedgate_api::{
     keys,
     names::{self, CityCode, LocationName},
@@ -8,7 +7,7 @@ use fedgate_api::{
 use fedgate_kinds::FederatedKind;
 use std::collections::BTreeMap;
 
-/// What the policies of locations are called: this, and the name of the location in lower case.
+/// The names of policies of locations begin with this; the name of the location in lower case follows.
 const LOCATION_PREFIX: &str = "location-";
 
 /// The route of a copy.
@@ -57,7 +56,7 @@ impl Route {
     /// Reads the route from the labels of a policy's selector, which are those of copies; `None` unless there is one
     /// route exactly.
     pub fn of_selector<'a>(kind: &FederatedKind, label: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
-        let location = label(keys::LOCATION).filter(|_| place::has_location(kind));
+        let location = label(keys::LOCATION).filter(|_| kind.may_name_a_location());
         match (label(&kind.placement.label), location) {
             (Some(city), None) => CityCode::parse(city).ok().map(Self::City),
             (None, Some(location)) => LocationName::of_word(location.into()).ok().map(Self::Location),
@@ -67,7 +66,7 @@ impl Route {
 
     /// The labels of a copy with this route, that of the other kind of route being removed.
     pub fn labels<'a>(&'a self, kind: &'a FederatedKind) -> BTreeMap<&'a str, Option<&'a str>> {
-        let other = place::has_location(kind).then(|| match self {
+        let other = kind.may_name_a_location().then(|| match self {
             Self::City(_) => keys::LOCATION,
             Self::Location(_) => &kind.placement.label,
         });
@@ -75,7 +74,7 @@ impl Route {
         own.into_iter().chain(other.map(|key| (key, None))).collect()
     }
 
-    /// What the names of its policies begin with.
+    /// The beginning of the names of its policies.
     fn prefix<'a>(&self, kind: &'a FederatedKind) -> &'a str {
         match self {
             Self::City(_) => &kind.placement.policy_prefix,

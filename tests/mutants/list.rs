@@ -33,7 +33,7 @@ macro_rules! mutants {
 mutants! {
     "src/gateway/federator/decide/mod.rs" {
         copy_before_its_city_is_ready:
-            "s.hub_state == HubNamespaceState::Ours && s.city_ready" => "s.hub_state == HubNamespaceState::Ours",
+            "s.hub_state == HubNamespaceState::Ours && s.is_ready" => "s.hub_state == HubNamespaceState::Ours",
             "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
         copy_before_it_is_announced:
             "annotations.is_empty() && finalizers == before" => "true",
@@ -55,12 +55,12 @@ mutants! {
             "ctx.executor.any(&binding, Which::Named).await?" => "false",
             "gateway::federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
         copy_sent_to_a_city_that_is_taken_away:
-            "index.city_ready(s.kind, hub.as_str(), city)" => "true",
+            "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "src/gateway/queries/cities.rs" {
-        city_of_a_copy_on_its_way_given_up:
-            "self.arriving.cities(hub_namespace, kind)" => "self.arriving.cities(\"\", kind)",
+        route_of_a_copy_on_its_way_given_up:
+            "there.chain(arriving.map(|destination| destination.route.clone()))" => "there.chain(arriving.map(|destination| destination.route.clone()).take(0))",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "src/gateway/federator/decide/copy.rs" {
@@ -71,7 +71,7 @@ mutants! {
             "*uid != source.uid" => "false",
             "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
         city_move_keeps_the_claim:
-            "copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city)" => "false",
+            "copy.digest.routed != Routed::Nowhere && copy.digest.route().as_ref() != Some(&destination.route)" => "false",
             "gateway::federator::tests::city::a_city_move_is_one_patch_that_takes_the_claim_off";
         claim_repair_at_once:
             "now.instant < due" => "false",
@@ -90,7 +90,7 @@ mutants! {
             "Some(row.resource_version())" => "None",
             "gateway::policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
         policy_deleted_though_needed:
-            "!s.needed[*id].contains(city)" => "true",
+            "!s.needed[*id].contains(route)" => "true",
             "gateway::policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
         terminating_policy_restored:
             "!row.deleting && !row.digest.exact" => "!row.digest.exact",
@@ -306,18 +306,21 @@ mutants! {
             "seen.here.as_ref().and_then(both) != Some(there)" => "false",
             "cell::instance::writeback::tests::whose_instance_it_is_has_to_be_clear";
         anothers_write_back_taken:
-            "copy.city.as_deref() != city" => "true",
+            "has_left(&deployment.delivered, there, here)" => "true",
             "cell::instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
     "src/gateway/federator/destination.rs" {
         places_of_a_part_of_the_clusters_count:
             "labels.listed && labels.places.serves(city)" => "true",
             "gateway::federator::tests::places::before_the_clusters_are_listed_a_copy_keeps_its_place";
+        copy_taken_from_cells_without_a_location:
+            "&& !labels.places.are_located(city) =>" => "=>",
+            "gateway::federator::tests::places::a_copy_changes_its_route_when_no_cell_would_lose_it";
     }
     "src/gateway/index/secondary/places.rs" {
         location_carried_to_the_whole_city:
-            "self.only_location(city) == Some(location)" => "true",
-            "gateway::federator::tests::places::a_location_that_the_hub_cannot_serve_alone_is_refused_with_the_reason";
+            "route: Route::Location(location.clone())," => "route: Route::City(city.clone()),",
+            "gateway::federator::tests::places::a_location_of_a_city_with_several_has_its_own_route";
     }
     "src/gateway/index/withheld.rs" {
         projections_go_with_the_first_report:

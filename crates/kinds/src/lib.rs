@@ -130,6 +130,12 @@ pub struct Interpreter {
 }
 
 impl FederatedKind {
+    /// True if its objects may name a location in place of a city (contract: locations.md §2.2): deployments alone do, since
+    /// a kind's profile has one path of a place.
+    pub fn may_name_a_location(&self) -> bool {
+        self.resource.group == fedgate_api::GROUP && self.resource.kind == "WorkloadDeployment"
+    }
+
     /// The `ResourceInterpreterCustomization` of the kind (contract: federation.md §2.4), scripts verbatim.
     pub fn interpreter_object(&self) -> Value {
         let customizations: Map<String, Value> = self

@@ -82,16 +82,7 @@ impl CellIndex {
         }
         let external = self.reading.external.clone();
         let limits = self.reading.limits.clone();
-        let event = match event {
-            // The answer to a write shows an object without this cell's label. The watch selects by that label and
-            // never reports its deletion, so the row is removed now.
-            WatchEvent::Apply(object) | WatchEvent::Written(object)
-                if table == TableId::HubInstances && !self.is_own_copy(&object) =>
-            {
-                WatchEvent::Delete(object)
-            }
-            event => event,
-        };
+        let event = self.selected(table, event);
         /// Applies the event to a table and adds the change of each row.
         macro_rules! take {
             ($table:ident, $read:expr, $change:expr) => {{
@@ -182,6 +173,19 @@ impl CellIndex {
             TableId::Claims => false,
         };
         applied
+    }
+
+    /// The event as the watch would report it: the answer to a write may show an object without this cell's label. The
+    /// watch selects by that label and never reports its deletion, so the row is removed now.
+    fn selected(&self, table: TableId, event: WatchEvent) -> WatchEvent {
+        match event {
+            WatchEvent::Apply(object) | WatchEvent::Written(object)
+                if table == TableId::HubInstances && !self.is_own_copy(&object) =>
+            {
+                WatchEvent::Delete(object)
+            }
+            event => event,
+        }
     }
 
     fn is_own_copy(&self, copy: &DynamicObject) -> bool {

@@ -294,7 +294,7 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
     }
 }
 
-/// CityRoute as binding and reports show it: true if it is complete, with reason and message; `None` if they show
+/// Delivery as binding and reports show it: true if it is complete, with reason and message; `None` if they show
 /// nothing.
 fn verdict(
     s: &Snapshot,

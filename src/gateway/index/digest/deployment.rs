@@ -172,7 +172,7 @@ pub enum Routed {
 impl Routed {
     fn read(kind: &FederatedKind, copy: &DynamicObject, location: Option<&LocationName>) -> Self {
         let city = label(copy, &kind.placement.label);
-        let labelled = label(copy, keys::LOCATION).filter(|_| place::has_location(kind));
+        let labelled = label(copy, keys::LOCATION).filter(|_| kind.may_name_a_location());
         match (city, labelled) {
             (None, None) => Self::Nowhere,
             (Some(city), None) if CityCode::parse(city).is_ok() => Self::City,
@@ -236,7 +236,9 @@ impl Source {
             .map(|o| o.uid.as_str())
             .or_else(named)
             .map(|uid| words.intern(uid));
-        let rollup = place::has_location(kind).then(|| Box::new(Rollup::read(object, words)));
+        let rollup = kind
+            .may_name_a_location()
+            .then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),
             created: u32::try_from(created(object)).unwrap_or(0),

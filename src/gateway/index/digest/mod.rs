@@ -124,7 +124,7 @@ fn content(
     let suspended = mark.is_some_and(|key| carried.remove(key).is_some());
     let mut payload = payload_roots(object);
     place::without_place(kind, &mut payload);
-    let city = city.filter(|_| !place::has_location(kind));
+    let city = city.filter(|_| !kind.may_name_a_location());
     let running = Digest::of(&json!([city, upstream, uid, carried, payload]));
     if suspended {
         suspended_content(running)

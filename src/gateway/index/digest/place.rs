@@ -31,14 +31,9 @@ pub enum Place {
     InvalidLocation(Arc<str>),
 }
 
-/// True if objects of the kind may name a location.
-pub fn has_location(kind: &FederatedKind) -> bool {
-    kind.resource.group == fedgate_api::GROUP && kind.resource.kind == "WorkloadDeployment"
-}
-
 fn location<'a>(kind: &FederatedKind, object: &'a DynamicObject) -> Option<&'a str> {
     let value = object.data.pointer(LOCATION)?;
-    value.as_str().filter(|_| has_location(kind))
+    value.as_str().filter(|_| kind.may_name_a_location())
 }
 
 /// Most characters that are kept of a text that is no place, which is as long as a tenant likes.
@@ -114,7 +109,7 @@ impl Place {
 /// Digest of a copy's city and location. The same for all objects of a kind that cannot name a location, whose city is
 /// part of their content.
 pub fn placed(kind: &FederatedKind, city: Option<&str>, location: Option<&str>) -> Digest {
-    if has_location(kind) {
+    if kind.may_name_a_location() {
         Digest::of_hash(&(city, location))
     } else {
         Digest::of_hash(&())
@@ -135,7 +130,7 @@ pub(super) fn placed_of(kind: &FederatedKind, copy: &DynamicObject) -> Digest {
 /// Takes the fields of the place out of a payload, which [`placed`] compares on its own.
 pub(super) fn without_place(kind: &FederatedKind, payload: &mut Map<String, Value>) {
     let spec = payload.get_mut("spec").and_then(Value::as_object_mut);
-    let Some(spec) = spec.filter(|_| has_location(kind)) else {
+    let Some(spec) = spec.filter(|_| kind.may_name_a_location()) else {
         return;
     };
     spec.remove("cityCode");
@@ -155,7 +150,7 @@ pub fn complete(
     location: Option<&LocationName>,
 ) {
     let spec = payload.get_mut("spec").and_then(Value::as_object_mut);
-    let Some(spec) = spec.filter(|_| has_location(kind)) else {
+    let Some(spec) = spec.filter(|_| kind.may_name_a_location()) else {
         return;
     };
     if spec.get("cityCode").is_none_or(Value::is_null) {
@@ -176,7 +171,7 @@ pub fn complete(
 
 /// The city that the spec of a copy names, if it may name a location.
 pub(super) fn city_of_copy<'a>(kind: &FederatedKind, copy: &'a DynamicObject) -> Option<&'a str> {
-    let city = copy.data.pointer(CITY).filter(|_| has_location(kind))?;
+    let city = copy.data.pointer(CITY).filter(|_| kind.may_name_a_location())?;
     city.as_str()
 }
 
