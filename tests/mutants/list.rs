@@ -314,7 +314,7 @@ mutants! {
             "labels.listed && labels.places.serves(city)" => "true",
             "gateway::federator::tests::places::before_the_clusters_are_listed_a_copy_keeps_its_place";
         copy_taken_from_cells_without_a_location:
-            "&& !labels.places.are_located(city) =>" => "=>",
+            "!labels.places.are_located(city)" => "false",
             "gateway::federator::tests::places::a_copy_changes_its_route_when_no_cell_would_lose_it";
     }
     "src/gateway/index/secondary/places.rs" {

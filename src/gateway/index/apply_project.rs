@@ -147,6 +147,11 @@ impl GatewayIndex {
             project.secondary.change(kind, &d.name, old, new);
             self.summary.source(&mut project.summary, kind, &d.name, old, new);
         }
+        if !deltas.is_empty() {
+            let deletions = project.secondary.deleting().next().is_some();
+            self.summary
+                .note(key, !project.summary.problems.is_empty(), deletions);
+        }
         let mut applied = Applied::synced(synced);
         let (ready, largest) = (self.specs_synced(key), self.largest_spec);
         for d in deltas {

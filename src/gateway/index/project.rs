@@ -87,9 +87,10 @@ impl GatewayIndex {
             forbidden: HashSet::default(),
             summary: OfProject::default(),
         };
-        if let Some(earlier) = self.projects.insert(key, project) {
-            self.summary.forget(&earlier);
+        if let Some(earlier) = self.projects.remove(&key) {
+            self.summary.forget(&key, &earlier);
         }
+        self.projects.insert(key, project);
         self.engagements
     }
 

@@ -197,6 +197,11 @@ impl Index for GatewayIndex {
         table.map(|table| self.resource(table).kind).unwrap_or_default()
     }
 
+    fn tells_state(table: TableId) -> bool {
+        // The UID of a project is that of one of its Namespaces.
+        table == TableId::Namespaces
+    }
+
     fn defect(&self, plane: &Plane) -> Option<Defect> {
         let Plane::Project(key) = plane else { return None };
         let project = self.projects.get(key)?;

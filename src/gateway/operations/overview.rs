@@ -9,8 +9,13 @@ use crate::{
     },
     views::{before, header, health, planes, stuck as views},
 };
+use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
-use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
+use fedgate_engine::{
+    key::Plane,
+    runtime::inspect::{PlaneState, SLICE},
+    store::table::Row,
+};
 use fedgate_operations::{
     CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Instances, Overview, ProjectCounts,
     Stage, Time, Undelivered,
@@ -162,14 +167,20 @@ fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered
 
 fn deletions(of: &Operations) -> Deletions {
     let mut all = Deletions::default();
-    of.scan_projects(|_, project| {
-        for time in project.secondary.deleting() {
+    let projects: Vec<ProjectKey> = {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        index.summary.with_deletions().cloned().collect()
+    };
+    for slice in projects.chunks(SLICE) {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        let projects = slice.iter().filter_map(|key| index.projects.get(key));
+        for time in projects.flat_map(|project| project.secondary.deleting()) {
             all.pending += 1;
             all.oldest = match (all.oldest, time.map(Time)) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
         }
-    });
+    }
     all
 }

@@ -106,12 +106,10 @@ fn brakes(of: &Operations) -> Vec<Found> {
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
-    let mut projects: Vec<ProjectKey> = Vec::new();
-    of.scan_projects(|key, project| {
-        if !project.summary.problems.is_empty() {
-            projects.push(key.clone());
-        }
-    });
+    let projects: Vec<ProjectKey> = {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        index.summary.with_problems().cloned().collect()
+    };
     let mut found = Vec::new();
     for project in projects {
         let mut last: Option<(KindId, Name)> = None;

@@ -103,7 +103,7 @@ impl<S: RoleState> Shared<S> {
 
     /// Ends the watches of a plane, and drops the state that is kept for it.
     pub fn disengage(&self, plane: &Plane) {
-        self.planes.lock().remove(plane);
+        self.planes.disengage(plane);
         self.executor.forget(plane);
         self.executor.declare_suspended(plane, false);
         self.quarantine.forget(plane);

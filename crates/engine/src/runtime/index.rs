@@ -129,6 +129,12 @@ pub trait Index: Sized + Send + 'static {
         false
     }
 
+    /// True if the objects of a table, and not its list alone, tell whether a plane has a [`Self::defect`] or
+    /// [`Self::is_connected`].
+    fn tells_state(_table: Self::TableId) -> bool {
+        false
+    }
+
     /// The table that an object belongs to; `None` if it is not watched.
     fn table_of(&self, target: &Target) -> Option<Self::TableId>;
 

@@ -4,6 +4,7 @@
 use super::{
     Runtime,
     index::{Defect, Index, Watches},
+    plane_states::Seen,
     role::{IndexOf, Role},
 };
 use crate::{
@@ -104,29 +105,26 @@ impl<R: Role> Runtime<R> {
         self.shared.planes.lock().keys().cloned().collect()
     }
 
-    /// The engaged planes as a whole, read in one pass.
+    /// The engaged planes as a whole. Only those whose state may have changed since the last survey are read.
     pub fn survey(&self) -> Survey {
-        let seen = self.each_plane(
-            Holder::Operations,
-            &self.planes(),
-            |index, plane, engaged, missing| {
-                (
-                    state_of::<R>(index, plane, &engaged.watches, missing),
-                    forbids::<R>(&engaged.watches).then(|| plane.clone()),
-                    index.defect(plane).map(|defect| (plane.clone(), defect)),
-                    plane.kind(),
-                )
-            },
-        );
-        let mut survey = Survey::default();
-        for (state, forbidding, defect, kind) in seen {
-            *survey.states.entry((kind, state)).or_default() += 1;
-            survey.forbidding.extend(forbidding);
-            survey.defects.extend(defect);
+        let missing = self.shared.executor.missing_rights();
+        let states = &self.shared.planes.states;
+        let (planes, mut known) = states.begin(|| self.planes(), missing);
+        let read = self.each_plane(Holder::Operations, &planes, |index, plane, engaged, missing| {
+            let seen = Seen {
+                state: state_of::<R>(index, plane, &engaged.watches, missing),
+                forbids: forbids::<R>(&engaged.watches),
+                defect: index.defect(plane),
+            };
+            (plane.clone(), seen)
+        });
+        for plane in &planes {
+            known.take(plane, None);
         }
-        survey.forbidding.sort_unstable();
-        survey.defects.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        survey
+        for (plane, seen) in read {
+            known.take(&plane, Some(&seen));
+        }
+        known.survey()
     }
 
     /// The state of each of these planes that is engaged.

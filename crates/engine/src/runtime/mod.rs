@@ -9,6 +9,7 @@ pub mod driver;
 pub mod failures;
 pub mod index;
 pub mod inspect;
+mod plane_states;
 pub mod planes;
 pub mod queue;
 pub mod role;

@@ -2,6 +2,7 @@
 
 use super::{
     index::{Index, Keys, Phase, Triggers, Update},
+    plane_states::PlaneStates,
     queue::{Priority, Queue},
 };
 use crate::{
@@ -58,6 +59,8 @@ pub struct EngagedPlanes<I: Index> {
     triggers: Triggers<I>,
     commands: mpsc::UnboundedSender<Command<I::Command>>,
     metrics: Arc<Metrics>,
+    /// The states of the planes, for surveys.
+    pub(super) states: PlaneStates,
 }
 
 impl<I: Index> fmt::Debug for EngagedPlanes<I> {
@@ -94,6 +97,7 @@ impl<I: Index> EngagedPlanes<I> {
             triggers,
             commands,
             metrics,
+            states: PlaneStates::default(),
         };
         (Arc::new(planes), receiver)
     }
@@ -165,6 +169,14 @@ impl<I: Index> EngagedPlanes<I> {
             engaged.watches.push((*table, watch.status.clone()));
             engaged.tasks.spawn(watch.run(engaged.connection.clone(), before));
         }
+        drop(planes);
+        self.states.may_have_changed(plane);
+    }
+
+    /// Ends the watches of a plane.
+    pub(super) fn disengage(&self, plane: &Plane) {
+        self.registry.lock().remove(plane);
+        self.states.may_have_changed(plane);
     }
 
     /// Lists and watches all tables of a plane again if the engagement is still the current one; the next one begins.
@@ -203,12 +215,17 @@ impl<I: Index> EngagedPlanes<I> {
             | WatchEvent::Resumed => Priority::Backlog,
             WatchEvent::Rewound => {
                 let next = self.index.lock().rewind(plane, engagement);
+                self.states.may_have_changed(plane);
                 if let Some(next) = next {
                     return self.rewound(plane, engagement, next);
                 }
                 Priority::Backlog
             }
         };
+        let is_object = matches!(
+            event,
+            WatchEvent::InitApply(_) | WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_)
+        );
         let brought = match &event {
             WatchEvent::Apply(_) => Some("applied"),
             WatchEvent::Delete(_) => Some("deleted"),
@@ -232,6 +249,9 @@ impl<I: Index> EngagedPlanes<I> {
         }
         let Keys { keys, fresh } = index.admit(plane, table, synced, keys);
         drop(index);
+        if !is_object || I::tells_state(table) {
+            self.states.may_have_changed(plane);
+        }
         self.queue.extend(fresh, Priority::Fresh);
         self.queue.extend(keys, priority);
         self.queue.extend(waited, priority);
@@ -286,6 +306,7 @@ impl<I: Index> Watch<I> {
             let mut index = planes.index.lock();
             let keys = index.access_changed(&plane, engagement, table, forbidden);
             drop(index);
+            planes.states.may_have_changed(&plane);
             planes.queue.extend(keys, Priority::Fresh);
         };
         let on_renewed = || {

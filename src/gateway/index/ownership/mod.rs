@@ -118,7 +118,7 @@ impl GatewayIndex {
         let mut applied = Applied::default();
         let project = self.projects.remove(key);
         if let Some(project) = &project {
-            self.summary.forget(project);
+            self.summary.forget(key, project);
         }
         let uid = project.and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self

@@ -14,7 +14,7 @@ use super::{
 use fedgate_api::{
     ReplicaCounts,
     conditions::{self, Reason},
-    names::CityCode,
+    names::{CityCode, ProjectKey},
 };
 use fedgate_engine::{
     random::HashMap,
@@ -22,7 +22,11 @@ use fedgate_engine::{
 };
 use fedgate_kinds::KindId;
 use jiff::Timestamp;
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 /// Status and reason of a condition `Federated`; `None` without the condition.
 pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
@@ -131,6 +135,10 @@ pub struct Summary {
     cells: BTreeMap<Arc<str>, OfCell>,
     /// Write-backs whose label does not name their deployment.
     unlabelled: usize,
+    /// Projects with problems.
+    problems: BTreeSet<ProjectKey>,
+    /// Projects with deployments that are being deleted.
+    deleting: BTreeSet<ProjectKey>,
 }
 
 /// Sums over a project.
@@ -262,8 +270,30 @@ impl Summary {
         }
     }
 
+    /// Records whether a project has problems, and deployments that are being deleted.
+    pub(super) fn note(&mut self, key: &ProjectKey, problems: bool, deletions: bool) {
+        for (set, is) in [(&mut self.problems, problems), (&mut self.deleting, deletions)] {
+            if is && !set.contains(key) {
+                set.insert(key.clone());
+            } else if !is && !set.is_empty() {
+                set.remove(key);
+            }
+        }
+    }
+
+    /// The projects with problems, in order.
+    pub fn with_problems(&self) -> impl Iterator<Item = &ProjectKey> {
+        self.problems.iter()
+    }
+
+    /// The projects with deployments that are being deleted, in order.
+    pub fn with_deletions(&self) -> impl Iterator<Item = &ProjectKey> {
+        self.deleting.iter()
+    }
+
     /// Takes away the parts of a project that is disengaged.
-    pub(super) fn forget(&mut self, project: &Project) {
+    pub(super) fn forget(&mut self, key: &ProjectKey, project: &Project) {
+        self.note(key, false, false);
         for (kind, table) in project.sources.enumerate() {
             for (_, row) in table.iter() {
                 self.count(kind, Some(row), false);

@@ -94,6 +94,45 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
 }
 
 #[test]
+fn projects_with_problems_and_deletions_are_known() {
+    let mut index = GatewayIndex::fixture();
+    let table = deployments(&index);
+    let known = |index: &GatewayIndex| {
+        let summary = &index.summary;
+        (summary.with_problems().count(), summary.with_deletions().count())
+    };
+    index.shop_has(
+        table,
+        &deployment("web", 6, [1, 1, 1, 1], "Delivered", "StableInstanceFound"),
+    );
+    assert_eq!(known(&index), (0, 0));
+    let bad = |name: &str, version| deployment(name, version, [1, 1, 0, 1], "Delivered", "InstanceCrashing");
+    index.shop_has(table, &bad("web", 7));
+    index.shop_has(table, &bad("api", 7));
+    assert_eq!(known(&index), (1, 0));
+    index.shop_has(
+        table,
+        &deployment("web", 8, [1, 1, 1, 1], "Delivered", "StableInstanceFound"),
+    );
+    assert_eq!(known(&index), (1, 0), "api has one still");
+    index.shop_lost(table, &bad("api", 9));
+    assert_eq!(known(&index), (0, 0));
+    let leaving = crate::gateway::index::fixture::leaving("old", "DFW");
+    index.shop_has(table, &leaving);
+    assert_eq!(known(&index).1, 1);
+    index.shop_lost(table, &leaving);
+    assert_eq!(known(&index), (0, 0));
+    // With the project all of it goes, and an earlier engagement leaves nothing.
+    index.shop_has(table, &bad("web", 10));
+    index.shop_has(table, &leaving);
+    index.engage(shop());
+    assert_eq!(known(&index), (0, 0));
+    index.shop_has(table, &bad("web", 11));
+    index.disengage(&shop());
+    assert_eq!(known(&index), (0, 0));
+}
+
+#[test]
 fn a_project_that_is_engaged_again_is_counted_once() {
     let mut index = GatewayIndex::fixture();
     let table = deployments(&index);

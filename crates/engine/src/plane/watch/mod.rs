@@ -365,9 +365,10 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
 
     /// Records and reports the failure, then waits before the next attempt.
     async fn fails(&mut self, cause: WatchFailure, error: &watcher::Error) {
-        (self.sink)(WatchEvent::Failed);
         let text = error.to_string();
-        if self.status.fails(cause, text.clone()) {
+        let is_new = self.status.fails(cause, text.clone());
+        (self.sink)(WatchEvent::Failed);
+        if is_new {
             self.member.fails(FailureLine {
                 error: text,
                 what: cause.what(),

@@ -1,0 +1,210 @@
+//! The states of the engaged planes, kept from one survey to the next: only the planes of which something was reported in
+//! between are read again. Nothing is kept before the first survey.
+
+use super::{
+    index::Defect,
+    inspect::{PlaneState, Survey},
+};
+use crate::{executor::permissions::Permission, key::Plane, random::HashSet};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The state of one plane, as far as surveys need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Its state.
+    pub(super) state: PlaneState,
+    /// True if it forbids a watch that it must allow.
+    pub(super) forbids: bool,
+    /// Why it cannot be worked with, although it answers.
+    pub(super) defect: Option<Defect>,
+}
+
+/// The states of all planes, and those that may have changed.
+#[derive(Debug, Default)]
+pub(super) struct PlaneStates {
+    /// Planes whose state may have changed since the last survey; `None` before the first one.
+    changed: Mutex<Option<HashSet<Plane>>>,
+    known: Mutex<Known>,
+}
+
+impl PlaneStates {
+    /// Records that the state of a plane may have changed. To be called after the change.
+    pub(super) fn may_have_changed(&self, plane: &Plane) {
+        if let Some(changed) = self.changed.lock().as_mut()
+            && !changed.contains(plane)
+        {
+            changed.insert(plane.clone());
+        }
+    }
+
+    /// Begins a survey; a second one waits. Returns the planes to read, of which `all` are engaged, while `missing` are the
+    /// permissions that planes deny.
+    pub(super) fn begin(
+        &self,
+        all: impl FnOnce() -> Vec<Plane>,
+        missing: Vec<Permission>,
+    ) -> (Vec<Plane>, MutexGuard<'_, Known>) {
+        let mut known = self.known.lock();
+        // Taken before anything is read: what changes from here on is read by the next survey at the latest.
+        let changed = self.changed.lock().replace(HashSet::default());
+        let planes = match changed {
+            None => all(),
+            Some(mut changed) => {
+                changed.extend(known.other_rights(&missing));
+                changed.into_iter().collect()
+            }
+        };
+        known.missing = missing;
+        (planes, known)
+    }
+}
+
+/// The planes as the last survey found them.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    planes: BTreeMap<Plane, PlaneState>,
+    missing: Vec<Permission>,
+    states: BTreeMap<(&'static str, PlaneState), usize>,
+    forbidding: BTreeSet<Plane>,
+    defects: BTreeMap<Plane, Defect>,
+}
+
+impl Known {
+    /// The planes of which other permissions are missing than at the last survey.
+    fn other_rights<'a>(&'a self, missing: &'a [Permission]) -> impl Iterator<Item = Plane> + 'a {
+        let came = missing.iter().filter(|right| !self.missing.contains(right));
+        let went = self.missing.iter().filter(|right| !missing.contains(right));
+        came.chain(went).map(|right| right.plane.clone())
+    }
+
+    /// Takes in a plane as it was read; `None` if it is not engaged any more.
+    pub(super) fn take(&mut self, plane: &Plane, seen: Option<&Seen>) {
+        if let Some(before) = self.planes.remove(plane)
+            && let Some(count) = self.states.get_mut(&(plane.kind(), before))
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.states.remove(&(plane.kind(), before));
+            }
+        }
+        self.forbidding.remove(plane);
+        self.defects.remove(plane);
+        let Some(Seen {
+            state,
+            forbids,
+            defect,
+        }) = seen
+        else {
+            return;
+        };
+        self.planes.insert(plane.clone(), *state);
+        *self.states.entry((plane.kind(), *state)).or_default() += 1;
+        if *forbids {
+            self.forbidding.insert(plane.clone());
+        }
+        if let Some(defect) = defect {
+            self.defects.insert(plane.clone(), *defect);
+        }
+    }
+
+    /// The planes as a whole.
+    pub(super) fn survey(&self) -> Survey {
+        Survey {
+            states: self.states.clone(),
+            forbidding: self.forbidding.iter().cloned().collect(),
+            defects: self
+                .defects
+                .iter()
+                .map(|(plane, defect)| (plane.clone(), *defect))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuit_breaker::FAILURES,
+        error::Category,
+        executor::permissions::Permissions,
+        plan::{Endpoint, Target},
+    };
+    use kube::core::ApiResource;
+
+    /// The permissions that the hub denies to write a `ConfigMap` with this verb.
+    fn denied(verb: &'static str) -> Vec<Permission> {
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let target = Target::namespaced(Plane::Hub, &resource, "a", "x");
+        let rights = Permissions::default();
+        for _ in 0..FAILURES {
+            rights.ended(&target, Endpoint::Main, verb, Some(Category::Forbidden));
+        }
+        rights.missing()
+    }
+
+    fn connected() -> Seen {
+        Seen {
+            state: PlaneState::Connected,
+            forbids: false,
+            defect: None,
+        }
+    }
+
+    #[test]
+    fn only_planes_that_may_have_changed_are_read_again() {
+        let states = PlaneStates::default();
+        let read = |missing: Vec<Permission>| {
+            let (planes, mut known) = states.begin(|| vec![Plane::Hub, Plane::Cell], missing);
+            for plane in &planes {
+                known.take(plane, Some(&connected()));
+            }
+            planes
+        };
+        // Before the first survey nothing is kept.
+        states.may_have_changed(&Plane::Cell);
+        assert!(states.changed.lock().is_none());
+        assert_eq!(read(Vec::new()), [Plane::Hub, Plane::Cell]);
+        assert_eq!(read(Vec::new()), []);
+        states.may_have_changed(&Plane::Cell);
+        states.may_have_changed(&Plane::Cell);
+        assert_eq!(read(Vec::new()), [Plane::Cell]);
+        // A permission that is denied, another one, the same one still, and none.
+        assert_eq!(read(denied("patch")), [Plane::Hub]);
+        assert_eq!(read(denied("create")), [Plane::Hub]);
+        assert_eq!(read(denied("create")), []);
+        assert_eq!(read(Vec::new()), [Plane::Hub]);
+        assert_eq!(read(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_plane_that_is_taken_in_again_counts_once_and_one_that_has_gone_no_more() {
+        let mut known = Known::default();
+        let defect = Defect {
+            word: "word",
+            text: "text",
+            next: "next",
+        };
+        known.take(&Plane::Hub, Some(&connected()));
+        known.take(&Plane::Cell, Some(&connected()));
+        let failing = Seen {
+            state: PlaneState::Backoff,
+            forbids: true,
+            defect: Some(defect),
+        };
+        known.take(&Plane::Cell, Some(&failing));
+        let survey = known.survey();
+        let counts = [
+            (("cell", PlaneState::Backoff), 1),
+            (("hub", PlaneState::Connected), 1),
+        ];
+        assert_eq!(survey.states, BTreeMap::from(counts));
+        assert_eq!(survey.forbidding, [Plane::Cell]);
+        assert_eq!(survey.defects, [(Plane::Cell, defect)]);
+        known.take(&Plane::Cell, None);
+        let survey = known.survey();
+        assert_eq!(survey.states, BTreeMap::from([counts[1]]));
+        assert_eq!((survey.forbidding, survey.defects), (vec![], vec![]));
+    }
+}
