@@ -6,7 +6,7 @@ use crate::{
 };
 use fedgate_api::keys;
 use fedgate_simulator::Plane;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -116,12 +116,12 @@ pub(crate) fn unused(rig: &Rig) -> Vec<String> {
     for policy in rig.hub.list("PropagationPolicy") {
         let hub = text(&policy, "namespace");
         let labels = &policy["spec"]["resourceSelectors"][0]["labelSelector"]["matchLabels"];
-        let city = &labels[keys::CITY_CODE];
+        let places = |labels: &Value| PLACES.map(|key| labels[key].clone());
         let used = |copy: &&Arc<Value>| {
-            text(copy, "namespace") == hub && copy["metadata"]["labels"][keys::CITY_CODE] == *city
+            text(copy, "namespace") == hub && places(&copy["metadata"]["labels"]) == places(labels)
         };
         if engaged(rig, hub) && !copies.iter().any(|copy| used(&copy)) {
-            lines.push(format!("I2: {HUB} has a policy of {city} in {hub} for no copy"));
+            lines.push(format!("I2: {HUB} has a policy of {labels} in {hub} for no copy"));
         }
     }
     let tenants: BTreeSet<String> = rig
@@ -152,17 +152,28 @@ fn engaged(rig: &Rig, hub: &str) -> bool {
 fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mut Vec<String>) {
     let (namespace, name) = (text(deployment, "namespace"), text(deployment, "name"));
     let place = format!("{project} {namespace}/{name}");
-    let city = deployment["spec"]["cityCode"].as_str().unwrap_or_default();
+    let wanted = completed(rig, &deployment["spec"]);
+    let city = wanted["cityCode"].as_str().unwrap_or_default();
     if !has_cluster(rig, city) {
         return unserved(rig, &place, hub, deployment, lines);
     }
     let Some(copy) = rig.hub.get("WorkloadDeployment", hub, name) else {
         return lines.push(format!("{place} has no copy"));
     };
-    if copy["spec"] != deployment["spec"] {
+    if copy["spec"] != wanted {
         lines.push(format!(
-            "{place}: the copy's spec is {}, should be {}",
-            copy["spec"], deployment["spec"]
+            "{place}: the copy's spec is {}, should be {wanted}",
+            copy["spec"]
+        ));
+    }
+    let route = match deployment["spec"]["locationRef"]["name"].as_str() {
+        Some(location) => [Value::Null, json!(location)],
+        None => [json!(city), Value::Null],
+    };
+    let labels = PLACES.map(|key| copy["metadata"]["labels"][key].clone());
+    if labels != route {
+        lines.push(format!(
+            "{place}: the copy goes by {labels:?}, should by {route:?}"
         ));
     }
     let suspended = |o: &Value| o["metadata"]["annotations"][keys::SUSPENDED].clone();
@@ -180,6 +191,25 @@ fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mu
         ));
     }
     projected(rig, project, hub, deployment, lines);
+}
+
+/// The labels by which policies select copies.
+const PLACES: [&str; 2] = [keys::CITY_CODE, keys::LOCATION];
+
+/// The spec of a deployment with city and location, where the labels of the Clusters tell both. No city has several
+/// locations here, and no location several cities.
+fn completed(rig: &Rig, spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let [city, location] = [&spec["cityCode"], &spec["locationRef"]["name"]].map(Value::clone);
+    for cluster in rig.hub.list("Cluster.cluster.karmada.io") {
+        let [of_city, of_location] = PLACES.map(|key| &cluster["metadata"]["labels"][key]);
+        if city.is_null() && location.is_string() && *of_location == location {
+            spec["cityCode"] = of_city.clone();
+        } else if location.is_null() && city.is_string() && *of_city == city && of_location.is_string() {
+            spec["locationRef"] = json!({"name": of_location});
+        }
+    }
+    spec
 }
 
 /// Whether a Cluster of the hub has the code.

@@ -8,6 +8,8 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 const DEPLOYMENT: &str = "WorkloadDeployment";
+/// The location of the Cluster in DFW.
+pub(crate) const LOCATION: &str = "us-south-1";
 
 /// One act. Names: a project, a namespace in it, an object there. What cannot be done (a deployment that does not exist)
 /// is left undone, so that random sequences need no bookkeeping.
@@ -33,6 +35,12 @@ pub(crate) enum Op {
     Scale(&'static str, &'static str, &'static str, u32),
     /// It moves to a city.
     Move(&'static str, &'static str, &'static str, &'static str),
+    /// It moves to a location, which it names in place of its city.
+    Locate(&'static str, &'static str, &'static str, &'static str),
+    /// The Cluster in DFW gets a location, or loses it.
+    Label(bool),
+    /// Someone puts a second label of a place on the copy of a deployment by hand.
+    LabelCopy(&'static str),
     /// Its template gets another image.
     Image(&'static str, &'static str, &'static str, &'static str),
     /// It is suspended, or runs again.
@@ -89,7 +97,31 @@ impl Op {
                     json!({"spec": {"scaleSettings": {"minReplicas": n}}}),
                 );
             }
-            Self::Move(p, ns, name, city) => change(rig, p, ns, name, json!({"spec": {"cityCode": city}})),
+            Self::Move(p, ns, name, city) => {
+                let place = json!({"cityCode": city, "locationRef": null});
+                change(rig, p, ns, name, json!({"spec": place}));
+            }
+            Self::Locate(p, ns, name, location) => {
+                let place = json!({"cityCode": null, "locationRef": {"name": location}});
+                change(rig, p, ns, name, json!({"spec": place}));
+            }
+            Self::Label(on) => {
+                let location = if on { json!(LOCATION) } else { Value::Null };
+                let labels = json!({"metadata": {"labels": {keys::LOCATION: location}}});
+                // Another test may have no such Cluster.
+                let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", "dfw-1", labels);
+            }
+            Self::LabelCopy(name) => each(
+                rig,
+                DEPLOYMENT,
+                |n| n == name,
+                |rig, ns, name| {
+                    let labels = json!({keys::CITY_CODE: "LHR", keys::LOCATION: LOCATION});
+                    let _ = rig
+                        .hub
+                        .merge(DEPLOYMENT, ns, name, json!({"metadata": {"labels": labels}}));
+                },
+            ),
             Self::Image(p, ns, name, image) => {
                 let mut changed = template(None);
                 changed["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = json!(image);

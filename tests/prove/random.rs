@@ -7,7 +7,7 @@
 use crate::{
     end::{unused, wrong},
     invariants::{Watchman, restless},
-    ops::Op,
+    ops::{LOCATION, Op},
     rig::{GATEWAY, Rig, number, rest, simulate},
 };
 use fedgate_api::keys;
@@ -201,8 +201,30 @@ pub(crate) async fn disturb(rig: &mut Rig, what: &Disturbance) {
     }
 }
 
-/// Plays a course and says what is wrong in the end.
-async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
+/// What happens in courses in which places change: tenants name a location, and its label comes and goes.
+fn place_op() -> impl Strategy<Value = Op> {
+    let place = (
+        prop::sample::select(vec!["p", "q"]),
+        prop::sample::select(vec!["default", "shop"]),
+        prop::sample::select(vec!["web", "api"]),
+    );
+    prop_oneof![
+        6 => op(),
+        6 => place.prop_map(|(p, ns, n)| Op::Locate(p, ns, n, LOCATION)),
+        3 => any::<bool>().prop_map(Op::Label),
+        1 => prop::sample::select(vec!["web", "api"]).prop_map(Op::LabelCopy),
+    ]
+}
+
+fn course_of_places() -> impl Strategy<Value = (u64, Vec<Moment>)> {
+    (
+        any::<u64>(),
+        prop::collection::vec((place_op(), disturbance(), pause()), 4..24),
+    )
+}
+
+/// Plays a course, at whose end this is done, and says what is wrong then.
+async fn play(seed: u64, moments: &[Moment], last: &[Op]) -> Vec<String> {
     let mut rig = Rig::unhurried(seed, &["p", "q"]);
     rig.simulator
         .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
@@ -219,6 +241,9 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     }
     for project in ["p", "q"] {
         Op::Engage(project).apply(&mut rig);
+    }
+    for op in last {
+        op.apply(&mut rig);
     }
     rig.karmada.hold_bindings(false);
     rest(Duration::from_secs(40)).await;
@@ -288,7 +313,17 @@ pub(crate) fn requests(simulator: &Simulator) -> Vec<String> {
 
 fn violates_nothing(seed: u64) {
     seeded(seed, 300, &course(), |(seed, moments)| {
-        simulate(play(seed, &moments))
+        simulate(play(seed, &moments, &[]))
+    });
+}
+
+/// docs/contract/locations.md: where each label of a copy leads is there before it, whatever changes when.
+#[test]
+fn random_courses_of_places_violate_nothing() {
+    share(0, 1, "FEDGATE_PROVE_SEEDS", SEEDS / 2, |seed| {
+        seeded(seed, 300, &course_of_places(), |(seed, moments)| {
+            simulate(play(seed, &moments, &[Op::Label(true)]))
+        });
     });
 }
 

@@ -7,7 +7,7 @@ use crate::rig::{GATEWAY, HUB};
 use fedgate_api::keys;
 use fedgate_simulator::{Change, DIRECT, Entry, Verb};
 use serde_json::Value;
-use world::{World, annotation, is_ending, label, text};
+use world::{World, annotation, city, is_ending, label, route, text};
 
 /// Follows the changes of all planes.
 #[derive(Debug, Default)]
@@ -201,11 +201,12 @@ fn copy(world: &World, before: Option<&Value>, after: &Value) -> Result<(), Stri
             generation(after)
         ));
     }
-    let city = label(after, keys::CITY_CODE).unwrap_or_default();
-    match world.missing(text(after, "namespace"), city).first() {
+    let route = route(&after["metadata"]["labels"]).unwrap_or_default();
+    let city = city(after).unwrap_or_default();
+    match world.missing(text(after, "namespace"), &route, city).first() {
         None => Ok(()),
         Some(missing) => Err(format!(
-            "I6: city {city} is not delivered: there is no {missing:?}"
+            "I6: {route:?} in city {city} is not delivered: there is no {missing:?}"
         )),
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Means {
     Set,
 }
 
-/// A hub namespace, a city, and a means by which that is delivered there.
+/// A hub namespace, a city (of a policy: a route), and a means by which that is delivered there.
 pub(super) type Delivery = (String, String, Means);
 
 /// See the module.
@@ -76,13 +76,26 @@ fn place(change: &Change, object: &Value) -> (Table, Name) {
     )
 }
 
-/// What a city policy delivers.
+/// The one label of a place, by which a policy selects a copy; of two that would match two policies none counts.
+pub(super) fn route(labels: &Value) -> Option<String> {
+    match [keys::CITY_CODE, keys::LOCATION].map(|key| labels[key].as_str()) {
+        [Some(city), None] => Some(city.to_owned()),
+        [None, Some(location)] => Some(format!("{}={location}", keys::LOCATION)),
+        [None, None] | [Some(_), Some(_)] => None,
+    }
+}
+
+/// The city of a copy: its label, or of one that goes by a location what its spec says.
+pub(super) fn city(copy: &Value) -> Option<&str> {
+    label(copy, keys::CITY_CODE).or_else(|| copy["spec"]["cityCode"].as_str())
+}
+
+/// What a policy of a city or location delivers.
 fn policy_of(object: &Value) -> Option<Delivery> {
     let labels = &object["spec"]["resourceSelectors"][0]["labelSelector"]["matchLabels"];
-    let city = labels[keys::CITY_CODE].as_str()?;
     Some((
         text(object, "namespace").to_owned(),
-        city.to_owned(),
+        route(labels)?,
         Means::Policy,
     ))
 }
@@ -241,12 +254,13 @@ impl World {
         }
     }
 
-    /// The means by which a copy of a city should be delivered and is not, but for what someone else has taken away.
-    pub(super) fn missing(&self, hub: &str, city: &str) -> Vec<Means> {
-        let of = |means| (hub.to_owned(), city.to_owned(), means);
-        [Means::Policy, Means::Set]
+    /// The means by which a copy should be delivered and is not, but for what someone else has taken away.
+    pub(super) fn missing(&self, hub: &str, route: &str, city: &str) -> Vec<Means> {
+        [(route, Means::Policy), (city, Means::Set)]
+            .map(|(place, means)| (hub.to_owned(), place.to_owned(), means))
             .into_iter()
-            .filter(|means| !self.delivers(&of(*means)) && !self.by_hand.contains(&of(*means)))
+            .filter(|of| !self.delivers(of) && !self.by_hand.contains(of))
+            .map(|(.., means)| means)
             .collect()
     }
 
@@ -254,13 +268,13 @@ impl World {
     fn in_use(&self, hub: &str) -> BTreeSet<Delivery> {
         let copies = self
             .within("WorkloadDeployment", hub)
-            .filter_map(|copy| label(copy, keys::CITY_CODE));
+            .filter_map(|copy| Some((route(&copy["metadata"]["labels"])?, city(copy)?)));
         let written_back = self
             .within("Instance", hub)
             .filter_map(|instance| label(instance, keys::INSTANCE_CITY_CODE));
         let of = |city: &str, means| (hub.to_owned(), city.to_owned(), means);
         copies
-            .flat_map(|city| [of(city, Means::Policy), of(city, Means::Set)])
+            .flat_map(|(route, city)| [of(&route, Means::Policy), of(city, Means::Set)])
             .chain(written_back.map(|city| of(city, Means::Set)))
             .collect()
     }

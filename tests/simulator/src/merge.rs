@@ -21,6 +21,22 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
+/// The merge patch that makes one value of another, with `null` for each key that goes.
+pub(crate) fn replacing(from: &Value, to: &Value) -> Value {
+    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else {
+        return to.clone();
+    };
+    let gone = from.keys().filter(|key| !to.contains_key(*key));
+    let mut patch: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in to {
+        patch.insert(
+            key.clone(),
+            replacing(from.get(key).unwrap_or(&Value::Null), value),
+        );
+    }
+    Value::Object(patch)
+}
+
 /// Carries out a JSON patch; the error is a sentence.
 pub(crate) fn patch(target: &mut Value, operations: &Value) -> Result<(), String> {
     let operations = operations.as_array().ok_or("a JSON patch is a list")?;
@@ -147,5 +163,18 @@ mod tests {
         let mut target = json!({"a": 1});
         assert!(patch(&mut target, &json!([{"op": "test", "path": "/a", "value": 2}])).is_err());
         assert!(patch(&mut target, &json!([{"op": "remove", "path": "/b"}])).is_err());
+    }
+
+    #[test]
+    fn a_replacing_patch_takes_away_what_the_new_value_lacks() {
+        let (from, to) = (
+            json!({"a": {"b": 1, "c": 2}, "d": 3}),
+            json!({"a": {"c": 4}, "e": [5]}),
+        );
+        let patch = replacing(&from, &to);
+        assert_eq!(patch, json!({"a": {"b": null, "c": 4}, "d": null, "e": [5]}));
+        let mut made = from;
+        merge(&mut made, &patch);
+        assert_eq!(made, to);
     }
 }

@@ -273,7 +273,14 @@ impl State {
             None => self.create_binding(table, &key, template, &patch),
             // One of an earlier object of the name must be collected first.
             Some(binding) if !owned_by(&binding, template) => {}
-            Some(binding) => self.karmada_patch(table, &binding, Endpoint::Main, &patch),
+            Some(binding) => {
+                // Karmada writes the whole spec: no label of an earlier policy stays in an affinity.
+                for field in names::CARRIED {
+                    patch["spec"][field] =
+                        crate::merge::replacing(&binding["spec"][field], &patch["spec"][field]);
+                }
+                self.karmada_patch(table, &binding, Endpoint::Main, &patch);
+            }
         }
     }
 
