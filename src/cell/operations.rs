@@ -18,7 +18,7 @@ use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
     clock::Now,
     key::Key,
-    runtime::{Runtime, inspect::PlaneState, role::Role},
+    runtime::{Runtime, role::Role},
 };
 use fedgate_operations::{
     Class, Deletions, Deployments, Header, HubSummary, Instances, JournalRow, OperationsSource, Overview,
@@ -130,8 +130,7 @@ impl OperationsSource for Operations {
         let found = self.found(STUCK_FOR);
         let stuck = views::counts(&found);
         let groups = views::groups(found, &StuckQuery::default(), next_step);
-        let states = runtime.plane_states(&runtime.engaged());
-        let complete = states.iter().all(|(_, state)| *state != PlaneState::Syncing);
+        let complete = runtime.syncing(1).is_empty();
         let now = runtime.shared.now();
         let hub = runtime.plane_reports(&[fedgate_engine::key::Plane::Hub]).pop();
         let index = runtime.shared.read_index(Holder::Operations);

@@ -50,12 +50,11 @@ impl Process {
 
 /// The header of an answer of a running role.
 pub fn header<R: Role>(runtime: &Runtime<R>, process: &Process) -> Header {
-    let syncing = runtime.syncing();
-    let missing = syncing.iter().take(MISSING_LIMIT).map(ToString::to_string);
+    let syncing = runtime.syncing(MISSING_LIMIT);
     Header {
         as_of: before(runtime.shared.now(), std::time::Duration::ZERO),
         complete: syncing.is_empty(),
-        missing: missing.collect(),
+        missing: syncing.iter().map(ToString::to_string).collect(),
         replica: process.replica(Some(&runtime.shared.planes.lease)),
     }
 }

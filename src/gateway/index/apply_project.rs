@@ -145,7 +145,8 @@ impl GatewayIndex {
             let new = project.sources[kind].get(&d.name.0, &d.name.1);
             let old = d.old.as_ref();
             project.secondary.change(kind, &d.name, old, new);
-            self.summary.source(&mut project.summary, kind, &d.name, old, new);
+            self.summary
+                .source(key, &mut project.summary, (kind, &d.name), old, new);
         }
         if !deltas.is_empty() {
             let deletions = project.secondary.deleting().next().is_some();

@@ -4,7 +4,7 @@ use super::{Operations, plural};
 use crate::{
     gateway::index::{
         Deployment, GatewayIndex, TableId,
-        summary::{Problem, ProblemClass},
+        summary::{ObjectKey, Problem, ProblemClass},
         undelivered::{Since, is_of_leader},
     },
     views::stuck::{self as views, Found, is_older},
@@ -106,6 +106,9 @@ fn brakes(of: &Operations) -> Vec<Found> {
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
+    if !with_unavailable {
+        return urgent(of, now);
+    }
     let projects: Vec<ProjectKey> = {
         let index = of.gateway.shared.read_index(Holder::Operations);
         index.summary.with_problems().cloned().collect()
@@ -124,7 +127,7 @@ fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
             }
             let mut end = None;
             for (object, problem) in slice {
-                if is_shown(problem, with_unavailable, now) {
+                if is_shown(problem, now) {
                     found.push(of_problem(&index, &project, object, problem));
                 }
                 end = Some(object.clone());
@@ -135,12 +138,35 @@ fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
     found
 }
 
-fn is_shown(problem: &Problem, with_unavailable: bool, now: Now) -> bool {
+/// As [`problems`], without those that are only unavailable, which it does not visit.
+fn urgent(of: &Operations, now: Now) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut last: Option<ObjectKey> = None;
+    loop {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        let mut end = None;
+        for key in index.summary.urgent_after(last.as_ref(), SLICE) {
+            let (project, object) = key;
+            let of_project = index.projects.get(project);
+            if let Some(problem) = of_project.and_then(|of| of.summary.problems.get(object))
+                && is_shown(problem, now)
+            {
+                found.push(of_problem(&index, project, object, problem));
+            }
+            end = Some(key.clone());
+        }
+        if end.is_none() {
+            return found;
+        }
+        last = end;
+    }
+}
+
+fn is_shown(problem: &Problem, now: Now) -> bool {
     let after = match problem.class {
         ProblemClass::Refused => Duration::ZERO,
         ProblemClass::Deleting => DELETING,
-        ProblemClass::Unavailable if with_unavailable => UNAVAILABLE,
-        ProblemClass::Unavailable => return false,
+        ProblemClass::Unavailable => UNAVAILABLE,
     };
     is_older(Some(Time::from_second(problem.since)), after, now)
 }

@@ -4,6 +4,7 @@
 mod carrying;
 mod driver;
 mod operations;
+mod survey;
 mod suspension;
 mod teardown;
 

@@ -4,7 +4,7 @@
 use super::{
     Runtime,
     index::{Defect, Index, Watches},
-    plane_states::Seen,
+    plane_states::{Known, Seen},
     role::{IndexOf, Role},
 };
 use crate::{
@@ -12,7 +12,9 @@ use crate::{
     key::Plane,
     metrics::Holder,
     plane::{kubeconfig::Expiry, registry::EngagedPlane},
+    random::HashMap,
 };
+use parking_lot::MutexGuard;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum number of rows that are read under one lock of the index.
@@ -107,9 +109,15 @@ impl<R: Role> Runtime<R> {
 
     /// The engaged planes as a whole. Only those whose state may have changed since the last survey are read.
     pub fn survey(&self) -> Survey {
-        let missing = self.shared.executor.missing_rights();
+        self.surveyed().survey()
+    }
+
+    /// The planes as they are now; another survey waits while this is held.
+    fn surveyed(&self) -> MutexGuard<'_, Known> {
+        let denying = self.shared.executor.missing_rights();
+        let denying = denying.into_iter().map(|right| right.plane).collect();
         let states = &self.shared.planes.states;
-        let (planes, mut known) = states.begin(|| self.planes(), missing);
+        let (planes, mut known) = states.begin(|| self.planes(), denying);
         let read = self.each_plane(Holder::Operations, &planes, |index, plane, engaged, missing| {
             let seen = Seen {
                 state: state_of::<R>(index, plane, &engaged.watches, missing),
@@ -122,9 +130,9 @@ impl<R: Role> Runtime<R> {
             known.take(plane, None);
         }
         for (plane, seen) in read {
-            known.take(&plane, Some(&seen));
+            known.take(&plane, Some(seen));
         }
-        known.survey()
+        known
     }
 
     /// The state of each of these planes that is engaged.
@@ -147,11 +155,7 @@ impl<R: Role> Runtime<R> {
                 idle: engaged.watches.iter().map(|(_, status)| status.idle_time()).min(),
                 is_down: engaged.connection.health().is_down(),
                 expiry: engaged.connection.current().expiry(),
-                missing: missing
-                    .iter()
-                    .filter(|right| right.plane == *plane)
-                    .map(ToString::to_string)
-                    .collect(),
+                missing: missing.iter().map(ToString::to_string).collect(),
                 defect: index.defect(plane),
                 watches: engaged
                     .watches
@@ -171,23 +175,23 @@ impl<R: Role> Runtime<R> {
         })
     }
 
-    /// The planes whose first lists are not complete.
-    pub fn syncing(&self) -> Vec<Plane> {
-        let states = self.plane_states(&self.engaged());
-        let syncing = states
-            .into_iter()
-            .filter(|(_, state)| *state == PlaneState::Syncing);
-        syncing.map(|(plane, _)| plane).collect()
+    /// At most `limit` of the planes whose first lists are not complete, the hub first, then by name.
+    pub fn syncing(&self, limit: usize) -> Vec<Plane> {
+        self.surveyed().syncing().take(limit).cloned().collect()
     }
 
-    /// Reads those of these planes that are engaged. The index is locked for a slice of them at a time.
+    /// Reads those of these planes that are engaged, with the permissions that each denies. The index is locked for a
+    /// slice of them at a time.
     pub(super) fn each_plane<T>(
         &self,
         holder: Holder,
         planes: &[Plane],
         mut report: impl FnMut(&IndexOf<R>, &Plane, &EngagedPlane<TableOf<R>>, &[Permission]) -> T,
     ) -> Vec<T> {
-        let missing = self.shared.executor.missing_rights();
+        let mut missing: HashMap<Plane, Vec<Permission>> = HashMap::default();
+        for right in self.shared.executor.missing_rights() {
+            missing.entry(right.plane.clone()).or_default().push(right);
+        }
         let mut reports = Vec::with_capacity(planes.len());
         for slice in planes.chunks(SLICE) {
             let index = self.shared.read_index(holder);
@@ -195,7 +199,10 @@ impl<R: Role> Runtime<R> {
             let found = slice
                 .iter()
                 .filter_map(|plane| Some((plane, engaged.get(plane)?)));
-            reports.extend(found.map(|(plane, engaged)| report(&index, plane, engaged, &missing)));
+            reports.extend(found.map(|(plane, engaged)| {
+                let denied = missing.get(plane).map_or(&[][..], Vec::as_slice);
+                report(&index, plane, engaged, denied)
+            }));
         }
         reports
     }
@@ -203,7 +210,7 @@ impl<R: Role> Runtime<R> {
 
 type TableOf<R> = <IndexOf<R> as Index>::TableId;
 
-/// The state of a plane; `missing` are the permissions that planes deny.
+/// The state of a plane; `missing` are the permissions that it denies.
 pub(super) fn state_of<R: Role>(
     index: &IndexOf<R>,
     plane: &Plane,
@@ -213,7 +220,7 @@ pub(super) fn state_of<R: Role>(
     let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
         status.is_failing() && !status.forbidden()
     };
-    if forbids::<R>(watches) || missing.iter().any(|right| right.plane == *plane) {
+    if forbids::<R>(watches) || !missing.is_empty() {
         PlaneState::Unauthorized
     } else if watches.iter().any(fails) || index.defect(plane).is_some() {
         PlaneState::Backoff

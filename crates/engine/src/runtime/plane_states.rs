@@ -5,7 +5,7 @@ use super::{
     index::Defect,
     inspect::{PlaneState, Survey},
 };
-use crate::{executor::permissions::Permission, key::Plane, random::HashSet};
+use crate::{key::Plane, random::HashSet};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +38,12 @@ impl PlaneStates {
         }
     }
 
-    /// Begins a survey; a second one waits. Returns the planes to read, of which `all` are engaged, while `missing` are the
-    /// permissions that planes deny.
+    /// Begins a survey; a second one waits. Returns the planes to read, of which `all` are engaged, while `denying` are
+    /// those that deny a permission.
     pub(super) fn begin(
         &self,
         all: impl FnOnce() -> Vec<Plane>,
-        missing: Vec<Permission>,
+        denying: HashSet<Plane>,
     ) -> (Vec<Plane>, MutexGuard<'_, Known>) {
         let mut known = self.known.lock();
         // Taken before anything is read: what changes from here on is read by the next survey at the latest.
@@ -51,11 +51,11 @@ impl PlaneStates {
         let planes = match changed {
             None => all(),
             Some(mut changed) => {
-                changed.extend(known.other_rights(&missing));
+                changed.extend(known.denying.symmetric_difference(&denying).cloned());
                 changed.into_iter().collect()
             }
         };
-        known.missing = missing;
+        known.denying = denying;
         (planes, known)
     }
 }
@@ -64,22 +64,17 @@ impl PlaneStates {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     planes: BTreeMap<Plane, PlaneState>,
-    missing: Vec<Permission>,
+    /// Those that deny a permission.
+    denying: HashSet<Plane>,
     states: BTreeMap<(&'static str, PlaneState), usize>,
+    syncing: BTreeSet<Plane>,
     forbidding: BTreeSet<Plane>,
     defects: BTreeMap<Plane, Defect>,
 }
 
 impl Known {
-    /// The planes of which other permissions are missing than at the last survey.
-    fn other_rights<'a>(&'a self, missing: &'a [Permission]) -> impl Iterator<Item = Plane> + 'a {
-        let came = missing.iter().filter(|right| !self.missing.contains(right));
-        let went = self.missing.iter().filter(|right| !missing.contains(right));
-        came.chain(went).map(|right| right.plane.clone())
-    }
-
     /// Takes in a plane as it was read; `None` if it is not engaged any more.
-    pub(super) fn take(&mut self, plane: &Plane, seen: Option<&Seen>) {
+    pub(super) fn take(&mut self, plane: &Plane, seen: Option<Seen>) {
         if let Some(before) = self.planes.remove(plane)
             && let Some(count) = self.states.get_mut(&(plane.kind(), before))
         {
@@ -88,6 +83,7 @@ impl Known {
                 self.states.remove(&(plane.kind(), before));
             }
         }
+        self.syncing.remove(plane);
         self.forbidding.remove(plane);
         self.defects.remove(plane);
         let Some(Seen {
@@ -98,14 +94,22 @@ impl Known {
         else {
             return;
         };
-        self.planes.insert(plane.clone(), *state);
-        *self.states.entry((plane.kind(), *state)).or_default() += 1;
-        if *forbids {
+        self.planes.insert(plane.clone(), state);
+        *self.states.entry((plane.kind(), state)).or_default() += 1;
+        if state == PlaneState::Syncing {
+            self.syncing.insert(plane.clone());
+        }
+        if forbids {
             self.forbidding.insert(plane.clone());
         }
         if let Some(defect) = defect {
-            self.defects.insert(plane.clone(), *defect);
+            self.defects.insert(plane.clone(), defect);
         }
+    }
+
+    /// The planes whose first lists are not complete, the hub first, then by name.
+    pub(super) fn syncing(&self) -> impl Iterator<Item = &Plane> {
+        self.syncing.iter()
     }
 
     /// The planes as a whole.
@@ -125,24 +129,6 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        circuit_breaker::FAILURES,
-        error::Category,
-        executor::permissions::Permissions,
-        plan::{Endpoint, Target},
-    };
-    use kube::core::ApiResource;
-
-    /// The permissions that the hub denies to write a `ConfigMap` with this verb.
-    fn denied(verb: &'static str) -> Vec<Permission> {
-        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
-        let target = Target::namespaced(Plane::Hub, &resource, "a", "x");
-        let rights = Permissions::default();
-        for _ in 0..FAILURES {
-            rights.ended(&target, Endpoint::Main, verb, Some(Category::Forbidden));
-        }
-        rights.missing()
-    }
 
     fn connected() -> Seen {
         Seen {
@@ -155,27 +141,29 @@ mod tests {
     #[test]
     fn only_planes_that_may_have_changed_are_read_again() {
         let states = PlaneStates::default();
-        let read = |missing: Vec<Permission>| {
-            let (planes, mut known) = states.begin(|| vec![Plane::Hub, Plane::Cell], missing);
+        let read = |denying: &[Plane]| {
+            let denying = denying.iter().cloned().collect();
+            let (planes, mut known) = states.begin(|| vec![Plane::Hub, Plane::Cell], denying);
             for plane in &planes {
-                known.take(plane, Some(&connected()));
+                known.take(plane, Some(connected()));
             }
             planes
         };
         // Before the first survey nothing is kept.
         states.may_have_changed(&Plane::Cell);
         assert!(states.changed.lock().is_none());
-        assert_eq!(read(Vec::new()), [Plane::Hub, Plane::Cell]);
-        assert_eq!(read(Vec::new()), []);
+        assert_eq!(read(&[]), [Plane::Hub, Plane::Cell]);
+        assert_eq!(read(&[]), []);
         states.may_have_changed(&Plane::Cell);
         states.may_have_changed(&Plane::Cell);
-        assert_eq!(read(Vec::new()), [Plane::Cell]);
-        // A permission that is denied, another one, the same one still, and none.
-        assert_eq!(read(denied("patch")), [Plane::Hub]);
-        assert_eq!(read(denied("create")), [Plane::Hub]);
-        assert_eq!(read(denied("create")), []);
-        assert_eq!(read(Vec::new()), [Plane::Hub]);
-        assert_eq!(read(Vec::new()), []);
+        assert_eq!(read(&[]), [Plane::Cell]);
+        // A plane denies a permission, another one does, still, and none.
+        assert_eq!(read(&[Plane::Hub]), [Plane::Hub]);
+        assert_eq!(read(&[Plane::Hub, Plane::Cell]), [Plane::Cell]);
+        assert_eq!(read(&[Plane::Hub, Plane::Cell]), []);
+        assert_eq!(read(&[Plane::Hub]), [Plane::Cell]);
+        assert_eq!(read(&[]), [Plane::Hub]);
+        assert_eq!(read(&[]), []);
     }
 
     #[test]
@@ -186,14 +174,23 @@ mod tests {
             text: "text",
             next: "next",
         };
-        known.take(&Plane::Hub, Some(&connected()));
-        known.take(&Plane::Cell, Some(&connected()));
+        let syncing = Seen {
+            state: PlaneState::Syncing,
+            ..connected()
+        };
+        for plane in [Plane::Cell, Plane::Hub] {
+            known.take(&plane, Some(syncing.clone()));
+        }
+        assert_eq!(known.syncing().collect::<Vec<_>>(), [&Plane::Hub, &Plane::Cell]);
+        known.take(&Plane::Hub, Some(connected()));
+        known.take(&Plane::Cell, Some(connected()));
+        assert_eq!(known.syncing().next(), None);
         let failing = Seen {
             state: PlaneState::Backoff,
             forbids: true,
             defect: Some(defect),
         };
-        known.take(&Plane::Cell, Some(&failing));
+        known.take(&Plane::Cell, Some(failing));
         let survey = known.survey();
         let counts = [
             (("cell", PlaneState::Backoff), 1),

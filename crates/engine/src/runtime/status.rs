@@ -114,12 +114,11 @@ impl<R: Role> Runtime<R> {
                         "restarts": status.restarts(), "error": status.error(),
                     })
                 });
-                let missing = missing.iter().filter(|right| right.plane == *plane);
                 json!({
                     "plane": plane.to_string(),
                     "ready": index.is_connected(plane, &engaged.watches),
                     "suspended": self.shared.executor.suspension(plane).map(Suspension::as_str),
-                    "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
+                    "missingRights": missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
                     "defect": index.defect(plane).map(|defect| format!("{}: {}; {}", defect.word, defect.text, defect.next)),
                     "seconds": engaged.since.elapsed().as_secs(),
                     "watches": watches.collect::<Vec<_>>(),

@@ -167,6 +167,11 @@ proptest! {
             prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
             let project = &index.projects[&shop()];
             prop_assert_eq!(&project.secondary, &SourceIndex::anew(project));
+            let problems = project.summary.problems.iter();
+            let urgent = problems.filter(|(_, problem)| problem.is_urgent());
+            let urgent: Vec<_> = urgent.map(|(object, _)| (shop(), object.clone())).collect();
+            let known: Vec<_> = index.summary.urgent_after(None, usize::MAX).cloned().collect();
+            prop_assert_eq!(known, urgent);
         }
     }
 }

@@ -125,6 +125,9 @@ impl OfCell {
     }
 }
 
+/// Project, kind, namespace and name of a project's object.
+pub type ObjectKey = (ProjectKey, (KindId, Name));
+
 /// Sums over all planes.
 #[derive(Debug, Default)]
 pub struct Summary {
@@ -137,6 +140,8 @@ pub struct Summary {
     unlabelled: usize,
     /// Projects with problems.
     problems: BTreeSet<ProjectKey>,
+    /// Objects that are refused or being deleted.
+    urgent: BTreeSet<ObjectKey>,
     /// Projects with deployments that are being deleted.
     deleting: BTreeSet<ProjectKey>,
 }
@@ -249,9 +254,9 @@ impl Summary {
     /// Applies the change of a project's object from `old` to `new`.
     pub(super) fn source(
         &mut self,
+        key: &ProjectKey,
         of: &mut OfProject,
-        kind: KindId,
-        name: &Name,
+        (kind, name): (KindId, &Name),
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
     ) {
@@ -263,10 +268,18 @@ impl Summary {
         if let Some(new) = new {
             of.instances.add(ReportedInstances::of(new));
         }
-        match new.and_then(Problem::of) {
-            Some(problem) => drop(of.problems.insert((kind, name.clone()), problem)),
-            None if !of.problems.is_empty() => drop(of.problems.remove(&(kind, name.clone()))),
-            None => {}
+        let problem = new.and_then(Problem::of);
+        let is_urgent = problem.as_ref().is_some_and(Problem::is_urgent);
+        let before = match problem {
+            Some(problem) => of.problems.insert((kind, name.clone()), problem),
+            None if !of.problems.is_empty() => of.problems.remove(&(kind, name.clone())),
+            None => None,
+        };
+        let object = || (key.clone(), (kind, name.clone()));
+        match (before.is_some_and(|before| before.is_urgent()), is_urgent) {
+            (false, true) => drop(self.urgent.insert(object())),
+            (true, false) => drop(self.urgent.remove(&object())),
+            (true, true) | (false, false) => {}
         }
     }
 
@@ -279,6 +292,13 @@ impl Summary {
                 set.remove(key);
             }
         }
+    }
+
+    /// At most `limit` objects that are refused or being deleted, after one of them, or from the first. Those that are
+    /// only unavailable are not among them: where tenants' programs fail, these are many.
+    pub fn urgent_after(&self, after: Option<&ObjectKey>, limit: usize) -> impl Iterator<Item = &ObjectKey> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.urgent.range((from, Bound::Unbounded)).take(limit)
     }
 
     /// The projects with problems, in order.
@@ -294,6 +314,11 @@ impl Summary {
     /// Takes away the parts of a project that is disengaged.
     pub(super) fn forget(&mut self, key: &ProjectKey, project: &Project) {
         self.note(key, false, false);
+        for (object, problem) in &project.summary.problems {
+            if problem.is_urgent() {
+                self.urgent.remove(&(key.clone(), object.clone()));
+            }
+        }
         for (kind, table) in project.sources.enumerate() {
             for (_, row) in table.iter() {
                 self.count(kind, Some(row), false);

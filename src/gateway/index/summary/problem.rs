@@ -66,6 +66,11 @@ impl Problem {
         (self.class, self.since)
     }
 
+    /// True unless the object is only unavailable, which is its tenant's or its cell's matter.
+    pub fn is_urgent(&self) -> bool {
+        self.class != ProblemClass::Unavailable
+    }
+
     /// The problem of an object; `None` if its status reports none.
     pub(super) fn of(row: &Row<Source>) -> Option<Self> {
         if row.deleting {

@@ -97,6 +97,12 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
 fn projects_with_problems_and_deletions_are_known() {
     let mut index = GatewayIndex::fixture();
     let table = deployments(&index);
+    let urgent = |index: &GatewayIndex| {
+        let objects = index.summary.urgent_after(None, usize::MAX);
+        objects
+            .map(|(_, (_, (_, name)))| name.to_string())
+            .collect::<Vec<_>>()
+    };
     let known = |index: &GatewayIndex| {
         let summary = &index.summary;
         (summary.with_problems().count(), summary.with_deletions().count())
@@ -110,9 +116,36 @@ fn projects_with_problems_and_deletions_are_known() {
     index.shop_has(table, &bad("web", 7));
     index.shop_has(table, &bad("api", 7));
     assert_eq!(known(&index), (1, 0));
+    assert_eq!(
+        urgent(&index),
+        [""; 0],
+        "a program that fails is its tenant's matter"
+    );
+    let refused = |name: &str, version| {
+        deployment(
+            name,
+            version,
+            [1, 1, 1, 1],
+            "NoCellForCity",
+            "StableInstanceFound",
+        )
+    };
+    index.shop_has(table, &refused("web", 8));
+    assert_eq!(urgent(&index), ["web"]);
+    index.shop_has(table, &bad("web", 9));
+    assert_eq!(urgent(&index), [""; 0], "it is only unavailable from now on");
+    index.shop_has(table, &refused("db", 7));
+    index.shop_has(table, &refused("web", 10));
+    let after = index.summary.urgent_after(None, 1).next().cloned();
+    assert_eq!(
+        index.summary.urgent_after(after.as_ref(), 1).count(),
+        1,
+        "web after db"
+    );
+    index.shop_lost(table, &refused("db", 8));
     index.shop_has(
         table,
-        &deployment("web", 8, [1, 1, 1, 1], "Delivered", "StableInstanceFound"),
+        &deployment("web", 11, [1, 1, 1, 1], "Delivered", "StableInstanceFound"),
     );
     assert_eq!(known(&index), (1, 0), "api has one still");
     index.shop_lost(table, &bad("api", 9));
@@ -120,14 +153,15 @@ fn projects_with_problems_and_deletions_are_known() {
     let leaving = crate::gateway::index::fixture::leaving("old", "DFW");
     index.shop_has(table, &leaving);
     assert_eq!(known(&index).1, 1);
+    assert_eq!(urgent(&index), ["old"]);
     index.shop_lost(table, &leaving);
     assert_eq!(known(&index), (0, 0));
     // With the project all of it goes, and an earlier engagement leaves nothing.
-    index.shop_has(table, &bad("web", 10));
+    index.shop_has(table, &bad("web", 12));
     index.shop_has(table, &leaving);
     index.engage(shop());
-    assert_eq!(known(&index), (0, 0));
-    index.shop_has(table, &bad("web", 11));
+    assert_eq!((known(&index), urgent(&index)), ((0, 0), Vec::new()));
+    index.shop_has(table, &bad("web", 13));
     index.disengage(&shop());
     assert_eq!(known(&index), (0, 0));
 }
