@@ -136,13 +136,12 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
         }
     }
     suspended(&causes, found);
-    for plane in expired(runtime, now) {
-        let (plane, since) = plane;
+    for (plane, end) in runtime.expired(now.wall.as_second()) {
         found.push(of_plane(
             Class::Plane,
             &plane,
             "credential_expired".to_owned(),
-            Some(since),
+            Some(Time::from_second(end)),
             "",
         ));
     }
@@ -200,16 +199,6 @@ fn plane_of(cause: &Cause) -> Option<Plane> {
         Cause::Plane(plane) => Some(plane.clone()),
         Cause::Right(_) | Cause::Suspended(_) => None,
     }
-}
-
-/// The planes whose credential has ended, with the end.
-fn expired<R: Role>(runtime: &Runtime<R>, now: Now) -> Vec<(Plane, Time)> {
-    let planes = runtime.shared.planes.lock();
-    let ends = planes.iter().filter_map(|(plane, engaged)| {
-        let end = engaged.connection.current().expiry()?.at;
-        (end <= now.wall.as_second()).then(|| (plane.clone(), Time::from_second(end)))
-    });
-    ends.collect()
 }
 
 fn of_plane(class: Class, plane: &Plane, word: String, since: Option<Time>, message: &str) -> Found {

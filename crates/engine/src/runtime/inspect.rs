@@ -123,6 +123,7 @@ impl<R: Role> Runtime<R> {
                 state: state_of::<R>(index, plane, &engaged.watches, missing),
                 forbids: forbids::<R>(&engaged.watches),
                 defect: index.defect(plane),
+                ends: engaged.connection.current().expiry().map(|expiry| expiry.at),
             };
             (plane.clone(), seen)
         });
@@ -178,6 +179,13 @@ impl<R: Role> Runtime<R> {
     /// At most `limit` of the planes whose first lists are not complete, the hub first, then by name.
     pub fn syncing(&self, limit: usize) -> Vec<Plane> {
         self.surveyed().syncing().take(limit).cloned().collect()
+    }
+
+    /// The planes whose credential has ended at this time in seconds since the epoch, with the end; the oldest first.
+    pub fn expired(&self, now: i64) -> Vec<(Plane, i64)> {
+        let known = self.surveyed();
+        let all = known.expired(now);
+        all.map(|(plane, end)| (plane.clone(), end)).collect()
     }
 
     /// Reads those of these planes that are engaged, with the permissions that each denies. The index is locked for a

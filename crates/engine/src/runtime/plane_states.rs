@@ -18,6 +18,8 @@ pub(super) struct Seen {
     pub(super) forbids: bool,
     /// Why it cannot be worked with, although it answers.
     pub(super) defect: Option<Defect>,
+    /// The end of its credential in seconds since the epoch, if that is known.
+    pub(super) ends: Option<i64>,
 }
 
 /// The states of all planes, and those that may have changed.
@@ -63,24 +65,29 @@ impl PlaneStates {
 /// The planes as the last survey found them.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    planes: BTreeMap<Plane, PlaneState>,
+    planes: BTreeMap<Plane, (PlaneState, Option<i64>)>,
     /// Those that deny a permission.
     denying: HashSet<Plane>,
     states: BTreeMap<(&'static str, PlaneState), usize>,
     syncing: BTreeSet<Plane>,
     forbidding: BTreeSet<Plane>,
     defects: BTreeMap<Plane, Defect>,
+    /// Ends of credentials, in seconds since the epoch.
+    ends: BTreeSet<(i64, Plane)>,
 }
 
 impl Known {
     /// Takes in a plane as it was read; `None` if it is not engaged any more.
     pub(super) fn take(&mut self, plane: &Plane, seen: Option<Seen>) {
-        if let Some(before) = self.planes.remove(plane)
-            && let Some(count) = self.states.get_mut(&(plane.kind(), before))
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.states.remove(&(plane.kind(), before));
+        if let Some((before, ends)) = self.planes.remove(plane) {
+            if let Some(count) = self.states.get_mut(&(plane.kind(), before)) {
+                *count -= 1;
+                if *count == 0 {
+                    self.states.remove(&(plane.kind(), before));
+                }
+            }
+            if let Some(end) = ends {
+                self.ends.remove(&(end, plane.clone()));
             }
         }
         self.syncing.remove(plane);
@@ -90,11 +97,13 @@ impl Known {
             state,
             forbids,
             defect,
+            ends,
         }) = seen
         else {
             return;
         };
-        self.planes.insert(plane.clone(), state);
+        self.planes.insert(plane.clone(), (state, ends));
+        self.ends.extend(ends.map(|end| (end, plane.clone())));
         *self.states.entry((plane.kind(), state)).or_default() += 1;
         if state == PlaneState::Syncing {
             self.syncing.insert(plane.clone());
@@ -110,6 +119,12 @@ impl Known {
     /// The planes whose first lists are not complete, the hub first, then by name.
     pub(super) fn syncing(&self) -> impl Iterator<Item = &Plane> {
         self.syncing.iter()
+    }
+
+    /// The planes whose credential has ended at this time in seconds since the epoch, with the end; the oldest first.
+    pub(super) fn expired(&self, now: i64) -> impl Iterator<Item = (&Plane, i64)> {
+        let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
+        ended.map(|(end, plane)| (plane, *end))
     }
 
     /// The planes as a whole.
@@ -135,7 +150,29 @@ mod tests {
             state: PlaneState::Connected,
             forbids: false,
             defect: None,
+            ends: None,
         }
+    }
+
+    #[test]
+    fn credentials_are_known_by_their_end_and_a_new_one_has_its_own() {
+        let mut known = Known::default();
+        let until = |ends| Seen {
+            ends: Some(ends),
+            ..connected()
+        };
+        let expired = |known: &Known, now| -> Vec<(Plane, i64)> {
+            let all = known.expired(now);
+            all.map(|(plane, end)| (plane.clone(), end)).collect()
+        };
+        known.take(&Plane::Hub, Some(until(20)));
+        known.take(&Plane::Cell, Some(until(10)));
+        assert_eq!(expired(&known, 9), []);
+        assert_eq!(expired(&known, 20), [(Plane::Cell, 10), (Plane::Hub, 20)]);
+        known.take(&Plane::Cell, Some(until(30)));
+        assert_eq!(expired(&known, 25), [(Plane::Hub, 20)]);
+        known.take(&Plane::Hub, None);
+        assert_eq!(expired(&known, 99), [(Plane::Cell, 30)]);
     }
 
     #[test]
@@ -189,6 +226,7 @@ mod tests {
             state: PlaneState::Backoff,
             forbids: true,
             defect: Some(defect),
+            ends: None,
         };
         known.take(&Plane::Cell, Some(failing));
         let survey = known.survey();

@@ -310,6 +310,7 @@ impl<I: Index> Watch<I> {
             planes.queue.extend(keys, Priority::Fresh);
         };
         let on_renewed = || {
+            planes.states.may_have_changed(&plane);
             if reports_credential {
                 planes.command(Command::CredentialChanged(plane.clone()));
             }

@@ -157,7 +157,8 @@ fn projects_with_problems_and_deletions_are_known() {
     index.shop_lost(table, &leaving);
     assert_eq!(known(&index), (0, 0));
     // With the project all of it goes, and an earlier engagement leaves nothing.
-    index.shop_has(table, &bad("web", 12));
+    index.shop_has(table, &refused("web", 12));
+    assert_eq!(urgent(&index), ["web"]);
     index.shop_has(table, &leaving);
     index.engage(shop());
     assert_eq!((known(&index), urgent(&index)), ((0, 0), Vec::new()));
