@@ -105,23 +105,6 @@ impl Op {
                 let place = json!({"cityCode": null, "locationRef": {"name": location}});
                 change(rig, p, ns, name, json!({"spec": place}));
             }
-            Self::Label(on) => {
-                let location = if on { json!(LOCATION) } else { Value::Null };
-                let labels = json!({"metadata": {"labels": {keys::LOCATION: location}}});
-                // Another test may have no such Cluster.
-                let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", "dfw-1", labels);
-            }
-            Self::LabelCopy(name) => each(
-                rig,
-                DEPLOYMENT,
-                |n| n == name,
-                |rig, ns, name| {
-                    let labels = json!({keys::CITY_CODE: "LHR", keys::LOCATION: LOCATION});
-                    let _ = rig
-                        .hub
-                        .merge(DEPLOYMENT, ns, name, json!({"metadata": {"labels": labels}}));
-                },
-            ),
             Self::Image(p, ns, name, image) => {
                 let mut changed = template(None);
                 changed["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = json!(image);
@@ -163,6 +146,36 @@ impl Op {
                     rig.engage(p);
                 }
             }
+            Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
+            Self::Label(_)
+            | Self::LabelCopy(_)
+            | Self::DropCopy(_)
+            | Self::DropPolicies
+            | Self::EditCopy(_)
+            | Self::Report(..) => self.apply_on_hub(rig),
+        }
+    }
+
+    /// Does what happens on the hub.
+    fn apply_on_hub(&self, rig: &Rig) {
+        match *self {
+            Self::Label(on) => {
+                let location = if on { json!(LOCATION) } else { Value::Null };
+                let labels = json!({"metadata": {"labels": {keys::LOCATION: location}}});
+                // Another test may have no such Cluster.
+                let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", "dfw-1", labels);
+            }
+            Self::LabelCopy(name) => each(
+                rig,
+                DEPLOYMENT,
+                |n| n == name,
+                |rig, ns, name| {
+                    let labels = json!({keys::CITY_CODE: "LHR", keys::LOCATION: LOCATION});
+                    let _ = rig
+                        .hub
+                        .merge(DEPLOYMENT, ns, name, json!({"metadata": {"labels": labels}}));
+                },
+            ),
             Self::DropCopy(name) => each(
                 rig,
                 DEPLOYMENT,
@@ -197,7 +210,7 @@ impl Op {
                     let _ = rig.hub.merge_status("Instance", ns, name, status);
                 },
             ),
-            Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
+            _ => {}
         }
     }
 }

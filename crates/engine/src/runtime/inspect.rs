@@ -131,7 +131,7 @@ impl<R: Role> Runtime<R> {
             known.take(plane, None);
         }
         for (plane, seen) in read {
-            known.take(&plane, Some(seen));
+            known.take(&plane, Some(&seen));
         }
         known
     }

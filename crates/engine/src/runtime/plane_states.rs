@@ -78,7 +78,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Takes in a plane as it was read; `None` if it is not engaged any more.
-    pub(super) fn take(&mut self, plane: &Plane, seen: Option<Seen>) {
+    pub(super) fn take(&mut self, plane: &Plane, seen: Option<&Seen>) {
         if let Some((before, ends)) = self.planes.remove(plane) {
             if let Some(count) = self.states.get_mut(&(plane.kind(), before)) {
                 *count -= 1;
@@ -102,17 +102,17 @@ impl Known {
         else {
             return;
         };
-        self.planes.insert(plane.clone(), (state, ends));
+        self.planes.insert(plane.clone(), (*state, *ends));
         self.ends.extend(ends.map(|end| (end, plane.clone())));
-        *self.states.entry((plane.kind(), state)).or_default() += 1;
-        if state == PlaneState::Syncing {
+        *self.states.entry((plane.kind(), *state)).or_default() += 1;
+        if *state == PlaneState::Syncing {
             self.syncing.insert(plane.clone());
         }
-        if forbids {
+        if *forbids {
             self.forbidding.insert(plane.clone());
         }
         if let Some(defect) = defect {
-            self.defects.insert(plane.clone(), defect);
+            self.defects.insert(plane.clone(), *defect);
         }
     }
 
@@ -165,11 +165,11 @@ mod tests {
             let all = known.expired(now);
             all.map(|(plane, end)| (plane.clone(), end)).collect()
         };
-        known.take(&Plane::Hub, Some(until(20)));
-        known.take(&Plane::Cell, Some(until(10)));
+        known.take(&Plane::Hub, Some(&until(20)));
+        known.take(&Plane::Cell, Some(&until(10)));
         assert_eq!(expired(&known, 9), []);
         assert_eq!(expired(&known, 20), [(Plane::Cell, 10), (Plane::Hub, 20)]);
-        known.take(&Plane::Cell, Some(until(30)));
+        known.take(&Plane::Cell, Some(&until(30)));
         assert_eq!(expired(&known, 25), [(Plane::Hub, 20)]);
         known.take(&Plane::Hub, None);
         assert_eq!(expired(&known, 99), [(Plane::Cell, 30)]);
@@ -182,7 +182,7 @@ mod tests {
             let denying = denying.iter().cloned().collect();
             let (planes, mut known) = states.begin(|| vec![Plane::Hub, Plane::Cell], denying);
             for plane in &planes {
-                known.take(plane, Some(connected()));
+                known.take(plane, Some(&connected()));
             }
             planes
         };
@@ -216,11 +216,11 @@ mod tests {
             ..connected()
         };
         for plane in [Plane::Cell, Plane::Hub] {
-            known.take(&plane, Some(syncing.clone()));
+            known.take(&plane, Some(&syncing));
         }
         assert_eq!(known.syncing().collect::<Vec<_>>(), [&Plane::Hub, &Plane::Cell]);
-        known.take(&Plane::Hub, Some(connected()));
-        known.take(&Plane::Cell, Some(connected()));
+        known.take(&Plane::Hub, Some(&connected()));
+        known.take(&Plane::Cell, Some(&connected()));
         assert_eq!(known.syncing().next(), None);
         let failing = Seen {
             state: PlaneState::Backoff,
@@ -228,7 +228,7 @@ mod tests {
             defect: Some(defect),
             ends: None,
         };
-        known.take(&Plane::Cell, Some(failing));
+        known.take(&Plane::Cell, Some(&failing));
         let survey = known.survey();
         let counts = [
             (("cell", PlaneState::Backoff), 1),
