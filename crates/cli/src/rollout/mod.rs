@@ -7,7 +7,7 @@ mod row;
 mod table;
 mod wait;
 
-pub(crate) use locations::Locations;
+pub(crate) use locations::{Locations, city_sources};
 pub(crate) use progress::BLOCKED_AFTER;
 pub(crate) use row::{Phase, Row, carries_spec, counted_phase, rows, workload_refusal};
 pub(crate) use table::{ROWS, object, table};

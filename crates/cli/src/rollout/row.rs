@@ -113,7 +113,7 @@ fn old(counts: Counts) -> i64 {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let City { placement, city } = &self.city;
+        let City { placement, city, .. } = &self.city;
         write!(f, "{placement}/{city} {}", self.phase.word())?;
         if !self.detail.is_empty() {
             write!(f, " {}", self.detail)?;
@@ -133,11 +133,18 @@ pub(crate) fn rows(joined: &Joined, instances: &Instances) -> Vec<Row> {
 
 fn without_deployment(joined: &Joined, city: &City) -> Row {
     let workload = &joined.workload;
-    let is_unserved = joined.unserved.contains(&city.city);
-    let detail = if is_unserved {
+    let is_unserved = joined.unserved.contains(city);
+    let detail = if is_unserved && city.location.is_empty() {
         format!("no deployment for city {}; no location serves it", city.city)
-    } else {
+    } else if is_unserved {
+        let location = &city.location;
+        format!("no deployment for location {location}; no location of this name is ready")
+    } else if city.is_known() {
         "no deployment yet".to_owned()
+    } else if workload.acted_on().is_none_or(|on| on == workload.generation()) {
+        "no location of the selector has a deployment yet".to_owned()
+    } else {
+        "the selector is not resolved yet".to_owned()
     };
     let refusal = if is_unserved {
         Some(detail.clone())

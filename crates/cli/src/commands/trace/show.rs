@@ -72,9 +72,11 @@ pub(super) fn object(name: &str, chains: &[Chain], verdict: &Verdict, now: Times
         });
         links.collect()
     };
-    let cities = chains.iter().map(
-        |chain| json!({"placement": chain.city.placement, "city": chain.city.city, "hops": links(chain)}),
-    );
+    let cities = chains.iter().map(|chain| {
+        let mut object = json!({"hops": links(chain)});
+        chain.city.describe(&mut object);
+        object
+    });
     let (word, line) = match verdict {
         Verdict::Whole => ("Whole", "Whole."),
         Verdict::Moving(line) => ("Moving", line.as_str()),

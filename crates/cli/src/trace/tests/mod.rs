@@ -133,6 +133,8 @@ impl Way {
         let city = City {
             placement: "us".to_owned(),
             city: "IAD".to_owned(),
+            code: "IAD".to_owned(),
+            location: String::new(),
         };
         let (hub, cell) = match access {
             Access::Project => (
@@ -328,6 +330,8 @@ fn a_plane_that_cannot_be_read_is_unseen_and_the_rest_is_shown() {
     let city = City {
         placement: "us".to_owned(),
         city: "IAD".to_owned(),
+        code: "IAD".to_owned(),
+        location: String::new(),
     };
     let evidence = Evidence {
         workload: &way.workload,
