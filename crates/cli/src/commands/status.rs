@@ -200,7 +200,7 @@ fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
     } = row.counts;
     vec![
         (&*row.city.placement).into(),
-        (&*row.city.city).into(),
+        (&*row.city.shown).into(),
         format!("{ready}/{desired}").into(),
         format!("{updated}/{desired}").into(),
         Cell::toned(row.phase.word(), Tone::from(row.phase)),

@@ -158,7 +158,7 @@ fn row(
         .collect();
     let mut seen = BTreeSet::new();
     let known = joined.cities.iter().filter(|(city, _)| city.is_known());
-    let cities = known.map(|(city, _)| &*city.city);
+    let cities = known.map(|(city, _)| &*city.shown);
     let cities: Vec<&str> = cities.filter(|city| seen.insert(*city)).collect();
     vec![
         workload.name().into(),

@@ -149,9 +149,9 @@ pub(super) fn targets<'a>(joined: Option<&Joined>, spec: &'a Value, known: &'a K
         if before.is_some_and(|before| diff::same(before.get("locationSelector"), Some(selector))) {
             push(At::Same);
         } else if let Some(selected) = known.selected(selector) {
-            selected
-                .into_iter()
-                .for_each(|location| push(At::Place(Place::Location(location))));
+            for location in selected {
+                push(At::Place(Place::Location(location)));
+            }
             push(At::Unlisted);
         } else {
             push(At::Unknown);

@@ -25,7 +25,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
     for row in rows {
         table.row(vec![
             (&*row.city.placement).into(),
-            (&*row.city.city).into(),
+            (&*row.city.shown).into(),
             row.counts.desired.to_string().into(),
             row.counts.updated.to_string().into(),
             row.counts.ready.to_string().into(),

@@ -337,7 +337,7 @@ mod tests {
         let cities: Vec<_> = joined
             .cities
             .iter()
-            .map(|(city, d)| (&*city.city, d.is_some()))
+            .map(|(city, d)| (&*city.shown, d.is_some()))
             .collect();
         assert_eq!(cities, [("IAD", false), ("DFW", true), ("LHR", false)]);
         assert_eq!(joined.leaving[0].name(), "web-us-ams");
@@ -361,7 +361,7 @@ mod tests {
             at("eu", json!({"locationRef": {"name": "eu-1"}})),
         ];
         let joined = join(vec![workload(&placements)], all).remove(0);
-        let found = joined.cities.iter().map(|(city, d)| (&*city.city, d.is_some()));
+        let found = joined.cities.iter().map(|(city, d)| (&*city.shown, d.is_some()));
         assert_eq!(
             found.collect::<Vec<_>>(),
             [("us-2", false), ("us-1", true), ("eu-1", true)]

@@ -12,7 +12,7 @@ pub(crate) struct City {
     pub(crate) placement: String,
     /// The text that is shown: the city code, or the name of the location where the code is not known or would not tell two
     /// places of the placement apart. `-` for a placement whose selector has no location yet.
-    pub(crate) city: String,
+    pub(crate) shown: String,
     /// The city code; empty if it is not known.
     pub(crate) code: String,
     /// Name of the location; empty if none is known.
@@ -24,7 +24,7 @@ impl City {
     pub(super) fn new(placement: &str, code: &str, location: &str) -> Self {
         let mut city = Self {
             placement: placement.to_owned(),
-            city: String::new(),
+            shown: String::new(),
             code: code.to_owned(),
             location: location.to_owned(),
         };
@@ -40,7 +40,7 @@ impl City {
             [&self.code, &self.location]
         };
         let shown = texts.into_iter().find(|text| !text.is_empty());
-        self.city = shown.map_or_else(|| "-".to_owned(), String::clone);
+        self.shown = shown.map_or_else(|| "-".to_owned(), String::clone);
     }
 
     /// True unless it stands for the places of a selector that are not known.
@@ -56,7 +56,7 @@ impl City {
     /// Adds the place to an object for programs.
     pub(crate) fn describe(&self, object: &mut Value) {
         object["placement"] = self.placement.as_str().into();
-        object["city"] = self.is_known().then_some(&*self.city).into();
+        object["city"] = self.is_known().then_some(&*self.shown).into();
         if !self.location.is_empty() {
             object["location"] = self.location.as_str().into();
         }

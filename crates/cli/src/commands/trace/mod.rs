@@ -207,7 +207,7 @@ impl Tracer<'_> {
         let name = &self.args.name;
         let all: Vec<String> = cities
             .iter()
-            .map(|(city, _)| format!("{}/{}", city.placement, city.city))
+            .map(|(city, _)| format!("{}/{}", city.placement, city.shown))
             .collect();
         let what = match (&self.args.placement, &self.args.city) {
             (None, None) => format!("workload {name:?} has no placements"),

@@ -42,7 +42,7 @@ pub(super) fn text(output: &Output, chains: &[Chain], verdict: &Verdict, now: Ti
 
 fn row(city: &City, link: &Link, now: Timestamp) -> Vec<Cell> {
     vec![
-        (&*city.city).into(),
+        (&*city.shown).into(),
         link.hop.word().into(),
         (&*link.object).into(),
         Cell::toned(link.state.word(), Tone::from(link.state)),

@@ -93,7 +93,7 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
         effects.extend(gains(at, target, &fates, live));
     }
     effects.extend(fates.iter().filter_map(|((city, deployment), fate)| {
-        let (city, instances) = (city.city.clone(), existing(deployment.as_ref()));
+        let (city, instances) = (city.shown.clone(), existing(deployment.as_ref()));
         match fate {
             Fate::Stays(_) => None,
             Fate::Goes => Some(Effect::Removes { city, instances }),
@@ -121,7 +121,7 @@ fn gains(
         let was = live.and_then(|live| placement(live, &city.placement));
         let was_located = was.is_some_and(is_located);
         if let Some(place) = target.form_after(was_located) {
-            let city = if was_located { &city.location } else { &city.city };
+            let city = if was_located { &city.location } else { &city.shown };
             effects.push(Effect::Keeps {
                 city: city.clone(),
                 place,
@@ -130,7 +130,7 @@ fn gains(
         let was = was.map(|was| minimum(&was["scaleSettings"]));
         if let Some(from) = was.filter(|was| *was != target.minimum) {
             effects.push(Effect::Scales {
-                city: city.city.clone(),
+                city: city.shown.clone(),
                 from,
                 to: target.minimum,
             });
