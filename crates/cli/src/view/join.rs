@@ -105,7 +105,7 @@ pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<
 
 /// A place of a placement, with the deployment that is taken out of the placement's own.
 fn at(placement: &str, place: Place<&str>, own: &mut Own) -> (City, Option<Object>) {
-    // One that names the city alone sorts before one that names a location as well, or is found by its key.
+    // A deployment that names the city alone comes before a deployment that names a location as well.
     let exact = |city: &str| (city.to_owned(), city.to_owned());
     let key = match place {
         Place::City(city) if own.contains_key(&exact(city)) => Some(exact(city)),
