@@ -211,7 +211,7 @@ pub(crate) struct WorkloadsArgs {
     /// Only those with this health
     #[arg(long, value_name = "WORD", value_parser = health)]
     pub(crate) health: Option<crate::view::HealthWord>,
-    /// Only those with a placement in this city
+    /// Only those with a placement in this city, or at the location of this name
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
     /// Print each change, until Ctrl-C
@@ -229,7 +229,7 @@ pub(crate) struct InstancesArgs {
     /// Only those of this workload
     #[arg(long, value_name = "NAME")]
     pub(crate) workload: Option<String>,
-    /// Only those in this city
+    /// Only those in this city, or at the location of this name
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
     /// Print each change, until Ctrl-C

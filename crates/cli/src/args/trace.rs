@@ -13,7 +13,7 @@ pub(crate) struct TraceArgs {
     /// Only this placement
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<String>,
-    /// Only this city
+    /// Only this city, or the location of this name
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
     /// Kubeconfig of the hub; default: the project's
@@ -22,7 +22,7 @@ pub(crate) struct TraceArgs {
     /// Context of the hub; with it, the hub is read too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) hub_context: String,
-    /// Context of a city's cell; with it, the cell is read too
+    /// Context of the cell of a city or location; with it, the cell is read too
     #[arg(long, value_name = "CODE=CONTEXT", value_parser = cell)]
     pub(crate) cell: Vec<(String, String)>,
     /// Read the cells through the hub's proxy

@@ -84,6 +84,9 @@ pub(crate) struct DeployArgs {
     /// Cities of the placement, which replace its list; required on creation
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub(crate) city: Vec<String>,
+    /// Locations of the placement, which replace its list; in place of cities
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "city")]
+    pub(crate) location: Vec<String>,
     /// The placement to change; default: the only one
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<String>,

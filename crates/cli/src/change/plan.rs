@@ -3,7 +3,7 @@
 use super::Intent;
 use crate::{
     diff::Change,
-    effects::{Effect, effects, instances},
+    effects::{Effect, Known, effects, instances},
     error::Error,
     output::table::escape,
     plane::{Plane, Resource},
@@ -27,13 +27,15 @@ impl Plan {
         stored: &Object,
         changes: Vec<Change>,
     ) -> Result<Self, Error> {
-        let joined = match live {
+        let mut joined = match live {
             Some(live) => join(vec![live.clone()], plane.list(Resource::Deployments).await?).pop(),
             None => None,
         };
+        let spec = &stored.0["spec"];
+        let known = Known::read(plane, joined.as_mut(), spec).await;
         Ok(Self {
             changes,
-            effects: effects(joined.as_ref(), &stored.0["spec"]),
+            effects: effects(joined.as_ref(), spec, &known),
         })
     }
 
@@ -47,17 +49,24 @@ impl Plan {
     /// The question before it is carried out, if there is one.
     pub(super) fn question(&self, intent: &Intent, line: &str) -> Option<Question> {
         let removed: Vec<String> = self.effects.iter().filter_map(removal).collect();
+        let lost: Vec<String> = self.effects.iter().filter_map(loss).collect();
         let (text, default) = match intent {
             Intent::Scale { .. } | Intent::Restart => return None,
             Intent::Undo { target, number, .. } => (
                 format!("Apply revision #{} as #{number}?", target.rev),
                 Answer::No,
             ),
-            Intent::File(_) | Intent::Flags(_) if removed.is_empty() => ("Apply?".to_owned(), Answer::Yes),
-            Intent::File(_) | Intent::Flags(_) => (
-                format!("This removes {}. Continue?", removed.join(", ")),
-                Answer::No,
-            ),
+            Intent::File(_) | Intent::Flags(_) if removed.is_empty() && lost.is_empty() => {
+                ("Apply?".to_owned(), Answer::Yes)
+            }
+            Intent::File(_) | Intent::Flags(_) => {
+                let parts = [("removes", removed), ("may remove", lost)];
+                let parts = parts.iter().filter(|(_, cities)| !cities.is_empty());
+                let parts: Vec<String> = parts
+                    .map(|(verb, cities)| format!("{verb} {}", cities.join(", ")))
+                    .collect();
+                (format!("This {}. Continue?", parts.join(" and ")), Answer::No)
+            }
         };
         Some(Question {
             text,
@@ -75,6 +84,18 @@ fn removal(effect: &Effect) -> Option<String> {
             city,
             instances: number,
         } => Some(format!("{city} and its {}", instances(*number))),
-        Effect::Replaces(_) | Effect::Adds { .. } | Effect::Scales { .. } => None,
+        _ => None,
+    }
+}
+
+/// The same of an effect that may remove a city.
+fn loss(effect: &Effect) -> Option<String> {
+    match effect {
+        Effect::MayRemove {
+            city,
+            instances: number,
+            ..
+        } => Some(format!("{city} and its {}", instances(*number))),
+        _ => None,
     }
 }

@@ -7,9 +7,11 @@ use crate::{
     error::Error,
     manifest,
     output::Output,
-    plane::{Plane, Resource},
+    plane::{Plane, Resource, Scope},
+    view::Object,
 };
 use fedgate_api::names::is_label_value;
+use std::collections::BTreeSet;
 
 const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -f FILE";
 
@@ -17,7 +19,7 @@ const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -
 type IsGiven = fn(&DeployArgs) -> bool;
 
 /// Words that a file excludes, each with the field that takes its place.
-const EXCLUDED: [(&str, &str, IsGiven); 13] = [
+const EXCLUDED: [(&str, &str, IsGiven); 14] = [
     ("NAME", "metadata.name", |args| args.name.is_some()),
     (
         "--image",
@@ -26,6 +28,9 @@ const EXCLUDED: [(&str, &str, IsGiven); 13] = [
     ),
     ("--city", "spec.placements[].cityCodes", |args| {
         !args.city.is_empty()
+    }),
+    ("--location", "spec.placements[].locations", |args| {
+        !args.location.is_empty()
     }),
     ("--placement", "spec.placements[].name", |args| {
         args.placement.is_some()
@@ -78,7 +83,8 @@ pub(crate) fn check(args: &DeployArgs) -> Result<(), Error> {
     args.min.map_or(Ok(()), check_minimum)?;
     let Some(file) = &args.file else {
         return match &args.name {
-            Some(_) => check_codes(&args.city),
+            Some(_) => check_names("--city", "city code", &args.city)
+                .and_then(|()| check_names("--location", "name of a location", &args.location)),
             None => Err(Error::usage(FORMS).next("kubectl compute deploy --help")),
         };
     };
@@ -104,6 +110,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
     };
     if args.file.is_none() {
         check_cities(plane, &args.city).await?;
+        check_locations(plane, &args.location).await?;
     }
     let session = Session {
         stdin_used: args.file.as_deref() == Some("-"),
@@ -121,6 +128,7 @@ fn flags(plane: &Plane, args: &DeployArgs) -> Flags {
         namespace: plane.namespace.clone(),
         image: args.image.clone(),
         cities: args.city.clone(),
+        locations: args.location.clone(),
         placement: args.placement.clone(),
         container: args.container.clone(),
         minimum: args.min,
@@ -134,11 +142,11 @@ fn flags(plane: &Plane, args: &DeployArgs) -> Flags {
     }
 }
 
-/// Refuses city codes that are no label values.
-fn check_codes(cities: &[String]) -> Result<(), Error> {
-    let is_code = |city: &&String| !city.is_empty() && is_label_value(city);
-    match cities.iter().find(|city| !is_code(city)) {
-        Some(wrong) => Err(Error::usage(format!("--city {wrong:?} is no city code"))),
+/// Refuses names of places that are no label values.
+fn check_names(flag: &str, noun: &str, names: &[String]) -> Result<(), Error> {
+    let is_name = |name: &&String| !name.is_empty() && is_label_value(name);
+    match names.iter().find(|name| !is_name(name)) {
+        Some(wrong) => Err(Error::usage(format!("{flag} {wrong:?} is no {noun}"))),
         None => Ok(()),
     }
 }
@@ -162,4 +170,27 @@ async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
     let what = format!("no location has the city {unknown:?}{near}");
     let cities: Vec<&str> = known.iter().map(String::as_str).collect();
     Err(Error::usage(what).because(format!("the cities are {}", cities.join(", "))))
+}
+
+/// Refuses locations that do not exist, if Locations can be listed.
+async fn check_locations(plane: &Plane, names: &[String]) -> Result<(), Error> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
+    let known = listed.unwrap_or_default();
+    let known: BTreeSet<&str> = known.iter().map(Object::name).collect();
+    let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) else {
+        return Ok(());
+    };
+    if known.is_empty() {
+        return Ok(());
+    }
+    let near = crate::plane::nearest(unknown, known.iter().copied());
+    let near = near
+        .map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default();
+    let all: Vec<&str> = known.into_iter().collect();
+    Err(Error::usage(format!("no location {unknown:?}{near}"))
+        .because(format!("the locations are {}", all.join(", "))))
 }

@@ -67,9 +67,9 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
 
 fn show(output: &Output, workload: &Object, deployments: Vec<Object>) {
     for joined in join(vec![workload.clone()], deployments) {
-        for (city, deployment) in &joined.cities {
+        for (city, deployment) in joined.cities.iter().filter(|(city, _)| city.is_known()) {
             let replicas = deployment.as_ref().map_or(0, |d| Counts::of(d).replicas);
-            let line = format!("{}/{}: {}", city.placement, city.city, counted(replicas));
+            let line = format!("{}/{}: {}", city.placement, city.shown, counted(replicas));
             output.say(&escape(&line));
         }
     }

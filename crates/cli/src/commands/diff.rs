@@ -4,7 +4,7 @@ use crate::{
     args::DiffArgs,
     change::{self, Intent},
     diff,
-    effects::effects,
+    effects::{Known, effects},
     error::{Error, Kind},
     manifest,
     output::{Output, table::escape, write},
@@ -41,8 +41,10 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Resu
         write(&unified(live.as_ref(), &stored)?)?;
         return end(changes.is_empty());
     }
-    let joined = live.and_then(|live| join(vec![live], deployments).pop());
-    let effects = effects(joined.as_ref(), &stored.0["spec"]);
+    let mut joined = live.and_then(|live| join(vec![live], deployments).pop());
+    let spec = &stored.0["spec"];
+    let known = Known::read(plane, joined.as_mut(), spec).await;
+    let effects = effects(joined.as_ref(), spec, &known);
     if output.is_text() {
         let lines = changes
             .iter()

@@ -11,10 +11,12 @@ use crate::{
         watched::Watched,
     },
     plane::{Follow, Plane, Resource, Selection},
+    rollout::city_sources,
     time::age,
     view::{Home, Index, InstanceState, InstanceWord, Object},
 };
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 const COLUMNS: &[&str] = &[
     "NAME",
@@ -49,7 +51,9 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     let (instances, deployments) = (instances?, deployments?);
     // The Workloads tell the order of placements only: a user who may not list them still gets the Instances.
     let workloads = workloads.unwrap_or_default();
-    let rows = rows(instances, &Index::new(&workloads, &deployments), args);
+    let mut lookup = Lookup::default();
+    let index = lookup.index(plane, &workloads, &deployments, &instances).await;
+    let rows = rows(instances, &index, args);
     output.list(&listing(rows, &plane.project, plane.clock.now()))
 }
 
@@ -58,19 +62,49 @@ async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(
     let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, Selection::All));
     let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
+    let mut lookup = Lookup::default();
     loop {
         if let Some(notice) = follow.next().await?.notice() {
             output.remark(&notice);
             continue;
         }
         let deployments: Vec<Object> = follow.objects(Resource::Deployments).cloned().collect();
-        let index = Index::new(&workloads, &deployments);
-        let rows = rows(
-            follow.objects(Resource::Instances).cloned().collect(),
-            &index,
-            args,
-        );
+        let instances: Vec<Object> = follow.objects(Resource::Instances).cloned().collect();
+        let index = lookup.index(plane, &workloads, &deployments, &instances).await;
+        let rows = rows(instances, &index, args);
         watched.print(&listing(rows, &plane.project, plane.clock.now()))?;
+    }
+}
+
+/// Objects that tell the cities of locations, read again when there is another location whose city is not known.
+#[derive(Debug, Default)]
+pub(super) struct Lookup {
+    asked: BTreeSet<String>,
+    labels: Vec<Object>,
+    locations: Vec<Object>,
+}
+
+impl Lookup {
+    /// An index with the cities of all locations. Nothing is read as long as the Instances and deployments tell them.
+    pub(super) async fn index<'a>(
+        &mut self,
+        plane: &Plane,
+        workloads: &'a [Object],
+        deployments: &'a [Object],
+        instances: &[Object],
+    ) -> Index<'a> {
+        let index = Index::new(workloads, deployments).with_cities(instances, &[]);
+        let homes = instances.iter().map(|instance| Home::of(instance, &index));
+        let unmapped = homes.filter(Home::is_unmapped).map(|home| home.location);
+        let unmapped: BTreeSet<String> = unmapped.collect();
+        if unmapped.is_empty() {
+            return index;
+        }
+        if !unmapped.is_subset(&self.asked) {
+            (self.labels, self.locations) = city_sources(plane).await;
+            self.asked.extend(unmapped);
+        }
+        index.with_cities(&self.labels, &self.locations)
     }
 }
 
@@ -80,7 +114,7 @@ fn rows(instances: Vec<Object>, index: &Index<'_>, args: &InstancesArgs) -> Vec<
         .into_iter()
         .map(|instance| (Home::of(&instance, index), instance))
         .filter(|(home, _)| args.workload.as_ref().is_none_or(|name| home.workload == *name))
-        .filter(|(home, _)| args.city.as_ref().is_none_or(|city| home.city == *city))
+        .filter(|(home, _)| args.city.as_ref().is_none_or(|city| home.is_called(city)))
         .collect();
     rows.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name().cmp(y.name())));
     rows

@@ -171,9 +171,11 @@ impl Status {
 
     fn object(&self, now: Timestamp) -> Value {
         let cities = self.rows.iter().map(|row| {
-            json!({"placement": row.city.placement, "city": row.city.city, "ready": row.counts.ready,
-                "updated": row.counts.updated, "desired": row.counts.desired, "phase": row.phase.word(),
-                "reason": row.detail, "since": row.since, "ageSeconds": row.since.map(|since| seconds(since, now))})
+            let mut object = json!({"ready": row.counts.ready, "updated": row.counts.updated,
+                "desired": row.counts.desired, "phase": row.phase.word(), "reason": row.detail, "since": row.since,
+                "ageSeconds": row.since.map(|since| seconds(since, now))});
+            row.city.describe(&mut object);
+            object
         });
         let revision = self
             .revision
@@ -198,7 +200,7 @@ fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
     } = row.counts;
     vec![
         (&*row.city.placement).into(),
-        (&*row.city.city).into(),
+        (&*row.city.shown).into(),
         format!("{ready}/{desired}").into(),
         format!("{updated}/{desired}").into(),
         Cell::toned(row.phase.word(), Tone::from(row.phase)),

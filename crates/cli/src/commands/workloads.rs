@@ -11,6 +11,7 @@ use crate::{
         watched::Watched,
     },
     plane::{Follow, Plane, Resource, Selection},
+    rollout::Locations,
     time::age,
     view::{Counts, Health, HealthWord, Joined, join},
 };
@@ -50,7 +51,8 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
     } else {
         Revisions::new()
     };
-    let all = join(workloads, deployments);
+    let mut all = join(workloads, deployments);
+    Locations::default().map_all(plane, &mut all).await;
     let mut listing = listing(all, args, &revisions, &plane.project, plane.clock.now());
     if listing.objects.is_empty() && args.health.is_none() && args.city.is_none() && output.is_text() {
         let city = plane
@@ -73,15 +75,17 @@ async fn watch(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(
     }
     let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
+    let mut locations = Locations::default();
     loop {
         if let Some(notice) = follow.next().await?.notice() {
             output.remark(&notice);
             continue;
         }
-        let all = join(
+        let mut all = join(
             follow.objects(Resource::Workloads).cloned().collect(),
             follow.objects(Resource::Deployments).cloned().collect(),
         );
+        locations.map_all(plane, &mut all).await;
         let revisions = numbers_of(&follow.objects(Resource::ConfigMaps).cloned().collect::<Vec<_>>());
         let now = plane.clock.now();
         watched.print(&listing(all, args, &revisions, &plane.project, now))?;
@@ -101,7 +105,7 @@ fn listing(
     for joined in all {
         let counts: Counts = joined.deployments().map(Counts::of).sum();
         let health = Health::of(&joined.workload, counts);
-        let in_city = |code: &String| joined.cities.iter().any(|(city, _)| city.city == *code);
+        let in_city = |code: &String| joined.cities.iter().any(|(city, _)| city.is_called(code));
         if args.health.is_some_and(|word| word != health.word) || !args.city.as_ref().is_none_or(in_city) {
             continue;
         }
@@ -153,7 +157,8 @@ fn row(
         .filter_map(|placement| placement["name"].as_str())
         .collect();
     let mut seen = BTreeSet::new();
-    let cities = joined.cities.iter().map(|(city, _)| &*city.city);
+    let known = joined.cities.iter().filter(|(city, _)| city.is_known());
+    let cities = known.map(|(city, _)| &*city.shown);
     let cities: Vec<&str> = cities.filter(|city| seen.insert(*city)).collect();
     vec![
         workload.name().into(),

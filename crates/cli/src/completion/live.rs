@@ -4,12 +4,16 @@ use super::{Candidate, wanted::Live};
 use crate::{
     error::Error,
     history::{History, find},
-    plane::{Choice, Plane, Resource},
+    plane::{Choice, Plane, Resource, Scope},
     time::age,
-    view::{Counts, Health, Home, Index, InstanceState, Object, without_registries},
+    view::{Counts, Health, Home, Index, InstanceState, Object, location_of, without_registries},
 };
 use kube::config::Kubeconfig;
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 use tokio::runtime::Handle;
 
 /// The candidates; none if something is wrong, or if the answer does not come within the limit.
@@ -77,18 +81,20 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
                 .map(|instance| Candidate::new(instance.name(), InstanceState::of(instance).listed()));
             candidates.collect()
         }
-        Live::Cities => {
-            let mut cities = plane.cities().await;
-            if cities.is_empty() {
-                let (instances, deployments) =
-                    tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
-                let index = Index::new(&[], &deployments);
-                let used = instances.iter().map(|instance| Home::of(instance, &index).city);
-                cities.extend(used.filter(|city| city != "unknown"));
-                let named = deployments.iter().map(|d| d.text("/spec/cityCode"));
-                cities.extend(named.filter(|city| !city.is_empty()).map(str::to_owned));
+        Live::Cities => plain(cities(&plane).await?.into_iter().collect()),
+        Live::Places => {
+            let mut places = cities(&plane).await?;
+            places.extend(locations_in_use(&plane).await?);
+            plain(places.into_iter().collect())
+        }
+        Live::Locations => {
+            let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
+            let listed = listed.unwrap_or_default();
+            let mut names: BTreeSet<String> = listed.iter().map(|one| one.name().to_owned()).collect();
+            if names.is_empty() {
+                names = locations_in_use(&plane).await?;
             }
-            plain(cities.into_iter().collect())
+            plain(names.into_iter().collect())
         }
         Live::Namespaces => {
             let all = plane.list(Resource::Namespaces).await?;
@@ -107,6 +113,29 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
         Live::Revisions(name) => revisions(&plane, &plane.workload(&name).await?).await?,
         Live::Contexts => Vec::new(),
     })
+}
+
+/// The cities that have a Location, else those in use.
+async fn cities(plane: &Plane) -> Result<BTreeSet<String>, Error> {
+    let mut cities = plane.cities().await;
+    if cities.is_empty() {
+        let (instances, deployments) =
+            tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
+        let index = Index::new(&[], &deployments).with_cities(&instances, &[]);
+        let used = instances.iter().map(|instance| Home::of(instance, &index));
+        let used = used.filter(|home| !home.is_unmapped()).map(|home| home.city);
+        cities.extend(used.filter(|city| city != "unknown"));
+        let named = deployments.iter().map(|d| d.text("/spec/cityCode"));
+        cities.extend(named.filter(|city| !city.is_empty()).map(str::to_owned));
+    }
+    Ok(cities)
+}
+
+/// The locations of deployments.
+async fn locations_in_use(plane: &Plane) -> Result<BTreeSet<String>, Error> {
+    let deployments = plane.list(Resource::Deployments).await?;
+    let names = deployments.iter().map(location_of);
+    Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 fn names(items: &[serde_json::Value]) -> Vec<String> {

@@ -32,6 +32,10 @@ pub(super) enum Live {
     Instances,
     /// City codes.
     Cities,
+    /// City codes, and locations that are in use.
+    Places,
+    /// Names of locations.
+    Locations,
     /// Namespaces.
     Namespaces,
     /// Contexts of the kubeconfig.
@@ -144,7 +148,9 @@ impl<'a> Walk<'a> {
             "file" | "save" | "kubeconfig" | "hub_kubeconfig" => Wanted::Files,
             "context" | "hub_context" => Wanted::Live(Live::Contexts),
             "namespace" => Wanted::Live(Live::Namespaces),
-            "city" => Wanted::Live(Live::Cities),
+            "city" if self.roles.path.first() == Some(&"deploy") => Wanted::Live(Live::Cities),
+            "city" => Wanted::Live(Live::Places),
+            "location" => Wanted::Live(Live::Locations),
             "name" if self.roles.path.first() == Some(&"instances") => Wanted::Live(Live::Instances),
             "name" | "workload" => Wanted::Live(Live::Workloads),
             "placement" => Wanted::Live(Live::Placements(workload())),
@@ -238,7 +244,7 @@ mod tests {
             ("workloads describe ", Live::Workloads),
             ("instances describe ", Live::Instances),
             ("instances --workload ", Live::Workloads),
-            ("instances list --city ", Live::Cities),
+            ("instances list --city ", Live::Places),
             ("deploy web --city DFW,", Live::Cities),
             ("deploy web --placement ", Live::Placements(web())),
             ("scale web --min 2 --placement ", Live::Placements(web())),

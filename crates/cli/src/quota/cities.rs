@@ -20,7 +20,7 @@ pub(crate) struct CityRow {
 /// Counts Instances by city and type.
 pub(crate) fn cities(instances: &[Object], deployments: &[Object]) -> Vec<CityRow> {
     let mut of: BTreeMap<(String, String), (usize, Vec<&str>)> = BTreeMap::new();
-    let index = Index::new(&[], deployments);
+    let index = Index::new(&[], deployments).with_cities(instances, &[]);
     for instance in instances {
         let type_ = instance.instance_type().rsplit('/').next().unwrap_or_default();
         let key = (Home::of(instance, &index).city, type_.to_owned());

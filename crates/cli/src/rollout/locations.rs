@@ -1,32 +1,69 @@
-//! The cities of a Workload that no Location serves.
+//! The places of a Workload that no Location serves, and the cities of its locations.
 
 use super::row::workload_refusal;
 use crate::{
     plane::{Plane, Resource, Scope},
-    view::{Joined, Object},
+    view::{City, CityMap, Joined, Object},
 };
 use fedgate_api::{conditions::types::READY, keys};
 use std::collections::BTreeSet;
 
-/// The cities that Locations serve, looked up again when the spec or the cities without a deployment have changed.
+/// The places that Locations serve, looked up again when the spec or the places without a deployment have changed, and the
+/// cities of locations, looked up again when there is another location.
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
-    /// Generation of the Workload at the last lookup, and the cities that had no deployment.
-    of: (i64, BTreeSet<String>),
-    /// `None` if Locations cannot be listed, or there are none: then cities may not be checked at all.
-    served: Option<BTreeSet<String>>,
+    /// Generation of the Workload at the last lookup, and the places that had no deployment.
+    of: (i64, BTreeSet<City>),
+    /// `None` if Locations cannot be listed, or there are none: then places may not be checked at all.
+    served: Option<Served>,
+    cities: CityMap,
+    /// Locations whose city was looked up.
+    asked: BTreeSet<String>,
+}
+
+/// The names of Locations that are ready, and their cities.
+#[derive(Debug, PartialEq, Eq)]
+struct Served {
+    names: BTreeSet<String>,
+    cities: BTreeSet<String>,
 }
 
 impl Locations {
-    /// Notes the cities that no Location serves. Nothing is read as long as every city has its deployment, or may still get
+    /// Gives the locations of a Workload their cities. Nothing is read as long as each place has its city.
+    pub(crate) async fn map(&mut self, plane: &Plane, joined: &mut Joined) {
+        self.map_all(plane, std::slice::from_mut(joined)).await;
+    }
+
+    /// The same of several Workloads.
+    pub(crate) async fn map_all(&mut self, plane: &Plane, all: &mut [Joined]) {
+        let unmapped = all.iter().flat_map(Joined::unmapped).map(str::to_owned);
+        let unmapped: BTreeSet<String> = unmapped.collect();
+        if unmapped.is_empty() {
+            return;
+        }
+        if !unmapped.is_subset(&self.asked) {
+            let (instances, locations) = city_sources(plane).await;
+            self.cities = CityMap::default();
+            self.cities.add_instances(&instances);
+            self.cities.add_locations(&locations);
+            self.asked.extend(unmapped);
+        }
+        for joined in all {
+            joined.map(&self.cities);
+        }
+    }
+
+    /// Notes the places that no Location serves. Nothing is read as long as every place has its deployment, or may still get
     /// one because the Workload's controller has not acted.
     pub(crate) async fn look_up(&mut self, plane: &Plane, joined: &mut Joined) {
+        self.map(plane, joined).await;
         let workload = &joined.workload;
         let acted = workload.number("/status/observedGeneration") == workload.generation();
         let lacking = joined.cities.iter().filter(|(city, deployment)| {
-            deployment.is_none() && (acted || workload_refusal(workload, city).is_some())
+            let is_open = deployment.is_none() && city.is_known();
+            is_open && (acted || workload_refusal(workload, city).is_some())
         });
-        let mut lacking: BTreeSet<String> = lacking.map(|(city, _)| city.city.clone()).collect();
+        let mut lacking: BTreeSet<City> = lacking.map(|(city, _)| city.clone()).collect();
         if lacking.is_empty() {
             return;
         }
@@ -37,19 +74,40 @@ impl Locations {
             self.served = listed.ok().and_then(|locations| served(&locations));
         }
         if let Some(served) = &self.served {
-            lacking.retain(|city| !served.contains(city));
+            lacking.retain(|city| {
+                if city.location.is_empty() {
+                    !served.cities.contains(&city.code)
+                } else {
+                    !served.names.contains(&city.location)
+                }
+            });
             joined.unserved = lacking;
         }
     }
 }
 
-/// The cities of Locations, without those that are not ready; `None` without Locations.
-fn served(locations: &[Object]) -> Option<BTreeSet<String>> {
-    let ready = locations
+/// The objects that tell the cities of locations, as far as they can be listed.
+pub(crate) async fn city_sources(plane: &Plane) -> (Vec<Object>, Vec<Object>) {
+    let (instances, locations) = tokio::join!(
+        plane.list_metadata(Resource::Instances, keys::INSTANCE_LOCATION),
+        plane.list_in(Resource::Locations, Scope::All, "")
+    );
+    (instances.unwrap_or_default(), locations.unwrap_or_default())
+}
+
+/// The names and cities of Locations, without those that are not ready; `None` without Locations.
+fn served(locations: &[Object]) -> Option<Served> {
+    let ready: Vec<&Object> = locations
         .iter()
-        .filter(|location| !location.condition(READY).is_some_and(|ready| ready.refuses()));
-    let codes = ready.filter_map(|location| location.0["spec"]["topology"][keys::CITY_CODE].as_str());
-    let served = codes.map(str::to_owned).collect();
+        .filter(|location| !location.condition(READY).is_some_and(|ready| ready.refuses()))
+        .collect();
+    let codes = ready
+        .iter()
+        .filter_map(|location| location.0["spec"]["topology"][keys::CITY_CODE].as_str());
+    let served = Served {
+        cities: codes.map(str::to_owned).collect(),
+        names: ready.iter().map(|location| location.name().to_owned()).collect(),
+    };
     (!locations.is_empty()).then_some(served)
 }
 
@@ -69,7 +127,7 @@ mod tests {
             location("LHR", "False"),
             location("IAD", "Unknown"),
         ];
-        let served = served(&all).unwrap();
+        let served = served(&all).unwrap().cities;
         assert_eq!(served.iter().collect::<Vec<_>>(), ["DFW", "IAD"]);
         assert_eq!(super::served(&[]), None);
     }

@@ -7,7 +7,7 @@ mod row;
 mod table;
 mod wait;
 
-pub(crate) use locations::Locations;
+pub(crate) use locations::{Locations, city_sources};
 pub(crate) use progress::BLOCKED_AFTER;
 pub(crate) use row::{Phase, Row, carries_spec, counted_phase, rows, workload_refusal};
 pub(crate) use table::{ROWS, object, table};
@@ -60,14 +60,17 @@ pub(crate) fn unfinished(name: &str, rows: &[Row], kind: Kind, after: Option<Dur
     if let [row] = left[..]
         && row.is_unserved
     {
-        let next = format!("kubectl compute trace {name} --city {}", row.city.city);
+        let next = format!("kubectl compute trace {name} --city {}", row.city.shown);
         return Error::new(kind, &row.detail).next(next);
     }
     let texts: Vec<String> = left
         .iter()
         .map(|row| match row.phase {
-            Phase::Blocked => format!("{}/{} Blocked: {}", row.city.placement, row.city.city, row.detail),
-            phase => format!("{}/{} {}", row.city.placement, row.city.city, phase.word()),
+            Phase::Blocked => format!(
+                "{}/{} Blocked: {}",
+                row.city.placement, row.city.shown, row.detail
+            ),
+            phase => format!("{}/{} {}", row.city.placement, row.city.shown, phase.word()),
         })
         .collect();
     let after = after.map(|after| format!(" after {}", prose(after)));

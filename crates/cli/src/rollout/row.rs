@@ -113,8 +113,8 @@ fn old(counts: Counts) -> i64 {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let City { placement, city } = &self.city;
-        write!(f, "{placement}/{city} {}", self.phase.word())?;
+        let City { placement, shown, .. } = &self.city;
+        write!(f, "{placement}/{shown} {}", self.phase.word())?;
         if !self.detail.is_empty() {
             write!(f, " {}", self.detail)?;
         }
@@ -133,11 +133,18 @@ pub(crate) fn rows(joined: &Joined, instances: &Instances) -> Vec<Row> {
 
 fn without_deployment(joined: &Joined, city: &City) -> Row {
     let workload = &joined.workload;
-    let is_unserved = joined.unserved.contains(&city.city);
-    let detail = if is_unserved {
-        format!("no deployment for city {}; no location serves it", city.city)
-    } else {
+    let is_unserved = joined.unserved.contains(city);
+    let detail = if is_unserved && city.location.is_empty() {
+        format!("no deployment for city {}; no location serves it", city.shown)
+    } else if is_unserved {
+        let location = &city.location;
+        format!("no deployment for location {location}; no location of this name is ready")
+    } else if city.is_known() {
         "no deployment yet".to_owned()
+    } else if workload.acted_on().is_none_or(|on| on == workload.generation()) {
+        "no location of the selector has a deployment yet".to_owned()
+    } else {
+        "the selector is not resolved yet".to_owned()
     };
     let refusal = if is_unserved {
         Some(detail.clone())
@@ -267,7 +274,7 @@ fn unready(city: &City, deployment: &Object, instances: &Instances) -> Option<St
     Some(format!(
         "instance {} in the cell of {}: {}",
         instance.name(),
-        city.city,
+        city.shown,
         ready.reason
     ))
 }

@@ -25,7 +25,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
     for row in rows {
         table.row(vec![
             (&*row.city.placement).into(),
-            (&*row.city.city).into(),
+            (&*row.city.shown).into(),
             row.counts.desired.to_string().into(),
             row.counts.updated.to_string().into(),
             row.counts.ready.to_string().into(),
@@ -40,9 +40,10 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
 /// The rows as an object for programs.
 pub(crate) fn object(name: &str, rows: &[Row]) -> Value {
     let rows = rows.iter().map(|row| {
-        json!({"placement": row.city.placement, "city": row.city.city, "desired": row.counts.desired,
-            "updated": row.counts.updated, "ready": row.counts.ready, "old": row.old(),
-            "phase": row.phase.word(), "detail": row.detail})
+        let mut object = json!({"desired": row.counts.desired, "updated": row.counts.updated,
+            "ready": row.counts.ready, "old": row.old(), "phase": row.phase.word(), "detail": row.detail});
+        row.city.describe(&mut object);
+        object
     });
     json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "RolloutStatus", "metadata": {"name": name},
         "rows": rows.collect::<Vec<_>>()})

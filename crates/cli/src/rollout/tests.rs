@@ -231,7 +231,7 @@ fn a_rollout_without_a_reason_never_stalls() {
 /// A Workload without deployments that is refused, whose city no Location serves.
 fn unserved() -> Joined {
     let mut joined = join(vec![workload()], Vec::new()).remove(0);
-    joined.unserved.insert("DFW".to_owned());
+    joined.unserved.insert(joined.cities[0].0.clone());
     joined
 }
 

@@ -1,7 +1,11 @@
 //! The findings that the hub adds: the copy, its binding and the cluster it is scheduled to.
 
-use super::{Beside, Evidence, Finding, Findings, Proof, Source, project::still_on};
-use crate::view::{City, Condition, Instances, Object};
+use super::{
+    Beside, Evidence, Finding, Findings, Proof, Source,
+    project::still_on,
+    route::{Route, city_of},
+};
+use crate::view::{City, Condition, Instances, Object, location_of};
 use fedgate_api::{conditions::types::READY, keys};
 use std::collections::BTreeMap;
 
@@ -84,15 +88,8 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
     projection(findings, view, evidence, deployment);
 }
 
-/// The city code by which the copy is delivered: that of the deployment, or of the copy where that names a location.
-fn code_of<'a>(view: &'a HubView, city: &'a City, deployment: &Object) -> &'a str {
-    let copy = view.copy(deployment.name());
-    let located = copy.filter(|_| !deployment.text("/spec/locationRef/name").is_empty());
-    located.map_or(&*city.city, |copy| copy.label(keys::CITY_CODE))
-}
-
 fn hub(view: &HubView, city: &City, deployment: &Object) -> Finding {
-    let code = code_of(view, city, deployment);
+    let route = Route::wanted(view, city, deployment);
     let namespace = view.namespace.as_ref().map(Object::name).unwrap_or_default();
     let generation = deployment.generation();
     let finding = Finding::new(Source::Hub, format!("{namespace}/{}", deployment.name()));
@@ -115,32 +112,25 @@ fn hub(view: &HubView, city: &City, deployment: &Object) -> Finding {
     if carried != Some(generation) {
         return finding.not_yet(since, still_on(carried));
     }
-    if copy.label(keys::CITY_CODE) != code {
-        let detail = format!("labelled with city {}", copy.label(keys::CITY_CODE));
-        return finding.not_yet(copy.spec_written(), detail);
+    let written = copy.spec_written();
+    if let Some(other) = route.other(copy) {
+        if route.name.is_empty() {
+            let location = location_of(deployment);
+            let detail = format!("labelled with {other}; the city of location {location} is not known");
+            return finding.unseen(detail);
+        }
+        return finding.not_yet(written, format!("labelled with {other}"));
     }
-    if policy_of(view, code).is_none() {
-        return finding.not_yet(copy.spec_written(), format!("no policy for city {code}"));
+    if route.policy(view).is_none() {
+        let Route { noun, name, .. } = route;
+        return finding.not_yet(written, format!("no policy for {noun} {name}"));
     }
-    if !delivered_to(view).is_some_and(|codes| codes.contains(&code)) {
+    let code = city_of(view, city, deployment);
+    if !code.is_empty() && !delivered_to(view).is_some_and(|codes| codes.contains(&code)) {
         let set = namespace.label(keys::CITIES);
-        return finding.not_yet(
-            copy.spec_written(),
-            format!("the namespace's city set {set:?} lacks {code}"),
-        );
+        return finding.not_yet(written, format!("the namespace's city set {set:?} lacks {code}"));
     }
     finding.holds(copy.spec_written(), format!("carries generation {generation}"))
-}
-
-/// The name of the policy that selects the copies of a city.
-fn policy_of<'a>(view: &'a HubView, code: &str) -> Option<&'a str> {
-    let policy = view.policies.iter().find(|policy| {
-        let selectors = policy.list("/spec/resourceSelectors");
-        selectors
-            .iter()
-            .any(|selector| selector["labelSelector"]["matchLabels"][keys::CITY_CODE] == *code)
-    });
-    policy.map(Object::name)
 }
 
 /// The cities that the hub namespace is delivered to.
@@ -160,7 +150,7 @@ fn binding(view: &HubView, city: &City, deployment: &Object) -> Finding {
         return finding.not_yet(since, "no copy to bind");
     };
     let claim = copy.0["metadata"]["annotations"][keys::CLAIM_NAME].as_str();
-    let policy = policy_of(view, code_of(view, city, deployment));
+    let policy = Route::wanted(view, city, deployment).policy(view);
     if let (Some(claim), Some(policy)) = (claim, policy)
         && claim != policy
     {

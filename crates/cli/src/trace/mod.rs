@@ -5,6 +5,7 @@ mod cell;
 mod chain;
 mod hub;
 mod project;
+mod route;
 mod verdict;
 
 pub(crate) use cell::CellView;

@@ -38,9 +38,14 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Findings {
 fn without_deployment(workload: &Object, city: &City) -> Findings {
     let since = workload.spec_written();
     let reason = workload_refusal(workload, city).map(|refused| refused.text());
+    let place = match (&*city.code, &*city.location) {
+        ("", "") => "selector",
+        ("", _) => "location",
+        _ => "city",
+    };
     let detail = match reason {
-        Some(reason) if !reason.is_empty() => format!("no deployment for the city; {reason}"),
-        _ => "no deployment for the city".to_owned(),
+        Some(reason) if !reason.is_empty() => format!("no deployment for the {place}; {reason}"),
+        _ => format!("no deployment for the {place}"),
     };
     let unseen = |object| Finding::new(Source::Project, object).unseen("no deployment");
     Findings {

@@ -46,7 +46,7 @@ impl Verdict {
                 Self::Moving(format!(
                     "Moving: {}/{} waits at {}{time}.",
                     city.placement,
-                    city.city,
+                    city.shown,
                     link.hop.word()
                 ))
             }
@@ -82,7 +82,7 @@ fn broken_line(chain: &Chain, at: usize, now: Timestamp) -> String {
     let city = &chain.city;
     escape(&format!(
         "First broken link ({}/{}): {from} -> {to}{note}: {}: {}{time}",
-        city.placement, city.city, link.object, link.detail
+        city.placement, city.shown, link.object, link.detail
     ))
 }
 
@@ -104,14 +104,14 @@ fn next(workload: &str, chain: &Chain, at: usize) -> String {
     match link.hop {
         Hop::Project => format!("kubectl compute workloads describe {workload}"),
         Hop::Hub | Hop::Binding | Hop::Cell if is_hub_unseen => {
-            let city = &chain.city.city;
+            let city = &chain.city.shown;
             format!("kubectl compute trace {workload} --city {city} --hub-context CONTEXT")
         }
         Hop::Hub | Hop::Binding | Hop::Cell => format!("kubectl compute status {workload}"),
         Hop::Instances | Hop::Projection => {
             format!(
                 "kubectl compute instances --workload {workload} --city {}",
-                chain.city.city
+                chain.city.shown
             )
         }
     }

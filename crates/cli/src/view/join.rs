@@ -1,31 +1,29 @@
 //! Which deployment and which Workload an Instance belongs to (contract: cli.md §1). UIDs of deployments differ between
 //! planes and are never compared.
 
-use super::{Condition, Object};
-use fedgate_api::{conditions::types::READY, keys};
+use super::{
+    Condition, Object,
+    place::{City, CityMap, is_at, is_selecting, location_of, place_of, places},
+};
+use fedgate_api::{
+    Place,
+    conditions::types::{AVAILABLE, READY},
+    keys,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A city or location of a placement of a Workload.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct City {
-    /// Name of the placement.
-    pub(crate) placement: String,
-    /// The city code, or the name of the location.
-    pub(crate) city: String,
-}
 
 /// A Workload with its deployments.
 #[derive(Debug)]
 pub(crate) struct Joined {
     /// The Workload.
     pub(crate) workload: Object,
-    /// The cities of its spec, in their order, each with its deployment if that exists.
+    /// The places of its spec, in their order, each with its deployment if that exists.
     pub(crate) cities: Vec<(City, Option<Object>)>,
-    /// Deployments of cities that the spec no longer names.
+    /// Deployments of places that the spec no longer means.
     pub(crate) leaving: Vec<Object>,
-    /// Codes of cities that no Location serves, as far as that was looked up.
-    pub(crate) unserved: BTreeSet<String>,
+    /// Places that no Location serves, as far as that was looked up.
+    pub(crate) unserved: BTreeSet<City>,
 }
 
 impl Joined {
@@ -37,71 +35,131 @@ impl Joined {
             .filter_map(|(_, deployment)| deployment.as_ref());
         present.chain(&self.leaving)
     }
-}
 
-/// The place of a deployment: its location, else its city.
-pub(crate) fn place_of(deployment: &Object) -> &str {
-    match deployment.text("/spec/locationRef/name") {
-        "" => deployment.text("/spec/cityCode"),
-        location => location,
+    /// Names of locations whose city is not known.
+    pub(crate) fn unmapped(&self) -> impl Iterator<Item = &str> {
+        let cities = self.cities.iter().map(|(city, _)| city);
+        let unmapped = cities.filter(|city| city.code.is_empty() && city.is_known());
+        unmapped.map(|city| &*city.location)
+    }
+
+    /// Gives the locations their cities. Two places of a placement that are in one city are shown as locations.
+    pub(crate) fn map(&mut self, map: &CityMap) {
+        for (city, _) in &mut self.cities {
+            if let (true, Some(code)) = (city.code.is_empty(), map.city(&city.location)) {
+                code.clone_into(&mut city.code);
+            }
+        }
+        let mut number: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for (city, _) in &self.cities {
+            let key = (city.placement.clone(), city.code.clone());
+            *number.entry(key).or_default() += 1;
+        }
+        for (city, _) in &mut self.cities {
+            let key = (city.placement.clone(), city.code.clone());
+            city.show(number.get(&key).is_some_and(|number| *number > 1));
+        }
     }
 }
 
-/// The cities and the locations that a placement names.
-pub(crate) fn places(placement: &Value) -> impl Iterator<Item = &str> {
-    let cities = placement["cityCodes"].as_array().into_iter().flatten();
-    let locations = placement["locations"].as_array().into_iter().flatten();
-    let locations = locations.map(|location| &location["name"]);
-    let all = cities.chain(locations);
-    all.map(|place| place.as_str().unwrap_or_default())
-}
+/// Deployments of a placement, by their places.
+type Own = BTreeMap<(String, String), Object>;
 
 /// Joins Workloads and deployments of a namespace. Workloads come in the order of their names.
 pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<Joined> {
     workloads.sort_by(|a, b| a.name().cmp(b.name()));
-    let mut of: BTreeMap<(String, City), Object> = BTreeMap::new();
+    let mut map = CityMap::default();
+    map.add_deployments(deployments.iter());
+    let mut of: BTreeMap<String, BTreeMap<String, Own>> = BTreeMap::new();
     for deployment in deployments {
-        let city = City {
-            placement: deployment.text("/spec/placementName").to_owned(),
-            city: place_of(&deployment).to_owned(),
-        };
-        of.insert(
-            (deployment.text("/spec/workloadRef/uid").to_owned(), city),
-            deployment,
-        );
+        let text = |pointer: &str| deployment.text(pointer).to_owned();
+        let place = (place_of(&deployment).to_owned(), text("/spec/cityCode"));
+        let own = of.entry(text("/spec/workloadRef/uid")).or_default();
+        let own = own.entry(text("/spec/placementName")).or_default();
+        own.insert(place, deployment);
     }
     let joined = workloads.into_iter().map(|workload| {
-        let uid = workload.uid().to_owned();
+        let mut of = of.remove(workload.uid()).unwrap_or_default();
         let mut cities = Vec::new();
         for placement in workload.list("/spec/placements") {
             let name = placement["name"].as_str().unwrap_or_default();
-            for place in places(placement) {
-                let city = City {
-                    placement: name.to_owned(),
-                    city: place.to_owned(),
-                };
-                let deployment = of.remove(&(uid.clone(), city.clone()));
-                cities.push((city, deployment));
-            }
-            // The gateway alone knows which locations a selector means: those of the deployments that it keeps.
-            if placement["locationSelector"].is_object() {
-                let all = of
-                    .keys()
-                    .filter(|(of, city)| *of == uid && city.placement == name);
-                let all: Vec<_> = all.cloned().collect();
-                cities.extend(all.into_iter().map(|key| (key.1.clone(), of.remove(&key))));
+            let mut none = Own::new();
+            let own = of.get_mut(name).unwrap_or(&mut none);
+            cities.extend(places(placement).map(|place| at(name, place, own)));
+            if is_selecting(placement) {
+                cities.extend(selected(&workload, name, own));
             }
         }
-        let left: Vec<_> = of.keys().filter(|(of, _)| *of == uid).cloned().collect();
-        let leaving = left.iter().filter_map(|key| of.remove(key)).collect();
-        Joined {
-            workload,
+        let left = of.into_values().flat_map(BTreeMap::into_values);
+        let mut joined = Joined {
             cities,
-            leaving,
+            leaving: left.collect(),
             unserved: BTreeSet::new(),
-        }
+            workload,
+        };
+        joined.map(&map);
+        joined
     });
     joined.collect()
+}
+
+/// A place of a placement, with the deployment that is taken out of the placement's own.
+fn at(placement: &str, place: Place<&str>, own: &mut Own) -> (City, Option<Object>) {
+    // A deployment that names the city alone comes before a deployment that names a location as well.
+    let exact = |city: &str| (city.to_owned(), city.to_owned());
+    let key = match place {
+        Place::City(city) if own.contains_key(&exact(city)) => Some(exact(city)),
+        _ => {
+            let found = own.iter().find(|(_, deployment)| is_at(place, deployment));
+            found.map(|(key, _)| key.clone())
+        }
+    };
+    let deployment = key.and_then(|key| own.remove(&key));
+    let text = |of: fn(&Object) -> &str| deployment.as_ref().map(of).unwrap_or_default();
+    let city = match place {
+        Place::City(city) => City::new(placement, city, text(location_of)),
+        Place::Location(location) | Place::Both { location, .. } => {
+            City::new(placement, text(|d| d.text("/spec/cityCode")), location)
+        }
+    };
+    (city, deployment)
+}
+
+/// The places of a selector, which the gateway alone resolves: those of the deployments that it keeps and of the locations
+/// that the status tells. A place without a name stands for those that are still to come.
+fn selected(workload: &Object, placement: &str, own: &mut Own) -> Vec<(City, Option<Object>)> {
+    let kept = own.extract_if(.., |_, deployment| !deployment.is_deleting());
+    let mut all: Vec<(City, Option<Object>)> = kept
+        .map(|(_, deployment)| {
+            let code = deployment.text("/spec/cityCode");
+            let city = City::new(placement, code, location_of(&deployment));
+            (city, Some(deployment))
+        })
+        .collect();
+    let is_resolved = workload.acted_on().is_none_or(|on| on == workload.generation());
+    if is_resolved {
+        let mut placements = workload.list("/status/placements").iter();
+        let status = placements.find(|status| status["name"] == placement);
+        let names = status.and_then(|status| status["locations"].as_array());
+        for name in names.into_iter().flatten().filter_map(|l| l["name"].as_str()) {
+            if !all.iter().any(|(city, _)| city.location == name) {
+                all.push((City::new(placement, "", name), None));
+            }
+        }
+    }
+    if all.is_empty() || !is_resolved {
+        all.push((City::new(placement, "", ""), None));
+    }
+    all
+}
+
+impl Object {
+    /// The generation of a Workload that its controller has acted on, as far as it tells.
+    pub(crate) fn acted_on(&self) -> Option<i64> {
+        let observed = self.0.pointer("/status/observedGeneration");
+        let observed = observed.and_then(Value::as_i64);
+        observed.or_else(|| self.observed_generation(AVAILABLE))
+    }
 }
 
 /// The name of the deployment that an Instance belongs to, and its ordinal: by its label, else by its own name less
@@ -162,6 +220,7 @@ impl Instances {
 #[derive(Debug)]
 pub(crate) struct Index<'a> {
     deployments: BTreeMap<&'a str, &'a Object>,
+    cities: CityMap,
     positions: BTreeMap<(&'a str, &'a str), usize>,
 }
 
@@ -175,10 +234,20 @@ impl<'a> Index<'a> {
                 ((workload.name(), name), position)
             })
         });
+        let mut cities = CityMap::default();
+        cities.add_deployments(deployments.iter());
         Self {
             deployments: deployments.iter().map(|d| (d.name(), d)).collect(),
+            cities,
             positions: positions.collect(),
         }
+    }
+
+    /// The same with cities of locations that other objects tell.
+    pub(crate) fn with_cities(mut self, instances: &[Object], locations: &[Object]) -> Self {
+        self.cities.add_instances(instances);
+        self.cities.add_locations(locations);
+        self
     }
 }
 
@@ -191,13 +260,25 @@ pub(crate) struct Home {
     pub(crate) position: usize,
     /// Name of its placement, or `-`.
     pub(crate) placement: String,
-    /// Its city, or `unknown`.
+    /// Its city, else its location, or `unknown`.
     pub(crate) city: String,
     /// Its ordinal.
     pub(crate) ordinal: Option<u32>,
+    /// Its location; empty if none is known.
+    pub(crate) location: String,
 }
 
 impl Home {
+    /// True if a user who names a city or a location means this one.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.city == name || self.location == name
+    }
+
+    /// True if its city is not known, and its location is.
+    pub(crate) fn is_unmapped(&self) -> bool {
+        !self.location.is_empty() && self.city == self.location
+    }
+
     /// The home of an Instance: by its labels, else by the deployment that it belongs to.
     pub(crate) fn of(instance: &Object, index: &Index<'_>) -> Self {
         let (name, ordinal) = deployment_of(instance);
@@ -211,16 +292,20 @@ impl Home {
         };
         let workload = text(keys::WORKLOAD_NAME, "/spec/workloadRef/name", "orphaned");
         let placement = text(keys::PLACEMENT_NAME, "/spec/placementName", "-");
+        let location = text(keys::INSTANCE_LOCATION, "/spec/locationRef/name", "");
         let position = index.positions.get(&(&*workload, &*placement));
         Self {
             position: position.copied().unwrap_or(usize::MAX),
             workload,
             placement,
-            city: match (text(keys::INSTANCE_CITY_CODE, "/spec/cityCode", ""), deployment) {
-                (city, _) if !city.is_empty() => city,
-                _ => text(keys::INSTANCE_LOCATION, "/spec/locationRef/name", "unknown"),
-            },
+            city: match (&*text(keys::INSTANCE_CITY_CODE, "/spec/cityCode", ""), &*location) {
+                ("", "") => "unknown",
+                ("", location) => index.cities.city(location).unwrap_or(location),
+                (city, _) => city,
+            }
+            .to_owned(),
             ordinal,
+            location,
         }
     }
 }
@@ -252,7 +337,7 @@ mod tests {
         let cities: Vec<_> = joined
             .cities
             .iter()
-            .map(|(city, d)| (&*city.city, d.is_some()))
+            .map(|(city, d)| (&*city.shown, d.is_some()))
             .collect();
         assert_eq!(cities, [("IAD", false), ("DFW", true), ("LHR", false)]);
         assert_eq!(joined.leaving[0].name(), "web-us-ams");
@@ -276,7 +361,7 @@ mod tests {
             at("eu", json!({"locationRef": {"name": "eu-1"}})),
         ];
         let joined = join(vec![workload(&placements)], all).remove(0);
-        let found = joined.cities.iter().map(|(city, d)| (&*city.city, d.is_some()));
+        let found = joined.cities.iter().map(|(city, d)| (&*city.shown, d.is_some()));
         assert_eq!(
             found.collect::<Vec<_>>(),
             [("us-2", false), ("us-1", true), ("eu-1", true)]

@@ -2,9 +2,11 @@
 //! that ours lack, and `-o json` prints them all.
 
 mod join;
+mod place;
 mod words;
 
-pub(crate) use join::{City, Home, Index, Instances, Joined, join, places};
+pub(crate) use join::{Home, Index, Instances, Joined, join};
+pub(crate) use place::{City, CityMap, is_at, is_located, is_selecting, location_of, places};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
 use jiff::Timestamp;

@@ -11,6 +11,7 @@ mod concurrent;
 mod describe;
 mod files;
 mod links;
+mod locations;
 mod many;
 mod plane;
 mod project;

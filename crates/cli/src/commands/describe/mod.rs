@@ -4,13 +4,14 @@ mod instance;
 mod runtime;
 mod workload;
 
+use super::instances::Lookup;
 use crate::{
     error::Error,
     history::active,
     output::{Output, served, table::escape, write},
     plane::{Plane, Resource, nearest},
     rollout::Locations,
-    view::{Home, Index, Object, join},
+    view::{Home, Object, join},
 };
 use std::fmt::Write;
 
@@ -40,7 +41,10 @@ pub(crate) async fn instance(plane: &Plane, output: &Output, name: &str) -> Resu
         return output.object(&served(&instance));
     }
     let deployments = plane.list(Resource::Deployments).await?;
-    let home = Home::of(&instance, &Index::new(&[], &deployments));
+    let mut lookup = Lookup::default();
+    let one = std::slice::from_ref(&instance);
+    let index = lookup.index(plane, &[], &deployments, one).await;
+    let home = Home::of(&instance, &index);
     write(&instance::text(&instance, &home, plane.clock.now()))
 }
 

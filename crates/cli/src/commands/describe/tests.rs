@@ -78,6 +78,7 @@ fn home() -> Home {
         position: 0,
         placement: "us".to_owned(),
         city: "DFW".to_owned(),
+        location: String::new(),
         ordinal: Some(0),
     }
 }

@@ -56,7 +56,7 @@ fn placements(lines: &mut Lines, joined: &Joined, rows: &[Row]) {
                 Phase::Waiting => format!("  Waiting - {}", row.detail),
                 Phase::Done | Phase::Draining | Phase::Pending | Phase::Updating => String::new(),
             };
-            lines.line(&format!("    {}  {ready}/{desired}{blocked}", row.city.city));
+            lines.line(&format!("    {}  {ready}/{desired}{blocked}", row.city.shown));
         }
     }
 }
@@ -85,7 +85,7 @@ fn next_steps(joined: &Joined, health: &Health, rows: &[Row]) -> Vec<String> {
     }
     let unserved = rows.iter().find(|row| row.is_unserved);
     if let Some(row) = unserved {
-        steps.push(format!("kubectl compute trace {name} --city {}", row.city.city));
+        steps.push(format!("kubectl compute trace {name} --city {}", row.city.shown));
     }
     if health.word != HealthWord::Available && health.word != HealthWord::Deleting {
         if unserved.is_none() {

@@ -9,6 +9,7 @@ use crate::{
     error::{Error, Kind},
     output::{Output, screen::Screen, write},
     plane::{Choice, Follow, Plane, Resource, Selection},
+    rollout::Locations,
     time::sleep,
     trace::{Beside, Chain, Evidence, Verdict, chain, unprojected},
     view::{City, Instances, Joined, Object, join},
@@ -32,6 +33,7 @@ pub(crate) async fn run(
         args,
         sides: Sides::new(&planes, args.watch),
         events: Events::default(),
+        locations: Locations::default(),
         stuck_after: SignedDuration::try_from(args.stuck_after).unwrap_or(SignedDuration::MAX),
     };
     if args.watch {
@@ -42,9 +44,10 @@ pub(crate) async fn run(
         plane.list(Resource::Deployments),
         plane.list(Resource::Instances)
     )?;
-    let Some(joined) = join(vec![workload], deployments).pop() else {
+    let Some(mut joined) = join(vec![workload], deployments).pop() else {
         return Ok(());
     };
+    tracer.locations.map(plane, &mut joined).await;
     let (chains, verdict, now) = tracer.trace(&joined, &Instances::from(instances)).await?;
     if output.is_text() {
         write(&show::text(output, &chains, &verdict, now))?;
@@ -60,6 +63,7 @@ struct Tracer<'a> {
     args: &'a TraceArgs,
     sides: Sides<'a>,
     events: Events,
+    locations: Locations,
     stuck_after: SignedDuration,
 }
 
@@ -117,10 +121,11 @@ impl Tracer<'_> {
                 )
                 .pop()
             });
-            let Some(joined) = joined else {
+            let Some(mut joined) = joined else {
                 let what = format!("workload {:?} was deleted", self.args.name);
                 return Err(Error::new(Kind::NotFound, what));
             };
+            self.locations.map(self.plane, &mut joined).await;
             let instances: Instances = follow.objects(Resource::Instances).cloned().collect();
             let (chains, verdict, now) = self.trace(&joined, &instances).await?;
             if chains == last {
@@ -193,15 +198,16 @@ impl Tracer<'_> {
     }
 
     fn is_asked(&self, city: &City) -> bool {
-        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        is(&self.args.placement, &city.placement) && is(&self.args.city, &city.city)
+        let is_placed = |name: &String| *name == city.placement;
+        let is_called = |name: &String| city.is_called(name);
+        self.args.placement.as_ref().is_none_or(is_placed) && self.args.city.as_ref().is_none_or(is_called)
     }
 
     fn no_city(&self, cities: &[(City, Option<Object>)]) -> Error {
         let name = &self.args.name;
         let all: Vec<String> = cities
             .iter()
-            .map(|(city, _)| format!("{}/{}", city.placement, city.city))
+            .map(|(city, _)| format!("{}/{}", city.placement, city.shown))
             .collect();
         let what = match (&self.args.placement, &self.args.city) {
             (None, None) => format!("workload {name:?} has no placements"),

@@ -96,8 +96,10 @@ impl Planes {
         deployment: Option<&Object>,
     ) -> Option<CellKey> {
         let deployment = deployment?;
-        if self.cells.contains_key(&city.city) {
-            return Some(CellKey::City(city.city.clone()));
+        // Cells of several locations of a city are named by the locations.
+        let mut names = [&city.location, &city.code].into_iter();
+        if let Some(name) = names.find(|name| self.cells.contains_key(*name)) {
+            return Some(CellKey::City(name.clone()));
         }
         let Beside::Read(view) = hub else { return None };
         let scheduled = view.scheduled(deployment.name());

@@ -42,7 +42,7 @@ pub(super) fn text(output: &Output, chains: &[Chain], verdict: &Verdict, now: Ti
 
 fn row(city: &City, link: &Link, now: Timestamp) -> Vec<Cell> {
     vec![
-        (&*city.city).into(),
+        (&*city.shown).into(),
         link.hop.word().into(),
         (&*link.object).into(),
         Cell::toned(link.state.word(), Tone::from(link.state)),
@@ -72,9 +72,11 @@ pub(super) fn object(name: &str, chains: &[Chain], verdict: &Verdict, now: Times
         });
         links.collect()
     };
-    let cities = chains.iter().map(
-        |chain| json!({"placement": chain.city.placement, "city": chain.city.city, "hops": links(chain)}),
-    );
+    let cities = chains.iter().map(|chain| {
+        let mut object = json!({"hops": links(chain)});
+        chain.city.describe(&mut object);
+        object
+    });
     let (word, line) = match verdict {
         Verdict::Whole => ("Whole", "Whole."),
         Verdict::Moving(line) => ("Moving", line.as_str()),

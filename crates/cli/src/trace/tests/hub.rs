@@ -173,3 +173,54 @@ fn a_cluster_that_has_reported_no_status_is_named() {
         assert_eq!((link(&way).state, &*link(&way).detail), (State::Broken, detail));
     }
 }
+
+/// A way of which the deployment names a location; the copy has this label, and the policies select by it.
+fn located(key: &str, value: &str) -> Way {
+    let mut way = lagging(200).set(
+        "copy",
+        "/metadata/annotations/fedgate.dev~1source-generation",
+        json!("4"),
+    );
+    let deployment = way.deployment.as_mut().unwrap();
+    deployment.0["spec"]["locationRef"] = json!({"name": "us-east-1"});
+    way.hub.copies[0].0["metadata"]["labels"] = json!({key: value});
+    way.hub.policies.push(Object(
+        json!({"metadata": {"name": "location-us-east-1"}, "spec": {"resourceSelectors": [
+        {"labelSelector": {"matchLabels": {keys::LOCATION: "us-east-1"}}}]}}),
+    ));
+    way.hub.clusters[0].0["metadata"]["labels"] =
+        json!({keys::LOCATION: "us-east-1", keys::CITY_CODE: "IAD"});
+    way
+}
+
+#[test]
+fn a_copy_of_a_location_goes_by_the_location_or_by_its_city_and_no_other() {
+    let hub = |way: &Way| {
+        let link = way.links(Access::All).links.swap_remove(1);
+        (link.state, link.detail)
+    };
+    let carried = (State::Ok, "carries generation 4".to_owned());
+    let broken = |detail: &str| (State::Broken, detail.to_owned());
+    assert_eq!(hub(&located(keys::LOCATION, "us-east-1")), carried);
+    assert_eq!(hub(&located(keys::CITY_CODE, "IAD")), carried);
+    assert_eq!(
+        hub(&located(keys::LOCATION, "us-south-1")),
+        broken("labelled with location us-south-1")
+    );
+    assert_eq!(
+        hub(&located(keys::CITY_CODE, "DFW")),
+        broken("labelled with city DFW"),
+        "a policy of that city exists"
+    );
+    let mut way = located(keys::LOCATION, "us-east-1");
+    way.hub.policies.pop();
+    assert_eq!(hub(&way), broken("no policy for location us-east-1"));
+    let mut way = located(keys::LOCATION, "us-east-1");
+    way.hub.copies[0].0["metadata"]["annotations"][keys::CLAIM_NAME] = json!("location-us-east-1");
+    assert_eq!(way.links(Access::All).links[2].state, State::Ok);
+    way.hub.copies[0].0["metadata"]["annotations"][keys::CLAIM_NAME] = json!("city-dfw");
+    assert_eq!(
+        way.links(Access::All).links[2].detail,
+        "frozen: claimed by policy city-dfw, not location-us-east-1"
+    );
+}

@@ -132,7 +132,9 @@ impl Way {
     fn links(&self, access: Access) -> Chain {
         let city = City {
             placement: "us".to_owned(),
-            city: "IAD".to_owned(),
+            shown: "IAD".to_owned(),
+            code: "IAD".to_owned(),
+            location: String::new(),
         };
         let (hub, cell) = match access {
             Access::Project => (
@@ -327,7 +329,9 @@ fn a_plane_that_cannot_be_read_is_unseen_and_the_rest_is_shown() {
     let way = lagging(20);
     let city = City {
         placement: "us".to_owned(),
-        city: "IAD".to_owned(),
+        shown: "IAD".to_owned(),
+        code: "IAD".to_owned(),
+        location: String::new(),
     };
     let evidence = Evidence {
         workload: &way.workload,

@@ -1,5 +1,7 @@
 //! `deploy` with flags: each names a field and changes nothing else (contract: cli.md §3).
 
+mod places;
+
 use super::intent::{CONTAINERS, PLACEMENTS, chosen, items_mut, set_minimum};
 use crate::{error::Error, manifest::field_mut};
 use fedgate_api::API_VERSION;
@@ -44,6 +46,8 @@ pub(crate) struct Flags {
     pub(crate) image: Option<String>,
     /// `--city`; empty if it was not given.
     pub(crate) cities: Vec<String>,
+    /// `--location`; empty if it was not given.
+    pub(crate) locations: Vec<String>,
     /// `--placement`.
     pub(crate) placement: Option<String>,
     /// `--container`.
@@ -80,7 +84,7 @@ impl Flags {
             ))
         };
         let image = self.image.as_ref().ok_or_else(|| missing("--image"))?;
-        if self.cities.is_empty() {
+        if self.cities.is_empty() && self.locations.is_empty() {
             return Err(missing("--city"));
         }
         let or = |flag: &Option<String>, default: &str| flag.clone().unwrap_or_else(|| default.to_owned());
@@ -96,7 +100,7 @@ impl Flags {
                     },
                     "networkInterfaces": [{"network": {"name": or(&self.network, NETWORK)}}],
                 }},
-                "placements": [{"name": placement, "cityCodes": self.cities,
+                "placements": [{"name": placement,
                     "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"}}],
             },
         });
@@ -147,15 +151,17 @@ impl Flags {
     }
 
     fn place(&self, workload: &mut Value) -> Result<(), Error> {
-        if self.cities.is_empty() && self.minimum.is_none() && self.placement.is_none() {
+        if self.cities.is_empty()
+            && self.locations.is_empty()
+            && self.minimum.is_none()
+            && self.placement.is_none()
+        {
             return Ok(());
         }
         let placements = items_mut(workload, PLACEMENTS);
         let at = chosen(placements, &self.name, self.placement.as_deref(), "placement")?;
         let placement = &mut placements[at];
-        if !self.cities.is_empty() {
-            *field_mut(placement, "spec.placements[]", &["cityCodes"])? = json!(self.cities);
-        }
+        places::set(placement, &self.name, &self.cities, &self.locations)?;
         match self.minimum {
             Some(minimum) => set_minimum(placement, minimum),
             None => Ok(()),
