@@ -46,7 +46,7 @@ pub(super) const HOST: &str = "karmada-host.yaml";
 pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names(case: Case) {
     case.suite.gateway.stop().await;
     let clinic = Clinic::open(&case).await;
-    let run = async {
+    let run = Box::pin(async {
         let reviews = [
             "apply",
             "--server-side",
@@ -64,7 +64,7 @@ pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_do
         with_cleanup(host(&clinic), leave_host(&clinic)).await;
         with_cleanup(claims(&clinic), leave_claims(&clinic)).await;
         clinic.is_well().await;
-    };
+    });
     with_cleanup(run, case.suite.gateway.start()).await;
 }
 
