@@ -71,7 +71,7 @@ async fn a_hub_that_cannot_be_used_is_told_by_its_first_answer() {
             Check::Webhook,
             ["karmada-webhook does not answer", "start it"],
         ),
-        // What Karmada's webhook that validates says while the one that gives ids is away.
+        // The answer of Karmada's validating webhook while the one that gives ids is away.
         Broken::fail(
             (
                 hooked,
