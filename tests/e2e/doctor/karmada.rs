@@ -8,13 +8,14 @@ use super::{
 };
 use crate::support::{
     Case,
-    kinds::{BINDING, Kind, NAMESPACE, kind},
+    kinds::{BINDING, CLUSTER_POLICY, Kind, NAMESPACE, kind},
+    label,
     plane::Plane,
     seconds,
     suite::{ALPHA_KEY, BETA_KEY},
     wait_for, with_cleanup,
 };
-use fedgate_api::keys::SOURCE_CLUSTER;
+use fedgate_api::keys::{CLUSTER_CLAIM_ID, SOURCE_CLUSTER};
 use fedgate_sandbox::{HubControllers, User};
 use serde_json::{Value, json};
 
@@ -131,8 +132,20 @@ async fn versions(clinic: &Clinic) {
     }
 }
 
-/// The hub has policies with Karmada's label all the while: those do not say that a new one gets it.
+/// The hub has a policy with Karmada's label all the while: it does not say that a new one gets it.
 async fn webhook(clinic: &Clinic) {
+    let (hub, name) = (&clinic.case.hub, clinic.case.ns.as_str());
+    let of_nothing = json!({"metadata": {"name": name}, "spec": {
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": format!("{name}-absent")}],
+        "placement": {"clusterAffinity": {"clusterNames": ["dfw-1"]}}}});
+    hub.create(&CLUSTER_POLICY, "", of_nothing).await;
+    let identified = |policy: &Value| label(policy, CLUSTER_CLAIM_ID).is_some();
+    hub.sees(&CLUSTER_POLICY, "", name, "has its id", seconds(30), identified)
+        .await;
+    with_cleanup(dead_webhook(clinic), hub.delete(&CLUSTER_POLICY, "", name)).await;
+}
+
+async fn dead_webhook(clinic: &Clinic) {
     let (hub, of) = (&clinic.case.hub, ("hub", "webhook"));
     clinic.is_mended(of).await;
     let ours = |hook: &Value| {
