@@ -13,6 +13,11 @@ use std::collections::BTreeSet;
 /// The argument that keeps Instances, which cells write, from being propagated.
 const SKIP: &str = "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance";
 const GATES: &str = "--feature-gates=";
+const MANAGER: &str = "karmada-controller-manager";
+/// Oldest minor version of Karmada 1 whose labels the gateway reads (`permanent-id`).
+const OLDEST: u32 = 10;
+/// Newest minor version of Karmada 1 that was tested.
+const NEWEST: u32 = 19;
 
 /// Checks that Karmada's definitions on the hub have every field that the gateway writes.
 pub(super) async fn fields(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
@@ -122,15 +127,25 @@ pub(super) async fn arguments(subject: &Subject) -> Vec<Finding> {
     }
 }
 
+/// The containers that run it: all but those beside it.
+fn managers(list: &Value) -> impl Iterator<Item = &Value> {
+    let deployments = list["items"].as_array().into_iter().flatten();
+    deployments.flat_map(|deployment| {
+        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+        let containers = containers.map_or(&[][..], Vec::as_slice);
+        let is_named = |container: &Value| {
+            let mut words = [&container["name"], &container["image"]].into_iter();
+            words.any(|word| word.as_str().is_some_and(|word| word.contains(MANAGER)))
+        };
+        let any_is = containers.iter().any(is_named);
+        containers
+            .iter()
+            .filter(move |container| !any_is || is_named(container))
+    })
+}
+
 fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
-    let containers = list["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .flat_map(|deployment| {
-            let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
-            containers.into_iter().flatten()
-        });
+    let containers = managers(list);
     let mut arguments = Vec::new();
     let mut images = Vec::new();
     for container in containers {
@@ -150,7 +165,6 @@ fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
         let next = format!("look for {SKIP} where karmada-controller-manager runs");
         return vec![subject.open(Check::SkippedPropagatingApis, text, next)];
     }
-    let image = format!("karmada-controller-manager runs {}", images.join(", "));
     let off = arguments
         .iter()
         .filter_map(|argument| argument.strip_prefix(GATES))
@@ -174,7 +188,45 @@ fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
             format!("run it with {SKIP}"),
         )
     };
-    vec![subject.ok(Check::Karmada, image), gates, skipped]
+    vec![version(subject, &images), gates, skipped]
+}
+
+/// Checks the versions that images name.
+fn version(subject: &Subject, images: &[&str]) -> Finding {
+    let runs = |images: &[&str]| format!("{MANAGER} runs {}", images.join(", "));
+    let other: Vec<&str> = images
+        .iter()
+        .copied()
+        .filter(|image| !minor(image).is_some_and(|minor| (OLDEST..=NEWEST).contains(&minor)))
+        .collect();
+    if other.is_empty() {
+        return subject.ok(Check::Karmada, runs(images));
+    }
+    let (text, known) = (runs(&other), other.iter().all(|image| minor(image).is_some()));
+    let why = if known {
+        "is outside"
+    } else {
+        "does not say whether it is one of"
+    };
+    subject.open(
+        Check::Karmada,
+        format!("{text}, whose tag {why} Karmada 1.{OLDEST} to 1.{NEWEST}"),
+        format!(
+            "run a version from v1.{OLDEST} to v1.{NEWEST}, or compare its changes with docs/compatibility.md"
+        ),
+    )
+}
+
+/// The minor version of Karmada 1 that an image's tag names; a newer major version counts as newer than all.
+fn minor(image: &str) -> Option<u32> {
+    let name = image.split('@').next()?.rsplit('/').next()?;
+    let (_, tag) = name.split_once(':')?;
+    let mut numbers = tag.trim_start_matches('v').split('.').map(str::parse::<u32>);
+    match (numbers.next()?.ok()?, numbers.next()?.ok()?) {
+        (1, minor) => Some(minor),
+        (0, _) => Some(0),
+        _ => Some(u32::MAX),
+    }
 }
 
 /// True if this argument makes Karmada skip Instances: by group, by version or by kind.
@@ -202,7 +254,7 @@ mod tests {
 
     fn verdicts(arguments: &[&str]) -> Vec<(Check, Verdict)> {
         let list = json!({"items": [{"spec": {"template": {"spec": {"containers": [
-            {"image": "karmada:v1", "command": ["/bin/manager"], "args": arguments}]}}}}]});
+            {"image": "karmada:v1.18.2", "command": ["/bin/manager"], "args": arguments}]}}}}]});
         let found = judge(&subject(), &list).into_iter();
         found.map(|finding| (finding.check, finding.verdict)).collect()
     }
@@ -228,6 +280,38 @@ mod tests {
             Fail
         );
         assert_eq!(judge(&subject(), &json!({"items": []}))[0].verdict, Open);
+    }
+
+    #[test]
+    fn the_image_of_karmada_is_one_of_those_that_were_tested_or_is_not() {
+        let of = |images: &[&str]| {
+            let containers: Vec<Value> = images.iter().map(|image| json!({"image": image})).collect();
+            let list = json!({"items": [{"spec": {"template": {"spec": {"containers": containers}}}}]});
+            let found = judge(&subject(), &list).swap_remove(0);
+            (found.check, found.verdict, found.text)
+        };
+        let manager = "registry.example:5000/karmada/karmada-controller-manager";
+        for (tag, verdict, words) in [
+            (":v1.10.0", Verdict::Ok, "runs registry.example:5000"),
+            (":v1.19.0-rc.0", Verdict::Ok, "runs"),
+            (":v1.18.2@sha256:0123", Verdict::Ok, "runs"),
+            (":v1.9.3", Verdict::Open, "is outside Karmada 1.10 to 1.19"),
+            (":v1.20.0", Verdict::Open, "is outside"),
+            (":v2.0.0", Verdict::Open, "is outside"),
+            (":latest", Verdict::Open, "does not say"),
+            ("@sha256:0123", Verdict::Open, "does not say"),
+            ("", Verdict::Open, "does not say"),
+        ] {
+            let (check, had, text) = of(&[&format!("{manager}{tag}")]);
+            assert_eq!((check, had), (Check::Karmada, verdict), "{text}");
+            assert!(text.contains(words), "{text}");
+        }
+        let (_, verdict, text) = of(&["mesh/proxy:v2.1.0", &format!("{manager}:v1.18.0")]);
+        assert_eq!(
+            verdict,
+            Verdict::Ok,
+            "a container beside it is none of it: {text}"
+        );
     }
 
     #[test]

@@ -80,29 +80,33 @@ async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceLis
     }
 }
 
-/// Checks that Karmada's webhook labels policies with their id.
-pub(super) async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
-    let resource = Resources::default().city_sets;
-    let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
-    let failed = |verb| {
-        move |error: kube::Error| {
-            PreflightError::of(&error, verb, "clusterpropagationpolicies.policy.karmada.io")
-        }
-    };
-    let marked = |policy: &DynamicObject| {
-        policy
-            .metadata
-            .labels
-            .as_ref()
-            .is_some_and(|l| l.contains_key(CLUSTER_CLAIM_ID))
-    };
-    let policies = api
-        .list(&ListParams::default().limit(20))
-        .await
-        .map_err(failed("list"))?;
-    if policies.iter().any(marked) {
+/// Checks that Karmada's webhook has labelled a policy with its id, or does so now.
+async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().city_sets);
+    let policies = api.list(&ListParams::default().limit(20)).await;
+    if policies
+        .map_err(|error| failed(&error, "list"))?
+        .iter()
+        .any(marked)
+    {
         return Ok(());
     }
+    webhook_acts(hub).await
+}
+
+fn failed(error: &kube::Error, verb: &'static str) -> PreflightError {
+    PreflightError::of(error, verb, "clusterpropagationpolicies.policy.karmada.io")
+}
+
+fn marked(policy: &DynamicObject) -> bool {
+    let labels = policy.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(CLUSTER_CLAIM_ID))
+}
+
+/// Checks that Karmada's webhook labels a policy with its id now, by a dry run. A stand-in is not asked for that.
+pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError> {
+    let resource = Resources::default().city_sets;
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
     let probe: DynamicObject = serde_json::from_value(probe(&resource))
         .map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
     let tried = api
@@ -114,10 +118,18 @@ pub(super) async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
             &probe,
         )
         .await;
-    if marked(&tried.map_err(failed("create"))?) || is_stand_in(hub).await? {
+    if tried.as_ref().is_err_and(lacks_id) {
+        return Err(PreflightError::NoWebhook);
+    }
+    if marked(&tried.map_err(|error| failed(&error, "create"))?) || is_stand_in(hub).await? {
         return Ok(());
     }
     Err(PreflightError::NoWebhook)
+}
+
+/// True if Karmada's other webhook, which validates, misses the id. It looks like a permission that is missing.
+fn lacks_id(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.message.contains(CLUSTER_CLAIM_ID))
 }
 
 fn probe(resource: &ApiResource) -> Value {

@@ -54,7 +54,7 @@ impl Broken {
 async fn a_hub_that_cannot_be_used_is_told_by_its_first_answer() {
     let version = |text: &str| ("/version", 200, json!({"gitVersion": text}));
     let work = "/apis/work.karmada.io/v1alpha2";
-    let hooked = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
+    let hooked = "POST /apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
     let kind = "resourcebindings.work.karmada.io/v1alpha2 is not served";
     for broken in [
         Broken::fail(
@@ -65,10 +65,28 @@ async fn a_hub_that_cannot_be_used_is_told_by_its_first_answer() {
         Broken::fail(version("v1.29.1"), Check::Version, ["v1.29.1", "upgrade"]),
         Broken::open(version("v1.36.1"), Check::Clock, ["no Date", "by hand"]),
         Broken::fail((work, 404, json!("no")), Check::Kinds, [kind, "--hub-kubeconfig"]),
+        // The hub has a policy with its id from the time when the webhook acted.
         Broken::fail(
             (hooked, 500, json!("failed calling webhook")),
             Check::Webhook,
             ["karmada-webhook does not answer", "start it"],
+        ),
+        // The answer of Karmada's validating webhook while the one that gives ids is away.
+        Broken::fail(
+            (
+                hooked,
+                403,
+                json!(
+                    "admission webhook denied the request: label clusterpropagationpolicy.karmada.io/permanent-id is required"
+                ),
+            ),
+            Check::Webhook,
+            ["mutating-config does not act", "install karmada-webhook"],
+        ),
+        Broken::fail(
+            (hooked, 200, json!({"metadata": {"name": "x"}})),
+            Check::Webhook,
+            ["mutating-config does not act", "install karmada-webhook"],
         ),
     ] {
         broken.run().await;

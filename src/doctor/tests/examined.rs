@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// A plane where everything is right, but for the answers that a test gives.
 #[derive(Clone, Default)]
 pub(super) struct Fake {
-    /// Status and body by path.
+    /// Status and body by path, or by verb and path.
     answers: Arc<BTreeMap<String, (u16, Value)>>,
     /// The resource for which every right is denied.
     denied: &'static str,
@@ -72,7 +72,8 @@ impl Fake {
         self.requests
             .lock()
             .push(format!("{} {path}?{query}", request.method()));
-        if let Some((code, answer)) = self.answers.get(path) {
+        let verb = format!("{} {path}", request.method());
+        if let Some((code, answer)) = self.answers.get(path).or_else(|| self.answers.get(&verb)) {
             return match code {
                 200 => body(answer),
                 code => status(*code, answer.as_str().unwrap_or_default()),
@@ -98,7 +99,12 @@ impl Fake {
                 "metadata": {}, "status": {"userInfo": {"username": self.user, "groups": ["fedgate-cells"]}}}),
             ),
             "clusterpropagationpolicies" => {
-                list(&[json!({"metadata": {"name": "x", "labels": {CLUSTER_CLAIM_ID: "id"}}})])
+                let policy = json!({"metadata": {"name": "x", "labels": {CLUSTER_CLAIM_ID: "id"}}});
+                if request.method() == Method::POST {
+                    body(&policy)
+                } else {
+                    list(&[policy])
+                }
             }
             "clusters" => list(&[cluster()]),
             "resourceinterpretercustomizations" => {
@@ -286,7 +292,7 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
     let host = fake.clone().with(
         "/apis/apps/v1/deployments",
         200,
-        json!({"items": [{"spec": {"template": {"spec": {"containers": [{"image": "karmada:v1",
+        json!({"items": [{"spec": {"template": {"spec": {"containers": [{"image": "karmada:v1.19.0",
             "args": ["--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance"]}]}}}}]}),
     );
     let report = run([

@@ -102,12 +102,25 @@ fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
             } else {
                 &key.namespace
             };
-            match lifecycle::home(index, hub) {
+            let item = match lifecycle::home(index, hub) {
                 Some((project, namespace)) => views::item(key, Some(project.as_str()), &namespace, plural),
                 None => views::item(key, None, &key.namespace, plural),
+            };
+            StuckItem {
+                cell: author_of(index, key).unwrap_or_default(),
+                ..item
             }
         }
     }
+}
+
+/// The cell that has written a write-back.
+fn author_of(index: &GatewayIndex, key: &Key) -> Option<String> {
+    let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
+        return None;
+    };
+    let row = index.hub.write_backs[kind].get(&key.namespace, &key.name)?;
+    row.digest.cell.as_deref().map(str::to_owned)
 }
 
 /// Number of stuck objects by project.

@@ -1,6 +1,9 @@
 //! The operator's desk: kubeconfigs and executables, a gateway in Pods of the host, and the way into each state.
 
-use super::shows::{State, shown};
+use super::{
+    planted::Planted,
+    shows::{AND, State, shown},
+};
 use crate::{
     operator::{PODS, pod},
     support::{
@@ -33,7 +36,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-const TOKEN: &str = "token-of-the-runbooks";
+pub(super) const TOKEN: &str = "token-of-the-runbooks";
 /// The city that no cell serves.
 const NOWHERE: &str = "NOWHERE";
 const GATEWAY_DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments", true);
@@ -44,11 +47,12 @@ const FOLLOWED: std::time::Duration = seconds(4);
 
 /// See the module.
 pub(super) struct Desk {
-    case: Case,
+    pub(super) case: Case,
     folder: PathBuf,
     kubectl: PathBuf,
     host: Plane,
-    gateway: Gateway,
+    pub(super) gateway: Gateway,
+    pub(super) planted: Planted,
     /// Where the ports of the Pods lead on this machine.
     targets: [u16; 2],
     /// From there to the gateway, while it runs.
@@ -133,6 +137,7 @@ impl Desk {
             kubectl,
             host,
             gateway,
+            planted: Planted::default(),
             targets,
             forwards: Mutex::default(),
             rules: Mutex::default(),
@@ -277,6 +282,7 @@ impl Desk {
             }
             State::HalfRolledOut => self.rolled_out(1).await,
             State::GatewayDown => self.stop_gateway().await,
+            planted => self.plant(planted).await,
         }
     }
 
@@ -303,10 +309,11 @@ impl Desk {
                     self.start_gateway().await;
                 }
             }
+            planted => self.uproot(planted).await,
         }
     }
 
-    async fn edit(&self, count: u64) {
+    pub(super) async fn edit(&self, count: u64) {
         self.wished.store(count, Ordering::Relaxed);
         self.case.update(&Wish::new("web", count)).await;
     }
@@ -341,7 +348,7 @@ impl Desk {
     }
 
     /// Waits until the operations API says a word.
-    async fn says(&self, path: &str, word: &str) {
+    pub(super) async fn says(&self, path: &str, word: &str) {
         wait_for(&format!("/{path} says {word}"), seconds(120), || async {
             let (_, text) = self.gateway.answer_to(TOKEN, &format!("/api/v1/{path}")).await?;
             text.contains(word).then_some(())
@@ -370,8 +377,9 @@ impl Desk {
             "doesn't have a resource type",
             "unrecognized subcommand",
         ];
-        let well =
-            *code == wanted && text.contains(word) && !unusable.iter().any(|words| text.contains(words));
+        let well = *code == wanted
+            && word.split(AND).all(|word| text.contains(word))
+            && !unusable.iter().any(|words| text.contains(words));
         (!well).then(|| format!("{wanted} and {word:?} were expected: {shows}"))
     }
 

@@ -2,6 +2,7 @@
 //! brought into it.
 
 mod desk;
+mod planted;
 mod shows;
 
 use crate::support::{Case, lone_trials, with_cleanup};

@@ -21,6 +21,16 @@ pub(super) enum State {
     MissingRight,
     /// A roll-out has stopped half way.
     HalfRolledOut,
+    /// A tenant's own object has the name of a projection.
+    NameTaken,
+    /// A write-back has the labels of another project, and the labels of a hub Namespace were edited.
+    Forged,
+    /// So many copies have no origin that the brake holds them.
+    Orphaned,
+    /// Another client changes a copy back.
+    Fought,
+    /// An interpreter is edited again and again.
+    Drifted,
     /// No gateway runs.
     GatewayDown,
 }
@@ -36,6 +46,11 @@ impl State {
         Self::Expiring,
         Self::MissingRight,
         Self::HalfRolledOut,
+        Self::NameTaken,
+        Self::Forged,
+        Self::Orphaned,
+        Self::Fought,
+        Self::Drifted,
         Self::GatewayDown,
     ];
 }
@@ -49,11 +64,11 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateCredentialExpiring", State::Expiring),
     ("FedgateDown", State::GatewayDown),
     ("FedgateErrorRatio", State::MissingRight),
-    ("FedgateGarbageBrake", State::Well),
+    ("FedgateGarbageBrake", State::Orphaned),
     ("FedgateHubDisconnected", State::HubDown),
-    ("FedgateIdentityRejection", State::Well),
+    ("FedgateIdentityRejection", State::Forged),
     ("FedgateIdleReconciles", State::Well),
-    ("FedgateInterpreterDrift", State::Well),
+    ("FedgateInterpreterDrift", State::Drifted),
     ("FedgateLatencyHigh", State::Well),
     ("FedgateLatencyVeryHigh", State::Well),
     ("FedgateMemoryHigh", State::Well),
@@ -62,10 +77,10 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateNoLeader", State::GatewayDown),
     ("FedgateNoStandby", State::HalfRolledOut),
     ("FedgateNotReturned", State::ProjectDown),
-    ("FedgateOrphans", State::Well),
+    ("FedgateOrphans", State::Orphaned),
     ("FedgateProjectRefused", State::Refused),
     ("FedgateProjectsDisconnected", State::ProjectDown),
-    ("FedgateQuarantine", State::Well),
+    ("FedgateQuarantine", State::NameTaken),
     ("FedgateQueueBacklog", State::Well),
     ("FedgateRestarting", State::GatewayDown),
     ("FedgateStuckDeletion", State::CellDown),
@@ -73,11 +88,14 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateUndelivered", State::HubDown),
     ("FedgateUndeliveredLong", State::HubDown),
     ("FedgateVersionSkew", State::HalfRolledOut),
-    ("FedgateWriteFight", State::Well),
+    ("FedgateWriteFight", State::Fought),
 ];
 
 /// The exit code of a command, and a word of its output.
 pub(super) type Shown = (i32, &'static str);
+
+/// Between the words of an output that must all be there.
+pub(super) const AND: &str = " & ";
 
 /// The output of a command where all is well; the first row whose words begin it counts.
 const WELL: &[(&str, Shown)] = &[
@@ -214,6 +232,79 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         State::HalfRolledOut,
         "kubectl --context host -n fedgate-system get deployment fedgate-gateway",
         (0, "2/2"),
+    ),
+    (
+        State::NameTaken,
+        "fedgate stuck --context host --class quarantined -o wide",
+        (9, "name_taken & web-us-dfw-3"),
+    ),
+    (
+        State::NameTaken,
+        "fedgate trace",
+        (7, "does not own: web-us-dfw-3"),
+    ),
+    (
+        State::NameTaken,
+        "kubectl --context host -n fedgate-system logs",
+        (0, "quarantined & \"reason\":\"name_taken\" & detail"),
+    ),
+    (
+        State::Forged,
+        "fedgate stuck --context host --class quarantined -o wide",
+        (9, "identity_mismatch & forged-0 & dfw-1"),
+    ),
+    (
+        State::Forged,
+        "kubectl --context host -n fedgate-system logs",
+        (
+            0,
+            "write-back quarantined & forged-0 & identity labels were edited",
+        ),
+    ),
+    (
+        State::Forged,
+        "kubectl --context hub get namespaces",
+        (0, "upstream-namespace: each- & manager: fedgate"),
+    ),
+    (
+        State::Orphaned,
+        "fedgate stuck --context host --class brake",
+        (9, "orphans & FedgateGarbageBrake.md"),
+    ),
+    (
+        State::Orphaned,
+        "fedgate stuck --context host --class orphan",
+        (9, "workloaddeployments   14"),
+    ),
+    (State::Orphaned, "fedgate projects list", (0, "AGE & alpha")),
+    (
+        State::Orphaned,
+        "kubectl --context host -n fedgate-system logs",
+        (0, "too many copies look like orphans & alpha"),
+    ),
+    (
+        State::Fought,
+        "fedgate journal --context host -f",
+        (INTERRUPTED, "update_copy & web-us-dfw"),
+    ),
+    (
+        State::Fought,
+        "kubectl --context hub get workloaddeployments -A",
+        (0, "manager: intruder"),
+    ),
+    (
+        State::Drifted,
+        "kubectl --context hub get resourceinterpretercustomizations",
+        (0, "manager: intruder"),
+    ),
+    (State::Drifted, "fedgate doctor", (1, "FAIL hub interpreters:")),
+    (
+        State::Drifted,
+        "kubectl --context host -n fedgate-system logs",
+        (
+            0,
+            "interpreter differs from its kind's folder & workloaddeployment",
+        ),
     ),
     (
         State::GatewayDown,

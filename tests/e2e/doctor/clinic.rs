@@ -1,5 +1,6 @@
 //! `fedgate doctor` on the suite's planes, and whoever carries out the steps that it names.
 
+use super::karmada::HOST;
 use crate::support::{
     Case,
     credentials::{self, Twin},
@@ -118,6 +119,9 @@ impl Clinic {
             "--admin-auth=hub",
             "-o=json",
         ]);
+        if self.file(HOST).exists() {
+            command.arg(format!("--karmada-host-kubeconfig={HOST}"));
+        }
         let output = ended(command.args(flags)).await;
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,8 @@
 //! 66 of operations.md: the checks of doctor broken in turn on real planes, each mended by the step that doctor names.
 
 mod clinic;
+mod front;
+mod karmada;
 
 use crate::support::{
     Case,
@@ -14,7 +16,12 @@ use clinic::Clinic;
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
-lone_trials![a_check_that_is_broken_is_mended_by_the_step_that_doctor_names];
+use karmada::karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names;
+
+lone_trials![
+    a_check_that_is_broken_is_mended_by_the_step_that_doctor_names,
+    karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names,
+];
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const POLICY: Kind = kind(

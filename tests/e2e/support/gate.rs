@@ -8,17 +8,13 @@ use super::{
     audit::GATEWAY,
     kinds::{CONFIG_MAP, WEBHOOK},
     plane::{Plane, seconds, wait_for},
+    tls,
 };
 use axum::{Json, Router, extract::State, routing::post, serve::Listener};
 use fedgate_engine::diff::merge_patch;
 use serde_json::{Value, json};
-use std::{collections::HashSet, io, net::SocketAddr, sync::Arc};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinHandle,
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use std::{collections::HashSet, net::SocketAddr, sync::Arc};
+use tokio::{sync::watch, task::JoinHandle};
 
 /// Nobody may create this: the refusal shows that the gate is in use.
 const PROBE: &str = "gate-probe";
@@ -109,30 +105,6 @@ async fn review(State(inside): State<Arc<Inside>>, Json(review): Json<Value>) ->
     }))
 }
 
-struct Tls {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            if let Ok((stream, address)) = self.listener.accept().await
-                && let Ok(stream) = self.acceptor.accept(stream).await
-            {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
 /// See the module. It ends with [`Gate::remove`]; should a test fail before, the API servers pass over a gate that does
 /// not answer.
 pub(crate) struct Gate {
@@ -151,22 +123,8 @@ impl Drop for Gate {
 impl Gate {
     /// An open gate for the gateway's writes in these namespaces, each on its plane.
     pub(crate) async fn new(before: &[(&Plane, &str)]) -> Gate {
-        let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
-            .expect("make the gate's certificate");
-        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der())
-            .expect("read the gate's key");
-        let tls =
-            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .expect("ring knows the usual versions")
-                .with_no_client_auth()
-                .with_single_cert(vec![certified.cert.der().clone()], key)
-                .expect("use the gate's certificate");
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("open the gate's port");
+        let (listener, ca) = tls::listen().await;
         let address = listener.local_addr().expect("the gate has an address");
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
         let inside = Arc::new(Inside {
             namespaces: before.iter().map(|(_, ns)| (*ns).to_owned()).collect(),
             passage: watch::Sender::default(),
@@ -175,7 +133,7 @@ impl Gate {
             .route("/", post(review))
             .with_state(Arc::clone(&inside));
         let server = tokio::spawn(async move {
-            let served = axum::serve(Tls { listener, acceptor }, router).await;
+            let served = axum::serve(listener, router).await;
             served.expect("the gate serves until it is dropped");
         });
         let gate = Gate {
@@ -184,7 +142,7 @@ impl Gate {
             inside,
             server,
         };
-        let ca = k8s_openapi::ByteString(certified.cert.pem().into_bytes());
+        let ca = k8s_openapi::ByteString(ca.into_bytes());
         for (plane, ns) in before {
             plane
                 .create(&WEBHOOK, "", gate.configuration(address, &json!(ca)))

@@ -16,6 +16,7 @@ pub(crate) mod process;
 pub(crate) mod rights;
 pub(crate) mod role;
 pub(crate) mod suite;
+pub(crate) mod tls;
 mod trials;
 
 pub(crate) use audit::Entry;
