@@ -59,7 +59,7 @@ pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_do
         clinic.is_well().await;
         clocks(&clinic).await;
         versions(&clinic).await;
-        webhook(&clinic).await;
+        Box::pin(webhook(&clinic)).await;
         fields(&clinic).await;
         propagated(&clinic).await;
         with_cleanup(host(&clinic), leave_host(&clinic)).await;
@@ -142,7 +142,8 @@ async fn webhook(clinic: &Clinic) {
     let identified = |policy: &Value| label(policy, CLUSTER_CLAIM_ID).is_some();
     hub.sees(&CLUSTER_POLICY, "", name, "has its id", seconds(30), identified)
         .await;
-    with_cleanup(dead_webhook(clinic), hub.delete(&CLUSTER_POLICY, "", name)).await;
+    let dead = Box::pin(dead_webhook(clinic));
+    with_cleanup(dead, hub.delete(&CLUSTER_POLICY, "", name)).await;
 }
 
 async fn dead_webhook(clinic: &Clinic) {
