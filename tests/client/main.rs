@@ -12,6 +12,9 @@ mod documents;
 mod forwarded;
 mod host;
 mod replica;
+#[allow(clippy::expect_used, reason = "a failing test says where")]
+#[path = "../e2e/support/tls.rs"]
+mod tls;
 
 use replica::{Replica, error};
 use serde_json::{Value, json};

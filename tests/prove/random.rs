@@ -201,7 +201,7 @@ pub(crate) async fn disturb(rig: &mut Rig, what: &Disturbance) {
     }
 }
 
-/// What happens in courses in which places change: tenants name a location, and its label comes and goes.
+/// The acts of courses in which places change: tenants name a location, and its label comes and goes.
 fn place_op() -> impl Strategy<Value = Op> {
     let place = (
         prop::sample::select(vec!["p", "q"]),

@@ -238,9 +238,9 @@ impl CellIndex {
 
     /// True if all lists of the hub are complete.
     pub fn hub_ready(&self) -> bool {
-        let here = self.label_of_location().is_some();
+        let awaits = |table| table != TableId::HubDeploymentsHere || self.label_of_location().is_some();
         let mut tables = TableId::HUB.into_iter();
-        tables.all(|table| self.is_synced(table) || table == TableId::HubDeploymentsHere && !here)
+        tables.all(|table| self.is_synced(table) || !awaits(table))
     }
 
     /// The tables of the hub that can be watched. The deployments depend on the cell's location: until the index knows if

@@ -125,7 +125,8 @@ fn worst_by_city(index: &GatewayIndex, owner: &NamespaceOwner) -> BTreeMap<Strin
     let problems = project.summary.problems_in(index.kinds.ids(), &owner.namespace);
     for ((kind, (namespace, name)), problem) in problems {
         let row = project.sources[*kind].get(namespace, name);
-        let Some(city) = row.and_then(|row| Some(index.city_route(&row.digest.place).ok()?.city)) else {
+        let Some(city) = row.and_then(|row| index.city_route(&row.digest.place).map(|to| to.city).ok())
+        else {
             continue;
         };
         let known = worst.entry(city.as_str().to_owned()).or_insert(problem);

@@ -34,7 +34,7 @@ const TAKEN: (&str, u64) = ("web-us-dfw-3", 4);
 const FORGED: &str = "forged-0";
 const COPY: &str = "web-us-dfw";
 
-/// What has to be taken back by more than a deletion.
+/// Disturbances that a deletion alone does not end.
 #[derive(Default)]
 pub(super) struct Planted {
     /// Changes the copy back again and again.

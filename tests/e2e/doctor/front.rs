@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// What is said otherwise.
+/// The answers that differ from those of the API server behind it.
 #[derive(Clone, Default)]
 pub(super) struct Lie {
     /// Seconds that are added to `Date`.

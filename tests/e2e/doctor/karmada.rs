@@ -215,7 +215,7 @@ fn on_karmada() -> bool {
     matches!(controllers, HubControllers::Karmada { .. })
 }
 
-/// A definition of Karmada's that lacks a field which the gateway writes. What is stored keeps it.
+/// A definition of Karmada's that lacks a field which the gateway writes. Stored objects keep it.
 async fn fields(clinic: &Clinic) {
     let (hub, of) = (&clinic.case.hub, ("hub", "karmada"));
     let name = "propagationpolicies.policy.karmada.io";

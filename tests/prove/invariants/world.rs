@@ -90,7 +90,7 @@ pub(super) fn city(copy: &Value) -> Option<&str> {
     label(copy, keys::CITY_CODE).or_else(|| copy["spec"]["cityCode"].as_str())
 }
 
-/// What a policy of a city or location delivers.
+/// The delivery that a policy of a city or location makes.
 fn policy_of(object: &Value) -> Option<Delivery> {
     let labels = &object["spec"]["resourceSelectors"][0]["labelSelector"]["matchLabels"];
     Some((

@@ -77,13 +77,18 @@ impl Plan {
     }
 }
 
-/// `LHR and its 2 instances`, if the effect removes a city.
+/// `LHR and its 2 instances`.
+fn with_instances(city: &str, number: i64) -> String {
+    format!("{city} and its {}", instances(number))
+}
+
+/// The city with its instances, if the effect removes it.
 fn removal(effect: &Effect) -> Option<String> {
     match effect {
         Effect::Removes {
             city,
             instances: number,
-        } => Some(format!("{city} and its {}", instances(*number))),
+        } => Some(with_instances(city, *number)),
         _ => None,
     }
 }
@@ -95,7 +100,7 @@ fn loss(effect: &Effect) -> Option<String> {
             city,
             instances: number,
             ..
-        } => Some(format!("{city} and its {}", instances(*number))),
+        } => Some(with_instances(city, *number)),
         _ => None,
     }
 }
