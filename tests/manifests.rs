@@ -84,7 +84,11 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
         assert_eq!(hub("", resource), ALL);
     }
     assert_eq!(project("networking.datumapis.com", "networks"), WATCH);
-    assert_eq!(project("networking.datumapis.com", "locations"), WATCH);
+    for kind in ["locations", "locationbindings"] {
+        assert_eq!(project("networking.datumapis.com", kind), WATCH);
+    }
+    assert_eq!(project("locations.miloapis.com", "locations"), WATCH);
+    assert_eq!(project("services.miloapis.com", "serviceavailabilities"), WATCH);
     assert_eq!(project(ours, "workloads"), "get list patch watch");
     assert_eq!(project(ours, "workloaddeployments"), ALL);
     assert_eq!(project(ours, "instances"), UNREAD);

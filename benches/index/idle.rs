@@ -4,7 +4,7 @@
 use super::fill::{Part, live};
 use anyhow::Result;
 use axum::body::Body;
-use fedgate::gateway::{self, rate_limit, settings::Settings};
+use fedgate::gateway::{self, index::locations::LocationSource, rate_limit, settings::Settings};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     clock::Clock,
@@ -41,7 +41,7 @@ fn settings() -> Settings {
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
         hub_limits: rate_limit::Limits::default(),
-        location_checks: false,
+        location_source: LocationSource::None,
         networking: false,
     }
 }

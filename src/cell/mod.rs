@@ -263,18 +263,7 @@ impl Role for Cell {
     /// Checks that the lists of the cell's own plane are complete. The hub and projects may be down: the cell
     /// continues.
     fn ready(&self, shared: &Shared) -> Result<(), String> {
-        let index = shared.index.lock();
-        let missing = index
-            .cell_tables()
-            .into_iter()
-            .find(|table| !index.is_synced(*table));
-        match missing {
-            Some(table) => Err(format!(
-                "the list of {} at the cell is not complete",
-                table.kind()
-            )),
-            None => Ok(()),
-        }
+        shared.index.lock().missing().map_or(Ok(()), Err)
     }
 
     fn gauges(&self, shared: &Shared, into: &mut Gauges) {

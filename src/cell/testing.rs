@@ -8,6 +8,7 @@ use super::{
     settings::{ProviderSettings, Settings},
 };
 use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::runtime::index::Index;
 use fedgate_engine::runtime::role::Role;
 use fedgate_engine::{
     clock::Clock,
@@ -115,6 +116,7 @@ impl Fixture {
     /// As [`Fixture::new`], with this access to planes.
     pub(crate) fn with_access(reading: IndexConfig, access: Arc<dyn PlaneAccess>) -> Self {
         let mut index = CellIndex::new(reading);
+        index.kinds_discovered(&Plane::Cell, 0, &TableId::SERVING.map(TableId::resource));
         let lists = index.cell_tables().into_iter().map(|table| (Plane::Cell, table));
         let lists: Vec<_> = lists
             .chain(TableId::HUB.map(|table| (Plane::Hub, table)))

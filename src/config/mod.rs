@@ -8,7 +8,7 @@ pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
 
-use crate::gateway::rate_limit::Limits;
+use crate::gateway::{index::locations::LocationSource, rate_limit::Limits};
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::client::Clients;
 use projects::Given;
@@ -108,12 +108,20 @@ pub struct GatewayArgs {
     /// Reject write-backs without a controller reference to their copy.
     #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub require_owner: bool,
-    /// Create deployments only in cities and at locations for which the project has a Location of
-    /// networking.datumapis.com/v1alpha that is not Ready=False; existing deployments stay. Without it a placement's
-    /// locationSelector resolves to nothing. Needs that kind and permission to list and watch it in every
-    /// project: until its list is complete, a project's Workloads wait.
-    #[arg(long, env = "FEDGATE_LOCATION_CHECKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub location_checks: bool,
+    /// Objects of the project that tell its locations: deployments are created only in cities and at locations that one of
+    /// them tells and that is not Ready=False, and where ServiceAvailability of services.miloapis.com/v1alpha1 is served,
+    /// one of service compute must be Available there; existing deployments stay. With none, every place may be used, and
+    /// a placement's locationSelector resolves to nothing. Needs permission to list and watch these kinds in every
+    /// project: until their lists are complete, a project's Workloads wait. Kinds that a project does not serve are looked
+    /// for again every ten minutes.
+    #[arg(
+        long,
+        env = "FEDGATE_LOCATION_SOURCE",
+        value_name = "SOURCE",
+        value_enum,
+        default_value = "none"
+    )]
+    pub location_source: LocationSource,
     /// Act on a Workload only if the Networks of networking.datumapis.com/v1alpha that its interfaces name exist in the
     /// project; running Instances stay. Needs that kind and permission to list and watch it in every project: until its
     /// list is complete, a project's Workloads wait.
@@ -254,7 +262,7 @@ impl GatewayArgs {
             orphan_after,
             release_after: ReleaseAfter(release_after),
             require_owner,
-            location_checks,
+            location_source,
             networking,
             max_spec_size,
             status_interval,
@@ -300,7 +308,7 @@ impl GatewayArgs {
                     update_burst: hub_update_burst,
                     update_interval: hub_update_interval,
                 },
-                location_checks,
+                location_source,
                 networking,
             },
             hub_reviews_tokens: admin_auth == AdminAuth::Hub,

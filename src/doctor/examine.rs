@@ -1,8 +1,8 @@
 //! Runs the checks of all planes beside each other.
 
 use super::{
-    Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, credential, definitions,
-    hub, karmada,
+    Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, copies, credential,
+    definitions, hub, karmada,
     project_uid::{self, Platform},
     reach::reach,
     rights,
@@ -201,7 +201,12 @@ impl Run<'_> {
             findings.extend(write_backs::check(subject, kind).await);
         }
         match found {
-            Ok(clusters) => findings.extend(clusters::check(subject, &clusters, self.kinds)),
+            Ok(clusters) => {
+                findings.extend(clusters::check(subject, &clusters, self.kinds));
+                for kind in self.kinds {
+                    findings.extend(copies::check(subject, &clusters, kind).await);
+                }
+            }
             Err(error) => findings.push(subject.error(Check::Cells, &error)),
         }
         findings.push(karmada::fields(subject, self.kinds).await);

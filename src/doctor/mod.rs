@@ -5,6 +5,7 @@ mod admission;
 mod cell_login;
 mod claims;
 mod clusters;
+mod copies;
 mod credential;
 mod definitions;
 mod error;

@@ -3,7 +3,7 @@
 use super::{PreflightError, clusters};
 use crate::gateway::index::Resources;
 use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
-use fedgate_engine::plane::client::PlaneClient;
+use fedgate_engine::plane::{client::PlaneClient, watch};
 use fedgate_kinds::FederatedKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::{
@@ -72,10 +72,7 @@ pub(super) async fn is_served(client: &PlaneClient, resource: &ApiResource) -> R
 async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceList>, PreflightError> {
     match hub.client().list_api_group_resources(version).await {
         Ok(list) => Ok(Some(list)),
-        // A server answers 404 in plain text here, which the client distinguishes from an API server's own 404.
-        Err(kube::Error::Api(status)) if status.code == 404 || status.message.starts_with("HTTP 404 ") => {
-            Ok(None)
-        }
+        Err(error) if watch::is_not_served(&error) => Ok(None),
         Err(error) => Err(PreflightError::of(&error, "get", "API resources")),
     }
 }

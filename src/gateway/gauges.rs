@@ -24,6 +24,8 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     into.interpreter_drift = gateway.interpreters.drift();
     into.rejected_claims = index.refused_claims().count();
     into.unlabelled_write_backs = index.summary.unlabelled();
+    let without = index.hub.secondary.without_place();
+    into.copies_without_place = [("cityCode", without.city), ("locationRef", without.location)].into();
     into.orphans = gateway.garbage.orphans(index);
     let projects = [
         ("engaged", index.projects.len()),
@@ -134,8 +136,8 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
         add("project", TableId::Namespaces, project.namespaces.len());
         add("project", TableId::Workloads, project.workloads.len());
-        if index.checks.locations {
-            add("project", TableId::Locations, project.locations.len());
+        for table in index.checks.locations.tables() {
+            add("project", table, project.locations.len(table));
         }
         if index.checks.networks {
             add("project", TableId::Networks, project.networks.len());

@@ -99,7 +99,7 @@ pub fn new(
     setup: runtime::Setup,
 ) -> Arc<Runtime<Gateway>> {
     let checks = WorkloadChecks {
-        locations: settings.location_checks,
+        locations: settings.location_source,
         networks: settings.networking,
     };
     let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
@@ -361,9 +361,10 @@ impl Role for Gateway {
         for (plane, engaged) in planes.iter() {
             let Plane::Project(key) = plane else { continue };
             // A project without Locations or Networks does answer.
-            let failing = engaged.watches.iter().any(|(table, status)| {
-                status.restarts() > 0 && !matches!(table, TableId::Locations | TableId::Networks)
-            });
+            let failing = engaged
+                .watches
+                .iter()
+                .any(|(table, status)| status.restarts() > 0 && !table.is_for_checks());
             if !index.project_ready(key) && !failing && engaged.since.elapsed() < READY_TIMEOUT {
                 return Err(format!("the first lists of project {key} are not complete"));
             }

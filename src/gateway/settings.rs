@@ -1,6 +1,6 @@
 //! The gateway's settings, from flags.
 
-use super::rate_limit::Limits;
+use super::{index::locations::LocationSource, rate_limit::Limits};
 use std::time::Duration;
 
 /// Settings of the gateway.
@@ -34,8 +34,8 @@ pub struct Settings {
     pub status_interval: Duration,
     /// Rate limits of writes to the hub.
     pub hub_limits: Limits,
-    /// True if cities and locations must have a Location in the project.
-    pub location_checks: bool,
+    /// Objects that cities and locations must have in the project.
+    pub location_source: LocationSource,
     /// True if the interfaces' Networks must exist in the project.
     pub networking: bool,
 }

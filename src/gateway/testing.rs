@@ -2,7 +2,7 @@
 
 use super::{
     context::{Context, Shared, State},
-    index::{GatewayIndex, apply::Applied},
+    index::{GatewayIndex, apply::Applied, locations::LocationSource},
     keys_of,
     rate_limit::{Limits, RateLimiter},
     settings::Settings,
@@ -184,7 +184,7 @@ fn settings() -> Settings {
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
         hub_limits: Limits::default(),
-        location_checks: false,
+        location_source: LocationSource::None,
         networking: false,
     }
 }

@@ -194,6 +194,14 @@ pub const SECTIONS: &[Section] = &[
                 ],
             ),
             graph(
+                "Copies without a field of their place",
+                COUNT,
+                &[(
+                    "max by (job, field) (fedgate_copies_without_place)",
+                    "{{job}} {{field}}",
+                )],
+            ),
+            graph(
                 "Writes that another client changes back",
                 RATE,
                 &[(

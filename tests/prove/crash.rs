@@ -204,6 +204,8 @@ every_request_of!(
     projection,
     scale_down,
     city_move,
+    location_label,
+    change_of_form,
     companion,
     deletion,
     deletion_with_companion,

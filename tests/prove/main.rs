@@ -24,6 +24,7 @@ mod flow;
 mod invariants;
 mod large;
 mod leader;
+mod locations;
 #[path = "../../crates/engine/src/testing/logs.rs"]
 mod logs;
 mod lost;

@@ -4,7 +4,7 @@ use crate::{
     cells::{self, Part},
     wire::Wire,
 };
-use fedgate::gateway::{self, Gateway, rate_limit, settings::Settings};
+use fedgate::gateway::{self, Gateway, index::locations::LocationSource, rate_limit, settings::Settings};
 use fedgate_api::{crd, keys, names::ProjectKey};
 use fedgate_engine::{
     clock::Clock,
@@ -119,7 +119,7 @@ pub(crate) fn settings() -> Settings {
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
         hub_limits: rate_limit::Limits::default(),
-        location_checks: false,
+        location_source: LocationSource::None,
         networking: false,
     }
 }

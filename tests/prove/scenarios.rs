@@ -1,6 +1,9 @@
 //! Courses of events whose every request may be the last one of a gateway's life.
 
-use crate::ops::Op::{self, *};
+use crate::ops::{
+    LOCATION,
+    Op::{self, *},
+};
 use std::time::Duration;
 
 /// A course: each act a while after the one before.
@@ -18,7 +21,7 @@ pub(crate) const STEP: Duration = Duration::from_secs(15);
 pub(crate) const SETTLED: Duration = Duration::from_secs(150);
 
 /// The scenarios; `tests/prove/crash.rs` has a test for each.
-pub(crate) const SCENARIOS: [Scenario; 18] = [
+pub(crate) const SCENARIOS: [Scenario; 20] = [
     Scenario {
         name: "create",
         steps: &[&[Create("p", "default", "web", "DFW", 1)]],
@@ -71,6 +74,24 @@ pub(crate) const SCENARIOS: [Scenario; 18] = [
         steps: &[
             &[Create("p", "default", "web", "DFW", 1)],
             &[Move("p", "default", "web", "LHR")],
+        ],
+    },
+    // docs/contract/locations.md §3: the order of an upgrade, forwards and backwards.
+    Scenario {
+        name: "location_label",
+        steps: &[
+            &[Create("p", "default", "web", "DFW", 1)],
+            &[Label(true)],
+            &[Label(false)],
+        ],
+    },
+    Scenario {
+        name: "change_of_form",
+        steps: &[
+            &[Label(true), Create("p", "default", "web", "DFW", 1)],
+            &[Locate("p", "default", "web", LOCATION)],
+            &[Move("p", "default", "web", "DFW")],
+            &[Label(false)],
         ],
     },
     Scenario {

@@ -22,6 +22,13 @@ impl Digest {
         Self(hasher.finish())
     }
 
+    /// The digest of a set that has this part too. Neither the order of the parts nor when they are added matters; no part
+    /// may be added twice.
+    #[must_use]
+    pub fn with(self, part: &impl Hash) -> Self {
+        Self(self.0 ^ Random.hash_one(part))
+    }
+
     /// The digest of any hashable value.
     pub fn of_hash(value: &impl Hash) -> Self {
         Self(Random.hash_one(value))

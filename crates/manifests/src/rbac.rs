@@ -77,7 +77,13 @@ fn project_base() -> Vec<Value> {
         &json!([
             rule("", &["namespaces"], READ),
             rule("", &["configmaps", "secrets"], READ),
-            rule("networking.datumapis.com", &["networks", "locations"], WATCH),
+            rule(
+                "networking.datumapis.com",
+                &["networks", "locations", "locationbindings"],
+                WATCH
+            ),
+            rule("locations.miloapis.com", &["locations"], WATCH),
+            rule("services.miloapis.com", &["serviceavailabilities"], WATCH),
             rule(GROUP, &["workloads"], &["get", "list", "watch", "patch"]),
             rule(GROUP, &["workloads/status"], &["patch"]),
             rule(GROUP, &["workloaddeployments"], &["create", "delete"]),
@@ -236,6 +242,7 @@ fn cell() -> Vec<Value> {
             &["servinglocations", "networkcontexts", "subnets"],
             WATCH
         ),
+        rule("locations.miloapis.com", &["servinglocations"], WATCH),
         rule(
             networking,
             &["networkbindings"],

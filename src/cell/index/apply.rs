@@ -144,6 +144,11 @@ impl CellIndex {
                 applied.moved = moved || applied.synced;
                 moved
             }
+            TableId::MiloServingLocations => {
+                let moved = take!(milo_places, digest::place, |_, _| Change::Location);
+                applied.moved = moved || applied.synced;
+                moved
+            }
             TableId::Bindings => take!(bindings, digest::binding, |index: &Self, d| index
                 .binding_change(&d)),
             TableId::Contexts => take!(contexts, digest::context, |index: &Self, d| index

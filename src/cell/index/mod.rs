@@ -86,8 +86,12 @@ pub struct CellIndex {
     pub network_policies: Table<Attached>,
     /// Release records: the UID of the Instance, and its record as text.
     pub releases: Table<BTreeMap<String, String>>,
-    /// `ServingLocations` of the cell.
+    /// Tables that tell the cell's location and whose kinds the cell serves.
+    pub(super) serving: Vec<TableId>,
+    /// `ServingLocations` of the cell, from the network services.
     pub places: Table<Place>,
+    /// `ServingLocations` of the cell, from Milo's locations service.
+    pub milo_places: Table<Place>,
     /// `NetworkBindings`.
     pub bindings: Table<Binding>,
     /// `NetworkContexts`.
@@ -152,7 +156,8 @@ impl CellIndex {
             .into_iter()
             .chain(TableId::DATA)
             .chain(TableId::PROVIDER);
-        let all = all.chain(TableId::NETWORK).chain([TableId::Claims]);
+        let all = all.chain(TableId::NETWORK).chain(TableId::SERVING);
+        let all = all.chain([TableId::Claims]);
         Self {
             reading,
             words: Strings::default(),
@@ -165,7 +170,9 @@ impl CellIndex {
             services: Table::default(),
             network_policies: Table::default(),
             releases: Table::default(),
+            serving: Vec::new(),
             places: Table::default(),
+            milo_places: Table::default(),
             bindings: Table::default(),
             contexts: Table::default(),
             subnet_claims: Table::default(),
@@ -201,8 +208,16 @@ impl CellIndex {
         }
         if networking {
             tables.extend(TableId::NETWORK);
+            tables.extend(&self.serving);
         }
         tables
+    }
+
+    /// Kinds that tell the cell's location, and that the cell does not serve as far as is known.
+    pub(super) fn unserved_places(&self) -> impl Iterator<Item = TableId> {
+        let wanted = self.reading.networking;
+        let missing = TableId::SERVING.into_iter();
+        missing.filter(move |table| wanted && !self.serving.contains(table))
     }
 
     /// True if Pods and Services are watched.
@@ -233,7 +248,22 @@ impl CellIndex {
 
     /// True if all lists of the cell's own plane are complete. No controller decides before that.
     pub fn cell_ready(&self) -> bool {
-        self.cell_tables().into_iter().all(|table| self.is_synced(table))
+        self.missing().is_none()
+    }
+
+    /// What is missing of the cell's own plane.
+    pub fn missing(&self) -> Option<String> {
+        if self.reading.networking && self.serving.is_empty() {
+            return Some(
+                "whether the cell serves a kind ServingLocation is not known, or it serves none".to_owned(),
+            );
+        }
+        let mut tables = self.cell_tables().into_iter();
+        let missing = tables.find(|table| !self.is_synced(*table))?;
+        Some(format!(
+            "the list of {} at the cell is not complete",
+            missing.kind()
+        ))
     }
 
     /// True if all lists of the hub are complete.
@@ -284,6 +314,7 @@ impl CellIndex {
             TableId::NetworkPolicies => self.network_policies.synced(),
             TableId::Releases => self.releases.synced(),
             TableId::ServingLocations => self.places.synced(),
+            TableId::MiloServingLocations => self.milo_places.synced(),
             TableId::Bindings => self.bindings.synced(),
             TableId::Contexts => self.contexts.synced(),
             TableId::SubnetClaims => self.subnet_claims.synced(),
@@ -310,6 +341,7 @@ impl CellIndex {
             TableId::NetworkPolicies => self.network_policies.len(),
             TableId::Releases => self.releases.len(),
             TableId::ServingLocations => self.places.len(),
+            TableId::MiloServingLocations => self.milo_places.len(),
             TableId::Bindings => self.bindings.len(),
             TableId::Contexts => self.contexts.len(),
             TableId::SubnetClaims => self.subnet_claims.len(),
@@ -337,14 +369,18 @@ impl CellIndex {
         if !self.reading.networking {
             return CellLocation::Untold;
         }
-        let mut live = self.places.iter().filter(|(_, row)| !row.deleting);
-        match (live.next(), live.count()) {
-            (None, _) => CellLocation::Nowhere,
-            (Some(((_, name), row)), 0) => match &row.digest.city {
-                Some(city) => at(name, city),
-                None => CellLocation::Nowhere,
-            },
-            (Some(_), more) => CellLocation::Ambiguous(more + 1),
+        let all = self.places.iter().chain(self.milo_places.iter());
+        let live = all.filter(|(_, row)| !row.deleting);
+        // Of one name in both groups, the city of one is enough.
+        let mut by_name: BTreeMap<&str, Option<&Arc<str>>> = BTreeMap::new();
+        for ((_, name), row) in live {
+            let city = by_name.entry(name).or_default();
+            *city = city.or(row.digest.city.as_ref());
+        }
+        match (by_name.first_key_value(), by_name.len()) {
+            (None, _) | (Some((_, None)), 1) => CellLocation::Nowhere,
+            (Some((name, Some(city))), 1) => at(name, city),
+            (Some(_), count) => CellLocation::Ambiguous(count),
         }
     }
 
@@ -352,7 +388,7 @@ impl CellIndex {
     /// deployments of all cities.
     pub fn location_known(&self) -> bool {
         let told = matches!(self.located(), CellLocation::At { .. } | CellLocation::Untold);
-        told || self.places.synced()
+        told || (!self.serving.is_empty() && self.serving.iter().all(|table| self.is_synced(*table)))
     }
 
     /// Project and project namespace that own a namespace of the cell; `None` unless the namespace has both labels.

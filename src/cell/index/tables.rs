@@ -24,8 +24,10 @@ pub enum TableId {
     NetworkPolicies,
     /// Records of claims and copies that are still to be released on other planes, in the cell's own namespace.
     Releases,
-    /// Locations of the cell.
+    /// Locations of the cell, as the network services deliver them.
     ServingLocations,
+    /// Locations of the cell, as Milo's locations service delivers them.
+    MiloServingLocations,
     /// `NetworkBindings`.
     Bindings,
     /// `NetworkContexts`, to which bindings refer.
@@ -48,6 +50,7 @@ pub enum TableId {
 
 const COMPUTE: (&str, &str) = ("compute.datumapis.com", "v1alpha");
 const NETWORKING: (&str, &str) = ("networking.datumapis.com", "v1alpha");
+const LOCATIONS: (&str, &str) = ("locations.miloapis.com", "v1alpha1");
 const QUOTA: (&str, &str) = ("quota.miloapis.com", "v1alpha1");
 const CORE: (&str, &str) = ("", "v1");
 const POLICIES: (&str, &str) = ("networking.k8s.io", "v1");
@@ -59,14 +62,10 @@ impl TableId {
     pub const DATA: [Self; 2] = [Self::ConfigMaps, Self::Secrets];
     /// Tables of the provider.
     pub const PROVIDER: [Self; 3] = [Self::Pods, Self::Services, Self::NetworkPolicies];
+    /// Tables that tell the cell's location. A cell serves one of their kinds or both.
+    pub const SERVING: [Self; 2] = [Self::ServingLocations, Self::MiloServingLocations];
     /// Tables of networking.
-    pub const NETWORK: [Self; 5] = [
-        Self::ServingLocations,
-        Self::Bindings,
-        Self::Contexts,
-        Self::SubnetClaims,
-        Self::Subnets,
-    ];
+    pub const NETWORK: [Self; 4] = [Self::Bindings, Self::Contexts, Self::SubnetClaims, Self::Subnets];
     /// Tables of the write-back.
     pub const HUB: [Self; 4] = [
         Self::HubNamespaces,
@@ -89,6 +88,7 @@ impl TableId {
             Self::Services => (CORE, "Service", "services"),
             Self::NetworkPolicies => (POLICIES, "NetworkPolicy", "networkpolicies"),
             Self::ServingLocations => (NETWORKING, "ServingLocation", "servinglocations"),
+            Self::MiloServingLocations => (LOCATIONS, "ServingLocation", "servinglocations"),
             Self::Bindings => (NETWORKING, "NetworkBinding", "networkbindings"),
             Self::Contexts => (NETWORKING, "NetworkContext", "networkcontexts"),
             Self::SubnetClaims => (NETWORKING, "SubnetClaim", "subnetclaims"),

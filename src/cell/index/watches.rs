@@ -7,8 +7,9 @@ use fedgate_engine::{
     metrics::PlaneKind,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::index::{Index, Keys, Update},
+    runtime::index::{Discovered, Index, Keys, Update},
 };
+use kube::core::ApiResource;
 
 /// A command to the cell's main loop.
 #[derive(Debug)]
@@ -104,6 +105,24 @@ impl Index for CellIndex {
                 _ => watch::HUB_OBJECTS,
             },
             unread: &[],
+        }
+    }
+
+    fn optional_kinds(&self, plane: &Plane) -> Vec<ApiResource> {
+        let ours = *plane == Plane::Cell;
+        let unserved = self.unserved_places().filter(|_| ours);
+        unserved.map(TableId::resource).collect()
+    }
+
+    fn kinds_discovered(&mut self, _: &Plane, _: u64, served: &[ApiResource]) -> Discovered<Self> {
+        let unserved = self.unserved_places();
+        let found: Vec<TableId> = unserved
+            .filter(|table| served.contains(&table.resource()))
+            .collect();
+        self.serving.extend(&found);
+        Discovered {
+            watch: found,
+            ..Discovered::default()
         }
     }
 

@@ -138,7 +138,7 @@ impl GatewayIndex {
                     applied.changes.extend(self.written_back(i, &name));
                 }
             }
-            TableId::Workloads | TableId::Locations | TableId::Networks => {}
+            TableId::Workloads | TableId::Locations(_) | TableId::Availabilities | TableId::Networks => {}
         }
         applied
     }

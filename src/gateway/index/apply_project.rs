@@ -62,7 +62,8 @@ impl GatewayIndex {
                 }
             }
             TableId::Workloads => return self.workload_event(key, event),
-            TableId::Locations => return self.location_event(key, event),
+            TableId::Locations(kind) => return self.location_event(key, kind, event),
+            TableId::Availabilities => return self.availability_event(key, event),
             TableId::Networks => return self.network_event(key, event),
             TableId::ConfigMaps => {
                 let deltas = feed_table!(project.config_maps, |o, _| Payload::read(o));

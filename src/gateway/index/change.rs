@@ -85,7 +85,7 @@ pub enum Change {
     Copy {
         /// The copy.
         copy: Deployment,
-        /// True if it is another object, in another city, or gone.
+        /// True if it is another object, in another place, or gone.
         moved: bool,
     },
     /// A companion changed.
@@ -265,7 +265,10 @@ impl GatewayIndex {
         let (hub, name) = &delta.name;
         let new = self.hub.copies[kind].get(hub, name);
         let place = |row: Option<&Row<HubCopy>>| {
-            row.map(|r| (r.uid.clone(), r.digest.city.clone(), r.digest.route()))
+            row.map(|row| {
+                let of = &row.digest;
+                (row.uid.clone(), of.city.clone(), of.location.clone(), of.route())
+            })
         };
         Change::Copy {
             moved: place(new) != place(delta.old.as_ref()),

@@ -12,6 +12,7 @@ pub mod digest;
 #[cfg(test)]
 pub mod fixture;
 mod keys;
+pub mod locations;
 pub mod networking;
 pub mod ownership;
 mod project;
@@ -47,6 +48,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
+use locations::LocationKind;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
 pub use resources::{Resources, resource};
@@ -87,8 +89,10 @@ pub enum TableId {
     Secrets,
     /// Workloads of a project.
     Workloads,
-    /// Locations of a project.
-    Locations,
+    /// Objects of a project that tell its locations.
+    Locations(LocationKind),
+    /// `ServiceAvailabilities` of a project.
+    Availabilities,
     /// Networks of a project.
     Networks,
     /// Objects of a federated kind: copies on the hub, sources in a project.

@@ -4,7 +4,7 @@ use super::{
     GatewayIndex,
     change::Change,
     digest::{Payload, Projection, Source},
-    networking::Location,
+    locations::ProjectLocations,
     secondary::SourceIndex,
     summary::OfProject,
 };
@@ -36,8 +36,8 @@ pub struct Project {
     pub workloads_by_uid: HashMap<Arc<str>, Name>,
     /// Workloads, as JSON of the fields that their controller reads: it decides on whole objects, and they are few.
     pub workloads: Table<Box<str>>,
-    /// Locations, if cities are checked against them.
-    pub locations: Table<Location>,
+    /// Its locations, if places are checked against them.
+    pub locations: ProjectLocations,
     /// Networks, if interfaces are checked against them.
     pub networks: Table<()>,
     /// Objects of the federated kinds.
@@ -76,7 +76,7 @@ impl GatewayIndex {
             secondary: SourceIndex::default(),
             workloads_by_uid: HashMap::default(),
             workloads: Table::default(),
-            locations: Table::default(),
+            locations: ProjectLocations::default(),
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),

@@ -27,10 +27,16 @@ impl TableId {
             Self::Bindings
             | Self::Interpreters
             | Self::Workloads
-            | Self::Locations
+            | Self::Locations(_)
+            | Self::Availabilities
             | Self::Networks
             | Self::WrittenBack(_) => false,
         }
+    }
+
+    /// True if a project is worked with before the list of this table is complete: only the checks of Workloads read it.
+    pub fn is_for_checks(self) -> bool {
+        matches!(self, Self::Locations(_) | Self::Availabilities | Self::Networks)
     }
 }
 

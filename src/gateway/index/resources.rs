@@ -1,5 +1,6 @@
 //! API resources that the gateway uses beside the federated kinds.
 
+use super::locations::{LocationKind, availability_resource};
 use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
@@ -39,8 +40,10 @@ pub struct Resources {
     pub interpreters: ApiResource,
     /// Workload of our compute API.
     pub workloads: ApiResource,
-    /// Location of the network services.
-    pub locations: ApiResource,
+    /// The kinds that tell a project's locations, in the order of [`LocationKind::ALL`].
+    locations: [ApiResource; LocationKind::ALL.len()],
+    /// `ServiceAvailability` of the service catalogue.
+    pub availabilities: ApiResource,
     /// Network of the network services.
     pub networks: ApiResource,
 }
@@ -77,13 +80,19 @@ impl Default for Resources {
                 "resourceinterpretercustomizations",
             ),
             workloads: resource("compute.datumapis.com", "v1alpha", "Workload", "workloads"),
-            locations: resource("networking.datumapis.com", "v1alpha", "Location", "locations"),
+            locations: LocationKind::ALL.map(LocationKind::resource),
+            availabilities: availability_resource(),
             networks: resource("networking.datumapis.com", "v1alpha", "Network", "networks"),
         }
     }
 }
 
 impl Resources {
+    /// The resource of a kind that tells locations.
+    pub fn location(&self, kind: LocationKind) -> &ApiResource {
+        &self.locations[kind as usize]
+    }
+
     /// The resource of a companion kind.
     pub fn companion(&self, kind: CompanionKind) -> &ApiResource {
         match kind {

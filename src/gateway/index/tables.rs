@@ -1,6 +1,6 @@
 //! Maps tables to kinds and back. Every event and every reconcile needs the mapping, so it is built only once.
 
-use super::{TableId, resources::Resources};
+use super::{TableId, locations::LocationKind, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
 use fedgate_kinds::{FederatedKind, PerKind};
@@ -18,7 +18,7 @@ pub(super) const HUB: [TableId; 8] = [
     TableId::Secrets,
 ];
 /// Tables that only projects have.
-const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Locations, TableId::Networks];
+const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Availabilities, TableId::Networks];
 
 /// Mapping between tables and kinds; see the module.
 #[derive(Debug)]
@@ -33,7 +33,9 @@ impl TableMap {
             kinds: HashMap::default(),
             tables: HashMap::default(),
         };
-        for table in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
+        let locations = LocationKind::ALL.map(TableId::Locations);
+        let of_projects = PROJECT.into_iter().chain(locations);
+        for table in HUB.into_iter().chain(of_projects).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, table));
             all.kinds.insert(table, kind.clone());
             // If two federated kinds share a write-back kind, the first table counts.
@@ -76,7 +78,8 @@ pub(super) fn resource<'a>(
         TableId::ConfigMaps => &r.config_maps,
         TableId::Secrets => &r.secrets,
         TableId::Workloads => &r.workloads,
-        TableId::Locations => &r.locations,
+        TableId::Locations(kind) => r.location(kind),
+        TableId::Availabilities => &r.availabilities,
         TableId::Networks => &r.networks,
         TableId::Federated(i) => &kinds[i].resource,
         TableId::WrittenBack(i) => kinds[i]

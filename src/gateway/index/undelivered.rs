@@ -5,12 +5,14 @@
 
 use super::{
     Deployment, GatewayIndex, Project,
+    by_cell::WriteBacksByCell,
     change::{Change, SourceChange},
-    digest::{HubCopy, Source, status::SIZE_LIMIT},
+    digest::{HubCopy, Source, WriteBackDigest, status::SIZE_LIMIT},
     summary::is_refused,
 };
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::{clock::Now, key::Plane, random::HashMap, store::table::Row};
+use fedgate_engine::{clock::Now, diff::Digest, key::Plane, random::HashMap, store::table::Row};
+use fedgate_kinds::KindId;
 use fedgate_operations::Stage;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -157,7 +159,12 @@ impl GatewayIndex {
                     hub: Some(hub),
                     ..
                 }) => self.track_deployment(&(*kind, hub.clone(), name.clone()), false),
-                Change::Copy { copy, .. } => self.track_deployment(copy, false),
+                Change::Copy { copy, moved } => {
+                    self.track_deployment(copy, false);
+                    if *moved {
+                        self.track_instances_of(copy);
+                    }
+                }
                 Change::WriteBack { kind, hub, name, .. } | Change::Projection { kind, hub, name } => {
                     self.track_instance(&(*kind, hub.clone(), name.clone()), false);
                 }
@@ -267,6 +274,27 @@ impl GatewayIndex {
         }
     }
 
+    /// Decides anew of all write-backs of a deployment: the labels of their projections follow the copy.
+    fn track_instances_of(&mut self, copy: &Deployment) {
+        let (kind, hub, _) = copy;
+        let by_cell = self.hub.by_deployment.get(copy).into_iter();
+        let names: Vec<Arc<str>> = by_cell.flat_map(WriteBacksByCell::names).cloned().collect();
+        for name in names {
+            self.track_instance(&(*kind, hub.clone(), name), false);
+        }
+    }
+
+    /// The labels of a write-back's projection.
+    fn projected_labels(&self, kind: KindId, hub: &str, written: &WriteBackDigest) -> Digest {
+        let copy = |name: &Arc<str>| self.hub.copies[kind].get(hub, name);
+        let copy = written.deployment.as_ref().and_then(copy);
+        let rules = self.kinds[kind].write_back.as_ref();
+        match (copy, rules) {
+            (Some(copy), Some(rules)) => written.projected_labels(&copy.digest, rules),
+            _ => written.labels,
+        }
+    }
+
     fn track_instance(&mut self, object: &Deployment, at_least: bool) {
         let (kind, hub, name) = object;
         let Some((project, namespace)) = self.comparable(hub, Self::is_complete) else {
@@ -281,8 +309,8 @@ impl GatewayIndex {
                     return Some(Some(row.digest.created));
                 };
                 let (wanted, had) = (&row.digest, &projection.digest);
-                let same =
-                    (&wanted.labels, &wanted.spec, &wanted.status) == (&had.labels, &had.spec, &had.status);
+                let labels = self.projected_labels(*kind, hub, wanted);
+                let same = (&labels, &wanted.spec, &wanted.status) == (&had.labels, &had.spec, &had.status);
                 (!same).then_some(None)
             });
         let now = self.clock.now();

@@ -10,8 +10,9 @@ use fedgate_engine::{
     object::Unread,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::index::{Defect, Index, Keys, Phase, Update, Watches},
+    runtime::index::{Defect, Discovered, Index, Keys, Phase, Update, Watches},
 };
+use kube::core::ApiResource;
 
 /// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
 /// returned status from the copy.
@@ -142,7 +143,9 @@ impl Index for GatewayIndex {
     fn tables(&self) -> Vec<(PlaneKind, TableId)> {
         let hub = self.hub_tables().into_iter().map(|table| (PlaneKind::Hub, table));
         let referenced = [TableId::ConfigMaps, TableId::Secrets];
+        let locations = self.workload_kind().map(|_| self.checks.locations.tables());
         let project = self.project_tables().into_iter().chain(referenced);
+        let project = project.chain(locations.into_iter().flatten());
         hub.chain(project.map(|table| (PlaneKind::Project, table)))
             .collect()
     }
@@ -174,6 +177,31 @@ impl Index for GatewayIndex {
         } else {
             Phase::Second
         }
+    }
+
+    fn optional_kinds(&self, plane: &Plane) -> Vec<ApiResource> {
+        match plane {
+            Plane::Project(key) => self.wanted_location_kinds(key),
+            Plane::Hub | Plane::Cell => Vec::new(),
+        }
+    }
+
+    fn kinds_discovered(
+        &mut self,
+        plane: &Plane,
+        engagement: u64,
+        served: &[ApiResource],
+    ) -> Discovered<Self> {
+        let Plane::Project(key) = plane else {
+            return Discovered::default();
+        };
+        if !self.is_engaged(key, engagement) {
+            return Discovered::default();
+        }
+        let discovered = self.location_kinds_discovered(key, served);
+        self.track(&discovered.changes);
+        self.touch(&discovered.changes);
+        discovered
     }
 
     fn is_optional(table: TableId) -> bool {

@@ -423,6 +423,13 @@ fn main(
         .iter()
         .filter_map(|key| label(body, key).map(|value| (key.clone(), json!(value))))
         .collect();
+    if let (Some(written), Some(copy)) = (&s.write_back, &s.copy) {
+        let more = written.digest.labels_of_copy(&copy.digest, &rules);
+        labels.extend(
+            more.into_iter()
+                .map(|(key, value)| (key.to_owned(), json!(value))),
+        );
+    }
     labels.insert(rules.owner_label.clone(), json!(deployment));
     labels.insert(keys::UPSTREAM_CLUSTER.to_owned(), json!(s.project.label()));
     labels.insert(keys::UPSTREAM_NAMESPACE.to_owned(), json!(&*s.namespace));

@@ -416,12 +416,16 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         .namespaces
         .get("", hub.as_str())
         .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
-    let write_back = index.hub.write_backs[kind]
+    let mut write_back = index.hub.write_backs[kind]
         .get(&key.namespace, &key.name)
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
     let name = deployment.as_deref();
     let copy = name.and_then(|d| index.hub.copies[kind].get(&key.namespace, d));
+    let rules = index.kinds[kind].write_back.as_ref();
+    if let (Some(row), Some(copy), Some(rules)) = (&mut write_back, copy, rules) {
+        row.digest.labels = row.digest.projected_labels(&copy.digest, rules);
+    }
     let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
     let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
     // The binding of an earlier copy does not count.

@@ -4,12 +4,16 @@
 mod carrying;
 mod driver;
 mod operations;
+mod optional_kinds;
 mod survey;
 mod suspension;
 mod teardown;
 
 use super::*;
-use crate::gateway::{index::fixture, rate_limit::Limits};
+use crate::gateway::{
+    index::{fixture, locations::LocationSource},
+    rate_limit::Limits,
+};
 use axum::body::{Body, Bytes};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -152,7 +156,7 @@ fn settings() -> Settings {
         max_spec_size: 256 * 1024,
         status_interval: minute,
         hub_limits: Limits::default(),
-        location_checks: false,
+        location_source: LocationSource::None,
         networking: false,
     }
 }

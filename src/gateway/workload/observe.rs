@@ -8,7 +8,8 @@ use super::{
 use crate::gateway::index::{
     GatewayIndex, Project,
     digest::{Place, Rollup, template_digest, written},
-    networking::{Placeable, WorkloadChecks},
+    locations::Knowledge,
+    networking::WorkloadChecks,
 };
 use fedgate_api::{
     Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
@@ -107,7 +108,8 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
     let mut checks = checks(index.checks, p, &workload);
     // Cities alone need no Location by its name, and no map of all locations.
     let cities = if names_locations(&workload, &deployments) {
-        checks.listed = (index.checks.locations && p.locations.synced()).then(|| listed(p));
+        let known = p.locations.knowledge(index.checks.locations) == Knowledge::Complete;
+        checks.listed = known.then(|| listed(p));
         cities(index, checks.listed.as_ref())
     } else {
         Cities::new()
@@ -152,10 +154,11 @@ fn cities_of_clusters(index: &GatewayIndex) -> Cities {
 
 /// Data of the project for the enabled checks.
 fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks {
-    let locations = match (on.locations, project.locations.synced()) {
-        (false, _) => Locations::Unchecked,
-        (true, false) => Locations::Pending,
-        (true, true) => Locations::Serving(project.served_cities().map(ToString::to_string).collect()),
+    let of = &project.locations;
+    let locations = match of.knowledge(on.locations) {
+        Knowledge::Unread => Locations::Unchecked,
+        Knowledge::Pending => Locations::Pending,
+        Knowledge::Complete => Locations::Serving(of.served_cities().map(ToString::to_string).collect()),
     };
     let interfaces = &workload.spec.template.spec.network_interfaces;
     let networks = match (on.networks, project.networks.synced()) {
@@ -186,13 +189,13 @@ fn names_locations(workload: &Workload, deployments: &[WorkloadDeployment]) -> b
     !placements.iter().all(by_city) || deployments.iter().any(|d| d.spec.location_ref.is_some())
 }
 
-/// The project's Locations by name. Of several with one name, in several namespaces, the last that is placeable counts.
+/// The project's locations by name. Of several with one name, in several namespaces, the last that is placeable counts.
 fn listed(project: &Project) -> Listed {
     let mut all = Listed::new();
-    for (name, location) in project.listed_locations() {
+    for (name, location, placeable) in project.locations.listed() {
         let location = ListedLocation {
-            topology: location.digest.topology.clone(),
-            placeable: location.is_open(),
+            topology: location.topology.clone(),
+            placeable,
         };
         if location.placeable || !all.contains_key(&**name) {
             all.insert(name.to_string(), location);

@@ -78,7 +78,8 @@ pub type Listed = BTreeMap<String, ListedLocation>;
 pub struct ListedLocation {
     /// Its topology, over which a placement selects.
     pub topology: Arc<BTreeMap<String, String>>,
-    /// True if it may get new deployments: it is neither terminating nor Ready=False.
+    /// True if it may get new deployments: it is neither terminating nor Ready=False, and the service is available there
+    /// where the project says that of any.
     pub placeable: bool,
 }
 

@@ -16,10 +16,12 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 9] = [
-    // With --networking and --location-checks, which the suite's gateway does without.
+const SPARE: [(&str, &str, &str); 11] = [
+    // With --networking, which the suite's gateway does without, and where a project serves the kind.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
+    ("project", "locationbindings", "list watch"),
+    ("project", "serviceavailabilities", "list watch"),
     // The start asks whether Karmada is the sandbox's stand-in only if policies get no identity from a webhook.
     ("hub", "clusters", "list"),
     // The Lease is watched, and read only after a write of it that went wrong, which may never happen.

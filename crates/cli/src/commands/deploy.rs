@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     manifest,
     output::Output,
-    plane::{Plane, Resource, Scope},
+    plane::{Plane, Resource},
     view::Object,
 };
 use fedgate_api::names::is_label_value;
@@ -177,8 +177,7 @@ async fn check_locations(plane: &Plane, names: &[String]) -> Result<(), Error> {
     if names.is_empty() {
         return Ok(());
     }
-    let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
-    let known = listed.unwrap_or_default();
+    let known = plane.locations().await;
     let known: BTreeSet<&str> = known.iter().map(Object::name).collect();
     let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) else {
         return Ok(());

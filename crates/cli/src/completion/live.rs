@@ -4,7 +4,7 @@ use super::{Candidate, wanted::Live};
 use crate::{
     error::Error,
     history::{History, find},
-    plane::{Choice, Plane, Resource, Scope},
+    plane::{Choice, Plane, Resource},
     time::age,
     view::{Counts, Health, Home, Index, InstanceState, Object, location_of, without_registries},
 };
@@ -88,8 +88,7 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
             plain(places.into_iter().collect())
         }
         Live::Locations => {
-            let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
-            let listed = listed.unwrap_or_default();
+            let listed = plane.locations().await;
             let mut names: BTreeSet<String> = listed.iter().map(|one| one.name().to_owned()).collect();
             if names.is_empty() {
                 names = locations_in_use(&plane).await?;

@@ -3,7 +3,7 @@
 use super::Effect;
 use crate::{
     diff,
-    plane::{Plane, Resource, Scope},
+    plane::Plane,
     view::{City, CityMap, Joined, Object, is_at, is_located, is_selecting, minimum, places},
 };
 use fedgate_api::{LabelSelector, Place};
@@ -31,8 +31,7 @@ impl Known {
             known.cities.add_deployments(joined.deployments());
         }
         if live.into_iter().flatten().chain(wanted).any(is_located) {
-            let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
-            let locations = listed.unwrap_or_default();
+            let locations = plane.locations().await;
             known.cities.add_locations(&locations);
             known.topologies = topologies(&locations);
         }

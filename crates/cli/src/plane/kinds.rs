@@ -21,8 +21,12 @@ pub(crate) enum Resource {
     ConfigMaps,
     /// Events.
     Events,
-    /// The places that have cells.
+    /// The places that a project may use, of Milo's locations service.
     Locations,
+    /// The same of the network services, in their later form.
+    LocationBindings,
+    /// The same of the network services, in their first form.
+    NetworkLocations,
     /// Milo's quota of a project.
     Buckets,
     /// Milo's services that a project may use.
@@ -57,7 +61,14 @@ pub(crate) enum Scope<'a> {
     Namespace(&'a str),
 }
 
+const NETWORKING: &str = "networking.datumapis.com";
+
 impl Resource {
+    /// The kinds that tell the locations of a project. The first that is served counts, as for the gateway (contract:
+    /// locations.md §2.1).
+    pub(super) const OF_LOCATIONS: [Self; 3] =
+        [Self::Locations, Self::LocationBindings, Self::NetworkLocations];
+
     /// Group, version, kind and plural.
     const fn names(self) -> [&'static str; 4] {
         match self {
@@ -67,7 +78,9 @@ impl Resource {
             Self::Namespaces => ["", "v1", "Namespace", "namespaces"],
             Self::ConfigMaps => ["", "v1", "ConfigMap", "configmaps"],
             Self::Events => ["events.k8s.io", "v1", "Event", "events"],
-            Self::Locations => ["networking.datumapis.com", VERSION, "Location", "locations"],
+            Self::Locations => ["locations.miloapis.com", "v1alpha1", "Location", "locations"],
+            Self::LocationBindings => [NETWORKING, VERSION, "LocationBinding", "locationbindings"],
+            Self::NetworkLocations => [NETWORKING, VERSION, "Location", "locations"],
             Self::Buckets => [
                 "quota.miloapis.com",
                 "v1alpha1",
@@ -111,7 +124,7 @@ impl Resource {
             Self::Namespaces => "namespace",
             Self::ConfigMaps => "configmap",
             Self::Events => "event",
-            Self::Locations => "location",
+            Self::Locations | Self::LocationBindings | Self::NetworkLocations => "location",
             Self::Buckets => "quota bucket",
             Self::Entitlements => "request for compute",
             Self::Bindings => "binding",
@@ -140,10 +153,15 @@ impl Resource {
             | Self::ConfigMaps
             | Self::Events
             | Self::Buckets
-            | Self::Locations
+            | Self::NetworkLocations
             | Self::Bindings
             | Self::Policies => true,
-            Self::Namespaces | Self::Entitlements | Self::ClusterPolicies | Self::Clusters => false,
+            Self::Namespaces
+            | Self::Locations
+            | Self::LocationBindings
+            | Self::Entitlements
+            | Self::ClusterPolicies
+            | Self::Clusters => false,
         }
     }
 

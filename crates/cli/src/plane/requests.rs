@@ -214,10 +214,19 @@ impl Plane {
         }
     }
 
-    /// The cities that have a Location; empty if Locations cannot be listed.
+    /// The locations of the project, of the first kind that tells them and can be listed; empty if none can.
+    pub(crate) async fn locations(&self) -> Vec<Object> {
+        for kind in Resource::OF_LOCATIONS {
+            if let Ok(listed) = self.list_in(kind, Scope::All, "").await {
+                return listed;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The cities that have a location; empty if locations cannot be listed.
     pub(crate) async fn cities(&self) -> BTreeSet<String> {
-        let listed = self.list_in(Resource::Locations, Scope::All, "").await;
-        let codes = listed.into_iter().flatten().filter_map(|location| {
+        let codes = self.locations().await.into_iter().filter_map(|location| {
             let code = &location.0["spec"]["topology"][keys::CITY_CODE];
             code.as_str().map(str::to_owned)
         });

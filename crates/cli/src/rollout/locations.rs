@@ -2,7 +2,7 @@
 
 use super::row::workload_refusal;
 use crate::{
-    plane::{Plane, Resource, Scope},
+    plane::{Plane, Resource},
     view::{City, CityMap, Joined, Object},
 };
 use fedgate_api::{conditions::types::READY, keys};
@@ -70,8 +70,7 @@ impl Locations {
         let of = (workload.generation(), lacking.clone());
         if self.of != of {
             self.of = of;
-            let listed = plane.list_in(Resource::Locations, Scope::All, "").await;
-            self.served = listed.ok().and_then(|locations| served(&locations));
+            self.served = served(&plane.locations().await);
         }
         if let Some(served) = &self.served {
             lacking.retain(|city| {
@@ -90,9 +89,9 @@ impl Locations {
 pub(crate) async fn city_sources(plane: &Plane) -> (Vec<Object>, Vec<Object>) {
     let (instances, locations) = tokio::join!(
         plane.list_metadata(Resource::Instances, keys::INSTANCE_LOCATION),
-        plane.list_in(Resource::Locations, Scope::All, "")
+        plane.locations()
     );
-    (instances.unwrap_or_default(), locations.unwrap_or_default())
+    (instances.unwrap_or_default(), locations)
 }
 
 /// The names and cities of Locations, without those that are not ready; `None` without Locations.

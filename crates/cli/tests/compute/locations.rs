@@ -547,3 +547,21 @@ async fn flags_never_make_a_placement_of_both_forms() {
         .ok();
     assert_eq!(seen.stdout, "us-south-1\n:4\n");
 }
+
+/// As the gateway reads them (locations.md §2.1, number 3).
+#[tokio::test(flavor = "multi_thread")]
+async fn of_the_kinds_that_tell_locations_the_first_that_is_served_counts() {
+    let shop = Project::start("shop").await;
+    locations(&shop, &[("us-south-1", json!({keys::CITY_CODE: "DFW"}))]);
+    let complete = ["__complete", "deploy", "new", "--location", ""];
+    let listed = async || shop.run(&complete).await.ok().stdout;
+    assert_eq!(listed().await, "us-south-1\n:4\n");
+    let (group, kind) = ("networking.datumapis.com", "LocationBinding");
+    shop.plane
+        .define_plain(group, "v1alpha", kind, "locationbindings", false, true);
+    shop.create(
+        json!({"apiVersion": format!("{group}/v1alpha"), "kind": kind, "metadata": {"name": "us-east-1"},
+            "spec": {"locationRef": {"name": "us-east-1"}, "topology": {keys::CITY_CODE: "IAD"}}}),
+    );
+    assert_eq!(listed().await, "us-east-1\n:4\n");
+}

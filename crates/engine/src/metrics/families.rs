@@ -112,6 +112,7 @@ pub(super) struct Federation {
     pub(super) rejections: IntCounterVec,
     pub(super) claims: IntGauge,
     pub(super) unlabelled: IntGauge,
+    pub(super) without_place: IntGaugeVec,
     pub(super) quarantined: IntGaugeVec,
     pub(super) quarantined_alias: IntGaugeVec,
 }
@@ -146,6 +147,11 @@ impl Federation {
             unlabelled: r.gauge(
                 "fedgate_unlabelled_write_backs",
                 "Instances on the hub without a label that names their deployment: their names less the ordinal do.",
+            )?,
+            without_place: r.gauges(
+                "fedgate_copies_without_place",
+                &["field"],
+                "Copies on the hub whose spec lacks a field that names their place: cityCode or locationRef.",
             )?,
             quarantined: r.gauges(
                 "fedgate_quarantined_objects",

@@ -62,6 +62,8 @@ pub struct Gauges {
     pub rejected_claims: usize,
     /// Write-backs whose deployment is known by their name alone.
     pub unlabelled_write_backs: usize,
+    /// Copies without a field that names their place, by field.
+    pub copies_without_place: BTreeMap<&'static str, usize>,
     /// True if the sweep stopped because it would have deleted too much, or projections of vanished write-backs are kept.
     pub garbage_brake: bool,
     /// Changes that wait for a permit to write to the hub.
@@ -177,6 +179,10 @@ impl Metrics {
         self.federation
             .unlabelled
             .set(integer(figures.unlabelled_write_backs));
+        for (field, count) in &figures.copies_without_place {
+            let of = self.federation.without_place.with_label_values(&[field]);
+            of.set(integer(*count));
+        }
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));

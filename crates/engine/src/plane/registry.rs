@@ -4,7 +4,10 @@ use super::{client::Connection, health::PlaneHealth, kubeconfig::TimeLeft, watch
 use crate::{key::Plane, random::HashMap, watch_channel::Sender};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::Instant,
+};
 
 /// An engaged plane; `T` identifies its watches.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub struct EngagedPlane<T> {
     pub since: Instant,
     /// Its watches.
     pub watches: Vec<(T, Arc<WatchStatus>)>,
+    /// Handles of the tasks of the watches, in the same order.
+    pub handles: Vec<AbortHandle>,
     /// Tasks that watch the plane, for as long as it is engaged.
     pub tasks: JoinSet<()>,
     /// The end of the credential and the time left to it that the log has reported.
@@ -33,6 +38,7 @@ impl<T> EngagedPlane<T> {
             connection,
             since: Instant::now(),
             watches: Vec::new(),
+            handles: Vec::new(),
             tasks: JoinSet::new(),
             reported_expiry: None,
             first_phase_synced: Sender::new(false),

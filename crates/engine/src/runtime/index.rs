@@ -6,6 +6,7 @@ use crate::{
     plan::{Effect, ReasonLabel, Target},
     plane::watch::{WatchEvent, WatchSpec, WatchStatus},
 };
+use kube::core::ApiResource;
 use std::{fmt::Debug, sync::Arc};
 
 /// The effects of an event.
@@ -31,6 +32,27 @@ impl<I: Index> Default for Update<I> {
             synced: false,
             first_phase_synced: false,
             commands: Vec::new(),
+        }
+    }
+}
+
+/// The effects of learning which optional kinds a plane serves.
+#[derive(Debug)]
+pub struct Discovered<I: Index> {
+    /// The changes of the index, as in [`Update`].
+    pub changes: Vec<I::Change>,
+    /// Tables to watch from now on.
+    pub watch: Vec<I::TableId>,
+    /// Tables that another one has replaced: their watches end.
+    pub unwatch: Vec<I::TableId>,
+}
+
+impl<I: Index> Default for Discovered<I> {
+    fn default() -> Self {
+        Self {
+            changes: Vec::new(),
+            watch: Vec::new(),
+            unwatch: Vec::new(),
         }
     }
 }
@@ -122,6 +144,22 @@ pub trait Index: Sized + Send + 'static {
     /// When the list of a table begins.
     fn phase(_table: Self::TableId) -> Phase {
         Phase::First
+    }
+
+    /// Kinds that a plane may serve or not, and that are still looked for: at the start of each engagement, and then at
+    /// intervals as long as there are any.
+    fn optional_kinds(&self, _plane: &Plane) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// Records which of the [`Self::optional_kinds`] a plane serves, in this engagement.
+    fn kinds_discovered(
+        &mut self,
+        _plane: &Plane,
+        _engagement: u64,
+        _served: &[ApiResource],
+    ) -> Discovered<Self> {
+        Discovered::default()
     }
 
     /// True if a plane may forbid the table without harm to the others.

@@ -9,6 +9,7 @@ pub mod driver;
 pub mod failures;
 pub mod index;
 pub mod inspect;
+mod optional_kinds;
 mod plane_states;
 pub mod planes;
 pub mod queue;

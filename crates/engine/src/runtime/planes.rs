@@ -2,6 +2,7 @@
 
 use super::{
     index::{Index, Keys, Phase, Triggers, Update},
+    optional_kinds,
     plane_states::PlaneStates,
     queue::{Priority, Queue},
 };
@@ -50,13 +51,13 @@ pub(super) type Commands<I> = mpsc::UnboundedReceiver<Command<<I as Index>::Comm
 
 /// The engaged planes of a process; see the module.
 pub struct EngagedPlanes<I: Index> {
-    index: Arc<Mutex<I>>,
-    queue: Arc<Queue>,
+    pub(super) index: Arc<Mutex<I>>,
+    pub(super) queue: Arc<Queue>,
     registry: PlaneRegistry<I::TableId>,
     /// The Lease that permits writes.
     pub lease: LeaseHandle,
     lease_plane: PlaneKind,
-    triggers: Triggers<I>,
+    pub(super) triggers: Triggers<I>,
     commands: mpsc::UnboundedSender<Command<I::Command>>,
     metrics: Arc<Metrics>,
     /// The states of the planes, for surveys.
@@ -121,14 +122,21 @@ impl<I: Index> EngagedPlanes<I> {
         tables: &[I::TableId],
     ) {
         let mut engaged = EngagedPlane::new(engagement, connection);
-        self.notify_recovery(plane, &mut engaged);
+        self.attend(plane, &mut engaged);
         self.registry.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, tables);
     }
 
-    /// Sends `PlaneRecovered` each time a plane answers again.
-    fn notify_recovery(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>) {
+    /// Starts the tasks of an engagement beside its watches: one sends `PlaneRecovered` each time the plane answers again,
+    /// one looks for its optional kinds.
+    fn attend(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>) {
         let (planes, plane) = (self.clone(), plane.clone());
+        engaged.tasks.spawn(optional_kinds::discover(
+            planes.clone(),
+            plane.clone(),
+            engaged.engagement,
+            engaged.connection.clone(),
+        ));
         let health = engaged.connection.health().clone();
         engaged.tasks.spawn(async move {
             loop {
@@ -167,7 +175,25 @@ impl<I: Index> EngagedPlanes<I> {
                 Phase::Second => before.clone(),
             };
             engaged.watches.push((*table, watch.status.clone()));
-            engaged.tasks.spawn(watch.run(engaged.connection.clone(), before));
+            let handle = engaged.tasks.spawn(watch.run(engaged.connection.clone(), before));
+            engaged.handles.push(handle);
+        }
+        drop(planes);
+        self.states.may_have_changed(plane);
+    }
+
+    /// Ends the watches of these tables of a plane.
+    pub(super) fn unwatch(&self, plane: &Plane, tables: &[I::TableId]) {
+        let mut planes = self.registry.lock();
+        let Some(engaged) = planes.get_mut(plane) else {
+            return;
+        };
+        for table in tables {
+            let watched = engaged.watches.iter().position(|(watched, _)| watched == table);
+            if let Some(at) = watched {
+                engaged.watches.remove(at);
+                engaged.handles.remove(at).abort();
+            }
         }
         drop(planes);
         self.states.may_have_changed(plane);
@@ -188,7 +214,8 @@ impl<I: Index> EngagedPlanes<I> {
             engaged.engagement = next;
             engaged.first_phase_synced.send(false);
             engaged.tasks.abort_all();
-            self.notify_recovery(plane, engaged);
+            engaged.handles.clear();
+            self.attend(plane, engaged);
             let watches = std::mem::take(&mut engaged.watches);
             watches.into_iter().map(|(table, _)| table).collect()
         };

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cell::index::digest::Owner;
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::{key::Plane, runtime::index::Index};
 use kube::core::DynamicObject;
 
 fn other() -> ProjectKey {
@@ -110,6 +111,18 @@ fn where_the_cell_is_is_known_once_it_is_told_or_its_places_are_listed() {
         ..reading()
     });
     assert!(!asks.location_known());
+    assert_eq!(
+        asks.optional_kinds(&Cell),
+        TableId::SERVING.map(TableId::resource)
+    );
+    assert_eq!(asks.optional_kinds(&Plane::Hub), []);
+    let served = [TableId::ServingLocations.resource()];
+    let found = asks.kinds_discovered(&Cell, 1, &served).watch;
+    assert_eq!(found, [TableId::ServingLocations]);
+    assert_eq!(
+        asks.optional_kinds(&Cell),
+        [TableId::MiloServingLocations.resource()]
+    );
     asks.event(&Cell, TableId::ServingLocations, WatchEvent::Init);
     assert!(!asks.location_known());
     let listed = asks.event(&Cell, TableId::ServingLocations, WatchEvent::InitDone);

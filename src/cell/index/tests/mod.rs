@@ -244,6 +244,41 @@ fn where_the_cell_is_follows_from_configuration_or_the_one_place() {
     assert_eq!(located(told, &["eu", "uk"]), "Ambiguous(2)");
 }
 
+/// Case 19 of locations.md §4.
+#[test]
+fn places_of_both_groups_are_one_if_their_names_are() {
+    let located = |of_networking: &[(&str, &str)], of_milo: &[(&str, &str)]| {
+        let mut fixture = Fixture::new(IndexConfig {
+            networking: true,
+            place: None,
+            ..reading()
+        });
+        let tables = [
+            (TableId::ServingLocations, of_networking),
+            (TableId::MiloServingLocations, of_milo),
+        ];
+        for (table, places) in tables {
+            for (name, city) in places {
+                let topology = json!({keys::CITY_CODE: city});
+                let place = json!({"metadata": {"name": name}, "spec": {"topology": topology}});
+                fixture.has(&Cell, table, place);
+            }
+        }
+        let at = fixture.context.index.lock().located();
+        match at {
+            CellLocation::At { location, city } => format!("{} in {city}", location.name),
+            other => format!("{other:?}"),
+        }
+    };
+    assert_eq!(located(&[], &[("eu", "LHR")]), "eu in LHR");
+    assert_eq!(located(&[("eu", "LHR")], &[("eu", "LHR")]), "eu in LHR");
+    assert_eq!(located(&[("eu", "LHR")], &[("uk", "LHR")]), "Ambiguous(2)");
+    assert_eq!(
+        located(&[("eu", "LHR")], &[("eu", "LHR"), ("uk", "LHR")]),
+        "Ambiguous(2)"
+    );
+}
+
 #[test]
 fn a_namespace_names_its_project_by_both_labels() {
     let origin = |reading: IndexConfig, labels: Value| {

@@ -144,6 +144,8 @@ pub struct HubCopy {
     pub routed: Routed,
     /// City and location of its spec; see [`place::placed`].
     pub placed: Digest,
+    /// Fields of its spec that would name its place.
+    pub lacks: Lacks,
     /// Hash of its synced fields without the place, computed as [`Source::content`].
     pub content: Digest,
     /// True if it is marked as suspended.
@@ -154,6 +156,16 @@ pub struct HubCopy {
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
     pub instances: u32,
+}
+
+/// Which of the two names of a place an object lacks: a copy in its spec, a write-back among its labels. Both are false for
+/// a kind that may not name a location.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// The city.
+    pub city: bool,
+    /// The location.
+    pub location: bool,
 }
 
 /// The labels of a copy that name a place, of which policies select one.
@@ -360,6 +372,10 @@ impl HubCopy {
                 .or_else(|| place::city_of_copy(kind, object))
                 .and_then(|c| words.city(c).ok()),
             routed: Routed::read(kind, object, location.as_ref()),
+            lacks: Lacks {
+                city: kind.may_name_a_location() && place::city_of_copy(kind, object).is_none(),
+                location: kind.may_name_a_location() && location.is_none(),
+            },
             location,
             placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),

@@ -1,13 +1,13 @@
 //! Digests of write-backs on the hub and of their projections in a project.
 
-use super::{Strings, controller, created, label, size_of};
+use super::{HubCopy, Lacks, Strings, controller, created, label, size_of};
 use fedgate_api::{
     conditions::Serving,
     keys,
     names::{CityCode, deployment_of_instance},
 };
 use fedgate_engine::{diff::Digest, object::is_partial};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, WriteBack};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -36,6 +36,8 @@ pub struct WriteBackDigest {
     pub controller: Option<(Arc<str>, Arc<str>, Arc<str>)>,
     /// The linking labels.
     pub labels: Digest,
+    /// Labels of its place that it lacks.
+    pub lacks: Lacks,
     /// Its spec.
     pub spec: Digest,
     /// Its status, conditions without generations.
@@ -95,13 +97,29 @@ fn label_digest(object: &DynamicObject, keys: &[String], deployment: Option<(&st
         .iter()
         .filter_map(|key| label(object, key).map(|value| (key.as_str(), value)));
     let labels: BTreeMap<&str, &str> = labels.chain(deployment).collect();
-    Digest::of_hash(&labels)
+    labels.iter().fold(Digest::default(), |all, part| all.with(&part))
 }
 
 impl WriteBackDigest {
     /// True if it is too large to be projected.
     pub fn is_too_large(&self) -> bool {
         self.size > SIZE_LIMIT
+    }
+
+    /// The labels of its place that it lacks and that its copy knows. Its projection has them (contract: locations.md
+    /// §2.5).
+    pub fn labels_of_copy<'a>(&self, copy: &'a HubCopy, rules: &'a WriteBack) -> Vec<(&'a str, &'a str)> {
+        let city = copy.city.as_ref().filter(|_| self.lacks.city);
+        let location = copy.location.as_ref().filter(|_| self.lacks.location);
+        let city = city.map(|city| (rules.city_label.as_str(), city.as_str()));
+        let location = location.map(|location| (keys::INSTANCE_LOCATION, location.as_str()));
+        city.into_iter().chain(location).collect()
+    }
+
+    /// The labels of its projection: its own, and those of its copy.
+    pub fn projected_labels(&self, copy: &HubCopy, rules: &WriteBack) -> Digest {
+        let more = self.labels_of_copy(copy, rules);
+        more.iter().fold(self.labels, |all, part| all.with(part))
     }
 
     /// Digests a cell's object on the hub.
@@ -138,6 +156,7 @@ impl WriteBackDigest {
                 &projected_keys(kind),
                 rules.map(|rules| rules.owner_label.as_str()).zip(deployment),
             ),
+            lacks: lacks(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
             status: Digest::of(&without_generations(&status)),
@@ -146,6 +165,29 @@ impl WriteBackDigest {
             conditions,
         }
     }
+}
+
+fn lacks(object: &DynamicObject, kind: &FederatedKind) -> Lacks {
+    let linking = kind.write_back.as_ref().map(|rules| &rules.linking_labels);
+    let lacks = |key: &str| {
+        let is_linking = linking.is_some_and(|all| all.iter().any(|linking| linking == key));
+        kind.may_name_a_location() && is_linking && label(object, key).is_none()
+    };
+    let city = kind.write_back.as_ref().map(|rules| rules.city_label.as_str());
+    Lacks {
+        city: city.is_some_and(lacks),
+        location: lacks(keys::INSTANCE_LOCATION),
+    }
+}
+
+/// True if an Instance has each label that the gateway sets, of those that name its place at least one.
+fn is_labelled(object: &DynamicObject, kind: &FederatedKind) -> bool {
+    let lacks = lacks(object, kind);
+    let city = kind.write_back.as_ref().map(|rules| rules.city_label.as_str());
+    let is_of_place =
+        |key: &str| kind.may_name_a_location() && (Some(key) == city || key == keys::INSTANCE_LOCATION);
+    let mut others = projected_keys(kind).into_iter().filter(|key| !is_of_place(key));
+    !(lacks.city && lacks.location) && others.all(|key| label(object, &key).is_some())
 }
 
 /// The labels of a projection: two of identity, and the linking labels.
@@ -180,9 +222,7 @@ impl Projection {
                 && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
             orphaned: owners.is_empty()
                 && label(object, keys::UPSTREAM_NAMESPACE) == object.metadata.namespace.as_deref()
-                && projected_keys(kind)
-                    .iter()
-                    .all(|key| label(object, key).is_some()),
+                && is_labelled(object, kind),
             labels: label_digest(object, &projected_keys(kind), None),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             status: Digest::of(status),

@@ -9,7 +9,9 @@ mod rollup;
 pub mod status;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Extent, HubCopy, ReferenceAnnotations, Routed, Source, SpecSize, template_digest};
+pub use deployment::{
+    Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, SpecSize, template_digest,
+};
 pub use hub::{Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use place::Place;

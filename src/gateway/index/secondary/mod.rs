@@ -39,11 +39,13 @@ impl<K: Ord + Clone> RefCounts<K> {
         self.0.keys().cloned().collect()
     }
 
-    fn add(&mut self, key: K) {
+    /// Adds a row that yields the key.
+    pub fn add(&mut self, key: K) {
         *self.0.entry(key).or_default() += 1;
     }
 
-    fn take(&mut self, key: &K) {
+    /// Takes such a row away.
+    pub fn take(&mut self, key: &K) {
         if let Some(count) = self.0.get_mut(key) {
             *count -= 1;
             if *count == 0 {
@@ -54,6 +56,11 @@ impl<K: Ord + Clone> RefCounts<K> {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// True if at least one row yields the key.
+    pub fn contains(&self, key: &K) -> bool {
+        self.0.contains_key(key)
     }
 
     /// The key, if there is exactly one.
@@ -257,6 +264,17 @@ pub struct HubIndex {
     sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
     /// Cities and locations of the Clusters.
     pub places: ClusterPlaces,
+    /// Number of copies that lack a field of their place.
+    without_place: WithoutPlace,
+}
+
+/// Numbers of copies by the field of their place that they lack.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WithoutPlace {
+    /// `spec.cityCode`.
+    pub city: usize,
+    /// `spec.locationRef`.
+    pub location: usize,
 }
 
 /// Change that a Namespace makes to the city sets that projects use. Label values name the projects.
@@ -279,6 +297,11 @@ impl HubIndex {
         self.namespaces.get(hub)
     }
 
+    /// Numbers of copies that lack a field of their place.
+    pub fn without_place(&self) -> WithoutPlace {
+        self.without_place
+    }
+
     fn change(&mut self, hub: &Arc<str>, how: impl FnOnce(&mut OfHub)) {
         let of = self.namespaces.entry(hub.clone()).or_default();
         how(of);
@@ -294,6 +317,11 @@ impl HubIndex {
         old: Option<&Row<HubCopy>>,
         new: Option<&Row<HubCopy>>,
     ) {
+        let lacks = |row: Option<&Row<HubCopy>>| row.map(|row| row.digest.lacks).unwrap_or_default();
+        let (before, after) = (lacks(old), lacks(new));
+        let without = &mut self.without_place;
+        without.city = without.city + usize::from(after.city) - usize::from(before.city);
+        without.location = without.location + usize::from(after.location) - usize::from(before.location);
         let place = |row: Option<&Row<HubCopy>>| {
             row.and_then(|row| Some((row.digest.city.clone()?, row.digest.route())))
         };

@@ -7,7 +7,7 @@ use super::super::digest::{
 use fedgate_api::keys;
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 fn kind() -> FederatedKind {
     FederatedKind::builtin().unwrap().remove(0)
@@ -264,4 +264,28 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
         other(false),
         "another owner is not"
     );
+}
+
+/// A projection whose deployment was deleted with `orphan` is known by the labels that the gateway has set; of those of its
+/// place it may have one or both.
+#[test]
+fn an_orphan_has_one_name_of_its_place_or_both() {
+    let kind = kind();
+    let orphaned = |left_out: &[&str]| {
+        let mut labels: Map<String, Value> = keys::LINKING
+            .iter()
+            .map(|key| ((*key).to_owned(), json!("x")))
+            .collect();
+        labels.insert(keys::INSTANCE_LOCATION.to_owned(), json!("us-south-1"));
+        labels.insert(keys::UPSTREAM_CLUSTER.to_owned(), json!("cluster-prod"));
+        labels.insert(keys::UPSTREAM_NAMESPACE.to_owned(), json!("shop"));
+        labels.retain(|key, _| !left_out.contains(&key.as_str()));
+        let value = json!({"metadata": {"namespace": "shop", "labels": labels}});
+        Projection::read(&object(value), &kind, &mut Strings::default()).orphaned
+    };
+    assert!(orphaned(&[]));
+    assert!(orphaned(&[keys::INSTANCE_LOCATION]));
+    assert!(orphaned(&[keys::INSTANCE_CITY_CODE]));
+    assert!(!orphaned(&[keys::INSTANCE_CITY_CODE, keys::INSTANCE_LOCATION]));
+    assert!(!orphaned(&[keys::WORKLOAD_NAME]));
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod digests;
 mod enqueued;
+mod locations;
 mod noted;
 mod proof;
 mod summary;

@@ -10,7 +10,7 @@ use fedgate_engine::plane::watch::WatchEvent;
 use serde_json::{Value, json};
 
 /// An index with the project `prod`, its namespace `shop`, and these objects on the hub.
-fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
+pub(super) fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let prod = ProjectKey::parse("prod").unwrap();
     let event =
@@ -42,7 +42,7 @@ fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
     index
 }
 
-fn observed(index: &GatewayIndex, name: &str) -> Snapshot {
+pub(super) fn observed(index: &GatewayIndex, name: &str) -> Snapshot {
     observe(index, &index.hub_key(TableId::INSTANCES, HUB, name)).unwrap()
 }
 
@@ -62,7 +62,7 @@ fn named(name: &str, cell: &str) -> Value {
 }
 
 /// The same index with the project's deployment `web`, which may have 80 Instances.
-fn crowded(written: &[Value]) -> GatewayIndex {
+pub(super) fn crowded(written: &[Value]) -> GatewayIndex {
     let mut index = index(true, written);
     let mut source = deployment("u-source");
     source["metadata"]["namespace"] = json!("shop");
@@ -70,7 +70,7 @@ fn crowded(written: &[Value]) -> GatewayIndex {
     index
 }
 
-fn project_event(index: &mut GatewayIndex, table: TableId, value: Value) {
+pub(super) fn project_event(index: &mut GatewayIndex, table: TableId, value: Value) {
     let event = WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
     index.project_event(&ProjectKey::parse("prod").unwrap(), table, event);
 }

@@ -2,6 +2,7 @@
 
 mod edges;
 mod index;
+mod place_labels;
 
 use super::{
     decide::{self, Decision, Reporting, Settings, Snapshot},

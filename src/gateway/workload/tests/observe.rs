@@ -3,39 +3,51 @@
 
 use super::super::observe;
 use super::*;
-use crate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks};
+use crate::gateway::index::{
+    GatewayIndex, TableId,
+    locations::{LocationKind, LocationSource},
+    networking::WorkloadChecks,
+};
+use crate::gateway::keys_of;
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::{key::Key, plane::watch::WatchEvent};
+use fedgate_engine::{
+    key::{Key, Plane},
+    plane::watch::WatchEvent,
+    runtime::index::Index,
+};
 use fedgate_kinds::{FederatedKind, PerKind};
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject};
 use std::sync::{Arc, LazyLock};
 
 static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const OFF: WorkloadChecks = WorkloadChecks {
-    locations: false,
+    locations: LocationSource::None,
     networks: false,
 };
 const LOCATIONS: WorkloadChecks = WorkloadChecks {
-    locations: true,
+    locations: LocationSource::NetworkServices,
     networks: false,
 };
 const NETWORKS: WorkloadChecks = WorkloadChecks {
-    locations: false,
+    locations: LocationSource::None,
     networks: true,
 };
 
-/// An index with one project; all its lists are complete but those of Locations and Networks.
-struct Scene {
-    index: GatewayIndex,
-    project: ProjectKey,
+/// The table of the kind of locations that most tests use.
+const PLACES: TableId = TableId::Locations(LocationKind::NetworkLocation);
+
+/// An index with one project; all its lists are complete but those of its locations and Networks.
+pub(super) struct Scene {
+    pub(super) index: GatewayIndex,
+    pub(super) project: ProjectKey,
     version: u64,
 }
 
 impl Scene {
     /// Creates the Workloads `shop` in DFW and IAD, and `lone` in LHR, which names another Network.
-    fn new(checks: WorkloadChecks) -> Self {
+    pub(super) fn new(checks: WorkloadChecks) -> Self {
         let mut index = GatewayIndex::new(KINDS.clone(), checks);
         for table in index.hub_tables() {
             index.hub_event(table, WatchEvent::Init);
@@ -63,23 +75,46 @@ impl Scene {
             index.apply(TableId::Workloads, serde_json::to_value(workload).unwrap());
         }
         for table in index.index.project_tables() {
-            if !matches!(table, TableId::Locations | TableId::Networks) {
+            if !table.is_for_checks() {
                 index.event(table, WatchEvent::InitDone);
             }
         }
         index
     }
 
+    /// The same, with a project that serves Locations of the network services.
+    fn with_locations() -> Self {
+        let mut index = Self::new(LOCATIONS);
+        index.discovers(&[LocationKind::NetworkLocation.resource()]);
+        index
+    }
+
+    /// The project tells that it serves these kinds. Returns the tables that are watched for it and those that are not
+    /// any more, and the names of the keys that it enqueues.
+    pub(super) fn discovers(&mut self, served: &[ApiResource]) -> (Vec<TableId>, Vec<TableId>, Vec<String>) {
+        let plane = Plane::Project(self.project.clone());
+        let engagement = self.index.projects[&self.project].engagement;
+        let discovered = self.index.kinds_discovered(&plane, engagement, served);
+        let keys = keys_of(&self.index, &discovered.changes);
+        let names = keys.iter().map(|key| key.name.to_string()).collect();
+        (discovered.watch, discovered.unwatch, names)
+    }
+
     /// The names of the keys that the event enqueues. A check's list must not count as a list that the project waits
     /// for.
     fn event(&mut self, table: TableId, event: WatchEvent) -> Vec<String> {
         let enqueued = self.index.project_event(&self.project, table, event);
-        assert!(!enqueued.synced || !matches!(table, TableId::Locations | TableId::Networks));
+        assert!(!enqueued.synced || !table.is_for_checks());
         enqueued
             .keys(&self.index)
             .iter()
             .map(|key| key.name.to_string())
             .collect()
+    }
+
+    /// The kinds that are still looked for.
+    pub(super) fn wanted(&self) -> Vec<ApiResource> {
+        self.index.optional_kinds(&Plane::Project(self.project.clone()))
     }
 
     /// The object with the next version.
@@ -89,18 +124,18 @@ impl Scene {
         Box::new(serde_json::from_value(object).unwrap())
     }
 
-    fn apply(&mut self, table: TableId, object: Value) -> Vec<String> {
+    pub(super) fn apply(&mut self, table: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
         self.event(table, WatchEvent::Apply(object))
     }
 
-    fn delete(&mut self, table: TableId, object: Value) -> Vec<String> {
+    pub(super) fn delete(&mut self, table: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
         self.event(table, WatchEvent::Delete(object))
     }
 
     /// Sends a list from start to end; returns the names of the enqueued keys.
-    fn list(&mut self, table: TableId, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
+    pub(super) fn list(&mut self, table: TableId, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
         let mut enqueued = self.event(table, WatchEvent::Init);
         for object in objects {
             let object = self.object(object);
@@ -110,17 +145,17 @@ impl Scene {
         enqueued
     }
 
-    fn snapshot(&self) -> WorkloadSnapshot {
+    pub(super) fn snapshot(&self) -> WorkloadSnapshot {
         let key: Key = self.index.workload_key(&self.project, "default", "shop");
         let observed = observe::observe(&self.index, &key, &self.project).ok();
         observed.unwrap().snapshot
     }
 
-    fn decided(&self) -> Vec<WorkloadEffect> {
+    pub(super) fn decided(&self) -> Vec<WorkloadEffect> {
         decide(&self.snapshot(), at(0)).effects
     }
 
-    fn serving(&self) -> Vec<String> {
+    pub(super) fn serving(&self) -> Vec<String> {
         match self.snapshot().checks.locations {
             Locations::Serving(cities) => cities.into_iter().collect(),
             other => panic!("{other:?}"),
@@ -139,7 +174,7 @@ impl Scene {
 }
 
 /// A namespaced Location.
-fn location(name: &str, city: &str, ready: &str) -> Value {
+pub(super) fn location(name: &str, city: &str, ready: &str) -> Value {
     json!({"apiVersion": "networking.datumapis.com/v1alpha", "kind": "Location",
         "metadata": {"name": name, "namespace": "default", "uid": name},
         "spec": {"locationClassName": "self-managed", "topology": {"topology.datum.net/city-code": city}},
@@ -147,7 +182,7 @@ fn location(name: &str, city: &str, ready: &str) -> Value {
 }
 
 /// A cluster-scoped Location.
-fn wide_location(name: &str, city: &str) -> Value {
+pub(super) fn wide_location(name: &str, city: &str) -> Value {
     let mut location = location(name, city, "True");
     location["metadata"].as_object_mut().unwrap().remove("namespace");
     location
@@ -158,19 +193,20 @@ fn network(name: &str) -> Value {
         "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"ipam": {"mode": "Auto"}}})
 }
 
-fn leaving(mut object: Value) -> Value {
+pub(super) fn leaving(mut object: Value) -> Value {
     object["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
     object
 }
 
-const NOTHING: [&str; 0] = [];
-const ALL: [&str; 3] = ["create shop-us-dfw us/DFW", "create shop-us-iad us/IAD", "status"];
+pub(super) const NOTHING: [&str; 0] = [];
+pub(super) const ALL: [&str; 3] = ["create shop-us-dfw us/DFW", "create shop-us-iad us/IAD", "status"];
 
 #[test]
 fn checks_that_are_off_are_neither_watched_nor_made() {
     let index = Scene::new(OFF);
     let tables = index.index.project_tables();
-    assert!(!tables.contains(&TableId::Locations) && !tables.contains(&TableId::Networks));
+    assert!(!tables.iter().any(|table| table.is_for_checks()));
+    assert_eq!(index.wanted(), []);
     let checks = index.snapshot().checks;
     assert_eq!(
         (checks.locations, checks.networks),
@@ -181,9 +217,11 @@ fn checks_that_are_off_are_neither_watched_nor_made() {
 
 #[test]
 fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
-    let index = Scene::new(LOCATIONS);
+    let mut index = Scene::new(LOCATIONS);
     let tables = index.index.project_tables();
-    assert!(tables.contains(&TableId::Locations) && !tables.contains(&TableId::Networks));
+    assert!(!tables.iter().any(|table| table.is_for_checks()));
+    let (watched, ..) = index.discovers(&[LocationKind::NetworkLocation.resource()]);
+    assert_eq!(watched, [PLACES]);
     assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
@@ -194,7 +232,7 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
 
     let index = Scene::new(NETWORKS);
     let tables = index.index.project_tables();
-    assert!(!tables.contains(&TableId::Locations) && tables.contains(&TableId::Networks));
+    assert!(tables.contains(&TableId::Networks));
     assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
@@ -206,7 +244,7 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
 
 #[test]
 fn a_workload_that_leaves_waits_for_no_list() {
-    let mut index = Scene::new(LOCATIONS);
+    let mut index = Scene::with_locations();
     let shop = workload(&[("us", &["DFW", "IAD"])]);
     index.apply(TableId::Workloads, leaving(serde_json::to_value(shop).unwrap()));
     assert_eq!(index.decided(), [RemoveFinalizer]);
@@ -214,8 +252,8 @@ fn a_workload_that_leaves_waits_for_no_list() {
 
 #[test]
 fn a_city_waits_for_its_location_and_is_woken_by_it() {
-    let mut index = Scene::new(LOCATIONS);
-    let enqueued = index.list(TableId::Locations, [wide_location("iad-1", "IAD")]);
+    let mut index = Scene::with_locations();
+    let enqueued = index.list(PLACES, [wide_location("iad-1", "IAD")]);
     assert_eq!(enqueued, ["lone", "shop"], "the first list wakes all, once");
     let effects = index.decided();
     assert_eq!(words(&effects), ["create shop-us-iad us/IAD", "status"]);
@@ -224,56 +262,35 @@ fn a_city_waits_for_its_location_and_is_woken_by_it() {
     let message = &status.placements[0].conditions[0].message;
     assert!(message.contains("ready for DFW;"), "{message}");
 
-    assert_eq!(
-        index.apply(TableId::Locations, location("ams-1", "AMS", "True")),
-        NOTHING
-    );
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-1", "DFW", "Unknown")),
-        ["shop"]
-    );
+    assert_eq!(index.apply(PLACES, location("ams-1", "AMS", "True")), NOTHING);
+    assert_eq!(index.apply(PLACES, location("dfw-1", "DFW", "Unknown")), ["shop"]);
     assert_eq!(words(&index.decided()), ALL);
 }
 
 #[test]
 fn only_what_changes_a_location_s_service_wakes() {
-    let mut index = Scene::new(LOCATIONS);
+    let mut index = Scene::with_locations();
     index.list(
-        TableId::Locations,
+        PLACES,
         [wide_location("iad-1", "IAD"), location("dfw-1", "DFW", "True")],
     );
     assert_eq!(index.serving(), ["DFW", "IAD"]);
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-1", "DFW", "Unknown")),
-        NOTHING
-    );
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-1", "DFW", "False")),
-        ["shop"]
-    );
+    assert_eq!(index.apply(PLACES, location("dfw-1", "DFW", "Unknown")), NOTHING);
+    assert_eq!(index.apply(PLACES, location("dfw-1", "DFW", "False")), ["shop"]);
     assert_eq!(index.serving(), ["IAD"]);
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-1", "LHR", "False")),
-        NOTHING
-    );
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-1", "DFW", "True")),
-        ["shop"]
-    );
-    let moved = index.apply(TableId::Locations, location("dfw-1", "LHR", "True"));
+    assert_eq!(index.apply(PLACES, location("dfw-1", "LHR", "False")), NOTHING);
+    assert_eq!(index.apply(PLACES, location("dfw-1", "DFW", "True")), ["shop"]);
+    let moved = index.apply(PLACES, location("dfw-1", "LHR", "True"));
     assert_eq!(moved, ["lone", "shop"], "the old city's and the new one's");
     assert_eq!(index.serving(), ["IAD", "LHR"]);
     assert_eq!(
-        index.apply(TableId::Locations, leaving(wide_location("iad-1", "IAD"))),
+        index.apply(PLACES, leaving(wide_location("iad-1", "IAD"))),
         ["shop"]
     );
     assert_eq!(index.serving(), ["LHR"]);
+    assert_eq!(index.delete(PLACES, wide_location("iad-1", "IAD")), NOTHING);
     assert_eq!(
-        index.delete(TableId::Locations, wide_location("iad-1", "IAD")),
-        NOTHING
-    );
-    assert_eq!(
-        index.list(TableId::Locations, []),
+        index.list(PLACES, []),
         ["lone"],
         "a later list wakes for what vanished"
     );
@@ -415,9 +432,9 @@ fn a_deployment_at_a_location_is_read_as_it_was_written() {
 
 #[test]
 fn workloads_with_locations_are_woken_by_their_locations_and_change_form_by_them() {
-    let mut index = Scene::new(LOCATIONS);
+    let mut index = Scene::with_locations();
     index.list(
-        TableId::Locations,
+        PLACES,
         [wide_location("dfw-1", "DFW"), wide_location("lhr-1", "LHR")],
     );
     let mut shop = workload(&[("us", &["DFW"])]);
@@ -435,10 +452,7 @@ fn workloads_with_locations_are_woken_by_their_locations_and_change_form_by_them
     placement.locations = serde_json::from_value(json!([{"name": "dfw-1"}, {"name": "dfw-2"}])).unwrap();
     index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
     assert_eq!(words(&index.decided()), ["place shop-us-dfw us/@dfw-1", "status"]);
-    assert_eq!(
-        index.apply(TableId::Locations, location("dfw-2", "DFW", "True")),
-        ["shop"]
-    );
+    assert_eq!(index.apply(PLACES, location("dfw-2", "DFW", "True")), ["shop"]);
     let both = [
         "create shop-us-dfw-2 us/@dfw-2",
         "place shop-us-dfw us/@dfw-1",
@@ -453,12 +467,6 @@ fn workloads_with_locations_are_woken_by_their_locations_and_change_form_by_them
     index.apply(TableId::Workloads, serde_json::to_value(&shop).unwrap());
     let moved = ["create shop-us-lhr-1 us/@lhr-1", "delete shop-us-dfw", "status"];
     assert_eq!(words(&index.decided()), moved);
-    assert_eq!(
-        index.apply(TableId::Locations, wide_location("ams-1", "AMS")),
-        ["shop"]
-    );
-    assert_eq!(
-        index.apply(TableId::Locations, wide_location("ams-1", "AMS")),
-        NOTHING
-    );
+    assert_eq!(index.apply(PLACES, wide_location("ams-1", "AMS")), ["shop"]);
+    assert_eq!(index.apply(PLACES, wide_location("ams-1", "AMS")), NOTHING);
 }

@@ -38,6 +38,11 @@ pub(super) enum WatchFailure {
     Failing,
 }
 
+/// True if an API server refused a request because it does not serve the kind or its API group.
+pub fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if WatchFailure::of_status(status) == WatchFailure::NotServed)
+}
+
 /// Effect of a watch failure on the health of its plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlaneImpact {

@@ -36,6 +36,7 @@ use std::{
 };
 use tokio::time::Instant;
 
+pub use failure::is_not_served;
 pub use supervise::run_supervised;
 
 /// Event of a watch.
