@@ -2,7 +2,7 @@
 
 use crate::support::{
     Case, Cell,
-    kinds::{CLUSTER, DEPLOYMENT, INSTANCE, Kind, WORKLOAD, kind},
+    kinds::{CLUSTER, DEFINITION, DEPLOYMENT, INSTANCE, Kind, WORKLOAD, kind},
     label, lone_trials, objects, seconds, uid, with_cleanup,
 };
 use fedgate_api::keys;
@@ -13,13 +13,6 @@ lone_trials![
     l25_the_kinds_that_a_project_serves_tell_its_locations,
 ];
 
-const DEFINITION: Kind = kind(
-    "apiextensions.k8s.io",
-    "v1",
-    "CustomResourceDefinition",
-    "customresourcedefinitions",
-    false,
-);
 const LOCATION: Kind = kind(
     "locations.miloapis.com",
     "v1alpha1",

@@ -22,6 +22,7 @@ mod locations;
 mod lost_credentials;
 mod namespaces;
 mod operations;
+mod peer_forms;
 mod policies;
 mod projection;
 mod projects;
@@ -72,6 +73,7 @@ fn alone() -> Vec<Trial> {
         projects::lone_trials(),
         by_hand::lone_trials(),
         locations::lone_trials(),
+        peer_forms::lone_trials(),
         deletion::lone_trials(),
         restarts::lone_trials(),
         // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Deployments of the city.
-const COPIES: usize = 300;
+const COPIES: usize = 100;
 
 /// The names of the deployments.
 fn names() -> Vec<&'static str> {

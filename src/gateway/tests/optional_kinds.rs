@@ -74,6 +74,15 @@ fn document(version: &str, plurals: &[&str]) -> Value {
         "resources": resources})
 }
 
+/// A project whose Workload has its finalizer, so that the next write follows its checks.
+fn checked() -> Server {
+    let mut server = project(false);
+    let objects = Arc::get_mut(&mut server.objects).unwrap();
+    let (_, workload) = objects.last_mut().unwrap();
+    workload["metadata"]["finalizers"] = json!([keys::WORKLOAD_FINALIZER]);
+    server
+}
+
 /// A gateway that reads the locations of its project, which waits for them, and the task that runs it.
 fn reading(project: &Server, served: &Served) -> (Arc<Runtime<Gateway>>, tokio::task::JoinHandle<()>) {
     let settings = Settings {
@@ -104,7 +113,7 @@ fn watched(gateway: &Runtime<Gateway>) -> Vec<TableId> {
 /// Case 25 of locations.md §4.
 #[tokio::test(start_paused = true)]
 async fn what_a_project_does_not_serve_is_not_listed_and_its_workloads_go_on() {
-    let (project, served) = (project(false), Served::default());
+    let (project, served) = (checked(), Served::default());
     let (gateway, task) = reading(&project, &served);
     project.is_written_to().await;
     assert_eq!(served.asked(), [LOCATIONS, NETWORKING, SERVICES]);
@@ -122,7 +131,7 @@ async fn what_a_project_does_not_serve_is_not_listed_and_its_workloads_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_served_later_is_watched_and_asked_for_no_more() {
-    let (project, served) = (project(false), Served::default());
+    let (project, served) = (checked(), Served::default());
     served.serve(NETWORKING, "locations");
     let (gateway, task) = reading(&project, &served);
     tokio::time::sleep(MINUTE).await;
@@ -154,7 +163,7 @@ async fn a_kind_that_is_served_later_is_watched_and_asked_for_no_more() {
 /// An API server that does not answer about its kinds says nothing of them.
 #[tokio::test(start_paused = true)]
 async fn until_a_project_says_which_kinds_it_serves_its_workloads_wait() {
-    let (project, served) = (project(false), Served::default());
+    let (project, served) = (checked(), Served::default());
     *served.fails.lock() = true;
     let (_, task) = reading(&project, &served);
     tokio::time::sleep(MINUTE).await;

@@ -46,6 +46,13 @@ impl Kind {
 const RBAC: &str = "rbac.authorization.k8s.io";
 const COMPUTE: &str = "compute.datumapis.com";
 
+pub(crate) const DEFINITION: Kind = kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    false,
+);
 pub(crate) const NAMESPACE: Kind = kind("", "v1", "Namespace", "namespaces", false);
 pub(crate) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", true);
 pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets", true);

@@ -41,9 +41,7 @@ fn hub_event(index: &mut GatewayIndex, table: TableId, value: Value) -> Vec<Stri
     let event = WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
     let applied = index.hub_event(table, event);
     let keys = applied.keys(index);
-    let instances = keys
-        .iter()
-        .filter(|key| &*key.kind.as_str() == "Instance.compute.datumapis.com");
+    let instances = keys.iter().filter(|key| key.name.starts_with("web-"));
     instances.map(|key| key.name.to_string()).collect()
 }
 
