@@ -4,7 +4,10 @@
 use super::fill::{Part, live};
 use anyhow::Result;
 use axum::body::Body;
-use fedgate::gateway::{self, index::locations::LocationSource, rate_limit, settings::Settings};
+use fedgate::gateway::{
+    self, rate_limit,
+    settings::{LocationSource, Settings},
+};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     clock::Clock,

@@ -8,7 +8,7 @@ pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
 
-use crate::gateway::{index::locations::LocationSource, rate_limit::Limits};
+use crate::gateway::{rate_limit::Limits, settings::LocationSource};
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::client::Clients;
 use projects::Given;
@@ -109,7 +109,7 @@ pub struct GatewayArgs {
     #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub require_owner: bool,
     /// Objects of the project that tell its locations: deployments are created only in cities and at locations that one of
-    /// them tells and that is not Ready=False, and where ServiceAvailability of services.miloapis.com/v1alpha1 is served,
+    /// them tells and that is not Ready=False, and where `ServiceAvailability` of services.miloapis.com/v1alpha1 is served,
     /// one of service compute must be Available there; existing deployments stay. With none, every place may be used, and
     /// a placement's locationSelector resolves to nothing. Needs permission to list and watch these kinds in every
     /// project: until their lists are complete, a project's Workloads wait. Kinds that a project does not serve are looked

@@ -3,7 +3,7 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{GatewayIndex, TableId, summary, undelivered::is_of_leader},
+    index::{GatewayIndex, TableId, locations, summary, undelivered::is_of_leader},
     operations,
 };
 use fedgate_engine::metrics::{Gauges, Holder};
@@ -136,7 +136,7 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
         add("project", TableId::Namespaces, project.namespaces.len());
         add("project", TableId::Workloads, project.workloads.len());
-        for table in index.checks.locations.tables() {
+        for table in locations::tables(index.checks.locations) {
             add("project", table, project.locations.len(table));
         }
         if index.checks.networks {

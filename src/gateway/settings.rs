@@ -1,7 +1,21 @@
 //! The gateway's settings, from flags.
 
-use super::{index::locations::LocationSource, rate_limit::Limits};
+use super::rate_limit::Limits;
 use std::time::Duration;
+
+/// Which objects of a project tell its locations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LocationSource {
+    /// None: each city and each named location may be used, and a selector resolves to nothing.
+    #[default]
+    None,
+    /// The first of all these kinds that the project serves; none if it serves none.
+    Auto,
+    /// Location of locations.miloapis.com/v1alpha1.
+    Locations,
+    /// Of networking.datumapis.com/v1alpha: `LocationBinding`, or Location where that is not served.
+    NetworkServices,
+}
 
 /// Settings of the gateway.
 // Each flag is an independent switch.

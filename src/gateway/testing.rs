@@ -2,10 +2,10 @@
 
 use super::{
     context::{Context, Shared, State},
-    index::{GatewayIndex, apply::Applied, locations::LocationSource},
+    index::{GatewayIndex, apply::Applied},
     keys_of,
     rate_limit::{Limits, RateLimiter},
-    settings::Settings,
+    settings::{LocationSource, Settings},
 };
 use axum::body::Body;
 use fedgate_engine::{

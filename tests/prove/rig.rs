@@ -4,7 +4,10 @@ use crate::{
     cells::{self, Part},
     wire::Wire,
 };
-use fedgate::gateway::{self, Gateway, index::locations::LocationSource, rate_limit, settings::Settings};
+use fedgate::gateway::{
+    self, Gateway, rate_limit,
+    settings::{LocationSource, Settings},
+};
 use fedgate_api::{crd, keys, names::ProjectKey};
 use fedgate_engine::{
     clock::Clock,

@@ -98,7 +98,7 @@ impl CellIndex {
                 !applied.changes.is_empty()
             }};
         }
-        match table {
+        let changed = match table {
             TableId::Namespaces => take!(namespaces, digest::namespace, |_, d: RowChange<_>| {
                 Change::Namespace(d.name.1)
             }),
@@ -139,16 +139,8 @@ impl CellIndex {
                 |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),
                 |_, d: RowChange<_>| Change::Release(d.name)
             ),
-            TableId::ServingLocations => {
-                let moved = take!(places, digest::place, |_, _| Change::Location);
-                applied.moved = moved || applied.synced;
-                moved
-            }
-            TableId::MiloServingLocations => {
-                let moved = take!(milo_places, digest::place, |_, _| Change::Location);
-                applied.moved = moved || applied.synced;
-                moved
-            }
+            TableId::ServingLocations => take!(places, digest::place, |_, _| Change::Location),
+            TableId::MiloServingLocations => take!(milo_places, digest::place, |_, _| Change::Location),
             TableId::Bindings => take!(bindings, digest::binding, |index: &Self, d| index
                 .binding_change(&d)),
             TableId::Contexts => take!(contexts, digest::context, |index: &Self, d| index
@@ -177,6 +169,7 @@ impl CellIndex {
             }),
             TableId::Claims => false,
         };
+        applied.moved = TableId::SERVING.contains(&table) && (changed || applied.synced);
         applied
     }
 

@@ -9,6 +9,7 @@ use super::{
     GatewayIndex, Project, TableId, apply::Applied, digest::Strings, networking::checks_changed,
     resources::resource, secondary::RefCounts,
 };
+use crate::gateway::settings::LocationSource;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     plane::watch::WatchEvent,
@@ -39,20 +40,6 @@ const LONGEST_VALUE: usize = 63;
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
 
-/// Which objects of a project tell its locations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LocationSource {
-    /// None: each city and each named location may be used, and a selector resolves to nothing.
-    #[default]
-    None,
-    /// The first of all these kinds that the project serves; none if it serves none.
-    Auto,
-    /// Location of locations.miloapis.com/v1alpha1.
-    Locations,
-    /// Of networking.datumapis.com/v1alpha: `LocationBinding`, or Location where that is not served.
-    NetworkServices,
-}
-
 /// A kind of object that tells locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LocationKind {
@@ -64,27 +51,19 @@ pub enum LocationKind {
     NetworkLocation,
 }
 
-impl LocationSource {
-    /// The kinds to read, in their order: the first that is served counts.
-    fn kinds(self) -> &'static [LocationKind] {
-        match self {
-            Self::None => &[],
-            Self::Auto => &LocationKind::ALL,
-            Self::Locations => &[LocationKind::Location],
-            Self::NetworkServices => &[LocationKind::Binding, LocationKind::NetworkLocation],
-        }
-    }
-
-    /// The tables that may be watched.
-    pub fn tables(self) -> impl Iterator<Item = TableId> {
-        let kinds = self.kinds().iter().copied().map(TableId::Locations);
-        kinds.chain((self != Self::None).then_some(TableId::Availabilities))
-    }
-}
-
 impl LocationKind {
     /// All kinds, the first first.
     pub const ALL: [Self; 3] = [Self::Location, Self::Binding, Self::NetworkLocation];
+
+    /// The kinds of a source, in their order: the first that is served counts.
+    fn of(source: LocationSource) -> &'static [Self] {
+        match source {
+            LocationSource::None => &[],
+            LocationSource::Auto => &Self::ALL,
+            LocationSource::Locations => &[Self::Location],
+            LocationSource::NetworkServices => &[Self::Binding, Self::NetworkLocation],
+        }
+    }
 
     /// The API resource.
     pub fn resource(self) -> ApiResource {
@@ -95,6 +74,12 @@ impl LocationKind {
             Self::NetworkLocation => networking("Location", "locations"),
         }
     }
+}
+
+/// The tables that may be watched for a source.
+pub fn tables(source: LocationSource) -> impl Iterator<Item = TableId> {
+    let kinds = LocationKind::of(source).iter().copied().map(TableId::Locations);
+    kinds.chain((source != LocationSource::None).then_some(TableId::Availabilities))
 }
 
 /// `ServiceAvailability` of the service catalogue.
@@ -240,7 +225,7 @@ impl ProjectLocations {
     /// Kinds that are still looked for: those before the one that counts.
     fn wanted(&self, source: LocationSource) -> Vec<ApiResource> {
         let better = |kind: &&LocationKind| Some(**kind) != self.kind;
-        let kinds = source.kinds().iter().take_while(better);
+        let kinds = LocationKind::of(source).iter().take_while(better);
         let mut all: Vec<ApiResource> = kinds.map(|kind| kind.resource()).collect();
         if source != LocationSource::None && self.availabilities.is_none() {
             all.push(availability_resource());
@@ -273,7 +258,7 @@ impl Project {
         let of = &mut self.locations;
         of.discovered = true;
         let (mut watch, mut unwatch) = (Vec::new(), Vec::new());
-        let wanted = source.kinds().iter().copied();
+        let wanted = LocationKind::of(source).iter().copied();
         let mut better = wanted.take_while(|kind| Some(*kind) != of.kind);
         if let Some(kind) = better.find(|kind| served.contains(&kind.resource())) {
             unwatch.extend(of.kind.replace(kind).map(TableId::Locations));
@@ -374,14 +359,14 @@ impl GatewayIndex {
             return Applied::default();
         };
         let (deltas, _) = apply_event(&mut all.rows, event, &mut self.words, Availability::read);
-        let mut named: BTreeMap<Arc<str>, bool> = BTreeMap::new();
+        let mut before: BTreeMap<Arc<str>, bool> = BTreeMap::new();
         for RowChange { name, old } in &deltas {
             let location = |row: &Row<Availability>| row.digest.0.clone().filter(|_| !row.deleting);
             let old = old.as_ref().and_then(location);
             let new = all.rows.get(&name.0, &name.1).and_then(location);
             for location in old.iter().chain(&new) {
                 let was = all.locations.contains(location);
-                named.entry(location.clone()).or_insert(was);
+                before.entry(location.clone()).or_insert(was);
             }
             if let Some(location) = new {
                 all.locations.add(location);
@@ -390,8 +375,8 @@ impl GatewayIndex {
                 all.locations.take(&location);
             }
         }
-        named.retain(|location, was| all.locations.contains(location) != *was);
-        let mut names: BTreeSet<Arc<str>> = named.into_keys().collect();
+        before.retain(|location, was| all.locations.contains(location) != *was);
+        let mut names: BTreeSet<Arc<str>> = before.into_keys().collect();
         let cities: Vec<Arc<str>> = of
             .rows
             .iter()

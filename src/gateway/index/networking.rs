@@ -4,7 +4,8 @@
 //! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
 //! the readiness of a project: while a list is missing, only the project's Workloads wait.
 
-use super::{GatewayIndex, Project, TableId, apply::Applied, change::Change, locations::LocationSource};
+use super::{GatewayIndex, Project, TableId, apply::Applied, change::Change};
+use crate::gateway::settings::LocationSource;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     plane::watch::WatchEvent,

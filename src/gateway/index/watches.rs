@@ -1,7 +1,8 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
 use super::{
-    GatewayIndex, NO_PROJECT_UID, TableId, apply::Applied, change::Change, ownership::RejectedClaim,
+    GatewayIndex, NO_PROJECT_UID, TableId, apply::Applied, change::Change, locations,
+    ownership::RejectedClaim,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -143,7 +144,9 @@ impl Index for GatewayIndex {
     fn tables(&self) -> Vec<(PlaneKind, TableId)> {
         let hub = self.hub_tables().into_iter().map(|table| (PlaneKind::Hub, table));
         let referenced = [TableId::ConfigMaps, TableId::Secrets];
-        let locations = self.workload_kind().map(|_| self.checks.locations.tables());
+        let locations = self
+            .workload_kind()
+            .map(|_| locations::tables(self.checks.locations));
         let project = self.project_tables().into_iter().chain(referenced);
         let project = project.chain(locations.into_iter().flatten());
         hub.chain(project.map(|table| (PlaneKind::Project, table)))

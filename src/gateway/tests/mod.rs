@@ -10,10 +10,7 @@ mod suspension;
 mod teardown;
 
 use super::*;
-use crate::gateway::{
-    index::{fixture, locations::LocationSource},
-    rate_limit::Limits,
-};
+use crate::gateway::{index::fixture, rate_limit::Limits, settings::LocationSource};
 use axum::body::{Body, Bytes};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{

@@ -30,10 +30,10 @@ impl Served {
     }
 
     fn connection(&self, server: &Server) -> Connection {
-        let (served, server) = (self.clone(), server.clone());
+        let (kinds, others) = (self.clone(), server.clone());
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (served, server) = (served.clone(), server.clone());
-            async move { Ok::<_, Infallible>(served.answer(&server, request).await) }
+            let (kinds, others) = (kinds.clone(), others.clone());
+            async move { Ok::<_, Infallible>(kinds.answer(&others, request).await) }
         });
         Connection::of_client(kube::Client::new(service, "default"))
     }

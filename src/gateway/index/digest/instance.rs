@@ -119,7 +119,7 @@ impl WriteBackDigest {
     /// The labels of its projection: its own, and those of its copy.
     pub fn projected_labels(&self, copy: &HubCopy, rules: &WriteBack) -> Digest {
         let more = self.labels_of_copy(copy, rules);
-        more.iter().fold(self.labels, |all, part| all.with(part))
+        more.iter().fold(self.labels, Digest::with)
     }
 
     /// Digests a cell's object on the hub.

@@ -2,10 +2,9 @@
 
 use super::observe::{ALL, NOTHING, Scene, leaving, location, wide_location};
 use super::*;
-use crate::gateway::index::{
-    Resources, TableId,
-    locations::{LocationKind, LocationSource},
-    networking::WorkloadChecks,
+use crate::gateway::{
+    index::{Resources, TableId, locations::LocationKind, networking::WorkloadChecks},
+    settings::LocationSource,
 };
 use kube::core::ApiResource;
 

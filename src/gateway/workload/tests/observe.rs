@@ -3,12 +3,8 @@
 
 use super::super::observe;
 use super::*;
-use crate::gateway::index::{
-    GatewayIndex, TableId,
-    locations::{LocationKind, LocationSource},
-    networking::WorkloadChecks,
-};
-use crate::gateway::keys_of;
+use crate::gateway::index::{GatewayIndex, TableId, locations::LocationKind, networking::WorkloadChecks};
+use crate::gateway::{keys_of, settings::LocationSource};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     key::{Key, Plane},
