@@ -281,6 +281,11 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
         .exits(0, "nothing to change");
     new.role.stop().await;
 
+    // It comes back while Kubernetes still ends what it has left, and goes for good.
+    fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
+    fedgate(&["cells", "join", name, "--city", NEW.1], both)
+        .await
+        .exits(0, "cell iad-1 serves IAD");
     let left = fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
     assert!(!left.stderr.contains("stays"), "{}", left.stderr);
     fedgate(&leave, both)
