@@ -292,7 +292,12 @@ impl World {
                     let object = settled(kind, serde_json::from_str(&text).unwrap());
                     let metadata = &object["metadata"];
                     let (namespace, name) = (&metadata["namespace"], &metadata["name"]);
-                    state.insert(format!("{} {kind} {namespace} {name}", plane.name()), object);
+                    let mut key = format!("{} {kind} {namespace} {name}", plane.name());
+                    // Two requests for certificates have one name here.
+                    while state.contains_key(&key) {
+                        key.push('+');
+                    }
+                    state.insert(key, object);
                 }
             }
         }

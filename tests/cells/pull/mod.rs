@@ -174,7 +174,7 @@ async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
 }
 
 async fn approve(case: &Case) {
-    let name = wait_for("the certificate is requested", seconds(60), || async {
+    let name = wait_for("the certificate is requested", seconds(120), || async {
         let found = requests(case).await;
         let open = found
             .iter()
