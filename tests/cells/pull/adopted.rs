@@ -1,7 +1,7 @@
 //! A Cluster of mode pull that another program has registered, with its karmada-agent.
 
 use super::{
-    JOIN,
+    DRAIN, JOIN,
     agent::{PODS, SECRET_NAME, WITHIN, refused_nowhere},
     is_gone, operator,
 };
@@ -163,12 +163,7 @@ async fn used(case: &Case, new: &NewCell, both: &[(&str, &Path); 2]) {
     };
     case.run(&wish).await;
     case.delete(&wish).await;
-    fedgate(
-        &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
-        both,
-    )
-    .await
-    .exits(0, "is drained");
+    fedgate(&DRAIN, both).await.exits(0, "is drained");
     new.role.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! A join and a leave in pieces: each run is killed in the middle of its second change, and the next goes on.
 
 use super::{
-    JOIN,
+    DRAIN, JOIN,
     agent::{is_karmada, stopped},
     is_gone, may_do_no_more, operator,
 };
@@ -85,6 +85,7 @@ async fn in_pieces(case: &Case, new: &NewCell) {
     let push = &JOIN[..5];
     let joined = pieces(push, &both).await;
     fedgate(push, &both).await.exits(0, "nothing to change");
+    fedgate(&DRAIN, &both).await.exits(0, "is drained");
     let left = pieces(&leave, &both).await;
     eprintln!("    push: {joined} pieces of a join, {left} of a leave");
     is_gone(case, new).await;
@@ -95,6 +96,7 @@ async fn in_pieces(case: &Case, new: &NewCell) {
     assert_eq!(cluster["spec"]["syncMode"], "Pull");
     may_do_no_more(new).await;
     assert_eq!(agent.is_some(), is_karmada());
+    fedgate(&DRAIN, &both).await.exits(0, "is drained");
     let (left, ()) = tokio::join!(pieces(&leave, &both), stopped(new, agent));
     eprintln!("    pull: {joined} pieces of a join, {left} of a leave");
     is_gone(case, new).await;

@@ -54,6 +54,9 @@ const JOIN: [&str; 9] = [
     "registry.example.com/karmada-agent:v1",
 ];
 
+/// The command line by which a cell is emptied: Namespaces of its city that nobody uses any more are bound to it until they go.
+const DRAIN: [&str; 6] = ["cells", "drain", NEW.0, "--allow-outage", "--timeout", "2m"];
+
 async fn m03_a_cluster_joins_by_pull_runs_and_leaves(case: Case) {
     let new = case.suite.new_cell().await;
     with_cleanup(joined_by_pull(&case, &new), new.role.stop()).await;
@@ -324,12 +327,7 @@ async fn drained(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path)]
         .await
         .exits(4, "pulled-us-iad");
     case.delete(wish).await;
-    fedgate(
-        &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
-        both,
-    )
-    .await
-    .exits(0, "is drained");
+    fedgate(&DRAIN, both).await.exits(0, "is drained");
     new.role.stop().await;
 }
 
@@ -341,6 +339,7 @@ async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, join: &[&str
     left.exits(0, "cell iad-1 has left");
     let (joined, agent) = tokio::join!(fedgate(join, both), operator(case, new));
     joined.exits(0, "cell iad-1 serves IAD");
+    fedgate(&DRAIN, both).await.exits(0, "is drained");
     let (left, ()) = tokio::join!(fedgate(&leave, both), stopped(new, agent));
     left.exits(0, "cell iad-1 has left");
     is_gone(case, new).await;
