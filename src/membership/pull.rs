@@ -365,7 +365,7 @@ mod tests {
     /// `tests/cells/pull/program.rs` compares them with the program.
     const FLAGS: &str = include_str!("../../tests/cells/pull/flags.txt");
 
-    /// What the help says after a flag's name.
+    /// The help on a flag: the text after its name.
     fn help(flag: &str) -> &'static str {
         let said = |line: &'static str| line.strip_prefix("--")?.strip_prefix(flag)?.strip_prefix(' ');
         let found = FLAGS.lines().find_map(said);
