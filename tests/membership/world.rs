@@ -238,7 +238,7 @@ impl World {
         let Command::Cells(command) = Command::try_parse_from(line).unwrap() else {
             panic!("it is a command about cells");
         };
-        membership::cells(&command).await
+        Box::pin(membership::cells(&command)).await
     }
 
     /// Runs a command that ends well.
