@@ -84,6 +84,11 @@ pub fn mark(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][CELL_UID].as_str()
 }
 
+/// True if a deletion of the object has begun.
+pub fn is_going(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
 /// The object with the mark of a cell.
 pub fn marked(mut object: Value, uid: &str) -> Value {
     object["metadata"]["annotations"][CELL_UID] = json!(uid);
@@ -115,8 +120,7 @@ pub fn apply_unmarked(wanted: Value, live: Option<&Value>) -> Option<Change> {
 
 /// The delete of an object that was seen; `None` if it is another's or going already.
 pub fn delete(live: &Value, uid: &str) -> Option<Change> {
-    let is_going = !live["metadata"]["deletionTimestamp"].is_null();
-    (mark(live) == Some(uid) && !is_going).then(|| Change {
+    (mark(live) == Some(uid) && !is_going(live)).then(|| Change {
         verb: Verb::Delete,
         object: live.clone(),
         is_new: false,

@@ -1,6 +1,6 @@
 //! A Karmada Cluster as the commands see it. Pure.
 
-use super::change::{BY_COMMAND, MADE_BY, mark};
+use super::change::{BY_COMMAND, MADE_BY, is_going, mark};
 use fedgate_api::keys::{CITY_CODE, LOCATION, STAND_IN};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ impl<'a> Cluster<'a> {
 
     /// True if a deletion has begun.
     pub fn is_going(self) -> bool {
-        !self.0["metadata"]["deletionTimestamp"].is_null()
+        is_going(self.0)
     }
 
     /// Its maker.

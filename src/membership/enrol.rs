@@ -3,7 +3,7 @@
 
 use super::{
     certificate::{self, Held, Key, Pair, Route, Signed, signed},
-    change::{Change, Verb, mark, marked},
+    change::{Change, Verb, is_going, mark, marked},
     cluster::Cluster,
     error::{Error, Kind},
     executor::{Mode, Owner, say},
@@ -25,6 +25,7 @@ impl Join<'_> {
         cluster: Option<Cluster<'_>>,
         image: &str,
     ) -> Result<(), Error> {
+        self.is_alone(cell).await?;
         let mark = cell.mark();
         // The agent may make neither and needs both, for the leases of cell and agent.
         for name in [registration::NAMESPACE, pull::NAMESPACE] {
@@ -48,6 +49,30 @@ impl Join<'_> {
             .ensure(&self.member, pull::deployment(cell, image), Owner::Cell(&mark))
             .await?;
         Ok(())
+    }
+
+    /// Fails if another program's agent is at the member, before anything is written: the policy would limit its account, and
+    /// the Secret is its credential.
+    async fn is_alone(&self, cell: &Cell<'_>) -> Result<(), Error> {
+        for object in pull::agent_identities() {
+            let live = self.member.live(&object).await?;
+            if let Some(live) = live.filter(|live| mark(live).is_none() && !is_going(live)) {
+                return Err(another_agent(&live));
+            }
+        }
+        let live = self.member.live(&pull::secret(KUBECONFIG, b"")).await?;
+        let Some(secret) = live.filter(|live| mark(live).is_none() && !is_going(live)) else {
+            return Ok(());
+        };
+        // Which way it leads is not asked here.
+        let nowhere = Route {
+            server: "",
+            authority: b"",
+        };
+        match Held::read(&secret, nowhere).pair {
+            Some(pair) if self.is_accepted(cell, &pair).await? => Ok(()),
+            _ => may_replace(Some(&secret)),
+        }
     }
 
     /// The agent's Secret with a kubeconfig that the hub accepts. The key is in the Secret before the hub is asked, so that
@@ -194,6 +219,23 @@ impl Join<'_> {
         )
         .next("let the hub's kube-controller-manager sign with the authority of the hub's --client-ca-file"))
     }
+}
+
+/// The refusal to replace another program's agent.
+fn another_agent(live: &Value) -> Error {
+    let what = super::change::title(live);
+    Error::new(
+        Kind::Refused,
+        format!("{what} of the cell was made by another program"),
+    )
+    .because(
+        "the cell has a karmada-agent already; join would limit its rights and replace its credential, and may cut it off \
+         from another hub",
+    )
+    .next(
+        "if it serves this hub: --adopt without --mode and --agent-image, under the name of its Cluster; else take it away \
+         with that program (karmadactl unregister), then run the command again",
+    )
 }
 
 /// Fails for another program's Secret: its credential is not ours to replace.

@@ -17,7 +17,7 @@ pub enum Kind {
     Refused,
     /// Another client owns a field.
     Conflict,
-    /// Another client has changed the object since it was read.
+    /// Another client has changed the object, or begun to delete its Namespace, since it was read.
     Stale,
     /// The credential is refused, or a permission is missing.
     Forbidden,
@@ -107,7 +107,12 @@ impl Error {
             .filter(|cause| cause.reason == "FieldManagerConflict")
             .map(|cause| format!("{}: {}", cause.field, cause.message))
             .collect();
-        let is_stale = status.reason == "Conflict" && fields.is_empty();
+        let is_ending = status
+            .details
+            .iter()
+            .flat_map(|details| &details.causes)
+            .any(|cause| cause.reason == "NamespaceTerminating");
+        let is_stale = is_ending || status.reason == "Conflict" && fields.is_empty();
         let (kind, next) = if is_stale {
             (Kind::Stale, STALE)
         } else {
@@ -189,6 +194,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_ends_is_no_missing_permission() {
+        let refused = |causes: serde_json::Value| {
+            let status: Status = serde_json::from_value(json!({
+                "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no", "details": {"causes": causes}
+            }))
+            .unwrap();
+            Error::of(&kube::Error::Api(Box::new(status)), "create Secret a/b").kind
+        };
+        assert_eq!(refused(json!([])), Kind::Forbidden);
+        assert_eq!(refused(json!([{"reason": "NamespaceTerminating"}])), Kind::Stale);
     }
 
     #[test]

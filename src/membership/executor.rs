@@ -1,11 +1,16 @@
 //! The only writer of the commands: says each change before it is sent, and counts it.
 
 use super::{
-    change::{Change, Verb, apply, apply_unmarked, marked, title},
+    change::{Change, Verb, apply, apply_unmarked, is_going, marked, title},
     error::{Error, Kind, plain},
     plane::Plane,
+    wait,
 };
 use serde_json::Value;
+use std::time::Duration;
+
+/// How long an object may take to go that is in the way of a new one, unless a command says otherwise.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Handling of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +37,24 @@ pub enum Owner<'a> {
 pub struct Executor {
     mode: Mode,
     changes: usize,
+    patience: Duration,
 }
 
 impl Executor {
     /// An executor that has sent nothing.
     pub fn new(mode: Mode) -> Self {
-        Self { mode, changes: 0 }
+        Self {
+            mode,
+            changes: 0,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The same with this time for an object that has to go before a new one can be made.
+    #[must_use]
+    pub fn waiting(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The handling of changes.
@@ -55,7 +72,8 @@ impl Executor {
         self.changes
     }
 
-    /// Makes an object what is wanted; the object as the server has it then, or as it would be.
+    /// Makes an object what is wanted; the object as the server has it then, or as it would be. One whose deletion has begun
+    /// would take with it what is made in it, so it has to go first.
     pub async fn ensure(&mut self, plane: &Plane, wanted: Value, owner: Owner<'_>) -> Result<Value, Error> {
         if self.mode == Mode::Print {
             let wanted = match owner {
@@ -65,7 +83,7 @@ impl Executor {
             print_object(plane, &wanted)?;
             return Ok(wanted);
         }
-        let live = plane.live(&wanted).await?;
+        let live = self.lasting(plane, &wanted).await?;
         let change = match owner {
             Owner::Cell(uid) => apply(wanted, live.as_ref(), uid),
             Owner::Shared => apply_unmarked(wanted, live.as_ref()),
@@ -73,6 +91,19 @@ impl Executor {
         match (change, live) {
             (Some(change), _) => self.run(plane, &change).await,
             (None, live) => Ok(live.unwrap_or_default()),
+        }
+    }
+
+    /// The live object with the identity of `wanted`, unless it goes; then this waits for its end.
+    async fn lasting(&self, plane: &Plane, wanted: &Value) -> Result<Option<Value>, Error> {
+        match plane.live(wanted).await? {
+            Some(live) if is_going(&live) => {
+                if self.writes() {
+                    wait::gone(plane, &live, self.patience).await?;
+                }
+                Ok(None)
+            }
+            live => Ok(live),
         }
     }
 

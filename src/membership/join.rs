@@ -57,7 +57,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
             .into_iter()
             .map(|kind: FederatedKind| kind.resource)
             .collect(),
-        executor: Executor::new(mode),
+        executor: Executor::new(mode).waiting(args.wait),
     };
     let id = member_id(&join.member).await?;
     let endpoint = args

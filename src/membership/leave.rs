@@ -206,7 +206,7 @@ async fn from_hub(
         registration::hub_impersonator(cell.name, b""),
     ];
     take_away(executor, hub, secrets, &own).await?;
-    unenrol::rest(executor, hub, cell.name, &own, cell.mode == SyncMode::Pull).await
+    unenrol::rest(executor, hub, cell.name, &own).await
 }
 
 /// Waits until Karmada has let the Cluster go.

@@ -25,6 +25,14 @@ impl SyncMode {
         }
     }
 
+    /// The value of the flag `--mode`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::Pull => "pull",
+        }
+    }
+
     /// The mode of a Cluster.
     pub fn of(cluster: Cluster<'_>) -> Self {
         if cluster.0["spec"]["syncMode"] == Self::Pull.as_str() {
@@ -35,35 +43,46 @@ impl SyncMode {
     }
 }
 
-/// Fails if a Cluster that is there has another mode than the one that is asked for.
+/// Fails if a Cluster that is there has another mode than the one that is asked for, or an agent of another program.
 pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
-    let (cluster, is_ours) = match found {
+    let cluster = match found {
+        // Without a word about the mode an adopted Cluster keeps its own.
         Found::Nothing => return Ok(()),
-        Found::Ours(cluster) => (cluster, true),
-        Found::Adopted(cluster) => (cluster, false),
+        Found::Adopted(_) if mode == SyncMode::Push => return Ok(()),
+        Found::Adopted(cluster) => return Err(keeps_its_own(cluster)),
+        Found::Ours(cluster) => cluster,
     };
     let present = SyncMode::of(cluster);
-    // Without a word about the mode an adopted Cluster keeps its own.
-    if present == mode || (!is_ours && mode == SyncMode::Push) {
+    if present == mode {
         return Ok(());
     }
-    let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
-    let next = if is_ours {
-        format!(
-            "give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again"
-        )
-    } else {
-        format!("leave out --mode and --agent-image: an adopted Cluster stays in mode {flag}")
-    };
+    let (name, flag) = (cluster.name(), present.word());
     Err(Error::new(
         Kind::Refused,
-        format!(
-            "Cluster {name} has mode {flag}, not {}",
-            mode.as_str().to_lowercase()
-        ),
+        format!("Cluster {name} has mode {flag}, not {}", mode.word()),
     )
     .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
-    .next(next))
+    .next(format!(
+        "give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again"
+    )))
+}
+
+/// The refusal to give an adopted Cluster an agent.
+fn keeps_its_own(cluster: Cluster<'_>) -> Error {
+    let name = cluster.name();
+    let error = match SyncMode::of(cluster) {
+        SyncMode::Push => Error::new(Kind::Refused, format!("Cluster {name} has mode push, not pull"))
+            .because("the mode of a cell cannot change: for a while neither side or both would write to the member"),
+        SyncMode::Pull => Error::new(
+            Kind::Refused,
+            format!("Cluster {name} has a karmada-agent of another program"),
+        )
+        .because("an adopted Cluster keeps its agent, with the image, the rights and the certificate that it has"),
+    };
+    error.next(format!(
+        "leave out --mode and --agent-image to use it as it is; for an agent of fedgate: take Cluster and agent away with \
+         that program (karmadactl unregister {name}), then join without --adopt"
+    ))
 }
 
 #[cfg(test)]
@@ -92,5 +111,10 @@ mod tests {
         // Another program has made it, in its own mode.
         assert_eq!(same_mode(Found::Adopted(pull), SyncMode::Push), Ok(()));
         assert!(refused(Found::Adopted(push), SyncMode::Pull).contains("leave out --mode"));
+        let agent = refused(Found::Adopted(pull), SyncMode::Pull);
+        assert!(
+            agent.contains("karmada-agent of another program") && agent.contains("leave out --mode"),
+            "{agent}"
+        );
     }
 }

@@ -160,6 +160,25 @@ pub fn deployment_identity() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": AGENT, "namespace": NAMESPACE}})
 }
 
+/// The objects by which another program's agent shows, by their names alone: its Pods, and the rights of its account, which a
+/// join would limit or replace.
+pub fn agent_identities() -> Vec<Value> {
+    let cluster_wide =
+        |kind: &str| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": AGENT}});
+    vec![
+        deployment_identity(),
+        cluster_wide("ClusterRoleBinding"),
+        cluster_wide("ClusterRole"),
+    ]
+}
+
+/// The role on the hub that names the agent's lease. A leave takes it last: until then it says that there was an agent of
+/// ours, and whose its lease is.
+pub fn lease_role(cell: &str) -> Value {
+    json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+           "metadata": {"name": format!("system:karmada:{cell}:agent-lease"), "namespace": NAMESPACE}})
+}
+
 /// The agent's Pod: a second one would only wait for the lease.
 pub fn deployment(cell: &Cell<'_>, image: &str) -> Value {
     let labels = json!({"app": AGENT});
@@ -340,5 +359,88 @@ mod tests {
         // A key whose certificate is not there yet is none of the agent's.
         let items = json!([{"key": KUBECONFIG, "path": KUBECONFIG}]);
         assert_eq!(pod["volumes"][0]["secret"]["items"], items);
+    }
+
+    /// The flags that the Deployment gives or whose defaults it counts on, as `karmada-agent --help` says them;
+    /// `tests/cells/pull/program.rs` compares them with the program.
+    const FLAGS: &str = include_str!("../../tests/cells/pull/flags.txt");
+
+    /// The help on a flag: the text after its name.
+    fn help(flag: &str) -> &'static str {
+        let said = |line: &'static str| line.strip_prefix("--")?.strip_prefix(flag)?.strip_prefix(' ');
+        let found = FLAGS.lines().find_map(said);
+        found.unwrap_or_else(|| panic!("karmada-agent has no flag --{flag}"))
+    }
+
+    #[test]
+    fn the_agent_has_each_flag_that_it_is_given() {
+        for argument in arguments(&CELL) {
+            let given = argument
+                .strip_prefix("--")
+                .and_then(|argument| argument.split_once('='));
+            let (flag, value) = given.unwrap();
+            let said = help(flag);
+            assert!(!value.is_empty() && !said.is_empty(), "{argument}");
+            let known: &[&str] = match flag {
+                "controllers" => &["certRotation", "'*'"],
+                "report-secrets" => &["'None'"],
+                _ => &[],
+            };
+            assert!(known.iter().all(|word| said.contains(word)), "{argument}: {said}");
+        }
+        // These are not given: roles, lease and Secret count on the defaults.
+        for (flag, default) in [
+            ("cluster-namespace", registration::NAMESPACE),
+            ("leader-elect-resource-namespace", NAMESPACE),
+            ("karmada-kubeconfig-namespace", NAMESPACE),
+        ] {
+            assert!(
+                help(flag).ends_with(&format!("(default \"{default}\")")),
+                "{flag}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_agents_pod_has_the_files_the_account_and_the_ports_that_the_agent_uses() {
+        let deployment = deployment(&CELL, "registry.example.com/agent:1");
+        let template = &deployment["spec"]["template"];
+        let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);
+        // The path of the flag is that of the Secret's key in the folder of the mount.
+        let (mount, volume) = (&container["volumeMounts"][0], &pod["volumes"][0]);
+        assert_eq!(mount["name"], volume["name"]);
+        let item = &volume["secret"]["items"][0];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let path = format!("{}/{}", text(&mount["mountPath"]), text(&item["path"]));
+        assert_eq!(container["args"][0], format!("--karmada-kubeconfig={path}"));
+        let made = secret(KUBECONFIG, b"x");
+        assert_eq!(volume["secret"]["secretName"], made["metadata"]["name"]);
+        assert!(made["data"][text(&item["key"])].is_string());
+        assert_eq!(made["metadata"]["namespace"], deployment["metadata"]["namespace"]);
+        assert_eq!(container["volumeMounts"].as_array().map(Vec::len), Some(1));
+        // Its account is the one that the role is bound to.
+        let objects = member_objects(&CELL, &[]);
+        let find = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+        let (account, binding) = (find("ServiceAccount"), find("ClusterRoleBinding"));
+        assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);
+        assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
+        assert_eq!(
+            account["metadata"]["namespace"],
+            deployment["metadata"]["namespace"]
+        );
+        assert_eq!(
+            deployment["spec"]["selector"]["matchLabels"],
+            template["metadata"]["labels"]
+        );
+        // The ports are the defaults of its flags; the probe goes to one of them.
+        let ports = container["ports"].as_array().unwrap();
+        for (port, flag) in ports
+            .iter()
+            .zip(["metrics-bind-address", "health-probe-bind-address"])
+        {
+            let default = format!("(default \":{}\")", port["containerPort"]);
+            assert!(help(flag).ends_with(&default), "{flag}: {default}");
+        }
+        assert_eq!(container["livenessProbe"]["httpGet"]["port"], ports[1]["name"]);
     }
 }

@@ -104,13 +104,18 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
     let Some(cluster) = all().find(|cluster| cluster.name() == name) else {
         return Ok(Found::Nothing);
     };
+    let is_ours = super::change::mark(cluster.0).is_some();
     if cluster.is_going() {
         let what = format!("Cluster {name} is being deleted");
-        return Err(
-            Error::new(Kind::Refused, what).next(format!("fedgate cells leave {name}, then join again"))
-        );
+        let next = if is_ours {
+            format!("fedgate cells leave {name}, then join again")
+        } else {
+            format!(
+                "let the program that made it take it away, until kubectl get cluster {name} finds none; then join again"
+            )
+        };
+        return Err(Error::new(Kind::Refused, what).next(next));
     }
-    let is_ours = super::change::mark(cluster.0).is_some();
     if is_ours && cluster.id() != id {
         let what = format!("Cluster {name} is of another member, with id {}", cluster.id());
         return Err(Error::new(Kind::Refused, what)
@@ -130,7 +135,10 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
         format!("Cluster {name} was made by another program"),
     )
     .because("NameTaken")
-    .next("choose another name, or --adopt to use it if it is the same member"))
+    .next(
+        "choose another name; or, if it is the same member, --adopt without --mode to use it with the credential or agent \
+         that it has",
+    ))
 }
 
 /// The objects of Karmada's account at a member of mode push, in the order in which they are applied.
@@ -422,7 +430,9 @@ mod tests {
         ));
         let mut going = live("dfw-2", "id-2", None);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(refused("dfw-2", "id-2", false, &[going]).contains("is being deleted"));
+        assert!(refused("dfw-2", "id-2", false, &[going.clone()]).contains("fedgate cells leave dfw-2"));
+        going["metadata"]["annotations"] = json!({});
+        assert!(refused("dfw-2", "id-2", false, &[going]).contains("the program that made it"));
     }
 
     #[test]

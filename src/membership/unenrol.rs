@@ -3,7 +3,7 @@
 
 use super::{
     certificate,
-    change::{Change, Verb, delete},
+    change::{Change, Verb, delete, mark, title},
     cluster::Cluster,
     error::{Error, Kind},
     executor::{Executor, say},
@@ -100,25 +100,30 @@ async fn await_none(hub: &Plane, namespace: &str, name: &str, limit: Duration) -
 
 /// The agent itself.
 pub(super) async fn stop(executor: &mut Executor, member: &Plane, own: &str) -> Result<(), Error> {
-    take_away(executor, member, vec![pull::deployment_identity()], own).await
+    let agent = pull::deployment_identity();
+    if let Some(live) = member.live(&agent).await?
+        && mark(&live).is_none()
+    {
+        say(&format!(
+            "{}: {} stays, another program made it; take it away with that: it registers the Cluster again when it starts",
+            member.title,
+            title(&live)
+        ));
+    }
+    take_away(executor, member, vec![agent], own).await
 }
 
-/// The agent's rights on the hub.
+/// The agent's rights on the hub: all bindings, and the roles but for the one of [`pull::lease_role`].
 pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
+    let last = title(&pull::lease_role(name));
     let mut objects = pull::hub_objects(name);
-    objects.retain(|object| object["kind"] != "Namespace");
+    objects.retain(|object| object["kind"] != "Namespace" && title(object) != last);
     take_away(executor, hub, objects, own).await
 }
 
 /// The objects that are left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for
-/// certificates, and the agent's lease.
-pub(super) async fn rest(
-    executor: &mut Executor,
-    hub: &Plane,
-    name: &str,
-    own: &str,
-    was_pull: bool,
-) -> Result<(), Error> {
+/// certificates, the agent's lease, and the role by which an interrupted run finds these.
+pub(super) async fn rest(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
     let namespace = pull::namespace(&pull::execution_namespace(name));
     take_away(executor, hub, vec![namespace], own).await?;
     let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
@@ -127,8 +132,13 @@ pub(super) async fn rest(
             executor.run(hub, &change).await?;
         }
     }
+    let role = pull::lease_role(name);
+    let is_ours = hub
+        .live(&role)
+        .await?
+        .is_some_and(|role| mark(&role) == Some(own));
     // Made by the agent, so without a mark.
-    let lease = if was_pull {
+    let lease = if is_ours {
         hub.live(&pull::lease(name)).await?
     } else {
         None
@@ -141,14 +151,14 @@ pub(super) async fn rest(
         };
         executor.run(hub, &change).await?;
     }
-    Ok(())
+    take_away(executor, hub, vec![role], own).await
 }
 
 /// The mark on the cell's objects on the hub; `None` without any.
 pub(super) async fn mark_on_hub(hub: &Plane, name: &str) -> Result<Option<String>, Error> {
     for object in pull::hub_objects(name) {
         let live: Option<Value> = hub.live(&object).await?;
-        if let Some(own) = live.as_ref().and_then(super::change::mark) {
+        if let Some(own) = live.as_ref().and_then(mark) {
             return Ok(Some(own.to_owned()));
         }
     }

@@ -1,8 +1,10 @@
 //! Waits for events: list, then watch, until the objects pass a test.
 
 use super::{
+    change::title,
     error::{Error, Kind},
-    plane::Plane,
+    executor::say,
+    plane::{Plane, kind},
 };
 use futures::StreamExt;
 use kube::{
@@ -13,7 +15,8 @@ use kube_runtime::{
     WatchStreamExt,
     watcher::{self, Event, watcher},
 };
-use std::{collections::BTreeMap, time::Duration};
+use serde_json::Value;
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 /// Objects by namespace and name.
 pub type Objects = BTreeMap<(String, String), DynamicObject>;
@@ -96,6 +99,67 @@ pub async fn until<T>(
     }
 }
 
+/// Waits until an object is gone whose deletion has begun, and says so.
+pub async fn gone(plane: &Plane, object: &Value, limit: Duration) -> Result<(), Error> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    let what = title(object);
+    say(&format!(
+        "{}: {what} is being deleted; waiting until it is gone",
+        plane.title
+    ));
+    let watched = Watched {
+        kind: kind(&text(&object["apiVersion"]), &text(&object["kind"])),
+        namespace: &namespace,
+        name: &name,
+        labels: "",
+    };
+    let uid = metadata["uid"].as_str();
+    let test = |objects: &Objects| {
+        let mut same = objects
+            .values()
+            .filter(|found| found.metadata.uid.as_deref() == uid);
+        same.next().is_none().then_some(())
+    };
+    let holders = RefCell::new(String::new());
+    let left = |objects: &Objects| {
+        let last = objects.values().next();
+        *holders.borrow_mut() = last.map(held_by).unwrap_or_default();
+        format!(
+            "{what} on {} is still being deleted after {} s",
+            plane.title,
+            limit.as_secs()
+        )
+    };
+    let waited = until(plane, &watched, limit, test, left).await;
+    waited.map_err(|error| match error.kind {
+        Kind::TimedOut => error.because(holders.take()).next(
+            "take away what holds it or start the program that would, then run the command again: it goes on where it ended",
+        ),
+        _ => error,
+    })
+}
+
+/// The things for which an object waits that is being deleted: what a Namespace says, or its finalizers.
+fn held_by(object: &DynamicObject) -> String {
+    let conditions = object.data["status"]["conditions"].as_array();
+    let holds = |condition: &&Value| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        condition["status"] == "True" && kind.starts_with("Namespace")
+    };
+    let conditions = conditions.into_iter().flatten().filter(holds);
+    let said: Vec<&str> = conditions.filter_map(|c| c["message"].as_str()).collect();
+    if !said.is_empty() {
+        return said.join("; ");
+    }
+    let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
+    if finalizers.is_empty() {
+        return "the controllers of this API server have not emptied it yet".to_owned();
+    }
+    format!("it has finalizers: {}", finalizers.join(", "))
+}
+
 /// True if a repetition cannot help: the server refuses the request itself.
 fn is_final(error: &watcher::Error) -> bool {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
@@ -122,6 +186,30 @@ fn failure(plane: &Plane, kind: &ApiResource, error: &watcher::Error) -> Error {
 mod tests {
     use super::*;
     use kube::core::Status;
+    use serde_json::json;
+
+    #[test]
+    fn what_holds_an_object_is_named() {
+        let object = |metadata: Value, status: Value| -> DynamicObject {
+            let object =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": status});
+            serde_json::from_value(object).unwrap()
+        };
+        let remaining = json!({"conditions": [
+            {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "all well"},
+            {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "example.dev/x in 1 resource instances"},
+        ]});
+        let metadata = json!({"name": "a", "finalizers": ["example.dev/y"]});
+        assert_eq!(
+            held_by(&object(metadata.clone(), remaining)),
+            "example.dev/x in 1 resource instances"
+        );
+        assert_eq!(
+            held_by(&object(metadata, Value::Null)),
+            "it has finalizers: example.dev/y"
+        );
+        assert!(held_by(&object(json!({"name": "a"}), Value::Null)).contains("controllers"));
+    }
 
     #[test]
     fn only_a_refusal_of_the_request_itself_ends_a_wait() {

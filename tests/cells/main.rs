@@ -69,6 +69,8 @@ fn one_at_a_time() -> Vec<Trial> {
         compute::lone_trials(),
         membership::lone_trials(),
         pull::lone_trials(),
+        pull::adopted::lone_trials(),
+        pull::killed::lone_trials(),
     ]
     .into_iter()
     .flatten()

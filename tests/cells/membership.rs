@@ -281,6 +281,18 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
         .exits(0, "nothing to change");
     new.role.stop().await;
 
+    // It comes back while Kubernetes still ends what it has left, and goes for good.
+    fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
+    fedgate(&["cells", "join", name, "--city", NEW.1], both)
+        .await
+        .exits(0, "cell iad-1 serves IAD");
+    // Namespaces of its city that nobody uses any more are bound to it until they go.
+    fedgate(
+        &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
+        both,
+    )
+    .await
+    .exits(0, "is drained");
     let left = fedgate(&leave, both).await.exits(0, "cell iad-1 has left");
     assert!(!left.stderr.contains("stays"), "{}", left.stderr);
     fedgate(&leave, both)
@@ -300,6 +312,11 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
     assert!(roles.is_empty(), "{roles:#?}");
     let definitions = plane.list(&DEFINITION, "", "fedgate.dev/made-by").await;
     assert!(definitions.is_empty(), "{definitions:#?}");
+    for namespace in ["karmada-cluster", "fedgate-system"] {
+        plane
+            .gone(&NAMESPACE, "", namespace, crate::support::seconds(60))
+            .await;
+    }
 }
 
 async fn m02_a_project_is_added_rotated_and_removed_by_commands(case: Case) {

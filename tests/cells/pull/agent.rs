@@ -32,7 +32,7 @@ pub(super) fn is_karmada() -> bool {
 }
 
 /// The executable of karmada-agent; `None` with the stand-in.
-fn executable() -> Option<PathBuf> {
+pub(super) fn executable() -> Option<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("KARMADA_BIN_DIR")?);
     ["karmada-agent", "agent"]
         .iter()

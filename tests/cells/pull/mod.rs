@@ -1,37 +1,33 @@
 //! A cell whose karmada-agent reads from the hub joins and leaves by the commands alone. With real Karmada its own agent
 //! runs, with the Secret and the flags that `join` has written; the stand-in delivers without one.
 
+pub(crate) mod adopted;
 mod agent;
+pub(crate) mod killed;
+mod program;
+mod rights;
 
 use crate::{
-    membership::{client, fedgate, writes},
+    membership::{fedgate, writes},
     support::{
         Case, Wish,
         audit::AuditLog,
-        credentials::with_token,
         kinds::{
             CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEFINITION, DEPLOYMENT, Kind, LEASE, NAMESPACE,
             ROLE, ROLE_BINDING, SECRET, kind,
         },
-        lone_trials,
-        plane::Plane,
-        seconds,
+        lone_trials, seconds,
         suite::{NEW, NewCell},
         wait_for, with_cleanup,
     },
 };
-use agent::{Agent, PODS, SECRET_NAME, WITHIN, is_karmada, of_agent, refused_nowhere, stopped, token};
-use k8s_openapi::{
-    ByteString,
-    api::{
-        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
-        certificates::v1::CertificateSigningRequest,
-    },
-};
+use agent::{Agent, PODS, SECRET_NAME, WITHIN, is_karmada, of_agent, refused_nowhere, stopped};
+use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
+use rights::may_do_no_more;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -44,6 +40,23 @@ const REQUEST: Kind = kind(
     "certificatesigningrequests",
     false,
 );
+
+/// The command line of a join by pull; its first five words are those of one by push.
+const JOIN: [&str; 9] = [
+    "cells",
+    "join",
+    NEW.0,
+    "--city",
+    NEW.1,
+    "--mode",
+    "pull",
+    "--agent-image",
+    "registry.example.com/karmada-agent:v1",
+];
+
+/// The command line by which a cell is emptied: Namespaces of its city that nobody uses any more are bound to it until they go.
+const DRAIN: [&str; 6] = ["cells", "drain", NEW.0, "--allow-outage", "--timeout", "2m"];
+
 async fn m03_a_cluster_joins_by_pull_runs_and_leaves(case: Case) {
     let new = case.suite.new_cell().await;
     with_cleanup(joined_by_pull(&case, &new), new.role.stop()).await;
@@ -55,18 +68,7 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
         ("--hub-kubeconfig", new.hub.as_path()),
         ("--cell-kubeconfig", new.cell.as_path()),
     ];
-    let image = "registry.example.com/karmada-agent:v1";
-    let join = [
-        "cells",
-        "join",
-        name,
-        "--city",
-        city,
-        "--mode",
-        "pull",
-        "--agent-image",
-        image,
-    ];
+    let join = JOIN;
     let logs = [&case.suite.hub_log, &new.role.log];
     let begin = logs.map(AuditLog::mark);
 
@@ -78,6 +80,8 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     let (joined, agent) = tokio::join!(fedgate(&join, &out), operator(case, new));
     let joined = joined.exits(0, "cell iad-1 serves IAD");
     is_registered(case, new, &joined.stderr).await;
+    let deployment = new.role.plane.get(&PODS, WITHIN, "karmada-agent").await;
+    program::fits(&deployment.expect("it is there")).await;
     refused_nowhere(logs, begin);
     may_do_no_more(new).await;
     let begin = logs.map(AuditLog::mark);
@@ -95,7 +99,7 @@ async fn joined_by_pull(case: &Case, new: &NewCell) {
     refusals(name, city, &both).await;
     drained(case, new, &wish, &both).await;
     refused_nowhere(logs, begin);
-    departed(case, new, agent, &both).await;
+    departed(case, new, agent, &join, &both).await;
     if is_karmada() {
         forced(case, new, &join, &both).await;
         without_an_agent(case, new, &join, &both).await;
@@ -173,7 +177,7 @@ async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
 }
 
 async fn approve(case: &Case) {
-    let name = wait_for("the certificate is requested", seconds(60), || async {
+    let name = wait_for("the certificate is requested", seconds(120), || async {
         let found = requests(case).await;
         let open = found
             .iter()
@@ -220,78 +224,6 @@ async fn is_registered(case: &Case, new: &NewCell, said: &str) {
         (&own["mode"], &own["madeBy"]),
         (&"Pull".into(), &"command".into())
     );
-}
-
-/// True if the agent may do this on the hub.
-async fn may(
-    hub: &kube::Client,
-    verb: &str,
-    [group, resource, subresource, namespace, name]: [&str; 5],
-) -> bool {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                verb: some(verb),
-                group: some(group),
-                resource: some(resource),
-                subresource: some(subresource),
-                namespace: some(namespace),
-                name: some(name),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let api: Api<SelfSubjectAccessReview> = Api::all(hub.clone());
-    let answer = api.create(&PostParams::default(), &review).await;
-    answer
-        .expect("a review")
-        .status
-        .expect("a review is answered")
-        .allowed
-}
-
-/// The agent's rights on the hub end at its own cell, and at the cell with tenants' Namespaces.
-async fn may_do_no_more(new: &NewCell) {
-    let hub = client(&of_agent(new).await).await;
-    let works = |namespace| ["work.karmada.io", "works", "", namespace, ""];
-    let clusters = |subresource, name| ["cluster.karmada.io", "clusters", subresource, "", name];
-    assert!(may(&hub, "update", works("karmada-es-iad-1")).await);
-    assert!(!may(&hub, "list", works("karmada-es-dfw-1")).await);
-    assert!(may(&hub, "update", clusters("status", "iad-1")).await);
-    assert!(!may(&hub, "update", clusters("status", "dfw-1")).await);
-    for verb in ["create", "update", "patch", "delete"] {
-        assert!(!may(&hub, verb, clusters("", "iad-1")).await, "{verb}");
-    }
-    let leases = |namespace, name| ["coordination.k8s.io", "leases", "", namespace, name];
-    assert!(may(&hub, "update", leases("karmada-cluster", "iad-1")).await);
-    assert!(!may(&hub, "update", leases("karmada-cluster", "dfw-1")).await);
-    assert!(!may(&hub, "update", leases("fedgate-system", "fedgate-gateway")).await);
-    assert!(!may(&hub, "get", ["", "secrets", "", "karmada-cluster", "dfw-1"]).await);
-
-    let at_cell = client(&with_token(&new.cell, &token(new).await)).await;
-    let at_cell = Plane::new("the agent at the cell", at_cell);
-    let meta = |name: &str| json!({"metadata": {"name": name}});
-    wait_for("the agent may not write everywhere", seconds(30), || async {
-        (!at_cell.would_create(&SECRET, "kube-system", meta("x")).await).then_some(())
-    })
-    .await;
-    assert!(at_cell.would_create(&NAMESPACE, "", meta("ns-x")).await);
-    assert!(!at_cell.would_create(&NAMESPACE, "", meta("x")).await);
-    assert!(!at_cell.would_create(&SECRET, WITHIN, meta("x")).await);
-    assert!(!at_cell.would_create(&CLUSTER_ROLE, "", meta("x")).await);
-    // But it may renew its own certificate.
-    let api = at_cell.api(&SECRET, WITHIN);
-    let own = api.get(SECRET_NAME).await.expect("it reads its Secret");
-    let dry = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    api.replace(SECRET_NAME, &dry, &own)
-        .await
-        .expect("it may write its Secret");
 }
 
 /// A second join writes nothing.
@@ -395,18 +327,19 @@ async fn drained(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path)]
         .await
         .exits(4, "pulled-us-iad");
     case.delete(wish).await;
-    fedgate(
-        &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
-        both,
-    )
-    .await
-    .exits(0, "is drained");
+    fedgate(&DRAIN, both).await.exits(0, "is drained");
     new.role.stop().await;
 }
 
-/// The cell leaves, and nothing of it is left on either side.
-async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, both: &[(&str, &Path)]) {
+/// The cell leaves, comes back while Kubernetes still ends what it has left, and leaves again: nothing of it is left on either
+/// side.
+async fn departed(case: &Case, new: &NewCell, agent: Option<Agent>, join: &[&str], both: &[(&str, &Path)]) {
     let leave = ["cells", "leave", NEW.0];
+    let (left, ()) = tokio::join!(fedgate(&leave, both), stopped(new, agent));
+    left.exits(0, "cell iad-1 has left");
+    let (joined, agent) = tokio::join!(fedgate(join, both), operator(case, new));
+    joined.exits(0, "cell iad-1 serves IAD");
+    fedgate(&DRAIN, both).await.exits(0, "is drained");
     let (left, ()) = tokio::join!(fedgate(&leave, both), stopped(new, agent));
     left.exits(0, "cell iad-1 has left");
     is_gone(case, new).await;
@@ -453,7 +386,6 @@ async fn is_gone(case: &Case, new: &NewCell) {
     let (hub, cell) = (&case.hub, &new.role.plane);
     assert!(hub.get(&CLUSTER, "", NEW.0).await.is_none());
     hub.gone(&NAMESPACE, "", "karmada-es-iad-1", seconds(60)).await;
-    // The next join makes them anew.
     for namespace in [WITHIN, "karmada-cluster", "fedgate-system"] {
         cell.gone(&NAMESPACE, "", namespace, seconds(60)).await;
     }

@@ -91,6 +91,14 @@ pub(crate) fn is_namespace(definition: &Definition) -> bool {
     definition.group.is_empty() && &*definition.plural == "namespaces"
 }
 
+/// Whether an object may have this name. Roles and their bindings may have any that is one segment of a path.
+pub(crate) fn may_be_called(definition: &Definition, name: &str) -> bool {
+    if &*definition.group == "rbac.authorization.k8s.io" {
+        return ![".", ".."].contains(&name) && !name.contains(['/', '%']);
+    }
+    meta::is_valid_name(name)
+}
+
 /// `stringData` of a Secret is written into `data`.
 fn encode_texts(object: &mut Value) {
     let Some(texts) = object

@@ -157,7 +157,7 @@ impl State {
                 "Required value: name or generateName is required",
             );
         }
-        if !meta::is_valid_name(target.name) {
+        if !prepare::may_be_called(target.definition, target.name) {
             return invalid(
                 "FieldValueInvalid",
                 "Invalid value: a lowercase RFC 1123 subdomain is needed",
