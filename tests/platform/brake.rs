@@ -74,7 +74,10 @@ async fn a_platform_that_lacks_many_projects_is_shown_by_the_runbook(case: Case)
         for command in &checks::checks()[ALERT] {
             let (code, words): (i32, &[&str]) =
                 if command.starts_with("fedgate stuck --context host --class brake") {
-                    (9, &["platform", "12 projects on the hub do not exist on the platform"])
+                    (
+                        9,
+                        &["platform", "12 projects on the hub do not exist on the platform"],
+                    )
                 } else if command.starts_with("fedgate projects list") {
                     (0, &["AGE"])
                 } else if command.starts_with("kubectl --context hub get namespaces") {

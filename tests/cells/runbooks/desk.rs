@@ -186,8 +186,7 @@ impl Desk {
     /// The work that the state before has left is done. A trace is whole as soon as all Instances that the cell has made
     /// are in the project; those that it has yet to make are waited for, too.
     async fn is_whole(&self) {
-        let wished = self.wished.load(Ordering::Relaxed);
-        self.case.runs(&Wish::new("web", wished)).await;
+        self.case.runs(&Wish::new("web", self.wished())).await;
         let path = format!("trace/{ALPHA}/{}/workloads/web", self.case.ns);
         self.says(&path, r#""verdict":"whole""#).await;
     }
@@ -356,6 +355,11 @@ impl Desk {
             loaded if State::LOADED.contains(&loaded) => self.relieve(loaded).await,
             planted => self.uproot(planted).await,
         }
+    }
+
+    /// Wished Instances of `web`.
+    pub(super) fn wished(&self) -> u64 {
+        self.wished.load(Ordering::Relaxed)
     }
 
     pub(super) async fn edit(&self, count: u64) {

@@ -36,8 +36,14 @@ impl Desk {
     /// Brings about one of these states.
     pub(super) async fn burden(&self, state: State) {
         match state {
-            State::SlowHub => self.slow_hub(seconds(4), "2.048").await,
-            State::SlowerHub => self.slow_hub(seconds(9), "8.192").await,
+            State::SlowHub => {
+                self.slow_hub(seconds(4), "2.048").await;
+                self.says("stuck?for=2s", COPY).await;
+            }
+            State::SlowerHub => {
+                self.slow_hub(seconds(6), "8.192").await;
+                self.says("stuck?for=10s", COPY).await;
+            }
             State::Backlog => self.backlog().await,
             State::Idle => self.beat().await,
             State::LittleMemory => self.limit_memory().await,
@@ -51,7 +57,7 @@ impl Desk {
         match state {
             State::SlowHub | State::SlowerHub => {
                 if self.hurry().await {
-                    self.edit(1).await;
+                    self.edit(self.wished()).await;
                 }
             }
             State::Backlog => {
@@ -93,8 +99,8 @@ impl Desk {
         any
     }
 
-    /// A tenant edits all the time, and each write of the copy takes so long that the edits take longer than the bound of a
-    /// bucket. The alerts compare the 99th percentile of five minutes, in which there are not 100 other edits.
+    /// A tenant edits all the time, and each write of the copy takes so long that edits, which wait for the write before
+    /// theirs, take longer than the bound of a bucket. The alerts compare the 99th percentile of five minutes, in which there are not 100 other edits.
     async fn slow_hub(&self, delay: Duration, bound: &str) {
         let (name, stage) = ("fedgate_federation_seconds", "stage=\"project_to_hub\"");
         let bucket = format!("le=\"{bound}\"");
@@ -105,10 +111,14 @@ impl Desk {
         let before = late().await;
         let slow = Slow::before(&self.case.hub, &DEPLOYMENT, &self.case.hub_ns, delay).await;
         *self.load.slow.lock().await = Some(slow);
-        let case = self.case.clone();
+        let (case, wish) = (self.case.clone(), Wish::new("web", self.wished()));
         let tenant = tokio::spawn(async move {
-            for count in [2, 1].into_iter().cycle() {
-                case.update(&Wish::new("web", count)).await;
+            for most in [50, 51].into_iter().cycle() {
+                // Carried, without an effect at the cell.
+                let mut spec = wish.workload()["spec"].take();
+                spec["placements"][0]["scaleSettings"]["maxReplicas"] = json!(most);
+                let edit = json!({"spec": spec});
+                case.project.merge(&WORKLOAD, &case.ns, "web", edit).await;
                 tokio::time::sleep(seconds(1)).await;
             }
         });

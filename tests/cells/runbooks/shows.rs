@@ -201,7 +201,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
     (
         State::HubCut,
         "fedgate stuck --context host --class plane",
-        (9, "unreachable & FedgateHubDisconnected.md"),
+        (9, "/plane +hub +[a-z]+ +1 .*FedgateHubDisconnected.md"),
     ),
     (
         State::HubCut,
@@ -211,13 +211,13 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
     (
         State::HubCut,
         "kubectl --context host -n fedgate-system logs",
-        (0, r#"/the Lease cannot be kept"#),
+        (0, "the Lease cannot be kept"),
     ),
     (State::HubDown, "fedgate status", (9, UNREACHABLE)),
     (
         State::HubDown,
         "fedgate stuck --context host --class plane",
-        (9, "unreachable & FedgateHubDisconnected.md"),
+        (9, "/plane +hub +[a-z]+ +1 .*FedgateHubDisconnected.md"),
     ),
     (
         State::HubDown,
@@ -343,6 +343,66 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         (9, "workloaddeployments   14"),
     ),
     (State::Orphaned, "fedgate projects list", (0, "AGE & alpha")),
+    (State::SlowHub, "fedgate status", (0, WAITS)),
+    (
+        State::SlowHub,
+        "fedgate stuck --context host --for 2s -o wide",
+        (
+            9,
+            "/undelivered +hub +project_to_hub +alpha +workloaddeployments [^ ]+/web-us-dfw",
+        ),
+    ),
+    (
+        State::SlowHub,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+        ),
+    ),
+    (State::SlowerHub, "fedgate status", (0, WAITS)),
+    (
+        State::SlowerHub,
+        "fedgate stuck --context host --for 10s -o wide",
+        (
+            9,
+            "/undelivered +hub +project_to_hub +alpha +workloaddeployments [^ ]+/web-us-dfw",
+        ),
+    ),
+    (
+        State::SlowerHub,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+        ),
+    ),
+    (
+        State::Backlog,
+        "fedgate status --context host -o json",
+        (0, r#"/"queue":\{"ready":1\d{3},"#),
+    ),
+    (
+        State::Backlog,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/project +patch +workloaddeployments[^ ]* [^ ]+/heap-.* alpha +\d{4,}ms",
+        ),
+    ),
+    (
+        State::Idle,
+        "kubectl --context alpha get workloads -A -o yaml --show-managed-fields",
+        (0, "manager: beat"),
+    ),
+    (
+        State::LittleMemory,
+        "fedgate status",
+        (
+            0,
+            r"/projects .* 1 engaged & /delivery .* \d+ deployments & /instances .* \d+ of \d+ ready",
+        ),
+    ),
     (
         State::WriteBacksLost,
         "fedgate stuck --context host --class brake",
@@ -394,6 +454,8 @@ const INTERRUPTED: i32 = 130;
 /// Of replicas that cannot reach the hub: the line of the one that answers, with its next step.
 const UNREACHABLE: &str =
     r"/replica +broken .*standby without a leader: the hub is unreachable.*FedgateHubDisconnected\.md";
+/// Of a gateway whose changes wait for a hub that answers.
+const WAITS: &str = r"/delivery +waiting .* 1 project_to_hub & /hub +ok .* connected";
 /// The right that is taken away.
 const PATCH: &str = "patch workloaddeployments.compute.datumapis.com";
 

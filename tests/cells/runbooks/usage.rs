@@ -68,6 +68,7 @@ pub(super) async fn serve(host: &Plane) {
 /// Serves it no longer.
 pub(super) async fn end(host: &Plane) {
     host.delete(&DEFINITION, "", DEFINITION_NAME).await;
+    host.gone(&DEFINITION, "", DEFINITION_NAME, seconds(60)).await;
 }
 
 /// Writes what the process uses now, for each Pod.
