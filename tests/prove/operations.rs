@@ -92,7 +92,7 @@ pub(crate) fn operations(rig: &Rig) -> Operations {
 /// Those of one of several replicas.
 pub(crate) fn operations_of(rig: &Rig, replica: u32) -> Operations {
     let process = Process {
-        identity: format!("gateway-{replica}"),
+        identity: format!("replica-{replica}"),
         build: Build {
             version: "1.2.3",
             revision: "abc",
