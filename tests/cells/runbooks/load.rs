@@ -41,7 +41,7 @@ impl Desk {
                 self.says("stuck?for=2s", COPY).await;
             }
             State::SlowerHub => {
-                self.slow_hub(seconds(6), "8.192").await;
+                self.slow_hub(seconds(9), "8.192").await;
                 self.says("stuck?for=10s", COPY).await;
             }
             State::Backlog => self.backlog().await,
@@ -99,8 +99,8 @@ impl Desk {
         any
     }
 
-    /// A tenant edits all the time, and each write of the copy takes so long that edits, which wait for the write before
-    /// theirs, take longer than the bound of a bucket. The alerts compare the 99th percentile of five minutes, in which there are not 100 other edits.
+    /// A tenant edits all the time, and each write of the copy takes so long, so that edits take longer than the bound of a
+    /// bucket. The alerts compare the 99th percentile of five minutes, in which there are not 100 other edits.
     async fn slow_hub(&self, delay: Duration, bound: &str) {
         let (name, stage) = ("fedgate_federation_seconds", "stage=\"project_to_hub\"");
         let bucket = format!("le=\"{bound}\"");
@@ -113,10 +113,13 @@ impl Desk {
         *self.load.slow.lock().await = Some(slow);
         let (case, wish) = (self.case.clone(), Wish::new("web", self.wished()));
         let tenant = tokio::spawn(async move {
-            for most in [50, 51].into_iter().cycle() {
+            for percent in [50, 51].into_iter().cycle() {
                 // Carried, without an effect at the cell.
                 let mut spec = wish.workload()["spec"].take();
-                spec["placements"][0]["scaleSettings"]["maxReplicas"] = json!(most);
+                let scale = &mut spec["placements"][0]["scaleSettings"];
+                scale["maxReplicas"] = json!(50);
+                scale["metrics"] =
+                    json!([{"resource": {"name": "cpu", "target": {"averageUtilization": percent}}}]);
                 let edit = json!({"spec": spec});
                 case.project.merge(&WORKLOAD, &case.ns, "web", edit).await;
                 tokio::time::sleep(seconds(1)).await;

@@ -39,7 +39,7 @@ pub(super) enum State {
     GatewayDown,
     /// Changes take longer than 2 s to a hub that is slow.
     SlowHub,
-    /// Changes take longer than 8 s.
+    /// Changes take nearly as long as a request may take, and some longer.
     SlowerHub,
     /// A project is slow, and more than 1,000 keys wait for a worker.
     Backlog,
@@ -366,7 +366,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         "fedgate stuck --context host --for 10s -o wide",
         (
             9,
-            "/undelivered +hub +project_to_hub +alpha +workloaddeployments [^ ]+/web-us-dfw",
+            "/(undelivered +hub +project_to_hub|retrying +hub +timeout) +alpha +workloaddeployments [^ ]+/web-us-dfw",
         ),
     ),
     (
