@@ -135,7 +135,7 @@ impl Desk {
     /// The project is slow, and has more deployments to be reconciled than the gateway may reconcile there at a time.
     async fn backlog(&self) {
         let (project, ns) = (&self.case.project, &self.case.ns);
-        let slow = Slow::before(project, &DEPLOYMENT, ns, seconds(9)).await;
+        let slow = Slow::before(project, &DEPLOYMENT, ns, seconds(5)).await;
         *self.load.slow.lock().await = Some(slow);
         let numbers = futures::stream::iter(0..WAITING);
         numbers

@@ -11,11 +11,15 @@ mod shows;
 mod slow;
 mod usage;
 
-use crate::support::{Case, lone_trials, with_cleanup};
+use crate::support::{Case, lone_trials, text, with_cleanup};
 use checks::checks;
 use desk::Desk;
+use futures::FutureExt;
 use shows::{ALERTS, State};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+};
 
 lone_trials![
     each_check_of_a_runbook_runs_in_the_state_of_its_alert,
@@ -45,11 +49,18 @@ async fn run(case: &Case, states: &[State], checks: &BTreeMap<String, Vec<String
                 .filter(|(_, of)| of == state)
                 .flat_map(|(alert, _)| &checks[*alert])
                 .collect();
-            desk.enter(*state).await;
-            for command in commands {
-                faults.extend(desk.fault(*state, command).await);
+            let shown = async {
+                desk.enter(*state).await;
+                for command in commands {
+                    faults.extend(desk.fault(*state, command).await);
+                }
+                desk.leave(*state).await;
+            };
+            // A state that cannot be entered hides no other one.
+            if let Err(panic) = AssertUnwindSafe(shown).catch_unwind().await {
+                faults.push(format!("{state:?}: {}", text(&*panic)));
+                desk.leave(*state).await;
             }
-            desk.leave(*state).await;
         }
         assert!(faults.is_empty(), "{}", faults.join("\n\n"));
     };

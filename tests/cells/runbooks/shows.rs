@@ -72,12 +72,12 @@ impl State {
     ];
     /// Those of `load.rs`, which have a test of their own.
     pub(super) const LOADED: &'static [Self] = &[
-        Self::SlowHub,
-        Self::SlowerHub,
         Self::Backlog,
         Self::Idle,
         Self::LittleMemory,
         Self::WriteBacksLost,
+        Self::SlowHub,
+        Self::SlowerHub,
     ];
 }
 
@@ -387,7 +387,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         "fedgate journal --context host -o wide",
         (
             0,
-            r"/project +patch +workloaddeployments[^ ]* [^ ]+/heap-.* alpha +\d{4,}ms",
+            r"/project +apply +workloaddeployments[^ ]* [^ ]+/heap-.* alpha +\d{4,}ms",
         ),
     ),
     (

@@ -52,7 +52,10 @@ impl Slow {
             let served = axum::serve(listener, router).await;
             served.expect("it serves until it is dropped");
         });
-        let rule = |resource: &str, verbs: Value| json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": [resource], "operations": verbs});
+        let rule = |resource: &str, verbs: Value| {
+            let resources = [resource.to_owned(), format!("{resource}/status")];
+            json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": resources, "operations": verbs})
+        };
         let condition = format!("request.userInfo.username == '{GATEWAY}' || request.name == '{PROBE}'");
         let webhook = json!({
             "metadata": {"name": NAME},
