@@ -220,19 +220,25 @@ impl Desk {
     /// Starts the other replica, which stands by, in the second Pod.
     async fn start_second(&self) {
         self.second.start().await;
-        let mut forwards = self.forwards.lock().await;
-        forwards.pop().expect("the port of the Pod is forwarded").abort();
-        forwards.push(forward(self.targets[1], self.second.address().to_owned()).await);
+        self.lead_second_to(&self.second).await;
     }
 
     async fn stop_second(&self) {
-        if !self.second.is_running().await {
-            return;
+        if self.second.is_running().await {
+            self.second.stop().await;
+            self.lead_second_to(&self.gateway).await;
         }
-        self.second.stop().await;
+    }
+
+    /// Leads the port of the second Pod to a replica.
+    async fn lead_second_to(&self, gateway: &Gateway) {
         let mut forwards = self.forwards.lock().await;
-        forwards.pop().expect("the port of the Pod is forwarded").abort();
-        forwards.push(forward(self.targets[1], self.gateway.address().to_owned()).await);
+        if let Some(before) = forwards.pop() {
+            before.abort();
+            // The port is free once the task has ended.
+            let _ = before.await;
+        }
+        forwards.push(forward(self.targets[1], gateway.address().to_owned()).await);
     }
 
     /// Waits until both replicas say that the hub is down.
