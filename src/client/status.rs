@@ -54,7 +54,16 @@ pub(super) fn verdict(overview: &Document<Overview>) -> Result<(), Error> {
     if health.state == HealthState::Syncing || !overview.header.complete {
         return Err(Error::new(Kind::Moving, "first lists are read").shown());
     }
+    // An outage of the hub is a reason of the health after 30 s, and has cost the Lease after ten.
+    if is_leaderless(&overview.header) {
+        return Err(Error::new(Kind::Blocked, "no replica leads").shown());
+    }
     Ok(())
+}
+
+/// True if the replica that answers neither leads nor knows one that does.
+fn is_leaderless(header: &Header) -> bool {
+    header.replica.role == ReplicaRole::Standby && header.replica.leader.is_none()
 }
 
 /// The state of a line, the worst first.
@@ -139,7 +148,7 @@ fn lines(document: &Document<Overview>) -> Vec<Line> {
         )
     });
     let mut lines: Vec<Line> = reasons.collect();
-    lines.push(replica(header));
+    lines.push(replica(header, overview.hub.as_ref()));
     lines.extend(overview.hub.as_ref().map(|hub| self::hub(hub, header.as_of)));
     lines.extend(overview.projects.as_ref().map(projects));
     lines.extend(overview.cells.as_ref().map(cells));
@@ -164,6 +173,17 @@ fn lines(document: &Document<Overview>) -> Vec<Line> {
         lines.push(Line::new("deletions", State::Waiting, deletions.oldest, detail));
     }
     lines
+}
+
+/// Why the replica cannot work with the hub, if it is down: a hub that is down has a beginning, unlike one whose watches
+/// fail in part.
+fn outage(hub: &HubSummary) -> Option<&'static str> {
+    hub.since?;
+    match hub.state {
+        PlaneState::Backoff => Some("the hub is unreachable"),
+        PlaneState::Unauthorized => Some("the hub rejects the credential"),
+        PlaneState::Syncing | PlaneState::Connected => None,
+    }
 }
 
 fn hub(hub: &HubSummary, as_of: Time) -> Line {
@@ -215,15 +235,21 @@ fn cells(cells: &CellCounts) -> Line {
     }
 }
 
-fn replica(header: &Header) -> Line {
+/// The Lease is on the hub: a replica that cannot reach it neither leads nor knows who does.
+fn replica(header: &Header, hub: Option<&HubSummary>) -> Line {
     let replica = &header.replica;
-    let role = match replica.role {
-        ReplicaRole::Leader => "leader".to_owned(),
-        ReplicaRole::Alone => "alone".to_owned(),
-        ReplicaRole::Standby => match &replica.leader {
-            Some(leader) => format!("standby of {leader}"),
-            None => "standby, no replica leads".to_owned(),
-        },
+    let (role, next) = match (replica.role, &replica.leader, hub.and_then(outage)) {
+        (ReplicaRole::Leader, ..) => ("leader".to_owned(), ""),
+        (ReplicaRole::Alone, ..) => ("alone".to_owned(), ""),
+        (ReplicaRole::Standby, Some(leader), _) => (format!("standby of {leader}"), ""),
+        (ReplicaRole::Standby, None, Some(outage)) => (
+            format!("standby without a leader: {outage}"),
+            "docs/runbooks/FedgateHubDisconnected.md",
+        ),
+        (ReplicaRole::Standby, None, None) => (
+            "standby, no replica leads".to_owned(),
+            "docs/runbooks/FedgateNoLeader.md",
+        ),
     };
     let missing = (!header.complete).then(|| {
         let missing = if header.missing.is_empty() {
@@ -239,9 +265,11 @@ fn replica(header: &Header) -> Line {
         Some(format!("version {}", replica.version)),
         missing,
     ]);
-    let is_headless = replica.role == ReplicaRole::Standby && replica.leader.is_none();
-    let state = State::of(is_headless, !header.complete);
-    Line::new("replica", state, Some(replica.started_at), detail)
+    let state = State::of(is_leaderless(header), !header.complete);
+    Line {
+        next: next.to_owned(),
+        ..Line::new("replica", state, Some(replica.started_at), detail)
+    }
 }
 
 fn delivery(overview: &Overview) -> Line {

@@ -37,13 +37,15 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
     let leader = answers
         .iter()
         .find(|answer| answer.header.replica.role != ReplicaRole::Standby);
-    match leader {
-        Some(leader) => findings.extend(degraded(leader)),
-        None => findings.push(fail(
+    if leader.is_none() {
+        findings.push(fail(
             "no replica leads".to_owned(),
             "docs/runbooks/FedgateNoLeader.md",
-        )),
+        ));
     }
+    // Without a leader, what the standbys cannot reach is why.
+    let reasons = leader.map_or(answers.as_slice(), std::slice::from_ref);
+    findings.extend(degraded(reasons));
     if let (true, Some(leader)) = (findings.is_empty(), leader) {
         let replica = &leader.header.replica;
         let text = format!(
@@ -117,24 +119,30 @@ fn versions(answers: &[&Answer<Overview>]) -> Option<Finding> {
     })
 }
 
-fn degraded(leader: &Answer<Overview>) -> Vec<Finding> {
-    let health = &leader.body.health;
-    if health.state != HealthState::Degraded {
-        return Vec::new();
-    }
-    let reasons = health.reasons.iter().map(|reason| {
-        let text = format!(
-            "degraded: {} {}: {} ({})",
-            reason.class.as_str(),
-            reason.plane,
-            reason.word,
-            reason.count
-        );
-        fail(text, reason.next.clone())
-    });
-    let mut findings: Vec<Finding> = reasons.collect();
-    if findings.is_empty() {
-        findings.push(fail("degraded".to_owned(), "fedgate status"));
+/// Why replicas are degraded, each reason once.
+fn degraded(replicas: &[&Answer<Overview>]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for replica in replicas {
+        let health = &replica.body.health;
+        if health.state != HealthState::Degraded {
+            continue;
+        }
+        let reasons = health.reasons.iter().map(|reason| {
+            let text = format!(
+                "degraded: {} {}: {} ({})",
+                reason.class.as_str(),
+                reason.plane,
+                reason.word,
+                reason.count
+            );
+            fail(text, reason.next.clone())
+        });
+        let mut reasons: Vec<Finding> = reasons.collect();
+        if reasons.is_empty() {
+            reasons.push(fail("degraded".to_owned(), "fedgate status"));
+        }
+        reasons.retain(|reason| findings.iter().all(|known| known.text != reason.text));
+        findings.extend(reasons);
     }
     findings
 }

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs};
 const KUBECTL: &[&str] = &[
     r"kubectl --context (hub|alpha) get --raw /readyz(\?verbose)?",
     r"kubectl --context (hub|alpha|dfw-1) get --raw /readyz",
-    r"kubectl --context (hub|dfw-1) (-n fedgate-system )?get [a-z,]+( [a-z-]+)?( -A)?( -l [a-z./-]+)?( -o yaml)?( --show-managed-fields)?",
+    r"kubectl --context (hub|alpha|dfw-1) (-n fedgate-system )?get [a-z,]+( [a-z-]+)?( -A)?( -l [a-z./-]+)?( -L [a-z./,-]+)?( -o yaml)?( --show-managed-fields)?",
     r"kubectl --context hub describe cluster dfw-1",
     r"kubectl --context hub label cluster dfw-1 topology\.datum\.net/city-code=DFW",
     r"kubectl --context hub annotate namespace -l meta\.datumapis\.com/upstream-cluster-name=cluster-alpha --overwrite fedgate\.dev/garbage-confirmed=\$\(date -u \+%FT%TZ\)",

@@ -99,6 +99,24 @@ async fn replicas_without_a_leader_and_of_different_versions_are_two_findings() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_a_leader_the_planes_that_the_standbys_cannot_reach_are_findings() {
+    let replicas = ["a", "b"].map(|name| {
+        let mut replica = well(name, "standby");
+        replica["health"] = json!({"state": "degraded", "reasons": [
+            {"class": "plane", "plane": "hub", "word": "unreachable", "count": 1, "next": "start the hub"}]});
+        replica
+    });
+    let (host, _replicas) = pair(replicas).await;
+    assert_eq!(
+        found(&host).await,
+        [
+            "fail no replica leads; docs/runbooks/FedgateNoLeader.md",
+            "fail degraded: plane hub: unreachable (1); start the hub",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_reason_of_a_degraded_leader_is_a_finding_with_its_next_step() {
     let mut leader = well("b", "leader");
     leader["health"] = json!({"state": "degraded", "reasons": [

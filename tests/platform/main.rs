@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod behind;
+mod brake;
 mod discovery;
 mod lives;
 mod shared;
@@ -16,6 +17,7 @@ fn main() {
         discovery::lone_trials(),
         shared::lone_trials(),
         behind::lone_trials(),
+        brake::lone_trials(),
         lives::lone_trials(),
     ];
     let failed = support::run_all(Vec::new(), trials.into(), 1);

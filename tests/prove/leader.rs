@@ -2,11 +2,15 @@
 
 use crate::{
     end::wrong,
+    operations::{operations_of, traced},
     ops::Op::*,
     rig::{GATEWAY, HUB, Rig, rest, simulate, user},
     scenarios::SETTLED,
 };
-use fedgate_simulator::{Entry, Fault, Rule, Simulator, When};
+use fedgate_operations::{
+    Class, HopKind, OperationsSource, Overview, PlaneState, Replica, ReplicaRole, query::StuckQuery,
+};
+use fedgate_simulator::{Down, Entry, Fault, Rule, Simulator, When};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -130,5 +134,86 @@ fn leaders_that_die_one_after_the_other_never_write_at_once() {
         }
         rest(SETTLED).await;
         assert_eq!(wrong(&rig), Vec::<String>::new());
+    });
+}
+
+/// A replica without the Lease that cannot reach the hub, and so knows no leader.
+fn is_cut_off(replica: &Replica, overview: &Overview) -> bool {
+    let hub = overview.hub.as_ref().unwrap();
+    (replica.role, &replica.leader) == (ReplicaRole::Standby, &None)
+        && (hub.state, hub.since.is_some()) == (PlaneState::Backoff, true)
+}
+
+/// Nothing can be written to a project then, so that an operator is the only one who sees why.
+#[test]
+fn replicas_that_cannot_reach_the_hub_say_so_and_name_no_leader() {
+    for down in [Down::Refused, Down::BlackHole] {
+        simulate(async move {
+            let mut rig = two().await;
+            let replicas = [0, 1].map(|replica| operations_of(&rig, replica));
+            let leaders = replicas.each_ref().map(|replica| replica.header().replica.leader);
+            let named = leaders[1].as_deref();
+            assert!(
+                named.is_some_and(|leader| leader.starts_with(GATEWAY)),
+                "{leaders:?}"
+            );
+            rig.simulator.plane(HUB).unwrap().set_down(Some(down));
+            rest(Duration::from_secs(1)).await;
+            Scale("p", "default", "web", 2).apply(&mut rig);
+            rest(Duration::from_mins(2)).await;
+            for replica in &replicas {
+                let (header, overview) = (replica.header(), replica.overview());
+                assert!(is_cut_off(&header.replica, &overview), "{header:?} {overview:?}");
+                let reason = &overview.health.reasons[0];
+                assert_eq!(
+                    (reason.class, reason.plane.as_str()),
+                    (Class::Plane, "hub"),
+                    "{down:?}"
+                );
+                let stuck = replica.stuck(&StuckQuery::default()).items;
+                let classes: Vec<_> = stuck.iter().map(|group| group.class).collect();
+                assert_eq!(classes, [Class::Plane, Class::Undelivered], "{stuck:#?}");
+                let message = &stuck[1].items[0].message;
+                assert!(
+                    message.starts_with("HubUnreachable: the hub has not answered since "),
+                    "{message}"
+                );
+                let trace = traced(replica, "workloaddeployments", "web").unwrap();
+                let hops = &trace.branches[0].hops;
+                let hub = hops.iter().find(|hop| hop.hop == HopKind::Hub).unwrap();
+                assert_eq!(hub.word, "HubUnreachable", "{hub:?}");
+            }
+            rig.simulator.plane(HUB).unwrap().set_down(None);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new());
+            let roles = replicas.each_ref().map(|replica| replica.header().replica.role);
+            let leads = |role: &&ReplicaRole| **role == ReplicaRole::Leader;
+            assert_eq!(roles.iter().filter(leads).count(), 1, "{roles:?}");
+        });
+    }
+}
+
+#[test]
+fn a_standby_that_alone_cannot_reach_the_hub_names_no_leader_until_it_can() {
+    simulate(async {
+        let rig = two().await;
+        let standby = operations_of(&rig, 1);
+        let rule = Rule::new(When::Always, Fault::DropBefore)
+            .plane(HUB)
+            .user(&user(1));
+        let rule = rig.simulator.faults().add(rule);
+        rig.simulator.plane(HUB).unwrap().close_watches(None);
+        rest(Duration::from_secs(60)).await;
+        let (header, overview) = (standby.header(), standby.overview());
+        assert!(is_cut_off(&header.replica, &overview), "{header:?} {overview:?}");
+        assert_eq!(operations_of(&rig, 0).header().replica.role, ReplicaRole::Leader);
+        rig.simulator.faults().remove(rule);
+        rest(SETTLED).await;
+        let replica = standby.header().replica;
+        let named = replica.leader.as_deref();
+        assert!(
+            named.is_some_and(|leader| leader.starts_with(GATEWAY)),
+            "{replica:?}"
+        );
     });
 }

@@ -86,8 +86,13 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
 }
 
 pub(crate) fn operations(rig: &Rig) -> Operations {
+    operations_of(rig, 0)
+}
+
+/// Those of one of several replicas.
+pub(crate) fn operations_of(rig: &Rig, replica: u32) -> Operations {
     let process = Process {
-        identity: "gateway-0".to_owned(),
+        identity: format!("replica-{replica}"),
         build: Build {
             version: "1.2.3",
             revision: "abc",
@@ -95,7 +100,7 @@ pub(crate) fn operations(rig: &Rig) -> Operations {
         },
         started: Time::from_second(0),
     };
-    Operations::new(rig.running().unwrap(), process)
+    Operations::new(rig.replica(replica), process)
 }
 
 pub(crate) fn traced(

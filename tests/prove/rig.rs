@@ -397,6 +397,11 @@ impl Rig {
         self.lives.get(&0).map(|life| life.gateway.clone())
     }
 
+    /// One of several replicas.
+    pub(crate) fn replica(&self, replica: u32) -> Arc<Runtime<Gateway>> {
+        self.lives[&replica].gateway.clone()
+    }
+
     /// What the gateway says in its metrics.
     pub(crate) fn metrics(&self) -> String {
         let life = &self.lives[&0];

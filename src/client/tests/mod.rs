@@ -90,14 +90,52 @@ fn a_cell_has_no_lines_of_projects_and_cells() {
 }
 
 #[test]
-fn a_standby_without_a_leader_is_broken() {
+fn a_standby_without_a_leader_is_broken_and_names_a_hub_that_is_down() {
     let mut document = overview();
+    document["health"] = json!({"state": "ok", "reasons": []});
     document["replica"] = json!({"identity": "b", "role": "standby", "version": "1", "revision": "r", "startedAt": "2026-12-01T10:00:00.000Z"});
-    let (text, _) = status_of(document);
-    assert!(
-        text.contains("replica     broken    0s    b, standby, no replica leads, version 1"),
-        "{text}"
+    let since = "2026-12-01T09:54:00.000Z";
+    let outages = [
+        (
+            json!({"state": "backoff", "since": since}),
+            "standby without a leader: the hub is unreachable, version 1",
+            "FedgateHubDisconnected",
+        ),
+        (
+            json!({"state": "unauthorized", "since": since}),
+            "standby without a leader: the hub rejects the credential, version 1",
+            "FedgateHubDisconnected",
+        ),
+        // Some of its watches fail.
+        (
+            json!({"state": "backoff"}),
+            "standby, no replica leads, version 1",
+            "FedgateNoLeader",
+        ),
+        (
+            json!({"state": "connected", "since": since}),
+            "standby, no replica leads, version 1",
+            "FedgateNoLeader",
+        ),
+    ];
+    for (hub, words, runbook) in outages {
+        document["hub"] = hub;
+        let (text, exit) = status_of(document.clone());
+        let line = text.lines().find(|line| line.starts_with("replica")).unwrap();
+        assert!(line.starts_with("replica     broken    0s    b, "), "{text}");
+        let next = format!("docs/runbooks/{runbook}.md");
+        assert!(line.contains(words) && line.ends_with(&next), "{text}");
+        assert_eq!(exit, 9, "{text}");
+    }
+    document["complete"] = json!(false);
+    assert_eq!(
+        status_of(document.clone()).1,
+        7,
+        "a start takes the Lease at its end"
     );
+    document["complete"] = json!(true);
+    document["replica"]["leader"] = json!("a");
+    assert_eq!(status_of(document).1, 0, "another replica leads");
 }
 
 #[test]

@@ -46,6 +46,11 @@ impl Teardown {
         self.held
     }
 
+    /// Number of Projects that do not exist, for no reason that was observed.
+    pub fn absent(&self) -> usize {
+        self.absent.len()
+    }
+
     /// Records that a Project exists.
     fn lives(&mut self, uid: Arc<str>) {
         self.asked.remove(&uid);

@@ -85,6 +85,12 @@ impl Operations {
         });
     }
 
+    /// Why nothing is delivered to the hub, while it is down. Without a Lease no tenant is told, so the operator is.
+    fn hub_outage(&self) -> Option<String> {
+        let since = *planes::down(&self.gateway).get(&Plane::Hub)?;
+        Some(format!("the hub has not answered since {since}"))
+    }
+
     /// The project, namespace, kind and name of a key as its tenant knows it.
     fn naming(&self, key: &Key) -> StuckItem {
         name_of(&self.gateway.shared.read_index(Holder::Operations), key)
@@ -209,6 +215,9 @@ impl OperationsSource for Operations {
         self.gateway.shared.index.lock().touched.take()
     }
 }
+
+/// The reason of a deployment that waits for a hub that is down.
+const HUB_UNREACHABLE: &str = "HubUnreachable";
 
 /// The plural of a table's resource.
 fn plural(index: &GatewayIndex, table: TableId) -> String {

@@ -89,6 +89,9 @@ fn of_brake(word: &str) -> &'static str {
         "projections" => {
             "the hub lost many write-backs at once: check whether it was restored; the projections stay until the cells report again"
         }
+        "platform" => {
+            "projects on the hub do not exist on the platform, too many or all: check whether --discovery-kubeconfig names the right platform, and whether that was restored"
+        }
         "drift" => {
             "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
         }
@@ -149,6 +152,7 @@ mod tests {
             "credential_expired",
             "unreachable",
             "drift",
+            "platform",
             "projections",
             "NoCellForCity",
             "project_to_hub",

@@ -1,6 +1,6 @@
 //! Stuck objects that follow from the index: brakes, refused, undelivered, deleting, orphaned and unavailable ones.
 
-use super::{Operations, plural};
+use super::{HUB_UNREACHABLE, Operations, plural};
 use crate::{
     gateway::index::{
         Deployment, GatewayIndex, TableId,
@@ -74,8 +74,16 @@ fn brakes(of: &Operations) -> Vec<Found> {
         },
     };
     let role = &of.gateway.role;
+    let (absent, withheld) = {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        let held = index.teardown.is_held();
+        (
+            if held { index.teardown.absent() } else { 0 },
+            index.hub.withheld.len(),
+        )
+    };
     let mut found = Vec::new();
-    let names = role.brakes(&of.gateway.shared.read_index(Holder::Operations));
+    let names = role.garbage.brakes();
     if !names.is_empty() {
         let message = format!(
             " brakes hold: {}",
@@ -83,13 +91,10 @@ fn brakes(of: &Operations) -> Vec<Found> {
         );
         found.push(brake("orphans", names.len(), message));
     }
-    let withheld = of
-        .gateway
-        .shared
-        .read_index(Holder::Operations)
-        .hub
-        .withheld
-        .len();
+    if absent > 0 {
+        let message = " projects on the hub do not exist on the platform".to_owned();
+        found.push(brake("platform", absent, message));
+    }
     if withheld > 0 {
         found.push(brake(
             "projections",
@@ -209,6 +214,8 @@ fn of_problem(
 /// Objects that are not yet where they are to go. A standby does not know those of all stages.
 fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
     let leads = of.gateway.shared.planes.lease.may_write();
+    let outage = of.hub_outage();
+    let outage = outage.map(|since| format!("{HUB_UNREACHABLE}: {since}"));
     let mut found = Vec::new();
     for stage in Stage::ALL
         .into_iter()
@@ -227,13 +234,16 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
             .map(|(object, since)| (object.clone(), *since))
             .collect();
         drop(index);
+        let message = outage.as_ref().filter(|_| stage == Stage::ProjectToHub);
+        let message = message.map_or("", String::as_str);
         for slice in old.chunks(SLICE) {
             let index = of.gateway.shared.read_index(Holder::Operations);
-            found.extend(
-                slice
-                    .iter()
-                    .filter_map(|(object, since)| waiting(&index, stage, object, *since)),
-            );
+            let waiting = |(object, since): &(Deployment, Since)| {
+                let mut found = waiting(&index, stage, object, *since)?;
+                message.clone_into(&mut found.item.message);
+                Some(found)
+            };
+            found.extend(slice.iter().filter_map(waiting));
         }
     }
     found

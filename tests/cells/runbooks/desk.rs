@@ -1,17 +1,17 @@
 //! The operator's desk: kubeconfigs and executables, a gateway in Pods of the host, and the way into each state.
 
-use super::{
-    planted::Planted,
-    shows::{AND, State, shown},
-};
+use super::{load::Load, planted::Planted, shows::State, usage};
 use crate::{
     operator::{PODS, pod},
     support::{
         Case, Wish,
         audit::GATEWAY,
+        cell::through_a_line,
         credentials,
         gateway::{Gateway, Projects, Setup},
+        http,
         kinds::{CLUSTER_ROLE, DEPLOYMENT, Kind, NAMESPACE, POD, SECRET, WORKLOAD, kind},
+        line::Line,
         plane::Plane,
         seconds,
         suite::{ALPHA, LAB},
@@ -24,14 +24,11 @@ use fedgate_manifests::{ADMIN_SECRET, KindManifests, NAMESPACE as SYSTEM};
 use fedgate_sandbox::{Progress, Sandbox, User};
 use serde_json::{Value, json};
 use std::{
-    fmt::Write,
     path::{Path, PathBuf},
-    process::Stdio,
     sync::atomic::{AtomicU64, Ordering},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    process::Command,
     sync::Mutex,
     task::JoinHandle,
 };
@@ -39,20 +36,23 @@ use tokio::{
 pub(super) const TOKEN: &str = "token-of-the-runbooks";
 /// The city that no cell serves.
 const NOWHERE: &str = "NOWHERE";
+/// The kubeconfigs of the hub: the operator's, and the gateway's, whose way may be cut.
+const HUB: [&str; 2] = ["hub.yaml", "hub-of-the-gateway.yaml"];
 const GATEWAY_DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments", true);
-/// A command that goes on by itself is ended after this time.
-const PATIENCE: std::time::Duration = seconds(40);
-/// How long a command that follows is watched.
-const FOLLOWED: std::time::Duration = seconds(4);
 
 /// See the module.
 pub(super) struct Desk {
     pub(super) case: Case,
-    folder: PathBuf,
-    kubectl: PathBuf,
-    host: Plane,
+    pub(super) folder: PathBuf,
+    pub(super) kubectl: PathBuf,
+    pub(super) host: Plane,
     pub(super) gateway: Gateway,
+    /// The other replica, which runs where it matters.
+    second: Gateway,
+    /// The gateways' way to the hub.
+    pub(super) line: Line,
     pub(super) planted: Planted,
+    pub(super) load: Load,
     /// Where the ports of the Pods lead on this machine.
     targets: [u16; 2],
     /// From there to the gateway, while it runs.
@@ -63,10 +63,13 @@ pub(super) struct Desk {
     wished: AtomicU64,
 }
 
-/// The output of a command.
-struct Ran {
-    code: i32,
-    text: String,
+/// Waits until the operations API of a replica says a word.
+async fn answers(gateway: &Gateway, path: &str, word: &str) {
+    wait_for(&format!("/{path} says {word}"), seconds(120), || async {
+        let (_, text) = gateway.answer_to(TOKEN, &format!("/api/v1/{path}")).await?;
+        text.contains(word).then_some(())
+    })
+    .await;
 }
 
 /// Leads a port of this machine to an address.
@@ -124,20 +127,27 @@ impl Desk {
                 (PODS.map(port), kubectl.expect("kubectl can be had"))
             })
             .await;
-        let gateway = Gateway::new(Setup {
-            hub: folder.join("hub.yaml"),
-            projects: Projects::Secrets(SYSTEM),
-            kinds: None,
-            log: suite.dir.join("gateway-desk.log"),
-            further: vec!["--admin-token-file".into(), folder.join("token").into()],
-        });
+        let [operator, own] = HUB.map(|file| folder.join(file));
+        let line = through_a_line(&operator, &own).await;
+        let gateway = |log: &str| {
+            Gateway::new(Setup {
+                hub: own.clone(),
+                projects: Projects::Secrets(SYSTEM),
+                kinds: None,
+                log: suite.dir.join(log),
+                further: vec!["--admin-token-file".into(), folder.join("token").into()],
+            })
+        };
         let desk = Self {
             case: case.clone(),
-            folder,
             kubectl,
             host,
-            gateway,
+            gateway: gateway("gateway-desk.log"),
+            second: gateway("gateway-desk-second.log"),
+            line: line.expect("a line to the hub"),
+            folder,
             planted: Planted::default(),
+            load: Load::default(),
             targets,
             forwards: Mutex::default(),
             rules: Mutex::default(),
@@ -148,6 +158,7 @@ impl Desk {
     }
 
     async fn begin(&self) {
+        usage::serve(&self.host).await;
         let alpha = std::fs::read_to_string(self.folder.join("alpha.yaml")).expect("read it");
         self.publish(ALPHA, &alpha).await;
         let namespace = json!({"metadata": {"name": SYSTEM}});
@@ -175,8 +186,7 @@ impl Desk {
     /// The work that the state before has left is done. A trace is whole as soon as all Instances that the cell has made
     /// are in the project; those that it has yet to make are waited for, too.
     async fn is_whole(&self) {
-        let wished = self.wished.load(Ordering::Relaxed);
-        self.case.runs(&Wish::new("web", wished)).await;
+        self.case.runs(&Wish::new("web", self.wished())).await;
         let path = format!("trace/{ALPHA}/{}/workloads/web", self.case.ns);
         self.says(&path, r#""verdict":"whole""#).await;
     }
@@ -207,6 +217,37 @@ impl Desk {
         }
     }
 
+    /// Starts the other replica, which stands by, in the second Pod.
+    async fn start_second(&self) {
+        self.second.start().await;
+        self.lead_second_to(&self.second).await;
+    }
+
+    async fn stop_second(&self) {
+        if self.second.is_running().await {
+            self.second.stop().await;
+            self.lead_second_to(&self.gateway).await;
+        }
+    }
+
+    /// Leads the port of the second Pod to a replica.
+    async fn lead_second_to(&self, gateway: &Gateway) {
+        let mut forwards = self.forwards.lock().await;
+        if let Some(before) = forwards.pop() {
+            before.abort();
+            // The port is free once the task has ended.
+            let _ = before.await;
+        }
+        forwards.push(forward(self.targets[1], gateway.address().to_owned()).await);
+    }
+
+    /// Waits until both replicas say that the hub is down.
+    async fn both_say_that_the_hub_is_down(&self) {
+        for gateway in [&self.gateway, &self.second] {
+            answers(gateway, "overview", r#""plane":"hub""#).await;
+        }
+    }
+
     async fn stop_gateway(&self) {
         for forward in self.forwards.lock().await.drain(..) {
             forward.abort();
@@ -216,10 +257,11 @@ impl Desk {
 
     /// Takes the planes back and ends the gateway.
     pub(super) async fn close(&self) {
-        for state in State::ALL {
+        for state in State::ALL.iter().chain(State::LOADED) {
             self.leave(*state).await;
         }
         self.stop_gateway().await;
+        usage::end(&self.host).await;
         for name in PODS {
             self.host.delete(&POD, SYSTEM, name).await;
         }
@@ -234,10 +276,16 @@ impl Desk {
         self.is_whole().await;
         match state {
             State::Well => {}
+            State::HubCut => {
+                self.start_second().await;
+                self.line.cut();
+                self.both_say_that_the_hub_is_down().await;
+            }
             State::HubDown => {
+                self.start_second().await;
                 self.case.suite.stop_plane("hub").await;
                 self.edit(2).await;
-                self.says("overview", r#""plane":"hub""#).await;
+                self.both_say_that_the_hub_is_down().await;
                 // An object is undelivered once it has waited for a minute.
                 self.says("stuck?class=undelivered", "web-us-dfw").await;
             }
@@ -262,18 +310,11 @@ impl Desk {
             }
             State::Expiring => {
                 let account = credentials::Twin::shipped(&self.case.hub).await;
-                let hub = self.folder.join("hub.yaml");
-                let text = credentials::with_token(&hub, &account.token().await);
-                let mark = self.gateway.log_mark();
-                credentials::replace(&hub, &text);
-                wait_for("the log names the credential", seconds(30), || async {
-                    let lines = self.gateway.log_since(mark);
-                    lines
-                        .iter()
-                        .any(|line| line.contains("the credential expires within a day"))
-                        .then_some(())
-                })
-                .await;
+                let (token, mark) = (account.token().await, self.gateway.log_mark());
+                for file in HUB.map(|file| self.folder.join(file)) {
+                    credentials::replace(&file, &credentials::with_token(&file, &token));
+                }
+                self.logs(mark, "the credential expires within a day").await;
             }
             State::MissingRight => {
                 self.take_right().await;
@@ -282,6 +323,7 @@ impl Desk {
             }
             State::HalfRolledOut => self.rolled_out(1).await,
             State::GatewayDown => self.stop_gateway().await,
+            loaded if State::LOADED.contains(&loaded) => self.burden(loaded).await,
             planted => self.plant(planted).await,
         }
     }
@@ -290,7 +332,14 @@ impl Desk {
     pub(super) async fn leave(&self, state: State) {
         match state {
             State::Well | State::Expiring => {}
-            State::HubDown => self.case.suite.start_plane("hub").await,
+            State::HubCut => {
+                self.stop_second().await;
+                self.line.mend();
+            }
+            State::HubDown => {
+                self.stop_second().await;
+                self.case.suite.start_plane("hub").await;
+            }
             State::ProjectDown => self.case.suite.start_plane(ALPHA).await,
             State::CellDown => self.case.suite.start_plane("dfw-1").await,
             State::NoCell => {
@@ -309,8 +358,14 @@ impl Desk {
                     self.start_gateway().await;
                 }
             }
+            loaded if State::LOADED.contains(&loaded) => self.relieve(loaded).await,
             planted => self.uproot(planted).await,
         }
+    }
+
+    /// Wished Instances of `web`.
+    pub(super) fn wished(&self) -> u64 {
+        self.wished.load(Ordering::Relaxed)
     }
 
     pub(super) async fn edit(&self, count: u64) {
@@ -349,100 +404,29 @@ impl Desk {
 
     /// Waits until the operations API says a word.
     pub(super) async fn says(&self, path: &str, word: &str) {
-        wait_for(&format!("/{path} says {word}"), seconds(120), || async {
-            let (_, text) = self.gateway.answer_to(TOKEN, &format!("/api/v1/{path}")).await?;
-            text.contains(word).then_some(())
+        answers(&self.gateway, path, word).await;
+    }
+
+    /// Sum of a metric's samples whose labels contain all of `labels`.
+    pub(super) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let page = self.gateway.answer_to(TOKEN, "/metrics").await;
+        http::metric(&page.unwrap_or_default().1, name, labels)
+    }
+
+    /// Waits until the gateway's log says a word.
+    pub(super) async fn logs(&self, mark: usize, word: &str) {
+        wait_for(&format!("the log says {word}"), seconds(30), || async {
+            let lines = self.gateway.log_since(mark);
+            lines.iter().any(|line| line.contains(word)).then_some(())
         })
         .await;
-    }
-
-    /// Runs a command of a runbook; why that shows not what it should, if it does not.
-    pub(super) async fn fault(&self, state: State, command: &str) -> Option<String> {
-        self.write_logs().await;
-        let ran = self.run(command).await;
-        let Ran { code, text } = &ran;
-        let mut shows = String::new();
-        let _ = writeln!(shows, "--- {state:?}: {command} ({code})\n{text}");
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.folder.join("shown.txt"));
-        std::io::Write::write_all(&mut file.expect("open a file"), shows.as_bytes()).expect("write it");
-        let Some((wanted, word)) = shown(state, command) else {
-            return Some(format!("no row for it: {shows}"));
-        };
-        let unusable = [
-            "unknown flag",
-            "unexpected argument",
-            "doesn't have a resource type",
-            "unrecognized subcommand",
-        ];
-        let well = *code == wanted
-            && word.split(AND).all(|word| text.contains(word))
-            && !unusable.iter().any(|words| text.contains(words));
-        (!well).then(|| format!("{wanted} and {word:?} were expected: {shows}"))
-    }
-
-    async fn run(&self, command: &str) -> Ran {
-        let command = command.replace("default/web", &format!("{}/web", self.case.ns));
-        let words: Vec<&str> = command.split(' ').collect();
-        let program = match words[0] {
-            "kubectl" => self.kubectl.clone(),
-            "fedgate" => env!("CARGO_BIN_EXE_fedgate").into(),
-            other => panic!("{other} is no program of a runbook's Check"),
-        };
-        let follows = words.contains(&"-f") && words[1] == "journal";
-        let child = Command::new(program)
-            .args(&words[1..])
-            .current_dir(&self.folder)
-            .env("KUBECONFIG", self.folder.join("kubeconfig"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn();
-        let child = child.unwrap_or_else(|error| panic!("run {command}: {error}"));
-        let pid = child.id().expect("it runs");
-        let ended = child.wait_with_output();
-        tokio::pin!(ended);
-        let limit = if follows { FOLLOWED } else { PATIENCE };
-        let output = if let Ok(output) = tokio::time::timeout(limit, &mut ended).await {
-            output
-        } else {
-            let _ = Command::new("kill")
-                .args(["-INT", &pid.to_string()])
-                .status()
-                .await;
-            ended.await
-        };
-        let output = output.expect("read its output");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            text: text(&output.stdout) + &text(&output.stderr),
-        }
-    }
-
-    /// The gateway's log so far, as the container runtime of its Pods would have it.
-    async fn write_logs(&self) {
-        let lines = self.gateway.log_since(0);
-        let lines = lines
-            .iter()
-            .map(|line| format!("2026-01-01T00:00:00.0Z stdout F {line}\n"));
-        let text: String = lines.collect();
-        let written = async |sandbox: &Sandbox| {
-            for pod in PODS {
-                std::fs::write(sandbox.container_log(LAB.0, pod), &text).expect("write a log");
-            }
-        };
-        self.case.suite.with_sandbox(written).await;
     }
 }
 
 /// Writes the files that the commands name.
 fn furnish(folder: &Path, sandbox: &Sandbox) {
     for (file, plane, user) in [
-        ("hub.yaml", "hub", User::Gateway),
+        (HUB[0], "hub", User::Gateway),
         ("hub-admin.yaml", "hub", User::Admin),
         ("alpha.yaml", ALPHA, User::Gateway),
     ] {

@@ -32,7 +32,7 @@ const INTRUDER: &str = "intruder";
 const TAKEN: (&str, u64) = ("web-us-dfw-3", 4);
 /// A write-back with another project's labels.
 const FORGED: &str = "forged-0";
-const COPY: &str = "web-us-dfw";
+pub(super) const COPY: &str = "web-us-dfw";
 
 /// Disturbances that a deletion alone does not end.
 #[derive(Default)]
@@ -189,14 +189,5 @@ impl Desk {
             .await;
         intrude(hub, &INTERPRETER, "", OURS, &edit).await;
         self.says("stuck?class=brake", "drift").await;
-    }
-
-    /// Waits until the gateway's log says a word.
-    async fn logs(&self, mark: usize, word: &str) {
-        wait_for(&format!("the log says {word}"), seconds(30), || async {
-            let lines = self.gateway.log_since(mark);
-            lines.iter().any(|line| line.contains(word)).then_some(())
-        })
-        .await;
     }
 }

@@ -1,10 +1,14 @@
 //! The output that each command of a runbook has, by state.
 
+use regex::Regex;
+
 /// A state of gateway and planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// All is well. Alerts whose state a sandbox has only under load, after days or by a defect are checked here.
+    /// All is well.
     Well,
+    /// The gateways do not reach the hub, whose API server answers others.
+    HubCut,
     /// The hub's API server does not answer, and an edit waits for it.
     HubDown,
     /// A project's API server does not answer.
@@ -33,11 +37,24 @@ pub(super) enum State {
     Drifted,
     /// No gateway runs.
     GatewayDown,
+    /// Changes take longer than 2 s to a hub that is slow.
+    SlowHub,
+    /// Changes take nearly as long as a request may take, and some longer.
+    SlowerHub,
+    /// A project is slow, and more than 1,000 keys wait for a worker.
+    Backlog,
+    /// Keys are reconciled all the time without anything to write.
+    Idle,
+    /// The gateway uses most of the memory that it may use.
+    LittleMemory,
+    /// The hub has lost what a cell had written back, and the brake keeps the projections.
+    WriteBacksLost,
 }
 
 impl State {
     pub(super) const ALL: &'static [Self] = &[
         Self::Well,
+        Self::HubCut,
         Self::HubDown,
         Self::ProjectDown,
         Self::CellDown,
@@ -53,6 +70,15 @@ impl State {
         Self::Drifted,
         Self::GatewayDown,
     ];
+    /// Those of `load.rs`, which have a test of their own.
+    pub(super) const LOADED: &'static [Self] = &[
+        Self::Backlog,
+        Self::Idle,
+        Self::LittleMemory,
+        Self::WriteBacksLost,
+        Self::SlowHub,
+        Self::SlowerHub,
+    ];
 }
 
 /// The state in which the commands of each alert's runbook are run.
@@ -65,14 +91,17 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateDown", State::GatewayDown),
     ("FedgateErrorRatio", State::MissingRight),
     ("FedgateGarbageBrake", State::Orphaned),
+    ("FedgateGarbageBrake", State::WriteBacksLost),
+    ("FedgateHubDisconnected", State::HubCut),
     ("FedgateHubDisconnected", State::HubDown),
     ("FedgateIdentityRejection", State::Forged),
-    ("FedgateIdleReconciles", State::Well),
+    ("FedgateIdleReconciles", State::Idle),
     ("FedgateInterpreterDrift", State::Drifted),
-    ("FedgateLatencyHigh", State::Well),
-    ("FedgateLatencyVeryHigh", State::Well),
-    ("FedgateMemoryHigh", State::Well),
+    ("FedgateLatencyHigh", State::SlowHub),
+    ("FedgateLatencyVeryHigh", State::SlowerHub),
+    ("FedgateMemoryHigh", State::LittleMemory),
     ("FedgateMissingRight", State::MissingRight),
+    ("FedgateNoLeader", State::HubCut),
     ("FedgateNoLeader", State::HubDown),
     ("FedgateNoLeader", State::GatewayDown),
     ("FedgateNoStandby", State::HalfRolledOut),
@@ -81,7 +110,7 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateProjectRefused", State::Refused),
     ("FedgateProjectsDisconnected", State::ProjectDown),
     ("FedgateQuarantine", State::NameTaken),
-    ("FedgateQueueBacklog", State::Well),
+    ("FedgateQueueBacklog", State::Backlog),
     ("FedgateRestarting", State::GatewayDown),
     ("FedgateStuckDeletion", State::CellDown),
     ("FedgateStuckKeys", State::MissingRight),
@@ -91,11 +120,25 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateWriteFight", State::Fought),
 ];
 
-/// The exit code of a command, and a word of its output.
-pub(super) type Shown = (i32, &'static str);
+/// The exit code of a command, and words of its output; those that begin with a slash are an expression.
+type Shown = (i32, &'static str);
 
 /// Between the words of an output that must all be there.
-pub(super) const AND: &str = " & ";
+const AND: &str = " & ";
+
+/// The output that a command should have.
+#[derive(Debug)]
+pub(super) struct Wanted(i32, &'static str);
+
+impl Wanted {
+    pub(super) fn is(&self, code: i32, text: &str) -> bool {
+        let has = |word: &str| match word.strip_prefix('/') {
+            Some(expression) => Regex::new(expression).expect("an expression").is_match(text),
+            None => text.contains(word),
+        };
+        code == self.0 && self.1.split(AND).all(has)
+    }
+}
 
 /// The output of a command where all is well; the first row whose words begin it counts.
 const WELL: &[(&str, Shown)] = &[
@@ -113,6 +156,10 @@ const WELL: &[(&str, Shown)] = &[
     (
         "kubectl --context hub get --raw /readyz?verbose",
         (0, "[+]etcd ok"),
+    ),
+    (
+        "kubectl --context hub get namespaces -l fedgate.dev/project-uid",
+        (0, r"/PROJECT-UID & /ns-.* cluster-alpha +[0-9a-f-]{36}"),
     ),
     (
         "kubectl --context hub get namespaces -l meta.datumapis.com/upstream-cluster-name",
@@ -142,27 +189,46 @@ const WELL: &[(&str, Shown)] = &[
         "kubectl --context host -n fedgate-system logs",
         (0, "[pod/fedgate-gateway-0/gateway] {\"timestamp\""),
     ),
-    // The sandbox has no metrics-server: that the Pods and flags are right is as far as this goes.
     (
         "kubectl --context host -n fedgate-system top pods -l app.kubernetes.io/name=fedgate-gateway",
-        (1, "error: Metrics API not available"),
+        (0, r"/fedgate-gateway-0 .*\d+m +\d+Mi"),
     ),
 ];
 
 /// Its output otherwise.
 const OTHERWISE: &[(State, &str, Shown)] = &[
-    (State::HubDown, "fedgate status", (9, "no replica leads")),
+    (State::HubCut, "fedgate status", (9, UNREACHABLE)),
+    (
+        State::HubCut,
+        "fedgate stuck --context host --class plane",
+        (9, "/plane +hub +[a-z]+ +1 .*FedgateHubDisconnected.md"),
+    ),
+    (
+        State::HubCut,
+        "kubectl --context hub get --raw /readyz",
+        (0, "ok"),
+    ),
+    (
+        State::HubCut,
+        "kubectl --context host -n fedgate-system logs",
+        (0, "the Lease cannot be kept"),
+    ),
+    (State::HubDown, "fedgate status", (9, UNREACHABLE)),
     (
         State::HubDown,
         "fedgate stuck --context host --class plane",
-        (9, "hub"),
+        (9, "/plane +hub +[a-z]+ +1 .*FedgateHubDisconnected.md"),
     ),
     (
         State::HubDown,
         "fedgate stuck --context host --class undelivered -o wide",
-        (9, "web-us-dfw"),
+        (9, "web-us-dfw & HubUnreachable: the hub has not answered since"),
     ),
-    (State::HubDown, "fedgate trace", (7, "hub gen 1 waiting")),
+    (
+        State::HubDown,
+        "fedgate trace",
+        (7, "hub gen 1 waiting & HubUnreachable"),
+    ),
     (State::HubDown, "fedgate doctor", (3, "FAIL hub reach:")),
     (State::HubDown, "kubectl --context hub", (1, "was refused")),
     (
@@ -269,7 +335,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
     (
         State::Orphaned,
         "fedgate stuck --context host --class brake",
-        (9, "orphans & FedgateGarbageBrake.md"),
+        (9, "orphans & brakes hold: cluster-alpha"),
     ),
     (
         State::Orphaned,
@@ -277,6 +343,76 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         (9, "workloaddeployments   14"),
     ),
     (State::Orphaned, "fedgate projects list", (0, "AGE & alpha")),
+    (State::SlowHub, "fedgate status", (0, WAITS)),
+    (
+        State::SlowHub,
+        "fedgate stuck --context host --for 2s -o wide",
+        (
+            9,
+            "/undelivered +hub +project_to_hub +alpha +workloaddeployments [^ ]+/web-us-dfw",
+        ),
+    ),
+    (
+        State::SlowHub,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+        ),
+    ),
+    (State::SlowerHub, "fedgate status", (0, WAITS)),
+    (
+        State::SlowerHub,
+        "fedgate stuck --context host --for 10s -o wide",
+        (
+            9,
+            "/(undelivered +hub +project_to_hub|retrying +hub +timeout) +alpha +workloaddeployments [^ ]+/web-us-dfw",
+        ),
+    ),
+    (
+        State::SlowerHub,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+        ),
+    ),
+    (
+        State::Backlog,
+        "fedgate status --context host -o json",
+        (0, r#"/"queue":\{"ready":1\d{3},"#),
+    ),
+    (
+        State::Backlog,
+        "fedgate journal --context host -o wide",
+        (
+            0,
+            r"/project +apply +workloaddeployments[^ ]* [^ ]+/heap-.* alpha +\d{4,}ms",
+        ),
+    ),
+    (
+        State::Idle,
+        "kubectl --context alpha get workloads -A -o yaml --show-managed-fields",
+        (0, "manager: beat"),
+    ),
+    (
+        State::LittleMemory,
+        "fedgate status",
+        (
+            0,
+            r"/projects .* 1 engaged & /delivery .* \d+ deployments & /instances .* \d+ of \d+ ready",
+        ),
+    ),
+    (
+        State::WriteBacksLost,
+        "fedgate stuck --context host --class brake",
+        (9, "projections & 1 deployments keep their projections"),
+    ),
+    (
+        State::WriteBacksLost,
+        "kubectl --context host -n fedgate-system logs",
+        (0, "the hub lost many write-backs at once & \"vanished\":12"),
+    ),
     (
         State::Orphaned,
         "kubectl --context host -n fedgate-system logs",
@@ -315,14 +451,20 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
 
 /// The exit code after Ctrl-C.
 const INTERRUPTED: i32 = 130;
+/// Of replicas that cannot reach the hub: the line of the one that answers, with its next step.
+const UNREACHABLE: &str =
+    r"/replica +broken .*standby without a leader: the hub is unreachable.*FedgateHubDisconnected\.md";
+/// Of a gateway whose changes wait for a hub that answers.
+const WAITS: &str = r"/delivery +waiting .* 1 project_to_hub & /hub +ok .* connected";
 /// The right that is taken away.
 const PATCH: &str = "patch workloaddeployments.compute.datumapis.com";
 
 /// The output of a command in a state; `None` if no row says it.
-pub(super) fn shown(state: State, command: &str) -> Option<Shown> {
+pub(super) fn shown(state: State, command: &str) -> Option<Wanted> {
     let here = OTHERWISE
         .iter()
         .find(|(of, words, _)| *of == state && command.starts_with(words));
     let well = WELL.iter().find(|(words, _)| command.starts_with(words));
-    here.map(|(_, _, shown)| *shown).or(well.map(|(_, shown)| *shown))
+    let shown = here.map(|(_, _, shown)| *shown).or(well.map(|(_, shown)| *shown));
+    shown.map(|(code, words)| Wanted(code, words))
 }

@@ -33,7 +33,7 @@ impl Deref for CellRole {
 }
 
 /// A kubeconfig like that at `from`, whose connections go through a line.
-async fn through_a_line(from: &Path, to: &Path) -> Result<Line> {
+pub(crate) async fn through_a_line(from: &Path, to: &Path) -> Result<Line> {
     let mut server = String::new();
     let text = std::fs::read_to_string(from).with_context(|| format!("read {}", from.display()))?;
     for line in text.lines() {

@@ -15,7 +15,7 @@ mod dump;
 pub(crate) mod gateway;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/http.rs"]
-mod http;
+pub(crate) mod http;
 pub(crate) mod kinds;
 pub(crate) mod line;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
@@ -34,6 +34,8 @@ pub(crate) mod rights;
 #[path = "../../e2e/support/role.rs"]
 pub(crate) mod role;
 pub(crate) mod suite;
+#[path = "../../e2e/support/tls.rs"]
+pub(crate) mod tls;
 #[path = "../../e2e/support/trials.rs"]
 mod trials;
 

@@ -37,4 +37,4 @@ mod trials;
 
 pub(crate) use case::{Case, hub_namespace, uid};
 pub(crate) use plane::{seconds, wait_for};
-pub(crate) use trials::{RUNTIME, TestCase, lone_trials, run_all, text, trial};
+pub(crate) use trials::{RUNTIME, TestCase, lone_trials, run_all, text, trial, with_cleanup};

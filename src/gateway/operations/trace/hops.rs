@@ -2,10 +2,13 @@
 
 use super::observe::Deployed;
 use crate::{
-    gateway::index::{
-        digest::{HubCopy, Source, status::ConditionDigest},
-        summary::is_refused,
-        undelivered::Since,
+    gateway::{
+        index::{
+            digest::{HubCopy, Source, status::ConditionDigest},
+            summary::is_refused,
+            undelivered::Since,
+        },
+        operations::HUB_UNREACHABLE,
     },
     views::stuck::is_older,
 };
@@ -16,10 +19,11 @@ use std::time::Duration;
 /// A hop that waits for longer is broken (`--stuck-after` of `kubectl compute trace`).
 const STUCK_AFTER: Duration = Duration::from_mins(2);
 
-/// The way of a deployment; `failure` is the last failure of its key.
-pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, now: Now) -> Branch {
+/// The way of a deployment; `failure` is the last failure of its key, `outage` says since when the hub is down.
+pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, outage: Option<&str>, now: Now) -> Branch {
     let mut way = Way {
         of,
+        outage,
         now,
         hops: Vec::new(),
         is_cut: false,
@@ -45,6 +49,7 @@ pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, now: Now) -> 
 /// The hops so far.
 struct Way<'a> {
     of: &'a Deployed,
+    outage: Option<&'a str>,
     now: Now,
     hops: Vec<Hop>,
     /// True behind the first broken hop: nothing there is broken by its age alone.
@@ -160,7 +165,10 @@ impl<'a> Way<'a> {
         } else if hop.has < hop.wants && !source.deleting {
             let created = own.is_none().then_some(source.digest.created());
             self.not_yet(&mut hop, of.waits[0], created);
-            if let Some(condition) = federated.filter(|c| &*c.status == "False") {
+            if let Some(outage) = self.outage {
+                HUB_UNREACHABLE.clone_into(&mut hop.word);
+                outage.clone_into(&mut hop.detail);
+            } else if let Some(condition) = federated.filter(|c| &*c.status == "False") {
                 condition.reason.as_ref().clone_into(&mut hop.word);
                 condition
                     .shown

@@ -35,10 +35,11 @@ pub(super) fn trace(of: &Operations, query: &TraceQuery) -> Result<Trace, NoAnsw
     let observed = find(&index, &project, query)?;
     drop(index);
     let (now, failures) = (of.gateway.shared.now(), of.gateway.shared.workers.failures());
+    let outage = of.hub_outage();
     let mut branches = Vec::new();
     for deployed in &observed.branches {
         let failure: Option<LastFailure> = deployed.key.as_ref().and_then(|key| failures.of(key));
-        branches.push(hops::branch(deployed, failure.as_ref(), now));
+        branches.push(hops::branch(deployed, failure.as_ref(), outage.as_deref(), now));
     }
     let verdict = verdict(&branches);
     let object = TracedObject {

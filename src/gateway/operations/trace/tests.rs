@@ -132,7 +132,7 @@ impl Chain {
         let index = self.index(seen);
         let kind = index.workload_kind().unwrap();
         let deployed = observe::deployment(&index, &shop(), kind, "default", &Arc::from("web"));
-        let branch = hops::branch(&deployed, failure, now());
+        let branch = hops::branch(&deployed, failure, None, now());
         let states = branch.hops.iter().map(|hop| (hop.hop, hop.state)).collect();
         let branches = [branch];
         let object = TracedObject {

@@ -7,6 +7,7 @@
 //! only one of two candidates. Deleting a Lease deletes the holder's name but does not shorten the time that the holder
 //! may write.
 
+mod leader;
 mod observer;
 mod write_permit;
 
@@ -18,6 +19,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, api::PostParams};
+use leader::KnownLeader;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -51,7 +53,7 @@ impl Lease {
         let right = Arc::new(WritePermit::none(plane.fence()));
         let stop = Sender::new(false);
         let stopped = stop.subscribe();
-        let leader: Arc<parking_lot::Mutex<Option<String>>> = Arc::default();
+        let leader: Arc<KnownLeader> = Arc::default();
         let candidate = Candidate {
             plane: plane.clone(),
             namespace: namespace.to_owned(),
@@ -77,7 +79,7 @@ impl Lease {
 #[derive(Debug, Clone)]
 pub struct LeaseHandle {
     right: Arc<WritePermit>,
-    leader: Arc<parking_lot::Mutex<Option<String>>>,
+    leader: Arc<KnownLeader>,
     stop: Sender<bool>,
     task: Option<Arc<parking_lot::Mutex<Option<JoinHandle<()>>>>>,
 }
@@ -103,9 +105,10 @@ impl LeaseHandle {
         self.task.is_none()
     }
 
-    /// The holder of the Lease as this process last saw it; `None` if it saw none.
+    /// The holder of the Lease as this process last saw it; `None` if it saw none, and once the Lease that it saw has
+    /// expired.
     pub fn leader(&self) -> Option<String> {
-        self.leader.lock().clone()
+        self.leader.get()
     }
 
     /// Waits until no write may be in flight any more; each renewal postpones that time.
@@ -165,8 +168,7 @@ struct Candidate {
     /// `None` while this process is not the leader.
     held: Option<Held>,
     last_error: Option<String>,
-    /// The holder as last seen.
-    leader: Arc<parking_lot::Mutex<Option<String>>>,
+    leader: Arc<KnownLeader>,
 }
 
 impl Candidate {
@@ -273,7 +275,6 @@ impl Candidate {
 
     fn observe(&self, before: Option<Observed>, lease: Option<LeaseObject>) -> Observed {
         let now = Instant::now();
-        self.note_leader(lease.as_ref());
         let anothers = |l: &LeaseObject| holder(l).is_some_and(|h| !h.is_empty() && h != self.identity);
         let free_at = match (before, &lease) {
             (Some(before), _) if version(before.lease.as_ref()) == version(lease.as_ref()) => return before,
@@ -291,6 +292,9 @@ impl Candidate {
             (Some(Observed { lease: None, free_at }), _) => free_at.max(now),
             _ => now,
         };
+        // A standby that may not watch reads an expired Lease again, and knows the holder until that read has had its time.
+        self.leader
+            .set(lease.as_ref().and_then(holder), free_at + ATTEMPT);
         Observed { lease, free_at }
     }
 
@@ -343,13 +347,8 @@ impl Candidate {
         }
     }
 
-    fn note_leader(&self, lease: Option<&LeaseObject>) {
-        let holder = lease.and_then(holder).filter(|holder| !holder.is_empty());
-        *self.leader.lock() = holder.map(str::to_owned);
-    }
-
     fn won(&mut self, lease: LeaseObject, sent: Instant) {
-        self.note_leader(Some(&lease));
+        self.leader.set(holder(&lease), sent + LEASE_DURATION);
         self.held = Some(Held { lease, sent });
         self.last_error = None;
         self.plane.health().success();

@@ -123,6 +123,47 @@ async fn without_the_right_to_watch_the_election_still_works() {
     assert!(until(&b, true).await <= Duration::from_secs(16));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_cannot_reach_the_plane_knows_no_leader() {
+    for failure in [Failure::Hang, Failure::Error] {
+        let server = Server::new();
+        let a = stand(&server, "a");
+        until(&a, true).await;
+        let b = stand(&server, "b");
+        for _ in 0..60 {
+            seconds(1).await;
+            assert_eq!(b.leader().as_deref(), Some("a"), "it renews");
+        }
+        server.fail(Some(failure));
+        seconds(20).await;
+        assert_eq!((a.may_write(), b.leader()), (false, None), "{failure:?}");
+        server.fail(None);
+        let mut changes = (a.changes(), b.changes());
+        tokio::select! {
+            _ = changes.0.wait_for(|leads| leads) => {}
+            _ = changes.1.wait_for(|leads| leads) => {}
+        }
+        seconds(15).await;
+        let holder = server.holder();
+        let leader = if holder == "a" { &b } else { &a }.leader();
+        assert_eq!(leader, Some(holder), "{failure:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_may_not_watch_knows_the_leader_all_the_time() {
+    let server = Server::new();
+    server.fail(Some(Failure::NoWatch));
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let b = stand(&server, "b");
+    seconds(5).await;
+    for _ in 0..600 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(b.leader().as_deref(), Some("a"));
+    }
+}
+
 #[tokio::test]
 async fn a_single_replica_always_writes_until_it_is_released() {
     let alone = LeaseHandle::always();
