@@ -3,7 +3,7 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{GatewayIndex, TableId, summary, undelivered::is_of_leader},
+    index::{GatewayIndex, TableId, project_hub::OtherHub, summary, undelivered::is_of_leader},
     operations,
 };
 use fedgate_engine::metrics::{Gauges, Holder};
@@ -12,7 +12,7 @@ use fedgate_operations::Stage;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Maximum number of rejected claims that `/debug/planes` shows.
+/// Maximum number of rejected claims, and of projects of other hubs, that `/debug/planes` shows.
 const CLAIMS_SHOWN: usize = 1_000;
 
 /// Adds the gateway's gauges.
@@ -28,6 +28,7 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     let projects = [
         ("engaged", index.projects.len()),
         ("refused", shared.refused.lock().len()),
+        ("other_hub", 0),
     ];
     into.projects = projects.into();
     fleet(index, shared, into);
@@ -87,8 +88,15 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         })
     });
     let claims: Vec<Value> = claims.collect();
+    let others = index.projects.iter().filter_map(|(key, project)| {
+        let OtherHub { uid, has_project } = project.other_hub.as_ref()?;
+        Some(json!({"project": key.as_str(), "hub": &**uid, "hasProject": has_project}))
+    });
+    let others: Vec<Value> = others.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);
     let own = [
+        ("hubUid", json!(index.identity.uid().map(|uid| &**uid))),
+        ("otherHubs", json!(others)),
         ("rejectedClaims", json!(claims)),
         ("garbageBrake", json!(!brakes.is_empty() || index.withholds())),
         ("garbageBrakes", json!(brakes)),
@@ -152,6 +160,8 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         {
             add("project", TableId::WrittenBack(kind), table.len());
         }
+        let of_other_hub = usize::from(project.other_hub.is_some());
+        *figures.projects.entry("other_hub").or_default() += of_other_hub;
         for since in project.secondary.deleting() {
             figures.deleting += 1;
             let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));

@@ -15,6 +15,7 @@ mod keys;
 pub mod networking;
 pub mod ownership;
 mod project;
+pub mod project_hub;
 mod proof;
 mod readiness;
 mod resources;
@@ -49,6 +50,7 @@ use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
+use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
 use secondary::HubIndex;
 use std::{
@@ -65,6 +67,7 @@ use undelivered::Undelivered;
 pub use apply_project::NO_PROJECT_UID;
 pub use keys::companion_table;
 pub use project::Project;
+pub use project_hub::OTHER_HUB;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -165,6 +168,8 @@ pub struct GatewayIndex {
     pub largest_spec: u32,
     /// The hub.
     pub hub: Hub,
+    /// Which hub it is.
+    pub identity: HubIdentity,
     hub_engagement: u64,
     engagements: u64,
     /// The engaged projects.
@@ -196,6 +201,8 @@ pub struct GatewayIndex {
     /// The hub's message when it rejected a Namespace, the policies of one, or a companion, by the key of the
     /// record.
     pub refused: HashMap<Key, String>,
+    /// Projects with announced deployments that name no hub.
+    pub unnamed: BTreeSet<ProjectKey>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
     /// Deleted Projects of the platform.
@@ -242,6 +249,7 @@ impl GatewayIndex {
             checks,
             largest_spec: LARGEST_SPEC,
             hub,
+            identity: HubIdentity::default(),
             hub_engagement: 0,
             engagements: 0,
             projects: BTreeMap::new(),
@@ -257,6 +265,7 @@ impl GatewayIndex {
             limited: BTreeSet::new(),
             moving: HashMap::default(),
             refused: HashMap::default(),
+            unnamed: BTreeSet::new(),
             unproven: HashMap::default(),
             teardown: Teardown::default(),
             summary: Summary::default(),

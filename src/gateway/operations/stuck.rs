@@ -2,6 +2,7 @@
 
 use super::{Operations, plural};
 use crate::{
+    gateway::PLATFORM,
     gateway::index::{
         Deployment, GatewayIndex, TableId,
         summary::{ObjectKey, Problem, ProblemClass},
@@ -75,7 +76,12 @@ fn brakes(of: &Operations) -> Vec<Found> {
     };
     let role = &of.gateway.role;
     let mut found = Vec::new();
-    let names = role.brakes(&of.gateway.shared.read_index(Holder::Operations));
+    let mut names = {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        found.extend(unknown_projects(&index));
+        role.brakes(&index)
+    };
+    names.retain(|name| name != PLATFORM);
     if !names.is_empty() {
         let message = format!(
             " brakes hold: {}",
@@ -102,6 +108,28 @@ fn brakes(of: &Operations) -> Vec<Found> {
         found.push(brake("drift", drift, " interpreters differ from ours".to_owned()));
     }
     found
+}
+
+/// The projects that the brake of the platform holds.
+pub(in crate::gateway) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
+    if !index.teardown.is_held() {
+        return Vec::new();
+    }
+    let all = index.unknown_projects().projects.into_iter();
+    let found = all.map(|(label, uid)| Found {
+        class: Class::Brake,
+        plane: "hub",
+        word: PLATFORM.to_owned(),
+        item: StuckItem {
+            kind: "projects".to_owned(),
+            name: label.as_ref().unwrap_or(&uid).to_string(),
+            message: format!(
+                "Namespaces of the hub name the Project of UID {uid}, which the platform does not have"
+            ),
+            ..StuckItem::default()
+        },
+    });
+    found.collect()
 }
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.

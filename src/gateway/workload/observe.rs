@@ -119,6 +119,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             deployments,
             held,
             hub_namespace,
+            own_hub: index.identity.uid().cloned(),
             cities,
             clusters_listed: index.hub.clusters.synced(),
             checks,

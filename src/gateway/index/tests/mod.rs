@@ -4,6 +4,7 @@ mod answers;
 mod digests;
 mod enqueued;
 mod noted;
+mod project_hub;
 mod proof;
 mod summary;
 mod undelivered;
