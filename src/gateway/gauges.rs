@@ -89,8 +89,8 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
     });
     let claims: Vec<Value> = claims.collect();
     let others = index.projects.iter().filter_map(|(key, project)| {
-        let OtherHub { uid, has_project } = project.other_hub.as_ref()?;
-        Some(json!({"project": key.as_str(), "hub": &**uid, "hasProject": has_project}))
+        let OtherHub { uid, share } = project.other_hub.as_ref()?;
+        Some(json!({"project": key.as_str(), "hub": &**uid, "share": share.as_str()}))
     });
     let others: Vec<Value> = others.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);

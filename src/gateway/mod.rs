@@ -418,16 +418,12 @@ fn report_other_hubs(shared: &Shared, projects: &[(ProjectKey, Option<OtherHub>)
         shared
             .planes
             .state_may_have_changed(&Plane::Project(project.clone()));
-        let Some(OtherHub { uid, has_project }) = other else {
+        let Some(OtherHub { uid, share }) = other else {
             tracing::info!(%project, "no deployment of the project names another hub any more; it is federated to this one");
             continue;
         };
         let Defect { text, next, .. } = OTHER_HUB;
-        let whole = if *has_project {
-            "the whole project is left to it"
-        } else {
-            "the rest of the project is federated to this hub"
-        };
-        tracing::warn!(%project, hub = &**uid, next, "the project is selected by two gateways: {text}; {whole}");
+        let share = share.as_str();
+        tracing::warn!(%project, hub = &**uid, share, next, "the project is selected by two gateways: {text}");
     }
 }

@@ -106,6 +106,11 @@ fn of_two_gateways_that_meet_at_a_project_one_has_each_deployment() {
             let both: Vec<_> = one.intersection(&other).collect();
             assert!(both.is_empty(), "seed {seed}: {both:?} are on both hubs");
             let hubs = [uid_of(&rig, HUB), uid_of(&rig, SECOND)];
+            for (hub, copies) in [(HUB, &one), (SECOND, &other)] {
+                let uid = uid_of(&rig, hub);
+                let named = named(&rig).iter().filter(|named| **named == uid).count();
+                assert_eq!(copies.len(), named, "seed {seed}: {hub} has those that name it");
+            }
             assert!(
                 named(&rig).iter().all(|named| hubs.contains(named)),
                 "seed {seed}"

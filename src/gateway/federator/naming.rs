@@ -1,7 +1,7 @@
 //! Deployments that were federated before they named a hub: they name ours a few at a time, so that an upgrade writes not
 //! all of them at once.
 
-use crate::gateway::context::Shared;
+use crate::gateway::{context::Shared, index::project_hub::Share};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{key::Key, random::HashSet, runtime::queue::Priority};
 use parking_lot::Mutex;
@@ -44,7 +44,10 @@ impl Naming {
                 break;
             }
             state.after = Some(project.clone());
-            let of = index.projects.get(project).filter(|of| !of.suspended);
+            let of = index
+                .projects
+                .get(project)
+                .filter(|of| !of.suspended && of.share_of_other() < Some(Share::Most));
             let Some(of) = of.filter(|_| index.is_complete(project)) else {
                 continue;
             };

@@ -1,6 +1,7 @@
 //! The hub of a project (contract: federation.md §1.2 rule 11). Several gateways may share the projects of a platform,
-//! each with a hub of its own. A deployment names the hub whose gateway federates it; the hub that most deployments of a
-//! project name has the project, and the gateway of another hub changes nothing for it on any plane.
+//! each with a hub of its own. A deployment names the hub whose gateway federates it. A gateway leaves a project alone in which
+//! no deployment names its hub and one names another; where both are named, which only a race leads to, each has those that
+//! name it, and the hub that most of them name has the rest.
 
 use super::{
     GatewayIndex, Project,
@@ -107,8 +108,30 @@ pub enum NamedHub {
 pub struct OtherHub {
     /// Its UID.
     pub uid: Arc<str>,
-    /// True if it has the project, because no hub is named by more of its deployments.
-    pub has_project: bool,
+    /// Its share of the project.
+    pub share: Share,
+}
+
+/// The share of a project that another hub has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Share {
+    /// The deployments that name it.
+    Part,
+    /// These, those that name none, and the Workloads: more deployments name it than ours.
+    Most,
+    /// All: no deployment names ours.
+    Whole,
+}
+
+impl Share {
+    /// The share as answers name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Part => "part",
+            Self::Most => "most",
+            Self::Whole => "whole",
+        }
+    }
 }
 
 /// The hub that a deployment names. A name counts together with `federation-namespace` of the same patch: one that was
@@ -124,6 +147,11 @@ fn named<'a>(live: Option<&str>, row: &'a Row<Source>) -> Option<&'a Arc<str>> {
 impl Project {
     fn live(&self, namespace: &str) -> Option<&str> {
         self.namespaces.get("", namespace).map(|row| &*row.uid)
+    }
+
+    /// The share of another hub; `None` if no deployment names one.
+    pub fn share_of_other(&self) -> Option<Share> {
+        self.other_hub.as_ref().map(|other| other.share)
     }
 
     /// Applies the change of a deployment.
@@ -170,42 +198,45 @@ impl GatewayIndex {
         named != own && !self.identity.replaces(named)
     }
 
-    /// The hub that a deployment of a project names.
+    /// The hub that a deployment of a project names. One that names none is left to the hub that has most of the project.
     pub fn named_hub(&self, project: &Project, namespace: &str, row: &Row<Source>) -> NamedHub {
         let named = named(project.live(namespace), row);
         match (named, self.identity.uid()) {
             (Some(uid), Some(own)) if uid == own => NamedHub::Ours,
-            (Some(uid), Some(_)) if self.identity.replaces(uid) => NamedHub::Replaced,
-            (Some(_), Some(_)) => NamedHub::Other,
+            (Some(uid), Some(_)) if !self.identity.replaces(uid) => NamedHub::Other,
+            _ if project.share_of_other() >= Some(Share::Most) => NamedHub::Other,
+            (Some(_), Some(_)) => NamedHub::Replaced,
             (None, _) | (_, None) => NamedHub::None,
         }
     }
 
-    /// True if another hub has the project: nothing is changed for it on any plane.
+    /// True if another hub has the whole project: nothing is changed for it on any plane.
     pub fn is_of_other_hub(&self, key: &ProjectKey) -> bool {
-        let other = self.projects.get(key).and_then(|of| of.other_hub.as_ref());
-        other.is_some_and(|other| other.has_project)
+        let project = self.projects.get(key);
+        project.and_then(Project::share_of_other) == Some(Share::Whole)
     }
 
     /// The other hub that most deployments of a project name, once the lists that show it are complete.
     fn find_other_hub(&self, project: &Project) -> Option<OtherHub> {
         let own = self.identity.uid().filter(|_| project.first_lists_complete())?;
-        let foreign = |uid: &Arc<str>| uid != own && !self.identity.replaces(uid);
-        let most = |(uid, count): &(&Arc<str>, usize)| (*count, Reverse(Arc::clone(uid)));
-        let (uid, _) = project
-            .hubs
-            .counts()
-            .filter(|(uid, _)| foreign(uid))
-            .max_by_key(most)?;
-        let known = |uid: &Arc<str>| !self.identity.replaces(uid);
-        let holder = project
-            .hubs
-            .counts()
-            .filter(|(uid, _)| known(uid))
-            .max_by_key(most);
+        let all = || {
+            project
+                .hubs
+                .counts()
+                .filter(|(uid, _)| !self.identity.replaces(uid))
+        };
+        let rank = |uid: &Arc<str>, count: usize| (count, Reverse(uid.clone()));
+        let others = all().filter(|(uid, _)| *uid != own);
+        let (uid, count) = others.max_by_key(|(uid, count)| rank(uid, *count))?;
+        let ours = all().find(|(uid, _)| *uid == own);
+        let share = match ours {
+            None => Share::Whole,
+            Some((own, ours)) if rank(uid, count) > rank(own, ours) => Share::Most,
+            Some(_) => Share::Part,
+        };
         Some(OtherHub {
             uid: uid.clone(),
-            has_project: holder.is_some_and(|(of, _)| of == uid),
+            share,
         })
     }
 
@@ -218,11 +249,10 @@ impl GatewayIndex {
         if found == project.other_hub {
             return;
         }
-        let had = self.is_of_other_hub(key);
-        let has = found.as_ref().is_some_and(|other| other.has_project);
+        let (had, has) = (project.share_of_other(), found.as_ref().map(|other| other.share));
         // What has waited goes on as after a list.
-        applied.synced |= had && !has;
-        if has && !had {
+        applied.synced |= had > has && had >= Some(Share::Most);
+        if has == Some(Share::Whole) {
             let owned = self.owners.iter().filter(|(_, owner)| owner.project == *key);
             let hubs: Vec<Arc<str>> = owned.map(|(hub, _)| hub.clone()).collect();
             for hub in hubs {

@@ -9,6 +9,7 @@ use crate::gateway::index::{
     GatewayIndex, Project,
     digest::{Place, Rollup, template_digest, written},
     networking::{Placeable, WorkloadChecks},
+    project_hub::Share,
 };
 use fedgate_api::{
     Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
@@ -52,6 +53,9 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
     let (Some(kind), Some(p)) = (index.workload_kind(), index.projects.get(project)) else {
         return Err(NoSnapshot::Nothing);
     };
+    if p.share_of_other() >= Some(Share::Most) {
+        return Err(NoSnapshot::Nothing);
+    }
     let row = p
         .workloads
         .get(&key.namespace, &key.name)

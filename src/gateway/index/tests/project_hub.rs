@@ -5,7 +5,7 @@ use crate::gateway::{
     federator,
     index::{
         apply::Applied,
-        project_hub::{NamedHub, OtherHub},
+        project_hub::{NamedHub, OtherHub, Share},
     },
     projector,
 };
@@ -39,9 +39,9 @@ fn of(name: &str, hub: &str) -> Value {
     source
 }
 
-fn other(index: &GatewayIndex) -> Option<(&str, bool)> {
+fn other(index: &GatewayIndex) -> Option<(&str, Share)> {
     let other = index.projects[&shop()].other_hub.as_ref()?;
-    Some((&other.uid, other.has_project))
+    Some((&other.uid, other.share))
 }
 
 /// The result of an event of the project's deployments.
@@ -54,30 +54,47 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
 }
 
 #[test]
-fn the_hub_that_most_deployments_name_has_the_project() {
+fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     let mut index = fixture();
     let plane = Plane::Project(shop());
-    index.shop_has(TableId::DEPLOYMENTS, &of("web", OWN));
-    assert_eq!((other(&index), index.is_complete(&shop())), (None, true));
-    // The lower UID has it while both are named by as many.
     let applied = told(&mut index, WatchEvent::Apply(boxed(&of("api", "hub-a"))));
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
     assert_eq!(applied.other_hubs.len(), 1);
     assert!(!index.project_ready(&shop()) && !index.specs_synced(&shop()));
     assert_eq!(index.defect(&plane), Some(OTHER_HUB));
     assert!(index.lacks_proof(HUB).is_some(), "its absence proves nothing");
-    let applied = told(&mut index, WatchEvent::Apply(boxed(&of("db", OWN))));
-    assert_eq!(other(&index), Some(("hub-a", false)));
-    assert!(applied.synced, "what has waited is decided on");
-    assert!(index.project_ready(&shop()));
-    assert_eq!(
-        index.defect(&plane),
-        Some(OTHER_HUB),
-        "one of its deployments is left to the other"
-    );
     let applied = told(&mut index, WatchEvent::Delete(boxed(&of("api", "hub-a"))));
     assert_eq!(applied.other_hubs, [(shop(), None)]);
+    assert!(applied.synced, "what has waited is decided on");
     assert_eq!((other(&index), index.defect(&plane)), (None, None));
+    assert!(index.project_ready(&shop()));
+}
+
+#[test]
+fn of_two_hubs_that_are_named_the_one_with_more_deployments_has_the_rest() {
+    let mut index = fixture();
+    let rest = |index: &GatewayIndex| {
+        let project = &index.projects[&shop()];
+        let row = project.sources[KindId::FIRST].get("default", "new").unwrap();
+        index.named_hub(project, "default", row)
+    };
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("new", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &of("web", OWN));
+    assert_eq!((other(&index), rest(&index)), (None, NamedHub::None));
+    // Of as many the lower UID.
+    index.shop_has(TableId::DEPLOYMENTS, &of("api", "hub-a"));
+    assert_eq!(
+        (other(&index), rest(&index)),
+        (Some(("hub-a", Share::Most)), NamedHub::Other)
+    );
+    assert!(index.is_complete(&shop()), "its own deployments go on");
+    let applied = told(&mut index, WatchEvent::Apply(boxed(&of("db", OWN))));
+    assert_eq!(
+        (other(&index), rest(&index)),
+        (Some(("hub-a", Share::Part)), NamedHub::None)
+    );
+    assert!(applied.synced, "what has waited is decided on");
+    assert_eq!(index.defect(&Plane::Project(shop())), Some(OTHER_HUB));
 }
 
 #[test]
@@ -92,7 +109,7 @@ fn nothing_is_known_before_the_lists_are_complete() {
         namespace("default", "a1", &json!({})),
     ];
     index.list_shop(TableId::Namespaces, &live);
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
     assert!(!index.specs_synced(&shop()));
 }
 
@@ -107,11 +124,11 @@ fn a_name_that_was_copied_from_another_namespace_does_not_count() {
     let mut live = namespace("default", "elsewhere", &json!({}));
     live["metadata"]["resourceVersion"] = json!("7");
     index.shop_has(TableId::Namespaces, &live);
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
     index.shop_lost(TableId::Namespaces, &live);
     assert_eq!(
         other(&index),
-        Some(("hub-a", true)),
+        Some(("hub-a", Share::Whole)),
         "a namespace that is gone proves nothing"
     );
     let mut again = namespace("default", "a2", &json!({}));
@@ -129,10 +146,10 @@ fn a_name_that_was_copied_from_another_namespace_does_not_count() {
 fn a_hub_takes_the_place_of_those_that_an_operator_names() {
     let mut index = fixture();
     index.shop_has(TableId::DEPLOYMENTS, &of("web", "hub-a"));
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
     let system = |second, replaces| of_hub("fedgate-system", "s", second, replaces);
     index.hub_has(TableId::Namespaces, &system(20, Some("hub-x")));
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
     index.hub_has(TableId::Namespaces, &system(21, Some("hub-x, hub-a")));
     assert_eq!(other(&index), None);
     let project = &index.projects[&shop()];
@@ -140,7 +157,7 @@ fn a_hub_takes_the_place_of_those_that_an_operator_names() {
     assert_eq!(index.named_hub(project, "default", row), NamedHub::Replaced);
     assert!(index.is_complete(&shop()));
     index.hub_has(TableId::Namespaces, &system(22, None));
-    assert_eq!(other(&index), Some(("hub-a", true)));
+    assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
 }
 
 #[test]
@@ -152,7 +169,7 @@ fn a_hub_that_is_made_anew_under_a_running_gateway_replaces_the_former() {
         index.shop_has(TableId::DEPLOYMENTS, &of("web", "hub-a"));
         assert_eq!(other(&index), None);
         index.hub_has(TableId::Namespaces, &of_hub("kube-system", OWN, second, None));
-        let expected = (!is_former).then_some(("hub-a", true));
+        let expected = (!is_former).then_some(("hub-a", Share::Whole));
         assert_eq!(
             other(&index),
             expected,
@@ -179,7 +196,7 @@ fn a_deployment_that_names_another_hub_is_left_to_it() {
     assert_eq!(named("db").0, NamedHub::Other);
     let own = OtherHub {
         uid: "hub-a".into(),
-        has_project: false,
+        share: Share::Part,
     };
     assert_eq!(index.projects[&shop()].other_hub, Some(own));
     // An Instance that the other gateway has projected has no write-back here.
