@@ -3,6 +3,7 @@
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, copies, credential,
     definitions, hub, karmada,
+    project_hub::{self, HubNames},
     project_uid::{self, Platform},
     reach::reach,
     rights,
@@ -84,12 +85,16 @@ impl Planes {
 /// The Clusters of the hub, for the checks of other planes: not read yet, unknown, or their names.
 type Clusters = Option<Option<Vec<String>>>;
 
+/// The same of what the hub's Namespaces say.
+type Names = Option<Option<HubNames>>;
+
 struct Run<'a> {
     kinds: &'a [FederatedKind],
     /// Whether an administrator of the hub is asked as well.
     has_admin: bool,
     has_karmada_host: bool,
     clusters: watch::Sender<Clusters>,
+    names: watch::Sender<Names>,
     /// Whether the hub is to review tokens for the gateway.
     reviewing: Shared<BoxFuture<'a, bool>>,
 }
@@ -107,6 +112,7 @@ pub async fn examine(
         has_admin: has(Role::Admin),
         has_karmada_host: has(Role::KarmadaHost),
         clusters: watch::Sender::new((!has(Role::Hub)).then_some(None)),
+        names: watch::Sender::new((!has(Role::Hub)).then_some(None)),
         reviewing: reviewing.boxed().shared(),
     };
     let all = join_all(planes.subjects.iter().map(|subject| run.plane(subject))).await;
@@ -123,9 +129,11 @@ impl Run<'_> {
         let mut findings = Vec::new();
         let ended = timeout(PATIENCE, self.checks(subject, &mut findings)).await;
         if subject.role == Role::Hub {
-            // Checks of other planes wait for the Clusters, and nothing sends them any more.
+            // Checks of other planes wait for what the hub says, and nothing sends it any more.
             self.clusters
                 .send_if_modified(|clusters| clusters.is_none() && clusters.replace(None).is_none());
+            self.names
+                .send_if_modified(|names| names.is_none() && names.replace(None).is_none());
         }
         match ended {
             Ok(Ok(())) => {}
@@ -161,7 +169,10 @@ impl Run<'_> {
                 findings.push(project_uid::check(subject).await);
                 findings.push(definitions::schemas(subject).await);
                 findings.push(rights::rights(subject, self.kinds).await?);
-                let clusters = self.clusters().await;
+                let names = known(&self.names).await;
+                findings.push(project_hub::named(subject, self.kinds, names.as_ref()).await);
+                findings.extend(project_hub::known(subject, names.as_ref()).await);
+                let clusters = known(&self.clusters).await;
                 findings.extend(claims::claims(subject, clusters.as_deref()).await);
             }
             Role::Cell => {
@@ -171,7 +182,7 @@ impl Run<'_> {
             }
             Role::CellHub => {
                 findings.push(rights::rights(subject, self.kinds).await?);
-                let clusters = self.clusters().await;
+                let clusters = known(&self.clusters).await;
                 findings.push(cell_login::check(subject, clusters.as_deref()).await);
             }
             Role::Admin => {
@@ -192,6 +203,7 @@ impl Run<'_> {
             names.collect::<Vec<_>>()
         };
         self.clusters.send_replace(Some(found.as_ref().ok().map(names)));
+        self.names.send_replace(Some(HubNames::read(subject).await));
         findings.push(hub::kinds(subject, self.kinds).await);
         findings.push(definitions::schemas(subject).await);
         findings.push(rights::rights(subject, self.kinds).await?);
@@ -234,11 +246,11 @@ impl Run<'_> {
             .collect();
         Ok(admission::check(subject, &fedgate_manifests::all(&kinds)?).await)
     }
+}
 
-    /// The Clusters of the hub, as soon as they are read.
-    async fn clusters(&self) -> Option<Vec<String>> {
-        let mut clusters = self.clusters.subscribe();
-        let known = clusters.wait_for(Option::is_some).await.ok()?;
-        known.clone().flatten()
-    }
+/// What the hub says, as soon as it is read.
+async fn known<T: Clone>(from: &watch::Sender<Option<Option<T>>>) -> Option<T> {
+    let mut from = from.subscribe();
+    let known = from.wait_for(Option::is_some).await.ok()?;
+    known.clone().flatten()
 }

@@ -14,6 +14,7 @@ mod gateway;
 mod hub;
 mod karmada;
 mod preflight;
+mod project_hub;
 mod project_uid;
 mod reach;
 mod report;

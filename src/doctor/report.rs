@@ -54,6 +54,8 @@ checks! {
     Version "version" "Its Kubernetes is new enough, and no newer than those that were tested.",
     Kinds "kinds" "All kinds are served.",
     ProjectUid "project-uid" "The object whose UID identifies the project is there: a namespace, or the Project of a platform.",
+    ProjectHub "project-hub" "The deployments of the project name this hub, or none: no other gateway has the project.",
+    HubProjects "hub-projects" "The platform of the project has all projects that the hub's Namespaces name.",
     Definitions "definitions" "The definitions of our kinds are those of this executable.",
     Permissions "rights" "The user has the rights of the shipped roles.",
     Webhook "webhook" "Karmada's webhook acts.",

@@ -3,7 +3,9 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{GatewayIndex, TableId, locations, summary, undelivered::is_of_leader},
+    index::{
+        GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader,
+    },
     operations,
 };
 use fedgate_engine::metrics::{Gauges, Holder};
@@ -12,7 +14,7 @@ use fedgate_operations::Stage;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Maximum number of rejected claims that `/debug/planes` shows.
+/// Maximum number of rejected claims, and of projects of other hubs, that `/debug/planes` shows.
 const CLAIMS_SHOWN: usize = 1_000;
 
 /// Adds the gateway's gauges.
@@ -30,6 +32,7 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     let projects = [
         ("engaged", index.projects.len()),
         ("refused", shared.refused.lock().len()),
+        ("other_hub", 0),
     ];
     into.projects = projects.into();
     fleet(index, shared, into);
@@ -89,8 +92,15 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         })
     });
     let claims: Vec<Value> = claims.collect();
+    let others = index.projects.iter().filter_map(|(key, project)| {
+        let OtherHub { uid, share } = project.other_hub.as_ref()?;
+        Some(json!({"project": key.as_str(), "hub": &**uid, "share": share.as_str()}))
+    });
+    let others: Vec<Value> = others.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);
     let own = [
+        ("hubUid", json!(index.identity.uid().map(|uid| &**uid))),
+        ("otherHubs", json!(others)),
         ("rejectedClaims", json!(claims)),
         ("garbageBrake", json!(!brakes.is_empty() || index.withholds())),
         ("garbageBrakes", json!(brakes)),
@@ -154,6 +164,8 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         {
             add("project", TableId::WrittenBack(kind), table.len());
         }
+        let of_other_hub = usize::from(project.other_hub.is_some());
+        *figures.projects.entry("other_hub").or_default() += of_other_hub;
         for since in project.secondary.deleting() {
             figures.deleting += 1;
             let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));

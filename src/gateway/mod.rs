@@ -37,13 +37,18 @@ use fedgate_engine::{
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
-    runtime::{self, Runtime, driver, index::Triggers, queue::Priority, role::Role},
+    runtime::{
+        self, Runtime, driver,
+        index::{Defect, Triggers},
+        queue::Priority,
+        role::Role,
+    },
 };
 use fedgate_kinds::FederatedKind;
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, TableId, change::Change, networking::WorkloadChecks,
-    ownership::RejectedClaim, watches::Command,
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
+    ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;
@@ -59,6 +64,9 @@ use workload::Workloads;
 
 /// A project whose lists are incomplete after this time no longer delays readiness.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Name of the brake on projects that the platform does not know.
+const PLATFORM: &str = "platform";
 
 /// The triggers of each controller.
 const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
@@ -133,7 +141,7 @@ impl Gateway {
     /// absent.
     fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
         let mut brakes = self.garbage.brakes();
-        brakes.extend(index.teardown.is_held().then(|| "platform".to_owned()));
+        brakes.extend(index.teardown.is_held().then(|| PLATFORM.to_owned()));
         brakes
     }
 
@@ -278,6 +286,7 @@ impl Role for Gateway {
                 }
             }
             Command::ReportRejected(claims) => report_rejected(shared, &claims),
+            Command::ReportOtherHubs(projects) => report_other_hubs(shared, &projects),
         }
     }
 
@@ -325,6 +334,7 @@ impl Role for Gateway {
     /// that wait tell their tenants.
     fn prune(&self, shared: &Shared) {
         self.federator.delays.admit(shared);
+        self.federator.naming.admit(shared);
         let mut index = shared.index.lock();
         index.prune_unowned();
         if index.teardown.is_held() {
@@ -365,7 +375,8 @@ impl Role for Gateway {
                 .watches
                 .iter()
                 .any(|(table, status)| status.restarts() > 0 && !table.is_for_checks());
-            if !index.project_ready(key) && !failing && engaged.since.elapsed() < READY_TIMEOUT {
+            let is_held = failing || index.is_of_other_hub(key);
+            if !index.project_ready(key) && !is_held && engaged.since.elapsed() < READY_TIMEOUT {
                 return Err(format!("the first lists of project {key} are not complete"));
             }
         }
@@ -399,5 +410,21 @@ fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
             %holder,
             "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
         );
+    }
+}
+
+/// Logs the projects of which deployments name another hub, and those of which none does any more.
+fn report_other_hubs(shared: &Shared, projects: &[(ProjectKey, Option<OtherHub>)]) {
+    for (project, other) in projects {
+        shared
+            .planes
+            .state_may_have_changed(&Plane::Project(project.clone()));
+        let Some(OtherHub { uid, share }) = other else {
+            tracing::info!(%project, "no deployment of the project names another hub any more; it is federated to this one");
+            continue;
+        };
+        let Defect { text, next, .. } = OTHER_HUB;
+        let share = share.as_str();
+        tracing::warn!(%project, hub = &**uid, share, next, "the project is selected by two gateways: {text}");
     }
 }

@@ -104,9 +104,9 @@ pub const ALERTS: &[Alert] = &[
     alert(
         (Info, "FedgateProjectRefused"),
         "15m",
-        "max by (job) (fedgate_projects{state=\"refused\"}) > 0",
-        "The kubeconfigs of {{ $value }} projects cannot be used",
-        "{{ $labels.job }} has refused the kubeconfigs of {{ $value }} projects for 15 minutes: nothing of them is synced.",
+        "max by (job) (fedgate_projects{state=~\"refused|other_hub\"}) > 0",
+        "{{ $value }} projects are not federated by {{ $labels.job }}",
+        "For 15 minutes {{ $value }} projects have had a kubeconfig that {{ $labels.job }} refuses, or deployments that name another hub: these are not synced.",
     ),
     alert(
         (Warning, "FedgateMissingRight"),

@@ -2,13 +2,29 @@
 
 use crate::support::{
     Case, annotation,
-    kinds::{DEPLOYMENT, INSTANCE},
-    seconds, trials,
+    kinds::{DEPLOYMENT, EVENT, INSTANCE},
+    seconds, trials, wait_for,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![a65_suspended, a66_resumed];
+
+/// Waits until the deployment's Event says this.
+async fn says(case: &Case, reason: &str, action: &str) {
+    let is_it = |event: &Value| {
+        let about = &event["regarding"];
+        event["reason"] == reason
+            && event["action"] == action
+            && event["type"] == "Normal"
+            && (&about["kind"], &about["name"]) == (&json!("WorkloadDeployment"), &json!("web"))
+    };
+    wait_for(&format!("Event {reason}"), seconds(30), || async {
+        let events = case.project.list(&EVENT, &case.ns, "").await;
+        events.iter().any(is_it).then_some(())
+    })
+    .await;
+}
 
 async fn suspend(case: &Case) {
     case.deploy("web", "DFW").await;
@@ -34,6 +50,7 @@ async fn suspend(case: &Case) {
             suspended,
         )
         .await;
+    says(case, "ProjectPaused", "Suspending").await;
     case.dfw
         .sees(&case.hub_ns, "web", "is suspended", suspended)
         .await;
@@ -86,6 +103,7 @@ async fn a66_resumed(case: Case) {
     case.hub
         .sees(&DEPLOYMENT, &case.hub_ns, "web", "runs", seconds(30), running)
         .await;
+    says(&case, "ProjectResumed", "Resuming").await;
     case.dfw.sees(&case.hub_ns, "web", "runs", running).await;
     case.dfw
         .plane

@@ -2,7 +2,7 @@
 
 use crate::support::{
     Case,
-    kinds::{DEPLOYMENT, NAMESPACE},
+    kinds::{DEPLOYMENT, EVENT, NAMESPACE},
     lone_trials, seconds,
     suite::{LATE, PROJECT},
     uid, wait_for,
@@ -70,6 +70,14 @@ async fn a67_a_suspended_project_is_not_written_to(case: Case) {
         .hub
         .sees(&DEPLOYMENT, &hub_ns, "web", "goes on", limit, resumed)
         .await;
+    // A suspended project admits no Event: its end is said, and its beginning stands in its condition alone.
+    wait_for("Event ProjectResumed", limit, || async {
+        let events = plane.list(&EVENT, &case.ns, "").await;
+        let has = |reason: &str| events.iter().any(|event| event["reason"] == reason);
+        assert!(!has("ProjectPaused"), "{events:?}");
+        has("ProjectResumed").then_some(())
+    })
+    .await;
 }
 
 /// Deletes the Project and waits until Milo has forgotten it.

@@ -166,6 +166,21 @@ fn client(
     clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.subscribe()))
 }
 
+/// Karmada with the cells at a hub.
+fn attach(hub: &Plane, longest: Duration) -> Karmada {
+    let clusters = CELLS
+        .iter()
+        .map(|(name, city)| Cluster::new(name, keys::CITY_CODE, city));
+    Karmada::attach(
+        hub,
+        KarmadaOptions {
+            clusters: clusters.collect(),
+            spread: longest,
+            ..KarmadaOptions::default()
+        },
+    )
+}
+
 impl Rig {
     /// Planes without a gateway.
     pub(crate) fn new(seed: u64, projects: &[&str]) -> Self {
@@ -179,17 +194,7 @@ impl Rig {
         simulator.keep_changes();
         let hub = simulator.add(HUB);
         hub.define_all(&COMPUTE);
-        let clusters = CELLS
-            .iter()
-            .map(|(name, city)| Cluster::new(name, keys::CITY_CODE, city));
-        let karmada = Karmada::attach(
-            &hub,
-            KarmadaOptions {
-                clusters: clusters.collect(),
-                spread: longest,
-                ..KarmadaOptions::default()
-            },
-        );
+        let karmada = attach(&hub, longest);
         let mut rig = Self {
             karmada,
             cells: tokio::spawn(cells::act(hub.clone(), Part::Whole)),
@@ -271,6 +276,26 @@ impl Rig {
 
     /// Starts one of several replicas.
     pub(crate) fn start_as(&mut self, replica: u32) {
+        self.start_at(replica, HUB);
+    }
+
+    /// Adds another hub, with a Karmada and cells of its own.
+    pub(crate) fn add_hub(&self, name: &str) -> (Plane, Karmada, JoinHandle<()>) {
+        let hub = self.simulator.add(name);
+        hub.define_all(&COMPUTE);
+        let karmada = attach(&hub, Duration::ZERO);
+        let cells = tokio::spawn(cells::act(hub.clone(), Part::Whole));
+        (hub, karmada, cells)
+    }
+
+    /// The hub is lost and made anew at its address, with nothing in it and another UID.
+    pub(crate) fn renew_hub(&mut self) {
+        self.cells.abort();
+        (self.hub, self.karmada, self.cells) = self.add_hub(HUB);
+    }
+
+    /// Starts a gateway at one of several hubs.
+    pub(crate) fn start_at(&mut self, replica: u32, hub: &str) {
         let metrics = Metrics::new().unwrap();
         let clients = Clients::new(self.limits, metrics.client.clone());
         let cut = Sender::new(false);
@@ -281,7 +306,7 @@ impl Rig {
             &user,
             &cut,
             PlaneKind::Hub,
-            HUB,
+            hub,
         ));
         // Each life is another holder, as each process is.
         self.started += 1;

@@ -60,6 +60,16 @@ pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
 /// Namespace whose UID identifies a project, where no platform gives the project one (federation.md §1.1).
 pub const PROJECT_IDENTITY: &str = "kube-system";
 
+/// Annotation on a project deployment: UID of the hub whose gateway federates it (federation.md §1.2 rule 11).
+pub const HUB: &str = "fedgate.dev/hub";
+/// Namespace of a hub whose UID is that of the hub.
+pub const HUB_IDENTITY: &str = "kube-system";
+/// Annotation on Namespace [`SYSTEM_NAMESPACE`] of a hub, by an operator: UIDs of hubs, separated by commas, whose place this
+/// hub takes.
+pub const REPLACES_HUB: &str = "fedgate.dev/replaces-hub";
+/// Namespace of fedgate itself on a hub.
+pub const SYSTEM_NAMESPACE: &str = "fedgate-system";
+
 /// Label on write-backs: name of the writing cell's Karmada Cluster.
 pub const CELL: &str = "fedgate.dev/cell";
 /// Annotation on write-backs: UID of the Instance at the cell.

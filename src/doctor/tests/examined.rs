@@ -3,7 +3,7 @@
 use super::{client, list, status};
 use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine, project_uid::Platform};
 use axum::body::{Body, Bytes};
-use fedgate_api::keys::CLUSTER_CLAIM_ID;
+use fedgate_api::keys::{self, CLUSTER_CLAIM_ID};
 use fedgate_engine::metrics::PlaneKind;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, Plane};
@@ -93,6 +93,7 @@ impl Fake {
                 answer
             }
             "kube-system" => body(&json!({"metadata": {"name": "kube-system", "uid": "p1"}})),
+            "namespaces" => list(&[json!({"metadata": {"name": "kube-system", "uid": "h1"}})]),
             "selfsubjectaccessreviews" => self.review(request.body()),
             "selfsubjectreviews" => body(
                 &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
@@ -309,8 +310,10 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
         .filter(|check| !of(&report, **check).is_empty())
         .map(|check| check.name())
         .collect();
-    // The gateway's replicas are no plane: their check is tested with replicas that answer (tests/client/doctor.rs).
-    let of_planes = Check::ALL.iter().filter(|check| **check != Check::Gateway);
+    // The gateway's replicas are no plane: their check is tested with replicas that answer (tests/client/doctor.rs). These
+    // planes are of no platform.
+    let of_others = [Check::Gateway, Check::HubProjects];
+    let of_planes = Check::ALL.iter().filter(|check| !of_others.contains(*check));
     assert_eq!(
         checked,
         of_planes.map(|check| check.name()).collect::<Vec<_>>(),
@@ -443,4 +446,55 @@ async fn the_project_of_a_platform_is_its_object_and_not_its_path() {
         assert_eq!(had, verdict, "{line}");
         assert!(line.contains(words), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_project_of_another_hub_and_a_hub_of_another_platform_are_told() {
+    let namespace = |name: &str, uid: &str, labels: Value| json!({"metadata": {"name": name, "uid": uid, "labels": labels}});
+    let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-bank", keys::PROJECT_UID: "p9"});
+    let namespaces = [
+        namespace("kube-system", "h1", json!({})),
+        namespace("ns-1", "n1", labels),
+    ];
+    let hub = Fake::default().with("/api/v1/namespaces", 200, items(&json!(namespaces)));
+    let deployments = "/apis/compute.datumapis.com/v1alpha/workloaddeployments";
+    let named =
+        json!([{"metadata": {"name": "web", "namespace": "default", "annotations": {keys::HUB: "h2"}}}]);
+    let project = Fake::default().with(deployments, 200, items(&named));
+    let projects = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
+    for (code, answer, verdict, words) in [
+        (
+            200,
+            items(&json!([{"metadata": {"name": "shop", "uid": "p1"}}])),
+            Verdict::Fail,
+            "1 of the 1 projects",
+        ),
+        (
+            200,
+            items(&json!([{"metadata": {"name": "bank", "uid": "p9"}}])),
+            Verdict::Ok,
+            "all 1 projects",
+        ),
+        (403, json!("no"), Verdict::Open, "may not list Projects"),
+    ] {
+        let platform = Fake::default().with(projects, code, answer);
+        let mut subject = project.subject(Role::Project, "shop");
+        subject.platform = Some(Platform {
+            client: platform.subject(Role::Project, "shop").client,
+            project: "shop".to_owned(),
+        });
+        let report = run([hub.subject(Role::Hub, ""), subject]).await;
+        let (had, line) = of(&report, Check::HubProjects).remove(0);
+        assert_eq!(had, verdict, "{line}");
+        assert!(line.contains(words), "{line}");
+        let (had, line) = of(&report, Check::ProjectHub).remove(0);
+        assert_eq!(had, Verdict::Fail, "{line}");
+        assert!(
+            line.contains("1 name hub h2 (default/web)") && line.contains("h1"),
+            "{line}"
+        );
+    }
+    let alone = run([project.subject(Role::Project, "shop")]).await;
+    let (had, line) = of(&alone, Check::ProjectHub).remove(0);
+    assert_eq!(had, Verdict::Open, "{line}");
 }

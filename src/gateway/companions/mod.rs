@@ -93,7 +93,8 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
             continue;
         };
         let entry = format!("{}/{source}", owner.namespace);
-        let stays = !s.deleting || outlives(index, hub, &source, |kind| kind == i);
+        let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
+        let stays = lives || outlives(index, hub, &source, |kind| kind == i);
         let wants = expects(index, owner, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
         if stays && wants {
             wanted_by.insert(entry);

@@ -42,6 +42,8 @@ pub struct Memory {
     /// While the deployment is being deleted: true once its binding was seen, or the hub has confirmed that it has
     /// none.
     pub bound: bool,
+    /// True if its tenant was told that the copy could not be marked as suspended.
+    pub pause_failed: bool,
 }
 
 /// A state of a deployment that the hub has rejected.

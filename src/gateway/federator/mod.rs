@@ -10,7 +10,9 @@ pub mod decide;
 pub mod delay;
 pub mod destination;
 pub mod memory;
+mod naming;
 pub mod observe;
+pub mod pauses;
 mod render;
 pub mod triggers;
 
@@ -20,7 +22,7 @@ mod tests;
 use super::{
     context::{Context, Shared, State},
     hub_permit::HubPermit,
-    index::GatewayIndex,
+    index::{GatewayIndex, project_hub::NamedHub},
 };
 use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
@@ -36,6 +38,7 @@ use fedgate_engine::{
 };
 use fedgate_operations::Stage as OnTheWay;
 use memory::Memory;
+use naming::Naming;
 use observe::Snapshot;
 
 /// The federator and the state that it keeps for each deployment.
@@ -44,6 +47,8 @@ pub struct Federator {
     memory: Memories<Memory>,
     /// Which deployments tell their tenants that they wait.
     pub delays: Delays,
+    /// Which deployments are to name our hub.
+    pub naming: Naming,
 }
 
 impl Federator {
@@ -137,7 +142,9 @@ impl Reconciler for Federator {
         }
         drop(index);
         snapshot.delay = self.delays.of(run.ctx, run.key);
+        snapshot.name_due = self.naming.is_due(run.key);
         if snapshot.complete
+            && snapshot.named_hub != NamedHub::Other
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
             let then = Then::Report(Box::new(event));
@@ -270,6 +277,7 @@ impl Reconciler for Federator {
             }
             return Err(failure);
         }
+        report_failed_pause(run, &basis.snapshot, &failure).await;
         let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
         if failure.category == Category::ProjectSuspended || is_mark {
             // It is no verdict on the deployment, and no body is kept for what waits.
@@ -288,6 +296,16 @@ impl Reconciler for Federator {
 
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("deployment federated")
+    }
+}
+
+/// Tells the tenant, once, that its deployment is not suspended yet.
+async fn report_failed_pause(run: &mut Reconcile<'_, Federator>, s: &Snapshot, failure: &Failure) {
+    let event = pauses::failed(s, failure).filter(|_| !run.session.memory.pause_failed);
+    let Some(event) = event else { return };
+    run.session.memory.pause_failed = true;
+    if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
     }
 }
 

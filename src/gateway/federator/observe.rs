@@ -8,6 +8,7 @@ use crate::gateway::{
     index::{
         GatewayIndex, TableId, companion_table,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
+        project_hub::NamedHub,
         secondary::places::NoCity,
     },
     queries::{cities::policy_needed, lifecycle, references::source_state},
@@ -95,6 +96,12 @@ pub struct Snapshot {
     /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
     /// deployment needs.
     pub policy_leaving: bool,
+    /// UID of our hub, which the deployment is to name; `None` while that is not known.
+    pub own_hub: Option<Arc<str>>,
+    /// The hub that the deployment names.
+    pub named_hub: NamedHub,
+    /// True if the deployment is to name our hub now, though nothing else of it is written.
+    pub name_due: bool,
     /// Why the deployment does not reach the hub, if its tenant is to be told now.
     pub delay: Option<Delay>,
     /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
@@ -125,6 +132,9 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let complete = index.is_complete(project);
     let p = index.projects.get(project)?;
     let mut source = p.sources[kind].get(&key.namespace, &key.name).cloned();
+    let named_hub = source
+        .as_ref()
+        .map_or(NamedHub::None, |row| index.named_hub(p, &key.namespace, row));
     if let Some(source) = source.as_mut().filter(|_| p.suspended) {
         source.digest.suspend(&index.kinds[kind]);
     }
@@ -202,6 +212,9 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
+        own_hub: index.identity.uid().cloned(),
+        named_hub,
+        name_due: false,
         delay: None,
         destination,
         complete,

@@ -9,6 +9,7 @@ use super::{
         WriteBackDigest, status::SIZE_LIMIT,
     },
     ownership::RejectedClaim,
+    project_hub::OtherHub,
 };
 use fedgate_api::names::{self, HubNamespace, ProjectKey};
 use fedgate_engine::{
@@ -32,6 +33,8 @@ pub struct Applied {
     pub synced: bool,
     /// Claims on hub namespaces that are rejected from now on.
     pub refused: Vec<RejectedClaim>,
+    /// Projects of which deployments name another hub than before, with that hub.
+    pub other_hubs: Vec<(ProjectKey, Option<OtherHub>)>,
 }
 
 impl Applied {
@@ -235,6 +238,7 @@ impl GatewayIndex {
         if synced {
             self.resolve_all_owners(&mut applied);
         }
+        self.follow_identity(&mut applied);
         let had = |row: &Row<HubNamespaceDigest>| row.digest.project_uid.clone();
         let before: Vec<_> = deltas
             .iter()

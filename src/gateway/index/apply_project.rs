@@ -20,6 +20,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
+use std::collections::BTreeSet;
 
 /// A project that nothing identifies: none of its objects may be carried to the hub.
 pub const NO_PROJECT_UID: Defect = Defect {
@@ -54,12 +55,16 @@ impl GatewayIndex {
                 // name.
                 applied.synced |= project.uid.is_some() && project.uid != known;
                 log_uid(key, first, known.as_deref(), project);
+                for d in &deltas {
+                    project.recount_hubs(&d.name.1, d.old.as_ref().map(|row| &*row.uid));
+                }
                 for d in deltas {
                     self.claim_hub_namespace(key, &d, &mut applied);
                 }
                 if applied.synced {
                     self.resolve_all_owners(&mut applied);
                 }
+                self.follow_hub(key, &mut applied);
             }
             TableId::Workloads => return self.workload_event(key, event),
             TableId::Locations(kind) => return self.location_event(key, kind, event),
@@ -143,6 +148,7 @@ impl GatewayIndex {
             Source::read(o, &kinds[kind], words)
         });
         for d in &deltas {
+            project.count_hub(kind, d);
             let new = project.sources[kind].get(&d.name.0, &d.name.1);
             let old = d.old.as_ref();
             project.secondary.change(kind, &d.name, old, new);
@@ -150,6 +156,7 @@ impl GatewayIndex {
                 .source(key, &mut project.summary, (kind, &d.name), old, new);
         }
         if !deltas.is_empty() {
+            note_unnamed(&mut self.unnamed, key, project);
             let deletions = project.secondary.deleting().next().is_some();
             self.summary
                 .note(key, !project.summary.problems.is_empty(), deletions);
@@ -168,6 +175,7 @@ impl GatewayIndex {
             }
             applied.changes.extend(self.source_changed(key, kind, &d));
         }
+        self.follow_hub(key, &mut applied);
         applied
     }
 
@@ -191,6 +199,16 @@ impl GatewayIndex {
         if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
             self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));
         }
+    }
+}
+
+/// Records whether a project has deployments that name no hub yet.
+fn note_unnamed(all: &mut BTreeSet<ProjectKey>, key: &ProjectKey, project: &Project) {
+    let is_one = project.secondary.unnamed().next().is_some();
+    if is_one && !all.contains(key) {
+        all.insert(key.clone());
+    } else if !is_one && !all.is_empty() {
+        all.remove(key);
     }
 }
 

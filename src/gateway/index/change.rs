@@ -210,7 +210,7 @@ pub struct SourceChange {
     pub name: Arc<str>,
     /// The hub namespace of its namespace, if that exists.
     pub hub: Option<Arc<str>>,
-    /// True if it is gone, or needs another city.
+    /// True if it is gone, needs another city, or names another hub.
     pub announced: bool,
     /// True if it got or lost the federator's finalizer.
     pub held: bool,
@@ -311,7 +311,9 @@ impl GatewayIndex {
             hub: self
                 .hub_namespace(project, namespace)
                 .map(|hub| hub.as_str().into()),
-            announced: new.is_none() || announced(new) != announced(old),
+            announced: new.is_none()
+                || announced(new) != announced(old)
+                || new.map(|row| &row.digest.hub) != old.map(|row| &row.digest.hub),
             held: new.map(Self::holds) != old.map(Self::holds),
             replaced: life(new) != life(old),
             companions,

@@ -16,6 +16,7 @@ pub mod locations;
 pub mod networking;
 pub mod ownership;
 mod project;
+pub mod project_hub;
 mod proof;
 mod readiness;
 mod resources;
@@ -51,6 +52,7 @@ use kube::core::ApiResource;
 use locations::LocationKind;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
+use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
 use secondary::HubIndex;
 use std::{
@@ -67,6 +69,7 @@ use undelivered::Undelivered;
 pub use apply_project::NO_PROJECT_UID;
 pub use keys::companion_table;
 pub use project::Project;
+pub use project_hub::OTHER_HUB;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -169,6 +172,8 @@ pub struct GatewayIndex {
     pub largest_spec: u32,
     /// The hub.
     pub hub: Hub,
+    /// Which hub it is.
+    pub identity: HubIdentity,
     hub_engagement: u64,
     engagements: u64,
     /// The engaged projects.
@@ -200,6 +205,8 @@ pub struct GatewayIndex {
     /// The hub's message when it rejected a Namespace, the policies of one, or a companion, by the key of the
     /// record.
     pub refused: HashMap<Key, String>,
+    /// Projects with announced deployments that name no hub.
+    pub unnamed: BTreeSet<ProjectKey>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
     /// Deleted Projects of the platform.
@@ -246,6 +253,7 @@ impl GatewayIndex {
             checks,
             largest_spec: LARGEST_SPEC,
             hub,
+            identity: HubIdentity::default(),
             hub_engagement: 0,
             engagements: 0,
             projects: BTreeMap::new(),
@@ -261,6 +269,7 @@ impl GatewayIndex {
             limited: BTreeSet::new(),
             moving: HashMap::default(),
             refused: HashMap::default(),
+            unnamed: BTreeSet::new(),
             unproven: HashMap::default(),
             teardown: Teardown::default(),
             summary: Summary::default(),

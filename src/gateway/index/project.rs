@@ -5,7 +5,8 @@ use super::{
     change::Change,
     digest::{Payload, Projection, Source},
     locations::ProjectLocations,
-    secondary::SourceIndex,
+    project_hub::OtherHub,
+    secondary::{RefCounts, SourceIndex},
     summary::OfProject,
 };
 use fedgate_api::names::ProjectKey;
@@ -56,6 +57,10 @@ pub struct Project {
     pub forbidden: HashSet<CompanionKind>,
     /// Sums over the objects of the federated kinds.
     pub summary: OfProject,
+    /// The hubs that its deployments name.
+    pub hubs: RefCounts<Arc<str>>,
+    /// Another hub that they name.
+    pub other_hub: Option<OtherHub>,
 }
 
 impl GatewayIndex {
@@ -86,9 +91,12 @@ impl GatewayIndex {
             references_watched: false,
             forbidden: HashSet::default(),
             summary: OfProject::default(),
+            hubs: RefCounts::default(),
+            other_hub: None,
         };
         if let Some(earlier) = self.projects.remove(&key) {
             self.summary.forget(&key, &earlier);
+            self.unnamed.remove(&key);
         }
         self.projects.insert(key, project);
         self.engagements

@@ -41,7 +41,8 @@ impl TableId {
 }
 
 impl Project {
-    fn first_lists_complete(&self) -> bool {
+    /// True if the lists of the first phase are complete.
+    pub(super) fn first_lists_complete(&self) -> bool {
         self.namespaces.synced() && self.sources.iter().all(Table::synced)
     }
 }
@@ -72,14 +73,14 @@ impl GatewayIndex {
         tables.all(|(table, kind)| kind.write_back.is_none() || table.synced())
     }
 
-    /// True if the project's lists of the first phase are complete and its UID is known. Referenced data has its own
-    /// lists, for which only the deployments that reference data wait.
+    /// True if the project's lists of the first phase are complete, its UID is known, and no other hub has it. Referenced
+    /// data has its own lists, for which only the deployments that reference data wait.
     pub fn project_specs_synced(&self, key: &ProjectKey) -> bool {
         let project = self.projects.get(key);
-        project.is_some_and(|p| p.uid.is_some() && p.first_lists_complete())
+        project.is_some_and(|p| p.uid.is_some() && p.first_lists_complete()) && !self.is_of_other_hub(key)
     }
 
-    /// True if every list that all controllers need of the project is complete and its UID is known.
+    /// True if every list that all controllers need of the project is complete, its UID is known, and no other hub has it.
     pub fn project_ready(&self, key: &ProjectKey) -> bool {
         self.project_specs_synced(key)
             && self.projects.get(key).is_some_and(|p| {

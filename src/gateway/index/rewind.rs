@@ -51,6 +51,8 @@ impl Project {
             references: _,
             forbidden: _,
             summary: _,
+            hubs: _,
+            other_hub: _,
             references_watched,
         } = self;
         *of = engagement;

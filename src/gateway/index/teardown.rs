@@ -46,11 +46,6 @@ impl Teardown {
         self.held
     }
 
-    /// Number of Projects that do not exist, for no reason that was observed.
-    pub fn absent(&self) -> usize {
-        self.absent.len()
-    }
-
     /// Records that a Project exists.
     fn lives(&mut self, uid: Arc<str>) {
         self.asked.remove(&uid);
@@ -67,6 +62,17 @@ impl Teardown {
             && !self.deleted.contains(uid)
             && !self.absent.contains_key(uid)
     }
+}
+
+/// Projects of the hub's Namespaces that the platform does not have.
+#[derive(Debug, Default)]
+pub struct UnknownProjects {
+    /// The labels that name them, and their UIDs.
+    pub projects: BTreeSet<(Option<Arc<str>>, Arc<str>)>,
+    /// Number of all Projects that the hub's Namespaces name.
+    pub named: usize,
+    /// True if the platform has one of these.
+    pub knows_any: bool,
 }
 
 /// The UID and the digest of a hub Namespace that names a Project by its UID.
@@ -245,20 +251,28 @@ impl GatewayIndex {
         if self.teardown.absent.is_empty() {
             return false;
         }
+        let unknown = self.unknown_projects();
+        let (absent, named) = (unknown.projects.len(), unknown.named);
+        absent > 0 && (!unknown.knows_any || absent > 10.max(named / 10))
+    }
+
+    /// The Projects that hub Namespaces name, the platform does not have, and no operator has confirmed as deleted.
+    pub fn unknown_projects(&self) -> UnknownProjects {
+        let mut unknown = UnknownProjects::default();
         let (mut known, mut absent) = (HashSet::default(), HashSet::default());
-        let mut lives = false;
         for ((_, hub), row) in self.hub.namespaces.iter() {
             let Some(uid) = labelled(hub, &row.digest) else {
                 continue;
             };
             known.insert(uid);
-            lives |= self.teardown.living.contains(uid);
+            unknown.knows_any |= self.teardown.living.contains(uid);
             let of = self.teardown.absent.get(uid);
-            if of.is_some_and(|of| !self.is_confirmed(&row.digest, *of)) {
-                absent.insert(uid);
+            if of.is_some_and(|of| !self.is_confirmed(&row.digest, *of)) && absent.insert(uid) {
+                unknown.projects.insert((row.digest.cluster.clone(), uid.clone()));
             }
         }
-        !absent.is_empty() && (!lives || absent.len() > 10.max(known.len() / 10))
+        unknown.named = known.len();
+        unknown
     }
 
     fn hub_uid(&self, hub: &str) -> Option<&Arc<str>> {

@@ -8,6 +8,7 @@ use super::{
     by_cell::WriteBacksByCell,
     change::{Change, SourceChange},
     digest::{HubCopy, Source, WriteBackDigest, status::SIZE_LIMIT},
+    project_hub::NamedHub,
     summary::is_refused,
 };
 use fedgate_api::names::ProjectKey;
@@ -254,6 +255,8 @@ impl GatewayIndex {
             return;
         };
         let source = project.sources[*kind].get(namespace, name);
+        // One that is left to another hub waits for nothing here.
+        let source = source.filter(|row| self.named_hub(project, namespace, row) != NamedHub::Other);
         let copy = self.hub.copies[*kind].get(hub, name);
         let own = &self.kinds[*kind].status.own_conditions;
         let is_reported = own.iter().any(|condition| condition == "Federated");
@@ -302,7 +305,13 @@ impl GatewayIndex {
         };
         let projection = project.projections[*kind].get(namespace, name);
         let write_back = self.hub.write_backs[*kind].get(hub, name);
+        let is_left = |row: &Row<WriteBackDigest>| {
+            let of = row.digest.deployment.as_deref();
+            let source = of.and_then(|of| project.sources[*kind].get(namespace, of));
+            source.is_some_and(|of| self.named_hub(project, namespace, of) == NamedHub::Other)
+        };
         let waits = write_back
+            .filter(|row| !is_left(row))
             .filter(|row| !row.digest.is_too_large() && !row.deleting && !project.suspended)
             .and_then(|row| {
                 let Some(projection) = projection else {

@@ -1,8 +1,8 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
 use super::{
-    GatewayIndex, NO_PROJECT_UID, TableId, apply::Applied, change::Change, locations,
-    ownership::RejectedClaim,
+    GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change, locations,
+    ownership::RejectedClaim, project_hub::OtherHub,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -24,6 +24,8 @@ const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
 pub enum Command {
     /// An object of the project references data, in this engagement of the project.
     WatchReferences(ProjectKey, u64),
+    /// Deployments of these projects name another hub, or none does any more.
+    ReportOtherHubs(Vec<(ProjectKey, Option<OtherHub>)>),
     /// These claims on hub namespaces are rejected from now on.
     ReportRejected(Vec<RejectedClaim>),
 }
@@ -44,6 +46,7 @@ impl Index for GatewayIndex {
             changes,
             synced,
             refused,
+            other_hubs,
         } = applied;
         self.track(&changes);
         self.touch(&changes);
@@ -58,6 +61,9 @@ impl Index for GatewayIndex {
         let mut commands = Vec::new();
         if !refused.is_empty() {
             commands.push(Command::ReportRejected(refused));
+        }
+        if !other_hubs.is_empty() {
+            commands.push(Command::ReportOtherHubs(other_hubs));
         }
         if let Plane::Project(key) = plane
             && let Some(project) = self.projects.get_mut(key)
@@ -236,7 +242,9 @@ impl Index for GatewayIndex {
     fn defect(&self, plane: &Plane) -> Option<Defect> {
         let Plane::Project(key) = plane else { return None };
         let project = self.projects.get(key)?;
-        (project.namespaces.synced() && project.uid.is_none()).then_some(NO_PROJECT_UID)
+        let is_unknown = project.namespaces.synced() && project.uid.is_none();
+        let of_other = || project.other_hub.as_ref().map(|_| OTHER_HUB);
+        is_unknown.then_some(NO_PROJECT_UID).or_else(of_other)
     }
 
     fn is_connected(&self, plane: &Plane, _: &Watches<TableId>) -> bool {

@@ -7,7 +7,7 @@ mod flows;
 mod next_step;
 pub(super) mod overview;
 mod projects;
-mod stuck;
+pub(in crate::gateway) mod stuck;
 mod trace;
 
 use super::{

@@ -1,6 +1,6 @@
 //! The next step for each group of stuck objects.
 
-use crate::gateway::index::NO_PROJECT_UID;
+use crate::gateway::index::{NO_PROJECT_UID, OTHER_HUB};
 use fedgate_engine::error::Category;
 use fedgate_operations::{Class, Stage};
 
@@ -19,7 +19,7 @@ pub(super) fn next_step(class: Class, plane: &str, word: &str) -> String {
 /// The alert whose runbook goes on from the next step.
 pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static str> {
     let alert = match (class, plane, word) {
-        (Class::Plane, _, "refused") => "FedgateProjectRefused",
+        (Class::Plane, _, "refused" | "other_hub") => "FedgateProjectRefused",
         (Class::Plane, _, "credential_expired") => "FedgateCredentialExpiresToday",
         (Class::Plane, "hub", _) => "FedgateHubDisconnected",
         (Class::Plane, ..) => "FedgateProjectsDisconnected",
@@ -78,6 +78,7 @@ fn of_plane(plane: &str, word: &str) -> String {
         "refused" => format!("mend {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
         word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
+        word if word == OTHER_HUB.word => OTHER_HUB.next.to_owned(),
         "not_served" => "install the CustomResourceDefinitions on this plane: kubectl apply --server-side -f manifests/crds".to_owned(),
         "throttled" => "give the gateway's user a FlowSchema of its own: kubectl apply --server-side -f manifests/project/flow-control".to_owned(),
         _ => format!("check clusters[].cluster.server in {file}, the network and the API server itself"),
@@ -90,7 +91,7 @@ fn of_brake(word: &str) -> &'static str {
             "the hub lost many write-backs at once: check whether it was restored; the projections stay until the cells report again"
         }
         "platform" => {
-            "projects on the hub do not exist on the platform, too many or all: check whether --discovery-kubeconfig names the right platform, and whether that was restored"
+            "check that this hub is of the platform whose projects the gateway serves, and that the platform's state is its latest: --hub-kubeconfig, --discovery-kubeconfig; fedgate stuck --class brake -o wide names these projects, of which nothing is changed before"
         }
         "drift" => {
             "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
@@ -149,6 +150,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runbooks");
         let words = [
             "refused",
+            "other_hub",
             "credential_expired",
             "unreachable",
             "drift",

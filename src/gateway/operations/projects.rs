@@ -119,7 +119,7 @@ fn cities(project: &Project) -> BTreeSet<&str> {
                 .iter()
                 .flat_map(|kind| project.secondary.announced(namespace, *kind))
         })
-        .map(|place| place.city().map_or(place.as_str(), CityCode::as_str))
+        .map(|(place, _)| place.city().map_or(place.as_str(), CityCode::as_str))
         .collect()
 }
 

@@ -2,6 +2,7 @@
 
 use super::{HUB_UNREACHABLE, Operations, plural};
 use crate::{
+    gateway::PLATFORM,
     gateway::index::{
         Deployment, GatewayIndex, TableId,
         summary::{ObjectKey, Problem, ProblemClass},
@@ -74,15 +75,10 @@ fn brakes(of: &Operations) -> Vec<Found> {
         },
     };
     let role = &of.gateway.role;
-    let (absent, withheld) = {
+    let (mut found, withheld) = {
         let index = of.gateway.shared.read_index(Holder::Operations);
-        let held = index.teardown.is_held();
-        (
-            if held { index.teardown.absent() } else { 0 },
-            index.hub.withheld.len(),
-        )
+        (unknown_projects(&index), index.hub.withheld.len())
     };
-    let mut found = Vec::new();
     let names = role.garbage.brakes();
     if !names.is_empty() {
         let message = format!(
@@ -90,10 +86,6 @@ fn brakes(of: &Operations) -> Vec<Found> {
             names.join(", ").chars().take(400).collect::<String>()
         );
         found.push(brake("orphans", names.len(), message));
-    }
-    if absent > 0 {
-        let message = " projects on the hub do not exist on the platform".to_owned();
-        found.push(brake("platform", absent, message));
     }
     if withheld > 0 {
         found.push(brake(
@@ -107,6 +99,28 @@ fn brakes(of: &Operations) -> Vec<Found> {
         found.push(brake("drift", drift, " interpreters differ from ours".to_owned()));
     }
     found
+}
+
+/// The projects that the brake of the platform holds.
+pub(in crate::gateway) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
+    if !index.teardown.is_held() {
+        return Vec::new();
+    }
+    let all = index.unknown_projects().projects.into_iter();
+    let found = all.map(|(label, uid)| Found {
+        class: Class::Brake,
+        plane: "hub",
+        word: PLATFORM.to_owned(),
+        item: StuckItem {
+            kind: "projects".to_owned(),
+            name: label.as_ref().unwrap_or(&uid).to_string(),
+            message: format!(
+                "Namespaces of the hub name the Project of UID {uid}, which the platform does not have"
+            ),
+            ..StuckItem::default()
+        },
+    });
+    found.collect()
 }
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.

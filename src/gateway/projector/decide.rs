@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
+    /// True if the deployment of the write-back, or of the projection without one, names another hub.
+    pub of_other_hub: bool,
     /// True while the platform suspends the project.
     pub suspended: bool,
     /// True if the deletion of the write-back was observed: one that is only missing from a list may still exist.
@@ -172,6 +174,9 @@ pub(super) fn refuse(verdict: Verdict, message: String) -> Decision {
 
 /// Decides.
 pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
+    if s.of_other_hub {
+        return Decision::Wait;
+    }
     let Some(write_back) = &s.write_back else {
         return gone(s, memory, settings, now);
     };

@@ -14,7 +14,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, TableId, digest::Source},
+    index::{GatewayIndex, TableId, digest::Source, project_hub::NamedHub},
     reason::{IdentityRejection, Verdict},
 };
 use crate::gateway::queries::instances;
@@ -428,6 +428,14 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     }
     let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
     let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
+    let projection = project.projections[kind].get(&owner.namespace, &key.name);
+    let projected = || {
+        let (name, _) = projection?.digest.owner.as_ref()?;
+        project.sources[kind].get(&owner.namespace, name)
+    };
+    let of = if write_back.is_some() { source } else { projected() };
+    let of_other_hub =
+        of.is_some_and(|row| index.named_hub(project, &owner.namespace, row) == NamedHub::Other);
     // The binding of an earlier copy does not count.
     let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
     Some(Snapshot {
@@ -448,9 +456,8 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
             .contains(&(kind, key.namespace.clone(), key.name.clone())),
         proven: index.lacks_proof(&key.namespace).is_none(),
         reporting: reporting(index, key, kind),
-        projection: project.projections[kind]
-            .get(&owner.namespace, &key.name)
-            .cloned(),
+        projection: projection.cloned(),
+        of_other_hub,
         rank: index.rank(kind, &key.namespace, &key.name),
         most: source.map_or(0, instances::instance_limit),
         write_back,

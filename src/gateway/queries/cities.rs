@@ -67,7 +67,8 @@ impl GatewayIndex {
         project
             .into_iter()
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind))
-            .filter_map(|place| self.city_route(place).ok())
+            .filter(|(_, hub)| !self.is_foreign(*hub))
+            .filter_map(|(place, _)| self.city_route(place).ok())
             .filter(move |CityRoute { city, .. }| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
                 self.hub.secondary.serves(city) || there().contains(city)
@@ -139,6 +140,7 @@ impl GatewayIndex {
         // The order of creation is looked up only where it matters.
         let mut waiting: Vec<(i64, &str, CityCode)> = kinds
             .flat_map(|i| self.owned_sources(i, hub_namespace))
+            .filter(|(_, row)| !self.is_foreign(row.digest.hub.as_ref()))
             .filter_map(|(name, row)| Some((row, self.city_route(Self::announced(name, row)?).ok()?.city)))
             .chain(asked)
             .filter(|(_, city)| !placed.contains(city) && new.contains(city))

@@ -385,6 +385,33 @@ fn an_absent_project_whose_name_another_one_has_waits_for_the_other_ones_lists()
     assert!(!index.is_torn_down("ns-0"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_projects_of_another_platform_are_named_and_nothing_of_them_is_changed() {
+    let (mut index, _inquiry) = hub(0..3);
+    index.disengage(&shop());
+    let copy = fixture::copy("web", "DFW");
+    index.list_hub(TableId::DEPLOYMENTS, &[copy]);
+    index.platform_answered(absent(names(0..3).chain(["p1".to_owned()])));
+    let rig = rig(index);
+    let gateway = Gateway::default();
+    let found = crate::gateway::operations::stuck::unknown_projects(&rig.context.index.lock());
+    let items: Vec<_> = found
+        .iter()
+        .map(|one| (one.word.as_str(), one.item.name.as_str()))
+        .collect();
+    assert_eq!(items.len(), 4, "{items:?}");
+    assert!(items.contains(&("platform", "cluster-shop")), "{items:?}");
+    let copy = self::key(&rig, TableId::DEPLOYMENTS, HUB, "web");
+    let namespace = self::key(&rig, TableId::Namespaces, "", HUB);
+    for _ in 0..3 {
+        for key in [&copy, &namespace] {
+            let (asked, _) = reconcile(&gateway, &rig, key).await;
+            assert_eq!(asked, Vec::<String>::new(), "{key}");
+        }
+        tokio::time::advance(Duration::from_hours(1)).await;
+    }
+}
+
 /// A Project is deleted and made again under its name, and its namespace keeps its UID.
 #[tokio::test(start_paused = true)]
 async fn a_project_made_again_waits_for_the_end_of_its_earlier_life_however_large_that_was() {

@@ -275,12 +275,16 @@ fn changed(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> W
 fn created(snapshot: &WorkloadSnapshot, pair: &Pair, name: String) -> WorkloadDeployment {
     let workload = &snapshot.workload;
     let hub_namespace = snapshot.hub_namespace.as_str().to_owned();
+    let named = snapshot.own_hub.iter().map(|uid| (keys::HUB, uid.to_string()));
+    let annotations = [(keys::FEDERATION_NAMESPACE, hub_namespace)]
+        .into_iter()
+        .chain(named);
     WorkloadDeployment {
         metadata: ObjectMeta {
             name: Some(name),
             namespace: workload.metadata.namespace.clone(),
             labels: Some(labels(workload, Some(&pair.place))),
-            annotations: Some([(keys::FEDERATION_NAMESPACE.to_owned(), hub_namespace)].into()),
+            annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value)).collect()),
             finalizers: Some(vec![keys::FEDERATOR_FINALIZER.to_owned()]),
             owner_references: Some(vec![owner(workload)]),
             ..ObjectMeta::default()

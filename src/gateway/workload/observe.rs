@@ -10,6 +10,7 @@ use crate::gateway::index::{
     digest::{Place, Rollup, template_digest, written},
     locations::Knowledge,
     networking::WorkloadChecks,
+    project_hub::Share,
 };
 use fedgate_api::{
     Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
@@ -53,6 +54,9 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
     let (Some(kind), Some(p)) = (index.workload_kind(), index.projects.get(project)) else {
         return Err(NoSnapshot::Nothing);
     };
+    if p.share_of_other() >= Some(Share::Most) {
+        return Err(NoSnapshot::Nothing);
+    }
     let row = p
         .workloads
         .get(&key.namespace, &key.name)
@@ -121,6 +125,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             deployments,
             held,
             hub_namespace,
+            own_hub: index.identity.uid().cloned(),
             cities,
             clusters_listed: index.hub.clusters.synced(),
             checks,

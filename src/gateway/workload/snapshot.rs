@@ -23,6 +23,8 @@ pub struct WorkloadSnapshot {
     pub held: BTreeMap<String, bool>,
     /// The hub namespace of the Workload's namespace.
     pub hub_namespace: HubNamespace,
+    /// UID of our hub, which its deployments are to name; `None` while that is not known.
+    pub own_hub: Option<Arc<str>>,
     /// The cities of locations, by which a change between the two forms differs from a move.
     pub cities: Cities,
     /// True once the hub's Clusters are listed: before, a location that has no city may get one.

@@ -273,7 +273,8 @@ impl Planes {
             projects: r.gauges(
                 "fedgate_projects",
                 &["state"],
-                "Projects by state: engaged, or refused because of their kubeconfig.",
+                "Projects by state: engaged, refused because of their kubeconfig, or other_hub: engaged, with deployments \
+                 that name another hub.",
             )?,
             watch_events: r.counters(
                 "fedgate_watch_events_total",

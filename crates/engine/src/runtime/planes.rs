@@ -222,6 +222,11 @@ impl<I: Index> EngagedPlanes<I> {
         self.watch_more(plane, &tables);
     }
 
+    /// Records that the state of a plane may have changed by what another plane told.
+    pub fn state_may_have_changed(&self, plane: &Plane) {
+        self.states.may_have_changed(plane);
+    }
+
     /// True if a plane does not answer, or forbids a watch.
     pub fn is_down(&self, plane: &Plane) -> bool {
         let planes = self.registry.lock();

@@ -3,7 +3,7 @@
 use super::{Act, Step, act, copy_target};
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
-    federator::{conditions, memory::Memory, observe::Snapshot, render},
+    federator::{conditions, memory::Memory, observe::Snapshot, pauses, render},
     index::digest::{HubCopy, Routed, Source},
     rate_limit::{Class, Permit},
     route::{CityRoute, Route},
@@ -100,6 +100,7 @@ pub(super) fn copy_step(
             plan.notes
                 .push(conditions::moved(s, source, copy, &destination.city));
         }
+        plan.notes.extend(pauses::changed(s));
         let applied = written(memory, Some(now));
         return confirmed(s, source, copy, Act::new(plan, applied));
     }
@@ -109,7 +110,8 @@ pub(super) fn copy_step(
         };
         let mut body = rendered(s, source, body, hub, destination);
         body["metadata"]["uid"] = json!(&*copy.uid);
-        let plan = Plan::one(apply(s, body, WriteReason::UpdateCopy));
+        let mut plan = Plan::one(apply(s, body, WriteReason::UpdateCopy));
+        plan.notes.extend(pauses::changed(s));
         return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
     }
     // The hub has the payload that it rejected before, or the payload that was applied instead.

@@ -12,10 +12,14 @@ use super::{
     conditions,
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
+    pauses,
 };
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
-    index::digest::{HubCopy, Source},
+    index::{
+        digest::{HubCopy, Source},
+        project_hub::NamedHub,
+    },
     rate_limit::{Class, Permit},
     references,
 };
@@ -122,6 +126,9 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         *memory = Memory::default();
         return Step::Wait(Requeue::AwaitChange);
     };
+    if s.named_hub == NamedHub::Other {
+        return Step::Wait(Requeue::AwaitChange);
+    }
     if let Some(delay) = s.delay.as_ref().filter(|_| s.complete && !s.suspended)
         && let Some(step) = delay_step(s, source, delay, memory, settings, now)
     {
@@ -135,6 +142,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             Step::Wait(Requeue::AwaitChange)
         };
     }
+    memory.pause_failed &= pauses::differs(s);
     if let Some(step) = suspension_step(s, source, memory, permit) {
         return step;
     }
@@ -269,6 +277,16 @@ pub(super) fn copy_target(s: &Snapshot) -> Target {
     Target::namespaced(Plane::Hub, &s.profile().resource, hub, &s.name)
 }
 
+/// True if the deployment is to name our hub with this patch: before it gets a copy, with other changes, or when its turn
+/// has come. A deployment of an earlier version has a copy and names none.
+fn names_hub(s: &Snapshot, others_differ: bool) -> bool {
+    match s.named_hub {
+        NamedHub::Ours | NamedHub::Other => false,
+        NamedHub::Replaced => true,
+        NamedHub::None => others_differ || s.copy.is_none() || s.name_due,
+    }
+}
+
 /// Finalizers and annotations that the project's object must have before any hub write.
 fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     let mut annotations = serde_json::Map::new();
@@ -309,6 +327,11 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             set(&rules.expected_annotation, source.digest.expected(), expected);
         }
     }
+    let others_differ = !annotations.is_empty() || finalizers != before;
+    let own_hub = s.own_hub.as_deref().filter(|_| names_hub(s, others_differ));
+    if let Some(uid) = own_hub {
+        annotations.insert(keys::HUB.into(), json!(uid));
+    }
     if annotations.is_empty() && finalizers == before {
         return None;
     }
@@ -318,7 +341,9 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     }
     if finalizers != before {
         metadata["finalizers"] = json!(finalizers);
-        // The list is replaced as a whole, so it must be the one that was read.
+    }
+    if finalizers != before || own_hub.is_some() {
+        // The list is replaced as a whole, so it must be the one that was read; and of two gateways one names its hub.
         metadata["resourceVersion"] = json!(source.resource_version());
     }
     let write = Write::Merge {

@@ -1,19 +1,20 @@
 //! The copy of a suspended deployment. Its mark is written by itself where the copy cannot be updated as a whole, e.g. because
 //! the deployment is invalid: no tenant keeps its cells running by an edit that is not carried.
 
-use super::{Step, act, copy::held_up, copy_target};
+use super::{Act, Step, copy::held_up, copy_target};
 use crate::gateway::{
     federator::{
         conditions,
         memory::Memory,
         observe::{HubNamespaceState, Snapshot},
+        pauses,
     },
     index::digest::{HubCopy, Source},
     rate_limit::{Class, Permit},
     reason::WriteReason,
 };
 use fedgate_engine::{
-    plan::{Effect, Endpoint, Write},
+    plan::{Effect, Endpoint, Plan, Write},
     store::table::Row,
 };
 use serde_json::{Value, json};
@@ -43,7 +44,9 @@ pub(super) fn suspension_step(
         },
         reason: WriteReason::SuspendCopy.into(),
     };
-    Some(act(effect, memory.clone()))
+    let mut plan = Plan::one(effect);
+    plan.notes.extend(pauses::changed(s));
+    Some(Step::Act(Box::new(Act::new(plan, memory.clone()))))
 }
 
 /// The copy, if its mark is not that of its deployment and is written by itself.

@@ -47,12 +47,15 @@ fn everything(at: Instant) -> Memory {
         payload: normalized(3, 4),
         refused,
         bound: true,
+        pause_failed: true,
     }
 }
 
 /// The observations of a reconcile with a write, regardless of the write's result.
 fn learned(reason: &str, before: &Memory) -> Memory {
     let mut memory = before.clone();
+    // Nothing is to be suspended.
+    memory.pause_failed = false;
     if reason == "return_status" {
         // A cell reports, the claim is right, and the hub has the wanted payload.
         (memory.undelivered, memory.claim_mismatch_since, memory.refused) = (None, None, None);

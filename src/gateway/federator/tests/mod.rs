@@ -6,6 +6,7 @@ mod deletion;
 mod edges;
 mod index;
 mod memory;
+mod naming;
 mod places;
 mod standby;
 mod status;
@@ -22,6 +23,7 @@ use crate::gateway::route::CityRoute;
 use crate::gateway::{
     index::{
         digest::{Binding, HubCopy, Source, Strings},
+        project_hub::NamedHub,
         secondary::places::ClusterPlaces,
     },
     rate_limit::Permit,
@@ -167,6 +169,9 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         ),
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
+        own_hub: None,
+        named_hub: NamedHub::None,
+        name_due: false,
         delay: None,
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),

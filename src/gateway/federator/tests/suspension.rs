@@ -1,7 +1,11 @@
 //! A suspended project: the copy is marked whatever its deployment looks like, nothing is written to the project, and
 //! deletions go on.
 
-use super::*;
+use super::{super::pauses, *};
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::Plane,
+};
 
 fn leaving() -> Value {
     let mut leaving = deployment();
@@ -155,4 +159,120 @@ async fn a_project_that_is_resumed_takes_the_mark_off_and_returns_the_status_onc
         one(decided(&snapshot(&own, Some(&c)))).reason.label(),
         "return_status"
     );
+}
+
+/// Reason, action and whether it is a warning, of the Events of a plan.
+fn events(action: Action) -> Vec<(String, String, bool)> {
+    let (Action::Apply(plan) | Action::Confirm(plan)) = action else {
+        panic!("{action:?}")
+    };
+    let notes = plan.notes.into_iter();
+    notes
+        .map(|note| (note.reason, note.action, note.warning))
+        .collect()
+}
+
+fn by_tenant() -> Value {
+    let mut d = deployment();
+    d["metadata"]["annotations"][keys::SUSPENDED] = json!("true");
+    d
+}
+
+#[tokio::test]
+async fn a_deployment_says_that_it_is_suspended_and_that_it_goes_on() {
+    let said = |reason: &str, action: &str| vec![(reason.to_owned(), action.to_owned(), false)];
+    let paused = said("ProjectPaused", "Suspending");
+    assert_eq!(
+        events(decided(&snapshot(&by_tenant(), Some(&hub_copy())))),
+        paused
+    );
+    let resumed = said("ProjectResumed", "Resuming");
+    assert_eq!(
+        events(decided(&snapshot(&deployment(), Some(&marked())))),
+        resumed
+    );
+    // The mark is written by itself, since the deployment cannot be carried.
+    let mut invalid = deployment();
+    invalid["spec"]["cityCode"] = json!("a b");
+    let s = snapshot(&invalid, Some(&marked()));
+    assert_eq!(events(decided(&s)), resumed);
+    let mut moved = by_tenant();
+    moved["spec"]["cityCode"] = json!("LHR");
+    let reasons: Vec<String> = events(decided(&snapshot(&moved, Some(&hub_copy()))))
+        .into_iter()
+        .map(|(reason, ..)| reason)
+        .collect();
+    assert_eq!(reasons, ["CityMoved", "ProjectPaused"]);
+}
+
+#[tokio::test]
+async fn no_event_is_meant_for_a_suspended_project_or_for_what_was_never_paused() {
+    let none: Vec<(String, String, bool)> = Vec::new();
+    assert_eq!(
+        events(decided(&suspended(&deployment(), Some(&hub_copy())))),
+        none
+    );
+    assert_eq!(events(decided(&snapshot(&by_tenant(), None))), none);
+    let mut edited = deployment();
+    edited["metadata"]["generation"] = json!(4);
+    edited["spec"]["scaleSettings"]["minReplicas"] = json!(3);
+    assert_eq!(events(decided(&snapshot(&edited, Some(&hub_copy())))), none);
+}
+
+fn failure(plane: &Plane, category: Category) -> Failure {
+    Failure {
+        category,
+        plane: plane.clone(),
+        verb: "apply",
+        object: "workloaddeployments ns-a/web".to_owned(),
+        message: "the words of a server".to_owned(),
+        retry_after: Duration::ZERO,
+    }
+}
+
+#[tokio::test]
+async fn a_pause_that_fails_is_told_in_words_of_our_own() {
+    let s = snapshot(&by_tenant(), Some(&hub_copy()));
+    let told = pauses::failed(&s, &failure(&Plane::Hub, Category::Server)).unwrap();
+    assert_eq!(
+        (&*told.reason, &*told.action, told.warning),
+        ("PauseFailed", "Suspending", true)
+    );
+    assert!(!told.message.contains("words"), "{}", told.message);
+    for category in [Category::NotLeader, Category::Conflict] {
+        assert_eq!(pauses::failed(&s, &failure(&Plane::Hub, category)), None);
+    }
+    assert_eq!(pauses::failed(&s, &failure(&Plane::Cell, Category::Server)), None);
+    let resumes = snapshot(&deployment(), Some(&marked()));
+    assert_eq!(
+        pauses::failed(&resumes, &failure(&Plane::Hub, Category::Server)),
+        None
+    );
+    let whole = suspended(&deployment(), Some(&hub_copy()));
+    assert_eq!(
+        pauses::failed(&whole, &failure(&Plane::Hub, Category::Server)),
+        None
+    );
+}
+
+#[tokio::test]
+async fn a_failed_pause_is_told_anew_after_the_copy_was_marked() {
+    let mut memory = Memory {
+        pause_failed: true,
+        ..Memory::default()
+    };
+    decide(
+        &snapshot(&by_tenant(), Some(&hub_copy())),
+        &mut memory,
+        &SETTINGS,
+        now(),
+    );
+    assert!(memory.pause_failed);
+    decide(
+        &snapshot(&by_tenant(), Some(&marked())),
+        &mut memory,
+        &SETTINGS,
+        now(),
+    );
+    assert!(!memory.pause_failed);
 }

@@ -228,6 +228,7 @@ fn lost_namespace() -> NamespaceSnapshot {
             cities: Some("dfw".into()),
             reassign_to: None,
             garbage_confirmed: None,
+            of_hub: None,
         })),
         origin_gone: true,
         empty: true,

@@ -11,7 +11,7 @@ use crate::gateway::{
 };
 use fedgate_api::{
     keys,
-    names::{CityCode, LocationName},
+    names::{CityCode, LocationName, is_label_value},
 };
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
@@ -39,6 +39,8 @@ pub struct Source {
     pub place: Place,
     /// Annotation `federation-namespace`.
     pub federation_namespace: Option<Arc<str>>,
+    /// Annotation `fedgate.dev/hub`, if it may be a UID.
+    pub hub: Option<Arc<str>>,
     /// Hash of everything that is synced to the copy, without the place and the generation.
     pub content: Digest,
     /// True if the object is suspended, by its tenant or with its project.
@@ -272,6 +274,7 @@ impl Source {
             place,
             extent: Extent::of(object),
             federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
+            hub: words.share_some(annotation(object, keys::HUB).filter(|uid| is_label_value(uid))),
             notes: (expected.is_some() || error.is_some())
                 .then(|| Box::new(ReferenceAnnotations { expected, error })),
             references: references(kind, &whole, words),

@@ -30,6 +30,31 @@ pub struct HubNamespaceDigest {
     pub reassign_to: Option<Arc<str>>,
     /// Annotation `garbage-confirmed`, if it is a time.
     pub garbage_confirmed: Option<Timestamp>,
+    /// What the Namespace says of the hub as a whole; none but two say anything.
+    pub of_hub: Option<Box<OfHub>>,
+}
+
+/// What Namespaces `kube-system` and `fedgate-system` say of their hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfHub {
+    /// Creation time.
+    pub created: Option<Timestamp>,
+    /// Annotation `replaces-hub`.
+    pub replaces: Option<Box<str>>,
+}
+
+impl OfHub {
+    fn read(object: &DynamicObject) -> Option<Box<Self>> {
+        let name = object.metadata.name.as_deref()?;
+        [keys::HUB_IDENTITY, keys::SYSTEM_NAMESPACE]
+            .contains(&name)
+            .then(|| {
+                Box::new(Self {
+                    created: object.metadata.creation_timestamp.as_ref().map(|time| time.0),
+                    replaces: annotation(object, keys::REPLACES_HUB).map(Into::into),
+                })
+            })
+    }
 }
 
 impl HubNamespaceDigest {
@@ -51,6 +76,7 @@ impl HubNamespaceDigest {
             cities: word(keys::CITIES),
             reassign_to: words.share_some(annotation(object, keys::REASSIGN_TO)),
             garbage_confirmed: annotation(object, keys::GARBAGE_CONFIRMED).and_then(|at| at.parse().ok()),
+            of_hub: OfHub::read(object),
         }
     }
 }

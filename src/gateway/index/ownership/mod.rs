@@ -120,6 +120,7 @@ impl GatewayIndex {
         if let Some(project) = &project {
             self.summary.forget(key, project);
         }
+        self.unnamed.remove(key);
         let uid = project.and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self
             .owners

@@ -4,6 +4,7 @@
 //! Entries depend on the rows alone: each row change removes the entries of the old row and adds those of the new row,
 //! so the order of changes does not matter.
 
+mod counts;
 pub mod places;
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     digest::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
 };
 use crate::gateway::{references, route::Route};
+pub use counts::RefCounts;
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{
     random::HashMap,
@@ -24,62 +26,11 @@ use std::{
     sync::Arc,
 };
 
-/// Counts the rows that yield each key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefCounts<K>(BTreeMap<K, usize>);
-
-impl<K> Default for RefCounts<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K: Ord + Clone> RefCounts<K> {
-    fn set(&self) -> BTreeSet<K> {
-        self.0.keys().cloned().collect()
-    }
-
-    /// Adds a row that yields the key.
-    pub fn add(&mut self, key: K) {
-        *self.0.entry(key).or_default() += 1;
-    }
-
-    /// Takes such a row away.
-    pub fn take(&mut self, key: &K) {
-        if let Some(count) = self.0.get_mut(key) {
-            *count -= 1;
-            if *count == 0 {
-                self.0.remove(key);
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// True if at least one row yields the key.
-    pub fn contains(&self, key: &K) -> bool {
-        self.0.contains_key(key)
-    }
-
-    /// The key, if there is exactly one.
-    fn only(&self) -> Option<&K> {
-        let mut keys = self.0.keys();
-        keys.next().filter(|_| keys.next().is_none())
-    }
-
-    /// Keys that at least one row yields.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.0.keys()
-    }
-}
-
 /// Entries of one project namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfSources {
-    /// Places of announced deployments, by kind index.
-    announced: RefCounts<(KindId, Place)>,
+    /// Places of announced deployments, by kind index, each with the hub that they name.
+    announced: RefCounts<(KindId, Place, Option<Arc<str>>)>,
     /// Companions, each with a deployment (kind index, name) that references or expects it.
     named: BTreeSet<(CompanionKind, Arc<str>, KindId, Arc<str>)>,
     /// Deployments that are being deleted and have our finalizer.
@@ -100,6 +51,8 @@ pub struct SourceIndex {
     namespaces: HashMap<Arc<str>, OfSources>,
     /// UIDs of the deployments that are being deleted, with the time.
     deleting: BTreeMap<Arc<str>, Option<Timestamp>>,
+    /// Announced deployments that name no hub: namespace, kind and name.
+    unnamed: BTreeSet<(Arc<str>, KindId, Arc<str>)>,
 }
 
 /// The companions that a deployment references or expects.
@@ -136,6 +89,11 @@ impl SourceIndex {
             }
         }
         let (namespace, name) = name;
+        match (old.is_some_and(names_no_hub), new.is_some_and(names_no_hub)) {
+            (false, true) => drop(self.unnamed.insert((namespace.clone(), kind, name.clone()))),
+            (true, false) => drop(self.unnamed.remove(&(namespace.clone(), kind, name.clone()))),
+            (true, true) | (false, false) => {}
+        }
         if let (Some(old), Some(new)) = (old, new)
             && has_same_entries(name, old, new)
         {
@@ -144,7 +102,7 @@ impl SourceIndex {
         let of = self.namespaces.entry(namespace.clone()).or_default();
         if let Some(row) = old {
             if let Some(place) = GatewayIndex::announced(name, row) {
-                of.announced.take(&(kind, place.clone()));
+                of.announced.take(&(kind, place.clone(), row.digest.hub.clone()));
             }
             for (companion, of_name) in named(&row.digest) {
                 of.named.remove(&(companion, of_name, kind, name.clone()));
@@ -156,7 +114,7 @@ impl SourceIndex {
         }
         if let Some(row) = new {
             if let Some(place) = GatewayIndex::announced(name, row) {
-                of.announced.add((kind, place.clone()));
+                of.announced.add((kind, place.clone(), row.digest.hub.clone()));
             }
             for (companion, of_name) in named(&row.digest) {
                 of.named.insert((companion, of_name, kind, name.clone()));
@@ -173,11 +131,16 @@ impl SourceIndex {
         }
     }
 
-    /// The places of the announced deployments of a kind.
-    pub fn announced(&self, namespace: &str, kind: KindId) -> impl Iterator<Item = &Place> {
+    /// The places of the announced deployments of a kind, each with the hub that they name.
+    pub fn announced(
+        &self,
+        namespace: &str,
+        kind: KindId,
+    ) -> impl Iterator<Item = (&Place, Option<&Arc<str>>)> {
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(|of| of.announced.keys());
-        all.filter(move |(of, _)| *of == kind).map(|(_, place)| place)
+        all.filter(move |(of, ..)| *of == kind)
+            .map(|(_, place, hub)| (place, hub.as_ref()))
     }
 
     /// The deployments that reference or expect a companion: kind and name.
@@ -213,10 +176,22 @@ impl SourceIndex {
         all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
     }
 
+    /// The announced deployments that name no hub: namespace, kind and name.
+    pub fn unnamed(&self) -> impl Iterator<Item = (&Arc<str>, KindId, &Arc<str>)> {
+        self.unnamed
+            .iter()
+            .map(|(namespace, kind, name)| (namespace, *kind, name))
+    }
+
     /// The deletion timestamps of the deployments that are being deleted.
     pub fn deleting(&self) -> impl Iterator<Item = Option<Timestamp>> {
         self.deleting.values().copied()
     }
+}
+
+fn names_no_hub(row: &Row<Source>) -> bool {
+    let of = &row.digest;
+    of.hub.is_none() && of.federation_namespace.is_some() && !row.deleting && GatewayIndex::holds(row)
 }
 
 fn leaves(row: &Row<Source>) -> bool {
@@ -226,6 +201,7 @@ fn leaves(row: &Row<Source>) -> bool {
 /// True if both rows yield the same entries. Most changes affect only a status.
 fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
     GatewayIndex::announced(name, old) == GatewayIndex::announced(name, new)
+        && old.digest.hub == new.digest.hub
         && old.digest.references == new.digest.references
         && old.digest.expected() == new.digest.expected()
         && leaves(old) == leaves(new)

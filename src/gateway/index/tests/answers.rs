@@ -153,6 +153,7 @@ fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
         let commands = update.commands.into_iter().map(|command| match command {
             Command::WatchReferences(key, engagement) => (key, engagement),
             Command::ReportRejected(claims) => panic!("{claims:?}"),
+            Command::ReportOtherHubs(projects) => panic!("{projects:?}"),
         });
         commands.collect::<Vec<_>>()
     };

@@ -5,6 +5,7 @@ mod digests;
 mod enqueued;
 mod locations;
 mod noted;
+mod project_hub;
 mod proof;
 mod summary;
 mod undelivered;

@@ -92,6 +92,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Seen {
         cities: city_set(&cities(current)).map(|s| s.as_str().into()),
         reassign_to: None,
         garbage_confirmed: None,
+        of_hub: None,
     };
     let snapshot = Snapshot {
         name: "ns-a".into(),
@@ -243,6 +244,7 @@ async fn a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_othe
             cities: None,
             reassign_to: None,
             garbage_confirmed: None,
+            of_hub: None,
         })
     };
     s.row = Some(peer("cluster-shop"));

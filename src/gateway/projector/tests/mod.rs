@@ -2,6 +2,7 @@
 
 mod edges;
 mod index;
+mod other_hub;
 mod place_labels;
 
 use super::{
@@ -114,6 +115,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         })),
         ended: true,
         suspended: false,
+        of_other_hub: false,
         proven: true,
         reporting: Reporting::Given,
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind, &mut Strings::default()))),

@@ -60,6 +60,7 @@ fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
         deployments: Vec::new(),
         held: [].into(),
         hub_namespace: HubNamespace::of("a001"),
+        own_hub: None,
         cities: [].into(),
         clusters_listed: true,
         checks: Checks::default(),

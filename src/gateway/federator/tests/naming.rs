@@ -1,0 +1,93 @@
+//! The hub that a deployment names.
+
+use super::*;
+
+const OWN: &str = "hub-a";
+
+/// A deployment that was announced before deployments named a hub, or names this one.
+fn naming(named: NamedHub, hub_copy: Option<&Value>) -> Snapshot {
+    let mut s = snapshot(&deployment(), hub_copy);
+    s.own_hub = Some(OWN.into());
+    s.named_hub = named;
+    s.binding = hub_copy.map(|_| binding());
+    s
+}
+
+fn decided(s: &Snapshot) -> Action {
+    decide(s, &mut Memory::default(), &SETTINGS, now())
+}
+
+#[tokio::test]
+async fn the_hub_is_named_in_the_first_patch_under_a_precondition() {
+    let mut d = deployment();
+    d["metadata"]["annotations"] = json!({});
+    let mut s = snapshot(&d, None);
+    s.own_hub = Some(OWN.into());
+    // The finalizer is there, so that nothing else needs the precondition.
+    assert_eq!(
+        patch(&one(decided(&s))),
+        &json!({"metadata": {"uid": "u-source", "resourceVersion": "70",
+            "annotations": {keys::FEDERATION_NAMESPACE: HUB, keys::HUB: OWN}}})
+    );
+}
+
+#[tokio::test]
+async fn a_deployment_without_a_copy_names_the_hub_before_it_gets_one() {
+    for named in [NamedHub::None, NamedHub::Replaced] {
+        let effect = one(decided(&naming(named, None)));
+        assert_eq!(
+            patch(&effect),
+            &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "annotations": {keys::HUB: OWN}}})
+        );
+    }
+    let effect = one(decided(&naming(NamedHub::Ours, None)));
+    assert_eq!(effect.reason.label(), "create_copy");
+    let mut unknown = naming(NamedHub::None, None);
+    unknown.own_hub = None;
+    assert_eq!(one(decided(&unknown)).reason.label(), "create_copy");
+}
+
+#[tokio::test]
+async fn a_deployment_with_a_copy_names_the_hub_when_its_turn_comes_or_with_another_change() {
+    let copy = hub_copy();
+    let mut s = naming(NamedHub::None, Some(&copy));
+    let names_it = |s: &Snapshot| {
+        let (effects, _) = plan(decided(s));
+        effects
+            .iter()
+            .any(|effect| patch(effect)["metadata"]["annotations"][keys::HUB] == OWN)
+    };
+    assert!(!names_it(&s));
+    s.name_due = true;
+    assert!(names_it(&s));
+    s.name_due = false;
+    s.references = Some(Resolution {
+        expected: Some(Vec::new()),
+        error: Some(("SourceNotFound", "ConfigMap a".into())),
+        resolving: false,
+    });
+    let mut d = deployment();
+    d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "a"}}]);
+    s.source = Some(source(&d));
+    assert!(names_it(&s), "it rides with another change");
+    assert!(names_it(&naming(NamedHub::Replaced, Some(&copy))));
+    assert!(!names_it(&naming(NamedHub::Ours, Some(&copy))));
+    s.suspended = true;
+    assert!(!names_it(&s), "a suspended project admits no patch");
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_a_deployment_that_names_another_hub() {
+    let copy = hub_copy();
+    let mut leaving = deployment();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    let mut edited = deployment();
+    edited["spec"]["cityCode"] = json!("LHR");
+    for d in [deployment(), leaving, edited] {
+        for copy in [None, Some(&copy)] {
+            let mut s = naming(NamedHub::Other, copy);
+            s.source = Some(source(&d));
+            idle(decided(&s));
+        }
+    }
+}
