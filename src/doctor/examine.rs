@@ -82,11 +82,14 @@ impl Planes {
     }
 }
 
-/// The Clusters of the hub, for the checks of other planes: not read yet, unknown, or their names.
-type Clusters = Option<Option<Vec<String>>>;
+/// A finding at the hub, for the checks of other planes: not read yet, unknown, or this.
+type AtHub<T> = Option<Option<T>>;
 
-/// The same of what the hub's Namespaces say.
-type Names = Option<Option<HubNames>>;
+/// Names of the Clusters.
+type Clusters = AtHub<Vec<String>>;
+
+/// Names that the hub's Namespaces have.
+type Names = AtHub<HubNames>;
 
 struct Run<'a> {
     kinds: &'a [FederatedKind],
@@ -249,7 +252,7 @@ impl Run<'_> {
 }
 
 /// What the hub says, as soon as it is read.
-async fn known<T: Clone>(from: &watch::Sender<Option<Option<T>>>) -> Option<T> {
+async fn known<T: Clone>(from: &watch::Sender<AtHub<T>>) -> Option<T> {
     let mut from = from.subscribe();
     let known = from.wait_for(Option::is_some).await.ok()?;
     known.clone().flatten()

@@ -3,9 +3,7 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{
-        GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader,
-    },
+    index::{GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader},
     operations,
 };
 use fedgate_engine::metrics::{Gauges, Holder};

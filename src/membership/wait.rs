@@ -116,7 +116,7 @@ pub async fn gone(plane: &Plane, object: &Value, limit: Duration) -> Result<(), 
         labels: "",
     };
     let uid = metadata["uid"].as_str();
-    let test = |objects: &Objects| {
+    let is_gone = |objects: &Objects| {
         let mut same = objects
             .values()
             .filter(|found| found.metadata.uid.as_deref() == uid);
@@ -132,7 +132,7 @@ pub async fn gone(plane: &Plane, object: &Value, limit: Duration) -> Result<(), 
             limit.as_secs()
         )
     };
-    let waited = until(plane, &watched, limit, test, left).await;
+    let waited = until(plane, &watched, limit, is_gone, left).await;
     waited.map_err(|error| match error.kind {
         Kind::TimedOut => error.because(holders.take()).next(
             "take away what holds it or start the program that would, then run the command again: it goes on where it ended",

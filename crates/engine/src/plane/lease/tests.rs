@@ -140,8 +140,8 @@ async fn a_standby_that_cannot_reach_the_plane_knows_no_leader() {
         server.fail(None);
         let mut changes = (a.changes(), b.changes());
         tokio::select! {
-            _ = changes.0.wait_for(|leads| leads) => {}
-            _ = changes.1.wait_for(|leads| leads) => {}
+            () = changes.0.wait_for(|leads| leads) => {}
+            () = changes.1.wait_for(|leads| leads) => {}
         }
         seconds(15).await;
         let holder = server.holder();
