@@ -304,6 +304,9 @@ const VALUES: &[&[&str]] = &[
     &["cell", "provider", "recovery"],
     // A struct of names alone.
     &["gateway", "index", "Resources"],
+    // Results of a comparison.
+    &["gateway", "index", "project_hub", "NamedHub"],
+    &["gateway", "index", "project_hub", "Share"],
 ];
 
 /// Words that mean I/O or time, which no `decide.rs` may contain.

@@ -1,4 +1,4 @@
-//! A fleet whose city gets a location (docs/contract/locations.md §3, rows 22 and 24 of §4).
+//! A fleet whose city gets a location (docs/contract/locations.md §4, rows 22 and 24).
 
 use crate::{
     end::wrong,
