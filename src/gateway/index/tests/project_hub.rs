@@ -21,7 +21,9 @@ fn of_hub(name: &str, uid: &str, second: i64, replaces: Option<&str>) -> Value {
     let created = jiff::Timestamp::from_second(second).unwrap();
     object["metadata"]["creationTimestamp"] = json!(created.to_string());
     object["metadata"]["resourceVersion"] = json!(second.to_string());
-    object["metadata"]["annotations"] = json!({keys::REPLACES_HUB: replaces});
+    if let Some(replaces) = replaces {
+        object["metadata"]["annotations"] = json!({keys::REPLACES_HUB: replaces});
+    }
     object
 }
 
