@@ -387,8 +387,9 @@ fn an_absent_project_whose_name_another_one_has_waits_for_the_other_ones_lists()
 
 #[tokio::test(start_paused = true)]
 async fn the_projects_of_another_platform_are_named_and_nothing_of_them_is_changed() {
-    let (mut index, _inquiry) = hub(0..3);
+    let (mut index, inquiry) = hub(0..3);
     index.disengage(&shop());
+    index.platform_listed(inquiry);
     let copy = fixture::copy("web", "DFW");
     index.list_hub(TableId::DEPLOYMENTS, &[copy]);
     index.platform_answered(absent(names(0..3).chain(["p1".to_owned()])));
