@@ -137,7 +137,7 @@ fn source(home: &Home, n: usize) -> Value {
     let meta = &mut object["metadata"];
     meta["finalizers"] = json!([keys::FEDERATOR_FINALIZER]);
     meta["labels"] = json!({keys::WORKLOAD_UID: workload, keys::SERVICE_NAME: "compute.datumapis.com"});
-    meta["annotations"] = json!({keys::FEDERATION_NAMESPACE: home.hub.as_str()});
+    meta["annotations"] = json!({keys::FEDERATION_NAMESPACE: home.hub.as_str(), keys::HUB: "7a1c0000-0000-4000-8000-00000000c001"});
     meta["ownerReferences"] = json!([{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload",
         "name": "storefront", "uid": workload, "controller": true}]);
     object["status"] = objects::report(1);

@@ -76,7 +76,8 @@ async fn served(client: &kube::Client, kinds: Vec<ApiResource>) -> Result<Vec<Ap
 }
 
 impl<I: Index> EngagedPlanes<I> {
-    fn optional_kinds(&self, plane: &Plane) -> Vec<ApiResource> {
+    /// Kinds that are still looked for.
+    pub(super) fn optional_kinds(&self, plane: &Plane) -> Vec<ApiResource> {
         self.index.lock().optional_kinds(plane)
     }
 

@@ -122,21 +122,25 @@ impl<I: Index> EngagedPlanes<I> {
         tables: &[I::TableId],
     ) {
         let mut engaged = EngagedPlane::new(engagement, connection);
-        self.attend(plane, &mut engaged);
+        let looks = !self.optional_kinds(plane).is_empty();
+        self.attend(plane, &mut engaged, looks);
         self.registry.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, tables);
     }
 
     /// Starts the tasks of an engagement beside its watches: one sends `PlaneRecovered` each time the plane answers again,
-    /// one looks for its optional kinds.
-    fn attend(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>) {
+    /// with `looks` another one looks for its optional kinds.
+    fn attend(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>, looks: bool) {
         let (planes, plane) = (self.clone(), plane.clone());
-        engaged.tasks.spawn(optional_kinds::discover(
-            planes.clone(),
-            plane.clone(),
-            engaged.engagement,
-            engaged.connection.clone(),
-        ));
+        if looks {
+            // The set keeps a task that has ended, but not what is in the box.
+            engaged.tasks.spawn(Box::pin(optional_kinds::discover(
+                planes.clone(),
+                plane.clone(),
+                engaged.engagement,
+                engaged.connection.clone(),
+            )));
+        }
         let health = engaged.connection.health().clone();
         engaged.tasks.spawn(async move {
             loop {
@@ -207,6 +211,7 @@ impl<I: Index> EngagedPlanes<I> {
 
     /// Lists and watches all tables of a plane again if the engagement is still the current one; the next one begins.
     pub(super) fn watch_again(self: &Arc<Self>, plane: &Plane, engagement: u64, next: u64) {
+        let looks = !self.optional_kinds(plane).is_empty();
         let tables: Vec<I::TableId> = {
             let mut planes = self.registry.lock();
             let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
@@ -215,7 +220,7 @@ impl<I: Index> EngagedPlanes<I> {
             engaged.first_phase_synced.send(false);
             engaged.tasks.abort_all();
             engaged.handles.clear();
-            self.attend(plane, engaged);
+            self.attend(plane, engaged, looks);
             let watches = std::mem::take(&mut engaged.watches);
             watches.into_iter().map(|(table, _)| table).collect()
         };
