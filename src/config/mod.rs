@@ -113,7 +113,7 @@ pub struct GatewayArgs {
     /// one of service compute must be Available there; existing deployments stay. With none, every place may be used, and
     /// a placement's locationSelector resolves to nothing. Needs permission to list and watch these kinds in every
     /// project: until their lists are complete, a project's Workloads wait. Kinds that a project does not serve are looked
-    /// for again every ten minutes.
+    /// for again, later every ten minutes.
     #[arg(
         long,
         env = "FEDGATE_LOCATION_SOURCE",

@@ -118,14 +118,19 @@ async fn what_a_project_does_not_serve_is_not_listed_and_its_workloads_go_on() {
     project.is_written_to().await;
     assert_eq!(served.asked(), [LOCATIONS, NETWORKING, SERVICES]);
     assert_eq!(watched(&gateway), []);
-    tokio::time::sleep(7 * MINUTE).await;
-    assert_eq!(served.asked(), [""; 0]);
-    tokio::time::sleep(4 * MINUTE).await;
-    assert_eq!(
-        served.asked(),
-        [LOCATIONS, NETWORKING, SERVICES],
-        "it is asked again"
-    );
+    // Soon again, since the API server may have just started, and later seldom.
+    let rounds = async |minutes: u32| {
+        tokio::time::sleep(minutes * MINUTE).await;
+        let asked = served.asked();
+        let rounds = asked.chunks(3);
+        rounds
+            .filter(|round| *round == [LOCATIONS, NETWORKING, SERVICES])
+            .count()
+    };
+    let (first, next, rest) = (rounds(1).await, rounds(10).await, rounds(60).await);
+    assert!((2..=3).contains(&first), "{first}");
+    assert!((3..=6).contains(&next), "{next}");
+    assert!((6..=9).contains(&rest), "{rest}");
     task.abort();
 }
 

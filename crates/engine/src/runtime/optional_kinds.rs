@@ -9,18 +9,16 @@ use super::{
     queue::Priority,
 };
 use crate::{
-    backoff::WATCH,
+    backoff::{Backoff, WATCH},
     key::Plane,
     plane::{client::Connection, watch::is_not_served},
-    random::Random,
 };
 use kube::core::ApiResource;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// Time after which a kind that is not served is looked for again.
-const INTERVAL: Duration = Duration::from_mins(10);
-/// Share of the interval by which a plane's is shortened, so that the planes do not ask at once.
-const JITTER: f64 = 0.25;
+/// Time after which a kind that is not served is looked for again: soon at first, since an API server that starts denies
+/// kinds that it has. The planes do not ask at once.
+const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(10)).with_jitter(0.25);
 
 /// The task that looks for the optional kinds of a plane, in one engagement. It ends once nothing is looked for any more.
 pub(super) async fn discover<I: Index>(
@@ -29,7 +27,7 @@ pub(super) async fn discover<I: Index>(
     engagement: u64,
     connection: Connection,
 ) {
-    let mut failures = 0;
+    let (mut failures, mut rounds) = (0, 0);
     loop {
         let kinds = planes.optional_kinds(&plane);
         if kinds.is_empty() {
@@ -39,14 +37,15 @@ pub(super) async fn discover<I: Index>(
             Ok(served) => {
                 failures = 0;
                 planes.discovered(&plane, engagement, &served);
-                INTERVAL.mul_f64(1.0 - JITTER * Random::fraction(&plane))
+                rounds += 1;
+                AGAIN.delay(rounds - 1, (&plane, rounds))
             }
             Err(error) => {
                 if failures == 0 {
                     tracing::warn!(%plane, %error, "which optional kinds it serves is not known yet; it is asked again");
                 }
                 failures += 1;
-                WATCH.delay(failures, &plane)
+                WATCH.delay(failures - 1, &plane)
             }
         };
         tokio::time::sleep(delay).await;
