@@ -108,8 +108,6 @@ impl Gateway {
         } = &self.setup;
         let mut all: Vec<OsString> = vec!["gateway".into(), "--hub-kubeconfig".into(), hub.into()];
         all.extend(projects.arguments());
-        // The projects serve none of its kinds, but where a test installs one.
-        all.extend(["--location-source", "auto"].map(OsString::from));
         if let Some(kinds) = kinds {
             all.extend(["--interpreters".into(), kinds.into()]);
         }

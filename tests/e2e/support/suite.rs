@@ -19,6 +19,7 @@ use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sa
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::{
+    ffi::OsString,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::Arc,
@@ -203,7 +204,8 @@ impl Suite {
             projects: Projects::Folder(projects),
             kinds: Some(kinds_folder()),
             log: dir.join("gateway.log"),
-            further: Vec::new(),
+            // Its projects serve none of the kinds, but where a test installs one.
+            further: ["--location-source", "auto"].map(OsString::from).into(),
         });
         let admin = |plane: &str| -> Result<Plane> {
             let client = sandbox
