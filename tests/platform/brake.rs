@@ -76,7 +76,11 @@ async fn a_platform_that_lacks_many_projects_is_shown_by_the_runbook(case: Case)
                 if command.starts_with("fedgate stuck --context host --class brake") {
                     (
                         9,
-                        &["platform", "12", "Namespaces of the hub name the Project of UID"],
+                        &[
+                            "platform",
+                            "cluster-lost-7",
+                            "Namespaces of the hub name the Project of UID",
+                        ],
                     )
                 } else if command.starts_with("fedgate projects list") {
                     (0, &["AGE"])
