@@ -285,6 +285,10 @@ impl Desk {
                 self.start_second().await;
                 self.case.suite.stop_plane("hub").await;
                 self.edit(2).await;
+                // Without a leader nobody carries the edit of the Workload into its deployment.
+                let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
+                let (project, ns) = (&self.case.project, &self.case.ns);
+                project.merge(&DEPLOYMENT, ns, "web-us-dfw", scaled).await;
                 self.both_say_that_the_hub_is_down().await;
                 // An object is undelivered once it has waited for a minute.
                 self.says("stuck?class=undelivered", "web-us-dfw").await;
