@@ -251,7 +251,7 @@ impl Run<'_> {
     }
 }
 
-/// What the hub says, as soon as it is read.
+/// The finding at the hub, as soon as it is read.
 async fn known<T: Clone>(from: &watch::Sender<AtHub<T>>) -> Option<T> {
     let mut from = from.subscribe();
     let known = from.wait_for(Option::is_some).await.ok()?;

@@ -20,7 +20,7 @@ const AT_MOST: u32 = 5000;
 /// Maximum number of objects that are named.
 const NAMED: usize = 5;
 
-/// What the hub's Namespaces say of it.
+/// The hub's identity, as its Namespaces tell it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HubNames {
     /// Its UID.

@@ -251,7 +251,7 @@ impl CellIndex {
         self.missing().is_none()
     }
 
-    /// What is missing of the cell's own plane.
+    /// The first thing that is missing of the cell's own plane, in words.
     pub fn missing(&self) -> Option<String> {
         if self.reading.networking && self.serving.is_empty() {
             return Some(

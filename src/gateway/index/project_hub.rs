@@ -250,7 +250,7 @@ impl GatewayIndex {
             return;
         }
         let (had, has) = (project.share_of_other(), found.as_ref().map(|other| other.share));
-        // What has waited goes on as after a list.
+        // The keys that have waited go on as after a list.
         applied.synced |= had > has && had >= Some(Share::Most);
         if has == Some(Share::Whole) {
             let owned = self.owners.iter().filter(|(_, owner)| owner.project == *key);

@@ -255,7 +255,7 @@ impl GatewayIndex {
             return;
         };
         let source = project.sources[*kind].get(namespace, name);
-        // One that is left to another hub waits for nothing here.
+        // A deployment that is left to another hub waits for nothing here.
         let source = source.filter(|row| self.named_hub(project, namespace, row) != NamedHub::Other);
         let copy = self.hub.copies[*kind].get(hub, name);
         let own = &self.kinds[*kind].status.own_conditions;

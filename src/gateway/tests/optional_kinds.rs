@@ -24,7 +24,7 @@ impl Served {
         self.versions.lock().push((version, plural));
     }
 
-    /// What was asked since the last call.
+    /// The paths of the requests since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock())
     }

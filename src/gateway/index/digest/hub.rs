@@ -30,11 +30,11 @@ pub struct HubNamespaceDigest {
     pub reassign_to: Option<Arc<str>>,
     /// Annotation `garbage-confirmed`, if it is a time.
     pub garbage_confirmed: Option<Timestamp>,
-    /// What the Namespace says of the hub as a whole; none but two say anything.
+    /// The Namespace's part of the identity of the hub; none but two have one.
     pub of_hub: Option<Box<OfHub>>,
 }
 
-/// What Namespaces `kube-system` and `fedgate-system` say of their hub.
+/// Parts of the identity of a hub that its Namespaces `kube-system` and `fedgate-system` have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfHub {
     /// Creation time.

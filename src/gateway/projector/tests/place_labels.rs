@@ -107,8 +107,8 @@ fn what_the_copy_adds_is_written_once_and_follows_the_copy() {
     index::project_event(&mut index, TableId::INSTANCES, projection.clone());
     assert_eq!(decided(&index, &written), []);
 
-    let woken = hub_event(&mut index, TableId::DEPLOYMENTS, copy(Some("us-south-1")));
-    assert_eq!(woken, ["web-0"], "its copy has got a location");
+    let enqueued = hub_event(&mut index, TableId::DEPLOYMENTS, copy(Some("us-south-1")));
+    assert_eq!(enqueued, ["web-0"], "its copy has got a location");
     let effects = decided(&index, &written);
     let [effect] = &effects[..] else {
         panic!("{effects:?}")

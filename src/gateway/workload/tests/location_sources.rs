@@ -70,9 +70,9 @@ fn the_first_kind_that_is_served_counts() {
 #[test]
 fn a_project_without_any_kind_is_not_checked_unless_a_source_is_fixed() {
     let mut index = scene(LocationSource::Auto);
-    let (watched, _, woken) = index.discovers(&[]);
+    let (watched, _, enqueued) = index.discovers(&[]);
     assert_eq!(
-        (watched, woken),
+        (watched, enqueued),
         (vec![], vec!["lone".to_owned(), "shop".to_owned()])
     );
     assert_eq!(words(&index.decided()), ALL);
@@ -104,9 +104,9 @@ fn a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never() {
             .chain([availability()])
             .collect::<Vec<_>>()
     );
-    let (watched, unwatched, woken) = index.discovers(&kinds(&[LocationKind::Location]));
+    let (watched, unwatched, enqueued) = index.discovers(&kinds(&[LocationKind::Location]));
     assert_eq!((watched, unwatched), (vec![LOCATION], vec![NETWORK_LOCATION]));
-    assert_eq!(woken, NOTHING, "until its list is complete, nothing changes");
+    assert_eq!(enqueued, NOTHING, "until its list is complete, nothing changes");
     assert_eq!(index.decided(), []);
     assert_eq!(
         index.apply(NETWORK_LOCATION, wide_location("lhr-1", "LHR")),
@@ -141,14 +141,14 @@ fn a_binding_is_a_location_of_its_name() {
 fn where_availability_is_served_a_location_needs_one_of_the_service() {
     let mut index = scene(LocationSource::Auto);
     index.discovers(&[LocationKind::Location.resource(), availability()]);
-    let woken = index.list(
+    let enqueued = index.list(
         LOCATION,
         [wide_location("dfw-1", "DFW"), wide_location("iad-1", "IAD")],
     );
-    assert_eq!(woken, NOTHING, "the other list is missing");
+    assert_eq!(enqueued, NOTHING, "the other list is missing");
     assert_eq!(index.decided(), []);
     let table = TableId::Availabilities;
-    let woken = index.list(
+    let enqueued = index.list(
         table,
         [
             available("compute", "dfw-1", "True"),
@@ -156,7 +156,7 @@ fn where_availability_is_served_a_location_needs_one_of_the_service() {
             available("compute", "iad-1", "False"),
         ],
     );
-    assert_eq!(woken, ["lone", "shop"]);
+    assert_eq!(enqueued, ["lone", "shop"]);
     assert_eq!(index.serving(), ["DFW"]);
     assert_eq!(words(&index.decided()), ["create shop-us-dfw us/DFW", "status"]);
 
