@@ -210,9 +210,10 @@ impl GatewayIndex {
         }
     }
 
-    /// True if another hub has the whole project: nothing is changed for it on any plane.
+    /// True if another hub has the whole project: nothing is changed for it on any plane. While the project is suspended, the
+    /// copies that are on this hub all the same are marked.
     pub fn is_of_other_hub(&self, key: &ProjectKey) -> bool {
-        let project = self.projects.get(key);
+        let project = self.projects.get(key).filter(|project| !project.suspended);
         project.and_then(Project::share_of_other) == Some(Share::Whole)
     }
 

@@ -127,7 +127,9 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         return Step::Wait(Requeue::AwaitChange);
     };
     if s.named_hub == NamedHub::Other {
-        return Step::Wait(Requeue::AwaitChange);
+        // A name that a tenant writes keeps no cell of this hub running while the project is suspended.
+        let marks = s.suspended.then(|| suspension_step(s, source, memory, permit));
+        return marks.flatten().unwrap_or(Step::Wait(Requeue::AwaitChange));
     }
     if let Some(delay) = s.delay.as_ref().filter(|_| s.complete && !s.suspended)
         && let Some(step) = delay_step(s, source, delay, memory, settings, now)

@@ -91,3 +91,19 @@ async fn nothing_is_written_for_a_deployment_that_names_another_hub() {
         }
     }
 }
+
+/// A tenant may write the name of any hub on its deployments.
+#[tokio::test]
+async fn the_name_of_another_hub_keeps_no_copy_running_in_a_suspended_project() {
+    let mut d = deployment();
+    d["metadata"]["annotations"][keys::SUSPENDED] = json!("true");
+    let copy = hub_copy();
+    let mut s = naming(NamedHub::Other, Some(&copy));
+    s.source = Some(source(&d));
+    idle(decided(&s));
+    s.suspended = true;
+    let marked = json!({"metadata": {"uid": "u-copy", "annotations": {keys::SUSPENDED: "true"}}});
+    assert_eq!(patch(&one(decided(&s))), &marked);
+    s.copy = None;
+    idle(decided(&s));
+}

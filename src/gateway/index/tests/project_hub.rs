@@ -65,6 +65,11 @@ fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     assert!(!index.project_ready(&shop()) && !index.specs_synced(&shop()));
     assert_eq!(index.defect(&plane), Some(OTHER_HUB));
     assert!(index.lacks_proof(HUB).is_some(), "its absence proves nothing");
+    // Copies on this hub are marked while it is suspended, whatever its tenant writes.
+    index.suspend(&shop(), true);
+    assert!(index.project_ready(&shop()));
+    index.suspend(&shop(), false);
+    assert!(!index.project_ready(&shop()));
     let applied = told(&mut index, WatchEvent::Delete(boxed(&of("api", "hub-a"))));
     assert_eq!(applied.other_hubs, [(shop(), None)]);
     assert!(applied.synced, "what has waited is decided on");
