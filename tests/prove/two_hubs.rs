@@ -19,7 +19,7 @@ const SECOND: &str = "hub-2";
 const SERVERS: i64 = 1_767_225_600;
 const GATEWAYS: i64 = 1_800_000_000;
 
-/// What a gateway has changed, its own matters aside.
+/// The changes that a gateway has made, its own matters aside.
 fn written(rig: &Rig, replica: u32) -> Vec<String> {
     let user = user(replica);
     let entries = rig.simulator.log().entries();

@@ -79,7 +79,7 @@ async fn disown(plane: &Plane, kind: &Kind, namespace: &str, name: &str) {
     plane.merge(kind, namespace, name, unmarked).await;
 }
 
-/// What another program's registration leaves: a Cluster and an agent, neither of them ours.
+/// The Cluster and the agent that another program's registration leaves, neither of them ours.
 async fn registered(case: &Case, new: &NewCell) {
     let (hub, cell) = (&case.hub, &new.role.plane);
     disown(hub, &CLUSTER, "", NEW.0).await;

@@ -47,7 +47,7 @@ fn group_of(pid: &str) -> io::Result<(PathBuf, &'static str)> {
 }
 
 impl Group {
-    /// Limits the memory of a process. What it has already is not counted, so that it lives on at a limit that is close.
+    /// Limits the memory of a process. The memory that it has already is not counted, so that it lives on at a limit that is close.
     pub(super) fn around(pid: &str, bytes: u64) -> io::Result<Self> {
         let (from, limit) = group_of(pid)?;
         let own = from.join(NAME);

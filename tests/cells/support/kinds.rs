@@ -35,11 +35,4 @@ pub(crate) const CLAIM: Kind = kind(
     "resourceclaims",
     true,
 );
-pub(crate) const DEFINITION: Kind = kind(
-    "apiextensions.k8s.io",
-    "v1",
-    "CustomResourceDefinition",
-    "customresourcedefinitions",
-    false,
-);
 pub(crate) const ROLE: Kind = kind("rbac.authorization.k8s.io", "v1", "Role", "roles", true);

@@ -93,8 +93,11 @@ impl<I: Index> EngagedPlanes<I> {
             (self.triggers)(&index, change, &mut keys);
         }
         drop(index);
-        self.unwatch(plane, &unwatch);
-        self.watch_more(plane, &watch);
+        // A plane that is engaged again meanwhile is asked anew.
+        if self.engagement(plane) == engagement {
+            self.unwatch(plane, &unwatch);
+            self.watch_more(plane, &watch);
+        }
         self.queue.extend(keys, Priority::Backlog);
     }
 }
