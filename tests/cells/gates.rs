@@ -4,7 +4,10 @@ use crate::support::{
     Case, Wish,
     case::is_true,
     condition,
-    kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, NETWORK_BINDING, POD, SERVING_LOCATION, WORKLOAD},
+    kinds::{
+        CONFIG_MAP, DEFINITION, DEPLOYMENT, INSTANCE, Kind, NETWORK_BINDING, POD, SERVING_LOCATION, WORKLOAD,
+        kind,
+    },
     label, lone_trials, says, seconds, trials, uid, with_cleanup,
 };
 use fedgate_api::keys;
@@ -16,6 +19,7 @@ trials![
 ];
 lone_trials![
     w24_two_serving_locations_stop_nothing_that_runs,
+    w24_serving_locations_of_both_groups_count_by_name,
     a_network_provider_that_stalls_is_waited_for,
 ];
 
@@ -118,6 +122,15 @@ async fn a_network_that_is_missing_is_told(case: Case) {
     assert!(is_true(after, "Ready"), "{after}");
 }
 
+/// The other group's, which this suite's cells do not serve but for one trial.
+const MILO_SERVING_LOCATION: Kind = kind(
+    "locations.miloapis.com",
+    "v1alpha1",
+    "ServingLocation",
+    "servinglocations",
+    false,
+);
+
 async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
     let (old, new) = (Wish::new("old", 1), Wish::new("new", 1));
     case.run(&old).await;
@@ -140,6 +153,56 @@ async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
     };
     with_cleanup(body, cell.delete(&SERVING_LOCATION, "", "second")).await;
     case.runs(&new).await;
+    case.runs(&old).await;
+}
+
+/// A cell that serves ServingLocations of both groups: one of an equal name is the same place, another one is a second.
+async fn w24_serving_locations_of_both_groups_count_by_name(case: Case) {
+    let (old, new) = (Wish::new("old", 1), Wish::new("new", 1));
+    let role = case.dfw();
+    let cell = &role.plane;
+    let definition = "servinglocations.locations.miloapis.com";
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition_of_milo = json!({"metadata": {"name": definition}, "spec": {
+        "group": "locations.miloapis.com", "scope": "Cluster",
+        "names": {"kind": MILO_SERVING_LOCATION.name, "plural": MILO_SERVING_LOCATION.plural},
+        "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": schema}}]}});
+    let location =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
+    cell.create(&DEFINITION, "", definition_of_milo).await;
+    let body = async {
+        cell.sees(&DEFINITION, "", definition, "is established", seconds(30), |d| {
+            is_true(d, "Established")
+        })
+        .await;
+        cell.create(&MILO_SERVING_LOCATION, "", location("dfw-1")).await;
+        // A cell looks for kinds that it did not find at longer and longer intervals, and at its start.
+        role.restart().await;
+        case.run(&old).await;
+        cell.create(&MILO_SERVING_LOCATION, "", location("second")).await;
+        case.create(&new).await;
+        case.project_says(
+            &DEPLOYMENT,
+            "new-us-dfw",
+            ["Available", "False", "AmbiguousServingLocation"],
+        )
+        .await;
+        let instances = case.at(role, &INSTANCE).await;
+        assert!(
+            instances.len() == 1 && is_true(&instances[0], "Ready"),
+            "{instances:#?}"
+        );
+        cell.delete(&MILO_SERVING_LOCATION, "", "second").await;
+        case.runs(&new).await;
+    };
+    let cleanup = async {
+        role.stop().await;
+        cell.delete(&DEFINITION, "", definition).await;
+        cell.gone(&DEFINITION, "", definition, seconds(30)).await;
+        role.start().await;
+    };
+    with_cleanup(body, cleanup).await;
     case.runs(&old).await;
 }
 
