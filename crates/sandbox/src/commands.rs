@@ -168,6 +168,7 @@ impl UpArgs {
             pods: true,
             backends: true,
             platform: self.platform,
+            milo: Options::milo_from_env(),
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)

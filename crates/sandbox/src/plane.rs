@@ -44,7 +44,8 @@ pub(super) struct Plane {
     pub(super) etcd: Option<Etcd>,
     /// Ports of Pods that lead to this machine.
     pub(super) forwards: Option<Forwards>,
-    pub(super) server_spec: Spec,
+    /// `None`: the plane is a path of another's API server.
+    pub(super) server_spec: Option<Spec>,
     pub(super) controllers_specs: Vec<Spec>,
     pub(super) server: Mutex<Option<Process>>,
     pub(super) controllers: Mutex<Vec<Process>>,
@@ -57,11 +58,14 @@ impl Plane {
         launcher: &Launcher,
         admin: &kube::Client,
     ) -> Result<(), SandboxError> {
+        let Some(spec) = &self.server_spec else {
+            return Ok(());
+        };
         let mut server = self.server.lock().await;
         if server.as_ref().is_some_and(|running| running.ended().is_none()) {
             return Ok(());
         }
-        let process = launcher.start(&self.server_spec)?;
+        let process = launcher.start(spec)?;
         process.ready(admin, "/readyz").await?;
         *server = Some(process);
         Ok(())

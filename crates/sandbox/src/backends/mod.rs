@@ -37,14 +37,18 @@ const NETWORK_CONTEXTS: &str = include_str!("crds/networkcontexts.yaml");
 const SUBNET_CLAIMS: &str = include_str!("crds/subnetclaims.yaml");
 const SUBNETS: &str = include_str!("crds/subnets.yaml");
 
-/// Adds the CRDs of a plane, and the single `ServingLocation` of a cell.
+/// Adds the CRDs of a plane, and the single `ServingLocation` of a cell; `milo` if Milo's own API server has the projects.
 pub(super) fn objects(
     plane: &str,
     role: PlaneRole,
+    milo: bool,
     cells: &[CellSpec],
     objects: &mut Objects,
 ) -> Result<(), SandboxError> {
     let definitions: &[&str] = match role {
+        // Its definitions serve all projects, and it has those of quota.
+        PlaneRole::Platform if milo => &[NETWORKS, LOCATIONS],
+        PlaneRole::Project if milo => &[],
         PlaneRole::Hub | PlaneRole::Platform => &[],
         PlaneRole::Project => &[NETWORKS, LOCATIONS, RESOURCE_CLAIMS],
         PlaneRole::Cell => &[

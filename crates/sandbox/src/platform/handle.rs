@@ -48,12 +48,15 @@ impl Handler {
         let (mut head, body) = request.into_parts();
         let Route { project, path } = route::route(head.uri.path());
         let upstream = self.upstreams.of(project);
-        let query = match project {
-            Some(name) => {
+        if let Some(name) = project {
+            self.faults(name, path).await?;
+        }
+        let (path, query) = match project {
+            Some(name) if !self.upstreams.is_milo() => {
                 self.admit(name, &user, &head.method, path, upstream).await?;
-                route::query(path, head.uri.query())
+                (path, route::query(path, head.uri.query()))
             }
-            None => head.uri.query().map(str::to_owned),
+            _ => (head.uri.path(), head.uri.query().map(str::to_owned)),
         };
         head.uri = address(upstream, path, query.as_deref())
             .ok_or_else(|| refusal::unavailable("the path makes no address"))?;
@@ -76,7 +79,16 @@ impl Handler {
         })
     }
 
-    /// Applies the project's switches, and Milo's own rules, to a request before it reaches the project.
+    /// Applies the faults that the project's switches ask for.
+    async fn faults(&self, name: &str, path: &str) -> Result<(), Response<Full<Bytes>>> {
+        self.switches.answers(name).await;
+        if is_storage(path) && self.switches.initializes(name) {
+            return Err(refusal::initializing());
+        }
+        Ok(())
+    }
+
+    /// Applies Milo's own rules to a request before it reaches the project.
     async fn admit(
         &self,
         name: &str,
@@ -85,10 +97,6 @@ impl Handler {
         path: &str,
         upstream: &Upstream,
     ) -> Result<(), Response<Full<Bytes>>> {
-        self.switches.answers(name).await;
-        if is_storage(path) && self.switches.initializes(name) {
-            return Err(refusal::initializing());
-        }
         if let Some(namespace) = route::hidden(path) {
             return Err(refusal::no_namespace(namespace));
         }
