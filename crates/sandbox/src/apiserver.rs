@@ -44,9 +44,7 @@ impl ApiServer<'_> {
         args.extend([
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            // No controller would take the taint from a new Node again, nor make service accounts.
-            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition"
-                .to_owned(),
+            format!("--disable-admission-plugins={}", self.disabled()),
             "--endpoint-reconciler-type=none".to_owned(),
             "--allow-privileged=true".to_owned(),
         ]);
@@ -75,8 +73,13 @@ impl ApiServer<'_> {
     }
 
     /// The command line of Milo's own API server, which serves the core and every project. `token_review` says who judges
-    /// tokens, for it has no service accounts.
-    pub(super) fn milo(&self, token_review: &Path) -> Spec {
+    /// tokens, for it has no service accounts; it serves `events.k8s.io` from another API server alone.
+    pub(super) fn milo(&self, token_review: &Path, events: u16) -> Spec {
+        let Files {
+            authority,
+            front_proxy,
+            ..
+        } = self.files;
         let mut args = vec!["apiserver".to_owned()];
         args.extend(self.common());
         args.extend(self.front_proxy());
@@ -91,10 +94,33 @@ impl ApiServer<'_> {
             "--authentication-token-webhook-version=v1".to_owned(),
             // As long as a kube-apiserver remembers that a token was good.
             "--authentication-token-webhook-cache-ttl=10s".to_owned(),
+            "--feature-gates=EventsProxy=true".to_owned(),
+            format!("--events-provider-url=https://127.0.0.1:{events}"),
+            format!("--events-provider-ca-file={}", authority.display()),
+            format!(
+                "--events-provider-client-cert={}",
+                front_proxy.join("tls.crt").display()
+            ),
+            format!(
+                "--events-provider-client-key={}",
+                front_proxy.join("tls.key").display()
+            ),
             // All watches of all projects come on the front's one connection.
             "--http2-max-streams-per-connection=2000".to_owned(),
         ]);
         self.named("apiserver", args)
+    }
+
+    /// What no plane has, for no controller would take the taint from a new Node again, nor make service accounts; and the
+    /// store of Events, which lacks the Namespaces that are in projects.
+    fn disabled(&self) -> String {
+        let mut all = vec![
+            "ServiceAccount",
+            "StorageObjectInUseProtection",
+            "TaintNodesByCondition",
+        ];
+        all.extend((self.role == PlaneRole::Activity).then_some("NamespaceLifecycle"));
+        all.join(",")
     }
 
     fn named(&self, name: &str, args: Vec<String>) -> Spec {
@@ -114,6 +140,11 @@ impl ApiServer<'_> {
             files,
             ..
         } = self;
+        // Who may write an Event is asked in the project.
+        let mode = match self.role {
+            PlaneRole::Activity => "AlwaysAllow",
+            _ => "RBAC",
+        };
         vec![
             format!("--etcd-servers={etcd}"),
             format!("--etcd-prefix=/{plane}"),
@@ -130,7 +161,7 @@ impl ApiServer<'_> {
                 "--tls-private-key-file={}",
                 files.server.join("tls.key").display()
             ),
-            "--authorization-mode=RBAC".to_owned(),
+            format!("--authorization-mode={mode}"),
             format!("--audit-policy-file={}", self.audit_policy.display()),
             format!("--audit-log-path={}", self.audit_log.display()),
             // Tests and measurements read the log of the whole run: it must not be rotated. MiB.

@@ -259,8 +259,11 @@ impl Options {
         planes.extend(self.cells.iter().map(|cell| (cell.name.clone(), PlaneRole::Cell)));
         if self.platform {
             planes.push((platform::CORE.to_owned(), PlaneRole::Platform));
-            let spare = (platform::SPARE.to_owned(), PlaneRole::Project);
-            planes.extend(self.milo.is_none().then_some(spare));
+            let (name, role) = match self.milo {
+                Some(_) => (platform::ACTIVITY, PlaneRole::Activity),
+                None => (platform::SPARE, PlaneRole::Project),
+            };
+            planes.push((name.to_owned(), role));
         }
         let mut seen = BTreeSet::new();
         for (name, role) in &planes {

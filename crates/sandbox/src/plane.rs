@@ -20,8 +20,10 @@ pub enum PlaneRole {
     Project,
     /// A member of the hub, in one city.
     Cell,
-    /// The core API server of the stand-in of Milo; there is one at most.
+    /// The core API server of Milo; there is one at most.
     Platform,
+    /// Where Milo's own API server keeps Events, as it does in Milo's API server for activity; there is one at most.
+    Activity,
 }
 
 impl fmt::Display for PlaneRole {
@@ -31,6 +33,7 @@ impl fmt::Display for PlaneRole {
             Self::Project => "project",
             Self::Cell => "cell",
             Self::Platform => "platform",
+            Self::Activity => "activity",
         })
     }
 }

@@ -64,10 +64,7 @@ impl Sandbox {
             binaries: &binaries,
             files: &files,
             etcd: &shared.url,
-            milo: options
-                .milo()
-                .map(|program| Ok::<_, SandboxError>((program, free_port()?)))
-                .transpose()?,
+            milo: options.milo().map(Milo::new).transpose()?,
             forwards: &options.forwards,
         };
         let mut planes = Vec::new();
@@ -85,7 +82,11 @@ impl Sandbox {
             .then(|| (format!("https://127.0.0.1:{port}"), port));
         let address = platform.as_ref().map(|(url, _)| url.as_str());
         users.write_kubeconfigs(&layout, &planes, address)?;
-        progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
+        let servers = planes.iter().filter(|plane| plane.server_spec.is_some());
+        progress.say(&format!(
+            "etcd is ready; starting {} API servers",
+            servers.count()
+        ));
         start(&planes, &users, &launcher, &hub, &options).await?;
 
         let mut sandbox = Self {
@@ -165,6 +166,25 @@ impl Sandbox {
     }
 }
 
+/// Milo's own API server, which serves the projects.
+#[derive(Clone, Copy)]
+struct Milo<'a> {
+    program: &'a Path,
+    port: u16,
+    /// Port of the plane that keeps its Events.
+    events: u16,
+}
+
+impl<'a> Milo<'a> {
+    fn new(program: &'a Path) -> Result<Self, SandboxError> {
+        Ok(Self {
+            program,
+            port: free_port()?,
+            events: free_port()?,
+        })
+    }
+}
+
 /// What planes are made of.
 struct Maker<'a> {
     layout: &'a Layout,
@@ -172,20 +192,22 @@ struct Maker<'a> {
     files: &'a Files,
     /// Address of the shared etcd.
     etcd: &'a str,
-    /// Milo's own API server and its port, if it serves the projects.
-    milo: Option<(&'a Path, u16)>,
+    milo: Option<Milo<'a>>,
     forwards: &'a [String],
 }
 
 impl Maker<'_> {
     /// A plane that has not been started: its address and how its processes are run.
     fn plane(&self, name: String, role: PlaneRole, own: Option<Etcd>) -> Result<Plane, SandboxError> {
-        let milo = self
-            .milo
-            .filter(|_| matches!(role, PlaneRole::Platform | PlaneRole::Project));
-        let port = milo.map_or_else(free_port, |(_, port)| Ok(port))?;
+        let is_milo = matches!(role, PlaneRole::Platform | PlaneRole::Project);
+        let milo = self.milo.filter(|_| is_milo);
+        let port = match (self.milo, role) {
+            (Some(milo), PlaneRole::Activity) => milo.events,
+            (Some(milo), _) if is_milo => milo.port,
+            _ => free_port()?,
+        };
         let server = ApiServer {
-            program: milo.map_or(&self.binaries.kube_apiserver, |(program, _)| program),
+            program: milo.map_or(&self.binaries.kube_apiserver, |milo| milo.program),
             plane: &name,
             role,
             port,
@@ -196,18 +218,26 @@ impl Maker<'_> {
         };
         let (path, server_spec) = match (milo, role) {
             (Some(_), PlaneRole::Project) => (platform::path(&name), None),
-            (Some(_), _) => (String::new(), Some(server.milo(&self.layout.token_review()))),
+            (Some(milo), _) => {
+                let spec = server.milo(&self.layout.token_review(), milo.events);
+                (String::new(), Some(spec))
+            }
             (None, _) => (String::new(), Some(server.spec())),
         };
         let mut forwards = None;
-        let mut controllers_specs = vec![controller_manager::spec(
+        let controller_manager = controller_manager::spec(
             &self.binaries.kube_controller_manager,
             &name,
             role,
             milo.is_some(),
             &own_path(self.layout, Own::ControllerManager, &name),
             self.files,
-        )];
+        );
+        let mut controllers_specs = match role {
+            // It has nothing but Events.
+            PlaneRole::Activity => Vec::new(),
+            _ => vec![controller_manager],
+        };
         if let Some(binaries) = &self.binaries.pods
             && role == PlaneRole::Cell
         {

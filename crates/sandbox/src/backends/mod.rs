@@ -49,7 +49,7 @@ pub(super) fn objects(
         // Its definitions serve all projects, and it has those of quota.
         PlaneRole::Platform if milo => &[NETWORKS, LOCATIONS],
         PlaneRole::Project if milo => &[],
-        PlaneRole::Hub | PlaneRole::Platform => &[],
+        PlaneRole::Hub | PlaneRole::Platform | PlaneRole::Activity => &[],
         PlaneRole::Project => &[NETWORKS, LOCATIONS, RESOURCE_CLAIMS],
         PlaneRole::Cell => &[
             SERVING_LOCATIONS,

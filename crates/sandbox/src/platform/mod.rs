@@ -38,6 +38,8 @@ use std::path::Path;
 pub(super) const CORE: &str = "milo";
 /// Plane behind the paths of all names that have no API server of their own.
 pub(super) const SPARE: &str = "spare";
+/// Plane of the Events of Milo's own API server.
+pub(super) const ACTIVITY: &str = "activity";
 /// The context of the stand-in's own address in the administrator's kubeconfig.
 pub(super) const ADDRESS: &str = "platform";
 
@@ -62,8 +64,8 @@ pub(super) fn path(project: &str) -> String {
 /// What is real and what is played where Milo's own API server has the projects.
 pub(super) fn said(program: &Path) -> String {
     format!(
-        "projects: core and all projects are Milo's own API server from {}; PLAYED before and beside it: client \
-         certificates, the switches of Projects, Milo's controllers (sandbox only)",
+        "projects: core and all projects are Milo's own API server from {}; PLAYED around it: client \
+         certificates, the switches of Projects, Milo's controllers, the store of Events (sandbox only)",
         program.display()
     )
 }
