@@ -1,4 +1,4 @@
-//! The stand-in itself: what the gateway's tests rely on is played as docs/sandbox.md says.
+//! What the gateway's tests rely on is there, be it of the stand-in or of Milo's own API server, as docs/sandbox.md says.
 
 use crate::support::{
     Case,
@@ -90,6 +90,9 @@ async fn a_suspended_project_refuses_writes_alone(case: Case) {
     })
     .await;
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
+    // Nobody plays what Milo does: it says so in its own words.
+    let by_milo = status.message.contains("cannot accept new updates");
+    assert_eq!(by_milo, suite.is_milo, "{}", status.message);
     let causes = status.details.map(|details| details.causes).unwrap_or_default();
     assert!(
         causes.iter().any(|cause| cause.reason == "ProjectSuspended"),
