@@ -217,10 +217,9 @@ async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<boo
     if left.len() == project.finalizers().len() {
         return Ok(true);
     }
-    let all: Api<DynamicObject> = Api::all_with(core.clone(), &control_planes());
-    match all.delete(&name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => {}
-        answer => drop(answer?),
+    let drains = Settings::of(project).drains;
+    if !drains {
+        remove_control_plane(core, &name).await?;
     }
     say(
         core,
@@ -229,13 +228,24 @@ async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<boo
     )
     .await?;
     if let Some(upstream) = upstreams.projects.get(&name)
-        && !purge::purge(&upstream.client).await?
+        && !purge::purge(&upstream.client, drains).await?
     {
         tracing::info!(project = name, "is not empty yet");
         return Ok(false);
     }
+    if drains {
+        remove_control_plane(core, &name).await?;
+    }
     set_finalizers(core, project, &left).await?;
     Ok(true)
+}
+
+async fn remove_control_plane(core: &Client, name: &str) -> kube::Result<()> {
+    let all: Api<DynamicObject> = Api::all_with(core.clone(), &control_planes());
+    match all.delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 async fn set_finalizers(core: &Client, project: &DynamicObject, all: &[String]) -> kube::Result<()> {
