@@ -50,12 +50,8 @@ async fn relay(to: SocketAddr) -> io::Result<JoinSet<()>> {
 
 /// The file that names the hosts of all projects.
 fn hosts(suite: &Suite) -> PathBuf {
-    let mut text = "127.0.0.1 localhost\n".to_owned();
-    for name in FIRST {
-        text.push_str(&format!(
-            "{ADDRESS} milo-apiserver.project-{name}.svc.cluster.local\n"
-        ));
-    }
+    let lines = FIRST.map(|name| format!("{ADDRESS} milo-apiserver.project-{name}.svc.cluster.local\n"));
+    let text = format!("127.0.0.1 localhost\n{}", lines.concat());
     let file = suite.dir.join("hosts");
     std::fs::write(&file, text).expect("write the hosts");
     file
