@@ -35,7 +35,8 @@ pub(crate) struct Gateway {
 /// Where a gateway finds its planes, and where it writes.
 pub(crate) struct Place<'a> {
     pub(crate) hub: PathBuf,
-    pub(crate) projects: &'a Path,
+    /// The flags that say by which mode.
+    pub(crate) projects: &'a [&'a OsStr],
     pub(crate) dir: &'a Path,
     /// Flags beside those that every run has.
     pub(crate) flags: &'a [&'a str],
@@ -48,13 +49,10 @@ impl Gateway {
         let mut flags: Vec<&OsStr> = vec![
             "--hub-kubeconfig".as_ref(),
             place.hub.as_ref(),
-            "--project-mode".as_ref(),
-            "directory".as_ref(),
-            "--project-directory".as_ref(),
-            place.projects.as_ref(),
             "--city-linger".as_ref(),
             linger.as_ref(),
         ];
+        flags.extend(place.projects);
         flags.extend(place.flags.iter().map(OsStr::new));
         Self::role("gateway", "gateway", &flags, place.dir).await
     }

@@ -97,7 +97,11 @@ impl Rig {
         let hub = self.sandbox.kubeconfig("hub", User::Gateway);
         Gateway::start(&Place {
             hub,
-            projects: &folder,
+            projects: &[
+                "--project-mode=directory".as_ref(),
+                "--project-directory".as_ref(),
+                folder.as_os_str(),
+            ],
             dir: &self.dir,
             flags: &[],
         })

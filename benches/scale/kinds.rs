@@ -54,6 +54,14 @@ const ON_THE_HUB: [Kind; 5] = [
     ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false),
 ];
 
+const AT_MILO: [Kind; 1] = [(
+    "resourcemanager.miloapis.com",
+    "v1alpha1",
+    "Project",
+    "projects",
+    false,
+)];
+
 fn definitions(kinds: &[Kind]) -> Vec<Arc<Definition>> {
     let define = |&(group, version, name, plural, namespaced): &Kind| {
         Arc::new(Definition::plain(group, version, name, plural, namespaced, true))
@@ -70,6 +78,11 @@ pub(crate) fn everywhere() -> &'static [Arc<Definition>] {
 /// The kinds that the hub has beside them.
 pub(crate) fn on_the_hub() -> Vec<Arc<Definition>> {
     definitions(&ON_THE_HUB)
+}
+
+/// The kinds of Milo's own API server.
+pub(crate) fn at_milo() -> Vec<Arc<Definition>> {
+    definitions(&AT_MILO)
 }
 
 /// A kind as a client names it, from what a request names. Kinds that are built in have version 1.

@@ -17,6 +17,7 @@ mod idle;
 mod kinds;
 mod large;
 mod load;
+mod milo;
 mod moments;
 mod neighbours;
 #[path = "../planes/objects.rs"]
@@ -41,7 +42,7 @@ use std::{path::Path, process::ExitCode};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The figures, each with the part that gives it; a part has planes of its own.
-const FIGURES: [(&str, Part); 17] = [
+const FIGURES: [(&str, Part); 18] = [
     ("p1", Part::Single),
     ("p5", Part::Burst),
     ("p14", Part::Storm),
@@ -52,6 +53,7 @@ const FIGURES: [(&str, Part); 17] = [
     ("p8", Part::Idle),
     ("p9", Part::Idle),
     ("p17", Part::Idle),
+    ("milo", Part::Milo),
     ("p7", Part::Load),
     ("p10", Part::Load),
     ("p11", Part::Load),
@@ -71,6 +73,7 @@ enum Part {
     Noisy,
     Restart,
     Idle,
+    Milo,
     Load,
     Churn,
     Large,
@@ -88,6 +91,7 @@ impl Part {
             Self::Noisy => neighbours::noisy(run).await,
             Self::Restart => restart::measure(run).await,
             Self::Idle => idle::measure(run).await,
+            Self::Milo => milo::measure(run).await,
             Self::Load => load::measure(run).await,
             Self::Churn => churn::measure(run).await,
             Self::Large => large::measure(run).await,

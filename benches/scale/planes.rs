@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use fedgate_simulator::{Change, Entry, Plane, Simulator, Verb};
 use serde_json::json;
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +29,8 @@ pub(crate) struct Planes {
     pub(crate) simulator: Simulator,
     pub(crate) hub: Plane,
     pub(crate) projects: Vec<Plane>,
+    /// Where the Projects of Milo are; without it each project has a kubeconfig of its own.
+    core: Option<Plane>,
     pub(crate) address: Address,
     dir: PathBuf,
 }
@@ -43,6 +46,22 @@ fn authority(dir: &Path) -> PathBuf {
 fn namespace(plane: &Plane, name: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     plane.create(object).map_err(failed).map(drop)
+}
+
+/// A Project of Milo whose control plane answers.
+fn ready(core: &Plane, name: &str) -> Result<()> {
+    let project = json!({
+        "apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project", "metadata": {"name": name},
+        "spec": {"ownerRef": {"kind": "Organization", "name": "acme"}},
+    });
+    core.create(project).map_err(failed)?;
+    let status = json!({"conditions": [{
+        "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2026-05-04T10:00:00Z",
+    }]});
+    core.merge_status("projects", "", name, json!({ "status": status }))
+        .map_err(failed)
+        .map(drop)
 }
 
 impl Planes {
@@ -73,6 +92,7 @@ impl Planes {
             simulator,
             hub,
             projects: Vec::new(),
+            core: None,
             address,
             dir,
         };
@@ -115,6 +135,38 @@ impl Planes {
         self.dir.join("process")
     }
 
+    fn milo_kubeconfig(&self) -> PathBuf {
+        self.dir.join("hub/milo.yaml")
+    }
+
+    /// From now on projects are those of Milo: Projects, which one kubeconfig leads to.
+    pub(crate) fn as_milo(&mut self) -> Result<()> {
+        let core = self.simulator.add("milo");
+        core.define_all(&kinds::at_milo());
+        core.keep_history(HISTORY);
+        self.kubeconfig("milo", GATEWAY, &self.milo_kubeconfig())?;
+        self.core = Some(core);
+        Ok(())
+    }
+
+    /// The gateway's flags that say where projects are.
+    pub(crate) fn project_flags(&self) -> Vec<OsString> {
+        if self.core.is_none() {
+            return vec![
+                "--project-mode=directory".into(),
+                "--project-directory".into(),
+                self.directory().into(),
+            ];
+        }
+        vec![
+            "--project-mode=milo".into(),
+            "--discovery-kubeconfig".into(),
+            self.milo_kubeconfig().into(),
+            "--project-kubeconfig".into(),
+            self.milo_kubeconfig().into(),
+        ]
+    }
+
     fn project_kubeconfig(&self, name: &str) -> PathBuf {
         self.directory().join(format!("{name}.yaml"))
     }
@@ -137,12 +189,15 @@ impl Planes {
         std::fs::rename(&draft, path).with_context(|| format!("write {}", path.display()))
     }
 
-    /// More projects, up to this many; the gateway sees their files.
+    /// More projects, up to this many; the gateway sees their files or Projects.
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
         while self.projects.len() < count {
             let name = format!("p-{:05}", self.projects.len());
             self.projects.push(self.project(&name)?);
-            self.join(&name, GATEWAY)?;
+            match &self.core {
+                Some(core) => ready(core, &name)?,
+                None => self.join(&name, GATEWAY)?,
+            }
         }
         Ok(())
     }

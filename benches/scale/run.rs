@@ -7,7 +7,11 @@ use super::{
     report::{Figure, round},
 };
 use anyhow::Result;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// Until unused connections are closed (30 s) and freed memory is back with the system.
 pub(crate) const REST: Duration = Duration::from_secs(45);
@@ -55,6 +59,13 @@ impl Run {
         Planes::up(self.dir.join(part)).await
     }
 
+    /// The same, with projects of Milo.
+    pub(crate) async fn planes_of_milo(&self, part: &str) -> Result<Planes> {
+        let mut planes = self.planes(part).await?;
+        planes.as_milo()?;
+        Ok(planes)
+    }
+
     /// A figure, with its bar in words.
     pub(crate) fn figure(
         &mut self,
@@ -95,9 +106,11 @@ pub(crate) async fn start(planes: &Planes) -> Result<Gateway> {
 
 /// The same with more flags.
 pub(crate) async fn start_with(planes: &Planes, flags: &[&str]) -> Result<Gateway> {
+    let projects = planes.project_flags();
+    let projects: Vec<&OsStr> = projects.iter().map(OsString::as_os_str).collect();
     let place = Place {
         hub: planes.hub_kubeconfig(),
-        projects: &planes.directory(),
+        projects: &projects,
         dir: &planes.process(),
         flags,
     };

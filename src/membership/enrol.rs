@@ -2,6 +2,7 @@
 //! member (contract: provisioning.md §5.4).
 
 use super::{
+    agent_hub,
     certificate::{self, Held, Key, Pair, Route, Signed, signed},
     change::{Change, Verb, is_going, mark, marked},
     cluster::Cluster,
@@ -25,7 +26,8 @@ impl Join<'_> {
         cluster: Option<Cluster<'_>>,
         image: &str,
     ) -> Result<(), Error> {
-        self.is_alone(cell).await?;
+        let hub = agent_hub::id(&self.hub).await?;
+        self.is_alone(cell, &hub).await?;
         let mark = cell.mark();
         // The agent may make neither and needs both, for the leases of cell and agent.
         for name in [registration::NAMESPACE, pull::NAMESPACE] {
@@ -44,16 +46,16 @@ impl Join<'_> {
         }
         let objects = pull::member_objects(cell, &self.manifests);
         self.at_member(cell, objects).await?;
-        self.certify(cell).await?;
+        self.certify(cell, &hub).await?;
         self.executor
             .ensure(&self.member, pull::deployment(cell, image), Owner::Cell(&mark))
             .await?;
         Ok(())
     }
 
-    /// Fails if another program's agent is at the member, before anything is written: the policy would limit its account, and
-    /// the Secret is its credential.
-    async fn is_alone(&self, cell: &Cell<'_>) -> Result<(), Error> {
+    /// Fails if an agent of another program or hub is at the member, before anything is written: the policy would limit its
+    /// account, and the Secret is its credential.
+    async fn is_alone(&self, cell: &Cell<'_>, hub: &str) -> Result<(), Error> {
         for object in pull::agent_identities() {
             let live = self.member.live(&object).await?;
             if let Some(live) = live.filter(|live| mark(live).is_none() && !is_going(live)) {
@@ -61,6 +63,7 @@ impl Join<'_> {
             }
         }
         let live = self.member.live(&pull::secret(KUBECONFIG, b"")).await?;
+        agent_hub::check(live.as_ref(), hub)?;
         let Some(secret) = live.filter(|live| mark(live).is_none() && !is_going(live)) else {
             return Ok(());
         };
@@ -77,7 +80,7 @@ impl Join<'_> {
 
     /// The agent's Secret with a kubeconfig that the hub accepts. The key is in the Secret before the hub is asked, so that
     /// a run that was interrupted goes on with the same request.
-    async fn certify(&mut self, cell: &Cell<'_>) -> Result<(), Error> {
+    async fn certify(&mut self, cell: &Cell<'_>, hub: &str) -> Result<(), Error> {
         let sample = pull::secret(KUBECONFIG, b"");
         if self.executor.mode() == Mode::Print {
             self.executor
@@ -102,13 +105,13 @@ impl Join<'_> {
         let pair = match held.pair {
             Some(pair) if self.is_accepted(cell, &pair).await? => {
                 if held.leads_there {
-                    return Ok(());
+                    return self.name_hub(live.as_ref(), hub).await;
                 }
                 pair
             }
             _ => {
                 may_replace(live.as_ref())?;
-                let key = self.key(cell, live.as_ref(), held.pending).await?;
+                let key = self.key(cell, live.as_ref(), held.pending, hub).await?;
                 let Some(pair) = self.signed(cell, &key).await? else {
                     return Ok(());
                 };
@@ -119,6 +122,16 @@ impl Join<'_> {
         let text = pair.kubeconfig(route, cell.name)?;
         let mut secret = pull::secret(KUBECONFIG, text.as_bytes());
         secret["data"][PENDING_KEY] = Value::Null;
+        self.patch_secret(agent_hub::naming(secret, hub)).await
+    }
+
+    /// Names the hub on a Secret of ours that does not: an earlier join made it.
+    async fn name_hub(&mut self, live: Option<&Value>, hub: &str) -> Result<(), Error> {
+        if live.is_none_or(|live| mark(live).is_none() || agent_hub::named(live).is_some()) {
+            return Ok(());
+        }
+        let mut secret = agent_hub::naming(pull::secret(KUBECONFIG, b""), hub);
+        secret["data"] = json!({});
         self.patch_secret(secret).await
     }
 
@@ -128,12 +141,13 @@ impl Join<'_> {
         cell: &Cell<'_>,
         live: Option<&Value>,
         pending: Option<Key>,
+        hub: &str,
     ) -> Result<Key, Error> {
         if let Some(key) = pending {
             return Ok(key);
         }
         let key = Key::generate()?;
-        let secret = pull::secret(PENDING_KEY, key.pem().as_bytes());
+        let secret = agent_hub::naming(pull::secret(PENDING_KEY, key.pem().as_bytes()), hub);
         if live.is_some() {
             self.patch_secret(secret).await?;
             return Ok(key);

@@ -1,7 +1,7 @@
 //! `fedgate cells leave`: what join has made goes, in the order of provisioning.md §7.3.
 
 use super::{
-    agent,
+    agent, agent_hub,
     args::LeaveArgs,
     change::{delete, mark},
     cluster::{API_VERSION, Cluster},
@@ -46,6 +46,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         (Some(member), cluster) => {
             let id = super::join::member_id(member).await?;
             same_member(name, &id, cluster)?;
+            agent_hub::check_live(member, &hub).await?;
             id
         }
         (None, Some(cluster)) => cluster.id().to_owned(),

@@ -6,6 +6,7 @@
 //! what is there, and writes only what differs, so that a second run goes on where the first ended.
 
 pub mod agent;
+mod agent_hub;
 pub mod args;
 pub mod certificate;
 pub mod change;

@@ -156,7 +156,7 @@ async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
     case.runs(&old).await;
 }
 
-/// A cell that serves ServingLocations of both groups: one of an equal name is the same place, another one is a second.
+/// A cell that serves `ServingLocations` of both groups: one of an equal name is the same place, another one is a second.
 async fn w24_serving_locations_of_both_groups_count_by_name(case: Case) {
     let (old, new) = (Wish::new("old", 1), Wish::new("new", 1));
     let role = case.dfw();

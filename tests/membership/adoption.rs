@@ -151,6 +151,35 @@ async fn an_agent_of_another_hub_keeps_its_rights() {
     world.done(PULL, true).await;
 }
 
+/// Both hubs mark what they make by the member alone.
+#[tokio::test]
+async fn an_agent_that_join_has_made_for_another_hub_keeps_its_credential() {
+    let world = World::new().await;
+    world.done(PULL, true).await;
+    let (calm, begin) = (world.state(), world.simulator.log().next());
+    for words in [PULL, &["leave", NAME]] {
+        assert_eq!(
+            world.run_on_other_hub(words).await,
+            ExitCode::from(4),
+            "{words:?}"
+        );
+    }
+    assert_eq!(world.written(begin), [""; 0]);
+    assert_eq!(world.state(), calm);
+    assert!(world.other_hub.get("Cluster", "", NAME).is_none());
+    // The other hub takes the place of the first: the operator says so at the cell.
+    let forget = json!({"metadata": {"annotations": {"fedgate.dev/hub": null}}});
+    let (namespace, name) = ("karmada-system", "karmada-kubeconfig");
+    world.member.merge("Secret", namespace, name, forget).unwrap();
+    world.done(PULL, true).await;
+    let secret = world.member.get("Secret", namespace, name).unwrap();
+    let hub = world.hub.get("Namespace", "", "kube-system").unwrap();
+    assert_eq!(
+        secret["metadata"]["annotations"]["fedgate.dev/hub"], hub["metadata"]["uid"],
+        "the next join says it again"
+    );
+}
+
 #[tokio::test]
 async fn a_kill_while_a_cluster_is_adopted_changes_nothing() {
     let calm = registered(true).await;

@@ -161,7 +161,10 @@ pub(crate) struct World {
     pub(crate) simulator: Simulator,
     pub(crate) hub: Plane,
     pub(crate) member: Plane,
-    kubeconfigs: [PathBuf; 2],
+    /// A hub that the cell is not joined to.
+    pub(crate) other_hub: Plane,
+    /// Of hub, member and the other hub.
+    kubeconfigs: [PathBuf; 3],
     address: String,
     _server: Server,
     players: JoinHandle<()>,
@@ -178,7 +181,8 @@ impl World {
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let simulator = Simulator::new(1);
-        let [hub, member] = ["hub", "member"].map(|name| {
+        let names = ["hub", "member", "other-hub"];
+        let [hub, member, other_hub] = names.map(|name| {
             let plane = simulator.add(name);
             for (group, version, kind, plural, namespaced, status) in KINDS {
                 if !plural.is_empty() {
@@ -196,7 +200,7 @@ impl World {
             COUNT.fetch_add(1, Ordering::Relaxed)
         ));
         std::fs::create_dir_all(&dir).unwrap();
-        let kubeconfigs = ["hub", "member"].map(|plane| {
+        let kubeconfigs = names.map(|plane| {
             let path = dir.join(format!("{plane}.yaml"));
             let config = json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": plane,
@@ -219,6 +223,7 @@ impl World {
             simulator,
             hub,
             member,
+            other_hub,
             kubeconfigs,
             address: server.address.to_string(),
             _server: server,
@@ -231,9 +236,19 @@ impl World {
         self.run_on_hub(&[words, &cell].concat()).await
     }
 
+    /// The same with the other hub.
+    pub(crate) async fn run_on_other_hub(&self, words: &[&str]) -> ExitCode {
+        let cell = ["--cell-kubeconfig", self.kubeconfigs[1].to_str().unwrap()];
+        self.run_at(2, &[words, &cell].concat()).await
+    }
+
     /// The same without the cell's.
     pub(crate) async fn run_on_hub(&self, words: &[&str]) -> ExitCode {
-        let hub = ["--hub-kubeconfig", self.kubeconfigs[0].to_str().unwrap()];
+        self.run_at(0, words).await
+    }
+
+    async fn run_at(&self, hub: usize, words: &[&str]) -> ExitCode {
+        let hub = ["--hub-kubeconfig", self.kubeconfigs[hub].to_str().unwrap()];
         let line = [&["fedgate", "cells"], words, &hub].concat();
         let Command::Cells(command) = Command::try_parse_from(line).unwrap() else {
             panic!("it is a command about cells");

@@ -327,4 +327,43 @@ mutants! {
             "self.count_of(deployment) >= instances" => "true",
             "gateway::index::tests::withheld::a_report_of_what_was_written_back_lets_a_deployments_projections_go";
     }
+    "src/gateway/index/project_hub.rs" {
+        hub_named_in_another_namespace_counts:
+            "live.is_none_or(|uid| uid == of)" => "true",
+            "gateway::index::tests::project_hub::a_name_that_was_copied_from_another_namespace_does_not_count";
+        former_hub_keeps_its_projects:
+            "self.former.contains(uid) || self.replaced.contains(uid)" => "self.former.contains(uid)",
+            "gateway::index::tests::project_hub::a_hub_takes_the_place_of_those_that_an_operator_names";
+    }
+    "src/gateway/federator/pauses.rs" {
+        pause_that_fails_in_silence:
+            "!is_paused || failure.plane != Plane::Hub || !lasts" => "true",
+            "gateway::federator::tests::suspension::a_pause_that_fails_is_told_in_words_of_our_own";
+        event_for_a_suspended_project:
+            "differs(s) && !s.suspended" => "differs(s)",
+            "gateway::federator::tests::suspension::no_event_is_meant_for_a_suspended_project_or_for_what_was_never_paused";
+    }
+    "src/gateway/index/locations.rs" {
+        location_that_is_not_available_is_used:
+            "is_open(row) && self.is_available(name)" => "is_open(row)",
+            "gateway::workload::tests::location_sources::where_availability_is_served_a_location_needs_one_of_the_service";
+        late_event_of_a_lesser_kind:
+            "of.kind != Some(kind)" => "false",
+            "gateway::workload::tests::location_sources::a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never";
+    }
+    "src/cell/index/mod.rs" {
+        serving_locations_of_milo_are_not_seen:
+            "self.places.iter().chain(self.milo_places.iter())" => "self.places.iter().chain(self.places.iter())",
+            "cell::index::tests::places_of_both_groups_are_one_if_their_names_are";
+    }
+    "src/membership/mode.rs" {
+        agent_of_another_program_is_taken_over:
+            "Err(keeps_its_own(cluster))" => "Ok(())",
+            "membership::mode::tests::the_mode_of_a_cell_stays";
+    }
+    "src/doctor/copies.rs" {
+        copies_of_a_city_are_not_counted:
+            "same(copy, &kind.placement.label) || same(copy, keys::LOCATION)" => "same(copy, keys::LOCATION)",
+            "doctor::tests::broken::copies_without_a_location_are_counted_for_each_cluster_that_has_one";
+    }
 }

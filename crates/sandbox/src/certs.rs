@@ -63,9 +63,14 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// The certificate that every server of the sandbox shows.
-    pub(super) fn server(&self) -> Result<Pair, SandboxError> {
-        let mut params = CertificateParams::new(SERVER_NAMES.map(String::from))?;
+    /// The certificate that every server of the sandbox shows, under these names beside those of all sandboxes.
+    fn server(&self, names: &[String]) -> Result<Pair, SandboxError> {
+        let names = SERVER_NAMES
+            .iter()
+            .copied()
+            .map(String::from)
+            .chain(names.iter().cloned());
+        let mut params = CertificateParams::new(names.collect::<Vec<_>>())?;
         params
             .distinguished_name
             .push(DnType::CommonName, "fedgate sandbox server");
@@ -114,8 +119,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Writes what `authority` made into `dir`.
-    pub(super) fn write(dir: &Path, authority: &Authority) -> Result<Self, SandboxError> {
+    /// Writes what `authority` made into `dir`; servers have these names too.
+    pub(super) fn write(dir: &Path, authority: &Authority, names: &[String]) -> Result<Self, SandboxError> {
         let files = Self {
             authority: dir.join("ca.crt"),
             authority_key: dir.join("ca.key"),
@@ -127,7 +132,7 @@ impl Files {
         let tokens = KeyPair::generate()?;
         write(&files.authority, &authority.pem())?;
         write(&files.authority_key, &authority.key_pem())?;
-        write_pair(&files.server, &authority.server()?)?;
+        write_pair(&files.server, &authority.server(names)?)?;
         write_pair(&files.front_proxy, &authority.client(FRONT_PROXY, None)?)?;
         write(&files.token_public, &tokens.public_key_pem())?;
         write(&files.token_private, &tokens.serialize_pem())?;

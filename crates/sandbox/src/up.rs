@@ -42,7 +42,8 @@ impl Sandbox {
         let binaries = Binaries::get(&holder, options.pods, progress).await?;
         let hub = Hub::new(&options)?;
         let authority = Authority::new()?;
-        let files = Files::write(&layout.pki(), &authority)?;
+        let hosts: Vec<String> = options.projects.iter().map(|name| platform::host(name)).collect();
+        let files = Files::write(&layout.pki(), &authority, &hosts)?;
         let users = Users::new(&authority, &options)?;
         let launcher = Launcher {
             holder,

@@ -34,6 +34,9 @@ pub(crate) enum Projects {
     /// Projects of Milo, found and reached with this one kubeconfig.
     #[allow(dead_code, reason = "the platform's suite has it")]
     Milo(PathBuf),
+    /// The same of control planes, whose hosts this other file names.
+    #[allow(dead_code, reason = "the platform's suite has it")]
+    ControlPlanes(PathBuf, PathBuf),
 }
 
 /// Where a gateway finds its planes.
@@ -63,13 +66,18 @@ impl Projects {
                 "--project-secrets-namespace".into(),
                 (*namespace).into(),
             ],
-            Self::Milo(kubeconfig) => vec![
-                "--project-mode=milo".into(),
-                "--discovery-kubeconfig".into(),
-                kubeconfig.into(),
-                "--project-kubeconfig".into(),
-                kubeconfig.into(),
-            ],
+            Self::Milo(kubeconfig) | Self::ControlPlanes(kubeconfig, _) => {
+                let internal = matches!(self, Self::ControlPlanes(..));
+                let mut all = vec![
+                    "--project-mode=milo".into(),
+                    "--discovery-kubeconfig".into(),
+                    kubeconfig.into(),
+                    "--project-kubeconfig".into(),
+                    kubeconfig.into(),
+                ];
+                all.extend(internal.then(|| "--internal-service-discovery".into()));
+                all
+            }
         }
     }
 }
@@ -91,8 +99,13 @@ impl Deref for Gateway {
 
 impl Gateway {
     pub(crate) fn new(setup: Setup) -> Self {
+        let role = Role::new("gateway", setup.log.clone());
+        let role = match &setup.projects {
+            Projects::ControlPlanes(_, hosts) => role.resolving(hosts.clone()),
+            _ => role,
+        };
         Self {
-            role: Role::new("gateway", setup.log.clone()),
+            role,
             setup,
             sweep: AtomicU64::new(SELDOM),
         }
@@ -187,7 +200,7 @@ impl Gateway {
     pub(crate) fn projects(&self) -> &Path {
         match &self.setup.projects {
             Projects::Folder(folder) => folder,
-            Projects::Secrets(_) | Projects::Milo(_) => panic!("this gateway reads no folder"),
+            _ => panic!("this gateway reads no folder"),
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
     ffi::OsString,
     fs::OpenOptions,
     hash::{BuildHasher, RandomState},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
 };
 use tokio::{
@@ -25,6 +25,8 @@ pub(crate) struct Role {
     log: PathBuf,
     /// Of its admin server.
     address: String,
+    /// The file that is its `/etc/hosts`.
+    hosts: Option<PathBuf>,
     child: Mutex<Option<Child>>,
 }
 
@@ -38,6 +40,15 @@ fn free_address() -> String {
             return address;
         }
     }
+}
+
+/// The command that runs another one, the rest of its arguments, with this file as `/etc/hosts`. It does so as the same
+/// process, in mounts of its own.
+fn own_hosts(file: &Path) -> [OsString; 6] {
+    let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let start = ["unshare", "--mount", "sh", "-c", script].map(OsString::from);
+    let [unshare, mount, sh, command, script] = start;
+    [unshare, mount, sh, command, script, file.into()]
 }
 
 /// Process id of what the holder holds.
@@ -72,7 +83,16 @@ impl Role {
             name: name.to_owned(),
             log,
             address: free_address(),
+            hosts: None,
             child: Mutex::new(None),
+        }
+    }
+
+    /// Lets this file tell it the addresses of hosts. It needs the right to mount.
+    pub(crate) fn resolving(self, hosts: PathBuf) -> Self {
+        Self {
+            hosts: Some(hosts),
+            ..self
         }
     }
 
@@ -87,7 +107,9 @@ impl Role {
         command
             .args(["hold", "--lock"])
             .arg(&self.log)
-            .args(["--", fedgate])
+            .arg("--")
+            .args(self.hosts.iter().flat_map(|hosts| own_hosts(hosts)))
+            .arg(fedgate)
             .args(arguments)
             .args(["--admin-address", &self.address])
             .args(["--log-format", "json", "--log-level", "info,fedgate=debug"])

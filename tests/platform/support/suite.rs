@@ -28,6 +28,13 @@ pub(crate) const PROJECT: Kind = kind(
     "projects",
     false,
 );
+pub(crate) const CONTROL_PLANE: Kind = kind(
+    "infrastructure.miloapis.com",
+    "v1alpha1",
+    "ProjectControlPlane",
+    "projectcontrolplanes",
+    false,
+);
 /// The Projects that are there before the gateway.
 pub(crate) const FIRST: [&str; 2] = ["alpha", "beta"];
 /// The one that comes later.

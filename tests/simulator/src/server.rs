@@ -17,11 +17,18 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+/// Before the name of a project in a path of Milo, and behind it.
+const MILO: (&str, &str) = (
+    "/apis/resourcemanager.miloapis.com/v1alpha1/projects/",
+    "/control-plane/",
+);
+
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI";
 
 impl Simulator {
-    /// Serves all planes, each under `/planes/<name>`, by HTTP/1.1 and HTTP/2. A bearer token is the user's name; who
+    /// Serves all planes, each under `/planes/<name>` and under the path that a project of this name has at Milo, by
+    /// HTTP/1.1 and HTTP/2. A bearer token is the user's name; who
     /// has none is `anonymous`. It returns when the listener fails; dropping the future ends all connections.
     pub async fn serve(
         &self,
@@ -88,16 +95,7 @@ impl Server {
 
     async fn answer(self, request: Request<Incoming>) -> io::Result<Response<Body>> {
         let (head, body) = request.into_parts();
-        let path = head.uri.path().strip_prefix("/planes/").map(|path| {
-            let (plane, rest) = path.split_once('/').unwrap_or((path, ""));
-            // A hub's proxy leads to the plane with the name of the cluster.
-            let (plane, rest) = rest
-                .strip_prefix("apis/cluster.karmada.io/v1alpha1/clusters/")
-                .and_then(|rest| rest.split_once("/proxy/"))
-                .unwrap_or((plane, rest));
-            (plane.to_owned(), format!("/{rest}"))
-        });
-        let Some((plane, path)) = path else {
+        let Some((plane, path)) = routed(head.uri.path()) else {
             return refuse(&Status::no_such_path());
         };
         let token = head
@@ -114,4 +112,20 @@ impl Server {
         };
         service.answer(&head, &path, body).await
     }
+}
+
+/// The plane to which a path leads, and the path there.
+fn routed(path: &str) -> Option<(&str, String)> {
+    let of_milo = || path.strip_prefix(MILO.0)?.split_once(MILO.1);
+    if let Some((plane, rest)) = of_milo() {
+        return Some((plane, format!("/{rest}")));
+    }
+    let path = path.strip_prefix("/planes/")?;
+    let (plane, rest) = path.split_once('/').unwrap_or((path, ""));
+    // A hub's proxy leads to the plane with the name of the cluster.
+    let (plane, rest) = rest
+        .strip_prefix("apis/cluster.karmada.io/v1alpha1/clusters/")
+        .and_then(|rest| rest.split_once("/proxy/"))
+        .unwrap_or((plane, rest));
+    Some((plane, format!("/{rest}")))
 }

@@ -8,7 +8,7 @@ use super::{
     upstream::{Forwarder, Upstream, Upstreams},
 };
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri, Version, header};
+use http::{Method, Request, Response, Uri, Version, header, uri::Authority};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -46,7 +46,16 @@ impl Handler {
         };
         let user = user.ok_or_else(refusal::unauthorized)?;
         let (mut head, body) = request.into_parts();
-        let Route { project, path } = route::route(head.uri.path());
+        // The path names the project, or inside the infrastructure cluster the host.
+        let (uri, host) = (head.uri.clone(), host(&head));
+        let of_host = host.as_deref().and_then(route::project_of_host);
+        let Route { project, path } = match of_host {
+            Some(name) => Route {
+                project: Some(name),
+                path: uri.path(),
+            },
+            None => route::route(uri.path()),
+        };
         let upstream = self.upstreams.of(project);
         if let Some(name) = project {
             self.faults(name, path).await?;
@@ -54,11 +63,16 @@ impl Handler {
         let (path, query) = match project {
             Some(name) if !self.upstreams.is_milo() => {
                 self.admit(name, &user, &head.method, path, upstream).await?;
-                (path, route::query(path, head.uri.query()))
+                (path.to_owned(), route::query(path, uri.query()))
             }
-            _ => (head.uri.path(), head.uri.query().map(str::to_owned)),
+            // Milo's own API server knows projects by their paths alone.
+            _ => {
+                let project = of_host.map(super::path).unwrap_or_default();
+                let path = format!("{project}{}", uri.path());
+                (path, uri.query().map(str::to_owned))
+            }
         };
-        head.uri = address(upstream, path, query.as_deref())
+        head.uri = address(upstream, &path, query.as_deref())
             .ok_or_else(|| refusal::unavailable("the path makes no address"))?;
         head.version = Version::HTTP_2;
         for name in [
@@ -111,6 +125,20 @@ impl Handler {
         }
         Ok(())
     }
+}
+
+/// The host that was asked for: in HTTP/2 it is part of the address, in HTTP/1.1 a header.
+fn host(head: &http::request::Parts) -> Option<String> {
+    let header = || {
+        head.headers
+            .get(header::HOST)?
+            .to_str()
+            .ok()?
+            .parse::<Authority>()
+            .ok()
+    };
+    let authority = head.uri.authority().cloned().or_else(header);
+    authority.map(|authority| authority.host().to_owned())
 }
 
 /// Whether the path is one of objects, not one of discovery or health.

@@ -24,6 +24,7 @@ mod switches;
 mod upstream;
 
 pub(super) use command::PlatformArgs;
+pub(super) use route::host;
 
 use super::{
     Options, Sandbox, SandboxError, User,

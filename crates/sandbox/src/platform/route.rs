@@ -33,6 +33,19 @@ pub(super) fn route(path: &str) -> Route<'_> {
     project().unwrap_or(Route { project: None, path })
 }
 
+/// Before the name of a project in the host by which a platform's own clusters reach it, and behind it.
+const HOST: (&str, &str) = ("milo-apiserver.project-", ".svc.cluster.local");
+
+/// The host of a project inside the platform's infrastructure cluster.
+pub(crate) fn host(project: &str) -> String {
+    format!("{}{project}{}", HOST.0, HOST.1)
+}
+
+/// The project whose host this is.
+pub(super) fn project_of_host(host: &str) -> Option<&str> {
+    host.strip_prefix(HOST.0)?.strip_suffix(HOST.1)
+}
+
 /// The Namespace that the path names, if it is a hidden one.
 pub(super) fn hidden(path: &str) -> Option<&str> {
     let name = path.strip_prefix(NAMESPACES)?.strip_prefix('/')?;
@@ -83,7 +96,7 @@ pub(super) fn is_review(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Route, hidden, object, query, route};
+    use super::{Route, hidden, host, object, project_of_host, query, route};
 
     fn at<'a>(project: &'a str, path: &'a str) -> Route<'a> {
         Route {
@@ -113,6 +126,18 @@ mod tests {
                     path: core
                 }
             );
+        }
+    }
+
+    #[test]
+    fn a_host_names_its_project() {
+        assert_eq!(project_of_host(&host("alpha")), Some("alpha"));
+        for other in [
+            "127.0.0.1",
+            "milo-apiserver.project-alpha.svc",
+            "project-alpha.svc.cluster.local",
+        ] {
+            assert_eq!(project_of_host(other), None, "{other}");
         }
     }
 

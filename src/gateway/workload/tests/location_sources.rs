@@ -117,6 +117,11 @@ fn a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never() {
         index.list(LOCATION, [wide_location("dfw-1", "DFW")]),
         ["lone", "shop"]
     );
+    assert_eq!(
+        index.apply(NETWORK_LOCATION, wide_location("lhr-1", "LHR")),
+        NOTHING,
+        "and one that comes later still"
+    );
     assert_eq!(index.serving(), ["DFW"]);
     assert_eq!(index.wanted(), [availability()]);
     let (watched, unwatched, _) = index.discovers(&kinds(&[LocationKind::Binding]));
