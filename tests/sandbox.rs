@@ -12,7 +12,7 @@ use kube_runtime::wait::await_condition;
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
 };
@@ -26,13 +26,16 @@ use tokio::{
 /// One sandbox at a time: each takes two cores and two gigabytes.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
+fn dir(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
 fn options(name: &str) -> Result<Options> {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     Ok(Options {
         manifests: Manifest::builtin()?,
         hub_controllers: HubControllers::Nobody,
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-        ..Options::new(dir, env!("CARGO_BIN_EXE_fedgate-sandbox"))
+        ..Options::new(dir(name), env!("CARGO_BIN_EXE_fedgate-sandbox"))
     })
 }
 
@@ -121,7 +124,7 @@ const SMALL: [&str; 4] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_whoever_is_killed_and_down_always_works() -> Result<()> {
     let _alone = ALONE.lock().await;
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crash");
+    let dir = dir("crash");
 
     let up = fedgate(&dir, &SMALL).output().await?;
     assert!(up.status.success(), "{}", text(&up));
@@ -184,10 +187,24 @@ async fn a_process_that_fails_is_named_with_its_log() -> Result<()> {
         "{error}"
     );
 
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrong");
+    let with_milo = Options {
+        platform: true,
+        milo: Some("/bin/false".into()),
+        ..Options::new(dir("wrong"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
+    };
+    let error = Sandbox::up(with_milo)
+        .await
+        .err()
+        .context("a Milo that fails")?
+        .to_string();
+    assert!(
+        error.contains("milo apiserver ended while starting") && error.contains("milo-apiserver.log"),
+        "{error}"
+    );
+
     let options = Options {
         holder: "/bin/false".into(),
-        ..Options::new(dir, "/bin/false")
+        ..Options::new(dir("wrong"), "/bin/false")
     };
     let error = Sandbox::up(options)
         .await

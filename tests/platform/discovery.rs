@@ -5,6 +5,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, NAMESPACE, WORKLOAD},
     lone_trials,
     objects::workload,
+    plane::Plane,
     seconds,
     suite::{FIRST, LATE, PROJECT},
     uid, wait_for,
@@ -64,14 +65,16 @@ async fn projects_of_the_first_list_have_their_own_uid(case: Case) {
 
 /// The path answers, and has a namespace; no Project proves that there is such a project.
 async fn a_path_without_a_project_is_never_engaged(case: Case) {
+    let path = "/projects/ghost/control-plane";
     let ghost = async |sandbox: &Sandbox| {
-        let path = "/projects/ghost/control-plane";
-        sandbox.platform_client(path, User::Gateway)
+        [User::Admin, User::Gateway].map(|user| sandbox.platform_client(path, user).expect("a client"))
     };
-    let client = case.suite.with_sandbox(ghost).await.expect("a client");
-    let ghost = crate::support::plane::Plane::new("ghost", client);
-    let default = ghost.get(&NAMESPACE, "", "default").await;
-    let hub_ns = hub_namespace(&default.expect("the path answers"));
+    let [admin, gateway] = case.suite.with_sandbox(ghost).await;
+    let (admin, gateway) = (Plane::new("ghost", admin), Plane::new("ghost", gateway));
+    let object = json!({"metadata": {"name": case.ns}});
+    let hub_ns = hub_namespace(&admin.create(&NAMESPACE, "", object).await);
+    let seen = gateway.get(&NAMESPACE, "", &case.ns).await;
+    assert_eq!(hub_namespace(&seen.expect("the path answers")), hub_ns);
     // What is seen later than all that the gateway was told of by now.
     let own = case.namespace("alpha").await;
     case.deploy("alpha", "web").await;
@@ -81,6 +84,7 @@ async fn a_path_without_a_project_is_never_engaged(case: Case) {
     assert!(case.suite.gateway.project("ghost").await.is_none());
     assert!(case.suite.gateway.project("spare").await.is_none());
     assert!(case.suite.hub.get(&NAMESPACE, "", &hub_ns).await.is_none());
+    admin.delete(&NAMESPACE, "", &case.ns).await;
 }
 
 async fn ready_turns_false_and_true_and_false(case: Case) {

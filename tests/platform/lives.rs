@@ -14,6 +14,7 @@ lone_trials![
     a67_a_suspended_project_is_not_written_to,
     a70_of_a_project_that_was_deleted_meanwhile_nothing_is_left,
     a71_a_project_made_again_adopts_nothing,
+    a_project_that_is_not_purged_by_force_ends,
 ];
 
 /// Its deployments are suspended on the hub; what its cells say meanwhile reaches it once it is resumed.
@@ -140,4 +141,19 @@ async fn a71_a_project_made_again_adopts_nothing(case: Case) {
     );
     is_emptied(&case, uid(&project)).await;
     case.lives(LATE, &case.ns, &hub_ns, "again").await;
+}
+
+/// Later versions of Milo empty a project and wait: whatever has a finalizer holds the Project.
+async fn a_project_that_is_not_purged_by_force_ends(case: Case) {
+    let suite = &case.suite;
+    suite.ensure(LATE).await;
+    suite.gateway.engaged(LATE).await;
+    suite.switch(LATE, json!({"drain": "true"})).await;
+    let project = suite.core.get(&PROJECT, "", LATE).await.expect("it was made");
+    let hub_ns = case.namespace(LATE).await;
+    case.deploy(LATE, "web").await;
+    case.lives(LATE, &case.ns, &hub_ns, "web").await;
+    delete(&case).await;
+    is_emptied(&case, uid(&project)).await;
+    suite.dfw.gone(&DEPLOYMENT, &hub_ns, "web", seconds(60)).await;
 }

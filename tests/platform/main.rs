@@ -1,4 +1,5 @@
-//! Projects of Milo: the gateway in mode `milo` against the sandbox's stand-ins of Milo and of Karmada: docs/e2e.md.
+//! Projects of Milo: the gateway in mode `milo` against the sandbox's stand-ins of Milo and of Karmada, or Milo's own API
+//! server (`MILO_BIN`): docs/e2e.md.
 //!
 //! Tests run one at a time on one sandbox, since they change Projects that all of them share.
 

@@ -47,24 +47,22 @@ async fn a_credential_is_rotated_under_load(case: Case) {
     let mut old: Option<String> = None;
     for round in 0..2 {
         let name = format!("twin-{round}-{}", case.ns);
-        // The core has the account; each project its rights.
-        let core = Twin::new(&suite.core, "default", &name).await;
-        let mut rights = Vec::new();
-        for project in FIRST.into_iter().chain([LATE]) {
-            rights.push(Twin::new(suite.project(project), "default", &name).await);
+        let twin = Twin::without_rights(suite.accounts(), "default", &name).await;
+        for plane in suite.with_rights() {
+            twin.grant(plane).await;
         }
         let mark = suite.alpha_log.mark();
-        let text = with_token(&suite.kubeconfig, &core.token().await);
+        let text = with_token(&suite.kubeconfig, &twin.token().await);
         replace(&suite.kubeconfig, &text);
         wait_for("the new credential is used", seconds(60), || async {
-            (!suite.alpha_log.since(mark, &core.user()).is_empty()).then_some(())
+            (!suite.alpha_log.since(mark, &twin.user()).is_empty()).then_some(())
         })
         .await;
-        if let (Some(text), Some((core, _))) = (old.replace(text), twins.last()) {
-            let core: &Twin = core;
-            core.end(&text).await;
+        if let (Some(text), Some(twin)) = (old.replace(text), twins.last()) {
+            let twin: &Twin = twin;
+            twin.end(&text).await;
         }
-        twins.push((core, rights));
+        twins.push(twin);
     }
     stop.store(true, Ordering::Relaxed);
     let made = creator
@@ -79,15 +77,14 @@ async fn a_credential_is_rotated_under_load(case: Case) {
     case.scale("alpha", "web-0", 2).await;
     case.copy_scaled(&hub_ns, "web-0", 2).await;
     replace(&suite.kubeconfig, &original);
-    if let (Some(text), Some((core, _))) = (old, twins.last()) {
-        core.end(&text).await;
+    if let (Some(text), Some(twin)) = (old, twins.last()) {
+        twin.end(&text).await;
     }
     case.scale("alpha", "web-0", 3).await;
     case.copy_scaled(&hub_ns, "web-0", 3).await;
-    for (core, rights) in twins {
-        core.remove().await;
-        for twin in rights {
-            twin.remove().await;
+    for twin in twins {
+        for plane in suite.with_rights() {
+            twin.revoke(plane).await;
         }
     }
     let plane = suite.project("alpha");

@@ -1,4 +1,4 @@
-//! kube-apiserver: one per plane.
+//! kube-apiserver, one per plane; or Milo's own API server, one for the core and all projects.
 
 use super::{
     SandboxError,
@@ -38,8 +38,101 @@ pub(super) fn write_audit_policy(path: &Path) -> Result<(), SandboxError> {
 }
 
 impl ApiServer<'_> {
-    /// The command line.
+    /// The command line of a kube-apiserver.
     pub(super) fn spec(&self) -> Spec {
+        let mut args = self.common();
+        args.extend([
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            format!("--disable-admission-plugins={}", self.disabled()),
+            "--endpoint-reconciler-type=none".to_owned(),
+            "--allow-privileged=true".to_owned(),
+        ]);
+        if self.role == PlaneRole::Cell {
+            // The Node's name is known to no name server.
+            args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
+        } else {
+            // The stand-in of Milo passes requests on for their users.
+            args.extend(self.front_proxy());
+        }
+        if self.role == PlaneRole::Hub {
+            // An aggregated API server sits behind the hub's.
+            let front_proxy = &self.files.front_proxy;
+            args.extend([
+                format!(
+                    "--proxy-client-cert-file={}",
+                    front_proxy.join("tls.crt").display()
+                ),
+                format!(
+                    "--proxy-client-key-file={}",
+                    front_proxy.join("tls.key").display()
+                ),
+            ]);
+        }
+        self.named("kube-apiserver", args)
+    }
+
+    /// The command line of Milo's own API server, which serves the core and every project. `token_review` says who judges
+    /// tokens, for it has no service accounts; it serves `events.k8s.io` from another API server alone.
+    pub(super) fn milo(&self, token_review: &Path, events: u16) -> Spec {
+        let Files {
+            authority,
+            front_proxy,
+            ..
+        } = self.files;
+        let mut args = vec!["apiserver".to_owned()];
+        args.extend(self.common());
+        args.extend(self.front_proxy());
+        args.extend([
+            // Not the issuer of the hub's tokens: of its own tokens it would look up accounts that it does not serve.
+            "--service-account-issuer=https://milo.sandbox.invalid".to_owned(),
+            "--api-audiences=https://kubernetes.default.svc".to_owned(),
+            format!(
+                "--authentication-token-webhook-config-file={}",
+                token_review.display()
+            ),
+            "--authentication-token-webhook-version=v1".to_owned(),
+            // As long as a kube-apiserver remembers that a token was good.
+            "--authentication-token-webhook-cache-ttl=10s".to_owned(),
+            "--feature-gates=EventsProxy=true".to_owned(),
+            format!("--events-provider-url=https://127.0.0.1:{events}"),
+            format!("--events-provider-ca-file={}", authority.display()),
+            format!(
+                "--events-provider-client-cert={}",
+                front_proxy.join("tls.crt").display()
+            ),
+            format!(
+                "--events-provider-client-key={}",
+                front_proxy.join("tls.key").display()
+            ),
+            // All watches of all projects come on the front's one connection.
+            "--http2-max-streams-per-connection=2000".to_owned(),
+        ]);
+        self.named("apiserver", args)
+    }
+
+    /// What no plane has, for no controller would take the taint from a new Node again, nor make service accounts; and the
+    /// store of Events, which lacks the Namespaces that are in projects.
+    fn disabled(&self) -> String {
+        let mut all = vec![
+            "ServiceAccount",
+            "StorageObjectInUseProtection",
+            "TaintNodesByCondition",
+        ];
+        all.extend((self.role == PlaneRole::Activity).then_some("NamespaceLifecycle"));
+        all.join(",")
+    }
+
+    fn named(&self, name: &str, args: Vec<String>) -> Spec {
+        Spec {
+            name: format!("{} {name}", self.plane),
+            program: self.program.to_owned(),
+            args,
+        }
+    }
+
+    /// What both take.
+    fn common(&self) -> Vec<String> {
         let Self {
             plane,
             port,
@@ -47,66 +140,46 @@ impl ApiServer<'_> {
             files,
             ..
         } = self;
-        let mut args = vec![
+        // Who may write an Event is asked in the project.
+        let mode = match self.role {
+            PlaneRole::Activity => "AlwaysAllow",
+            _ => "RBAC",
+        };
+        vec![
             format!("--etcd-servers={etcd}"),
             format!("--etcd-prefix=/{plane}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", files.token_public.display()),
             format!(
                 "--service-account-signing-key-file={}",
                 files.token_private.display()
             ),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             format!("--client-ca-file={}", files.authority.display()),
             format!("--tls-cert-file={}", files.server.join("tls.crt").display()),
             format!(
                 "--tls-private-key-file={}",
                 files.server.join("tls.key").display()
             ),
-            "--authorization-mode=RBAC".to_owned(),
-            // No controller would take the taint from a new Node again, nor make service accounts.
-            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition"
-                .to_owned(),
-            "--endpoint-reconciler-type=none".to_owned(),
-            "--allow-privileged=true".to_owned(),
+            format!("--authorization-mode={mode}"),
             format!("--audit-policy-file={}", self.audit_policy.display()),
             format!("--audit-log-path={}", self.audit_log.display()),
             // Tests and measurements read the log of the whole run: it must not be rotated. MiB.
             "--audit-log-maxsize=65536".to_owned(),
-        ];
-        if self.role == PlaneRole::Cell {
-            // The Node's name is known to no name server.
-            args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
-        }
-        if self.role != PlaneRole::Cell {
-            // The stand-in of Milo passes requests on for their users.
-            args.extend([
-                format!("--requestheader-client-ca-file={}", files.authority.display()),
-                format!("--requestheader-allowed-names={FRONT_PROXY}"),
-                "--requestheader-username-headers=X-Remote-User".to_owned(),
-                "--requestheader-group-headers=X-Remote-Group".to_owned(),
-                "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
-            ]);
-        }
-        if self.role == PlaneRole::Hub {
-            // An aggregated API server sits behind the hub's.
-            args.extend([
-                format!(
-                    "--proxy-client-cert-file={}",
-                    files.front_proxy.join("tls.crt").display()
-                ),
-                format!(
-                    "--proxy-client-key-file={}",
-                    files.front_proxy.join("tls.key").display()
-                ),
-            ]);
-        }
-        Spec {
-            name: format!("{plane} kube-apiserver"),
-            program: self.program.to_owned(),
-            args,
-        }
+        ]
+    }
+
+    /// By which headers a proxy says for whom it asks.
+    fn front_proxy(&self) -> [String; 5] {
+        [
+            format!(
+                "--requestheader-client-ca-file={}",
+                self.files.authority.display()
+            ),
+            format!("--requestheader-allowed-names={FRONT_PROXY}"),
+            "--requestheader-username-headers=X-Remote-User".to_owned(),
+            "--requestheader-group-headers=X-Remote-Group".to_owned(),
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        ]
     }
 }

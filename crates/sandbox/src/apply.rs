@@ -102,7 +102,13 @@ async fn apply_one(plane: &str, client: &Client, object: &DynamicObject) -> Resu
     Ok(())
 }
 
-async fn established(plane: &str, client: &Client, name: String, logs: &Path) -> Result<(), SandboxError> {
+/// Waits until a CRD is served.
+pub(super) async fn established(
+    plane: &str,
+    client: &Client,
+    name: String,
+    logs: &Path,
+) -> Result<(), SandboxError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let wait = await_condition(api, &name, conditions::is_crd_established());
     match tokio::time::timeout(ESTABLISHED_WITHIN, wait).await {

@@ -91,8 +91,8 @@ pub struct UpArgs {
     /// Start nothing that acts on the hub: only CRDs and Cluster objects.
     #[arg(long)]
     no_hub_controllers: bool,
-    /// Serve the projects under one address as Milo does, with Project objects, by a stand-in; a Project is Ready if its name
-    /// is one of --project.
+    /// Serve the projects under one address as Milo does, with Project objects, by a stand-in, or by the API server of
+    /// `MILO_BIN`; a Project is Ready if its name is one of --project.
     #[arg(long)]
     platform: bool,
     /// Let etcd wait for the disk, as it does in production; slower.
@@ -168,6 +168,7 @@ impl UpArgs {
             pods: true,
             backends: true,
             platform: self.platform,
+            milo: Options::milo_from_env(),
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)

@@ -10,10 +10,20 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,ser
 /// The hub's besides: it signs the certificate of a member's karmada-agent, as Karmada's own installation lets it.
 const SIGNER: &str = "certificatesigningrequest-signing-controller";
 
-/// The command line.
+/// What a plane needs that is Milo's: it serves no service accounts, and roles only at its core.
+const MILO: &str = "namespace-controller,garbage-collector-controller";
+
+/// The command line; `milo` for a plane that Milo's own API server serves.
 ///
 /// Start it after the CRDs: the garbage collector looks for new kinds only every 30 s.
-pub(super) fn spec(program: &Path, plane: &str, role: PlaneRole, kubeconfig: &Path, files: &Files) -> Spec {
+pub(super) fn spec(
+    program: &Path,
+    plane: &str,
+    role: PlaneRole,
+    milo: bool,
+    kubeconfig: &Path,
+    files: &Files,
+) -> Spec {
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         "--leader-elect=false".to_owned(),
@@ -28,7 +38,9 @@ pub(super) fn spec(program: &Path, plane: &str, role: PlaneRole, kubeconfig: &Pa
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
     ];
-    if role == PlaneRole::Hub {
+    if milo {
+        args.push(format!("--controllers={MILO}"));
+    } else if role == PlaneRole::Hub {
         args.extend([
             format!("--controllers={CONTROLLERS},{SIGNER}"),
             format!("--cluster-signing-cert-file={}", files.authority.display()),

@@ -33,6 +33,11 @@ impl Layout {
         self.dir.join("pki")
     }
 
+    /// How Milo's own API server asks who a token is.
+    pub(super) fn token_review(&self) -> PathBuf {
+        self.pki().join("token-review.yaml")
+    }
+
     /// Logs of processes and API servers; they outlive the sandbox until the next one starts.
     pub(super) fn logs(&self) -> PathBuf {
         self.dir.join("logs")

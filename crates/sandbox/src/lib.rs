@@ -137,9 +137,12 @@ impl Sandbox {
     }
 
     /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
-    /// A watch is logged when it ends.
+    /// A watch is logged when it ends. Projects of Milo's own API server share its log, where the annotation
+    /// `platform.miloapis.com/scope.name` tells them apart.
     pub fn audit_log(&self, plane: &str) -> PathBuf {
-        self.layout.audit_log(plane)
+        let is_path = self.plane(plane).is_ok_and(|plane| plane.server_spec.is_none());
+        self.layout
+            .audit_log(if is_path { platform::CORE } else { plane })
     }
 
     /// Folder of all processes' logs.
@@ -149,7 +152,15 @@ impl Sandbox {
 
     /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
     pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
-        self.plane(plane)?.stop_server().await;
+        let plane = self.plane(plane)?;
+        if plane.server_spec.is_none() {
+            let core = platform::CORE;
+            return Err(SandboxError::Options(format!(
+                "project {:?} has no API server of its own: it is a path of plane {core:?}",
+                plane.name
+            )));
+        }
+        plane.stop_server().await;
         self.write_state().await
     }
 

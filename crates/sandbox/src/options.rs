@@ -172,6 +172,9 @@ pub struct Options {
     /// Whether Milo has a STAND-IN: one address with the Projects, and with the API server of each of `projects` under its
     /// path. `projects` are API servers then; their Projects are made by whoever wants them.
     pub platform: bool,
+    /// Milo's own API server, as the core and all projects of `platform`: the path of its executable. `None`: the
+    /// stand-in, before an API server for each.
+    pub milo: Option<PathBuf>,
     /// Names of cells without a Cluster and without manifests: `fedgate cells join` makes both.
     pub unregistered: Vec<String>,
     /// Planes with an etcd of their own, which [`super::Sandbox::save_plane`] and [`super::Sandbox::restore_plane`] need.
@@ -201,11 +204,23 @@ impl Options {
             forwards: Vec::new(),
             backends: false,
             platform: false,
+            milo: None,
             unregistered: Vec::new(),
             own_etcd: Vec::new(),
             fsync: false,
             progress: Progress::silent(),
         }
+    }
+
+    /// Milo's own API server, if `MILO_BIN` names it.
+    pub fn milo_from_env() -> Option<PathBuf> {
+        let path = env::var_os("MILO_BIN").filter(|v| !v.is_empty());
+        path.map(PathBuf::from)
+    }
+
+    /// Milo's own API server, if it serves the projects.
+    pub(super) fn milo(&self) -> Option<&Path> {
+        self.milo.as_deref().filter(|_| self.platform)
     }
 
     /// The cells that are registered with the hub.
@@ -218,9 +233,10 @@ impl Options {
 
     /// What is played beside the hub's controllers, in lines for people.
     pub(super) fn played(&self) -> Vec<String> {
-        let pods = "Pods: played by KWOK, no container runs (sandbox only)";
-        let backends = "networking and quota: fedgate's STAND-INS (sandbox only)";
-        let platform = "projects: served by fedgate's STAND-IN for Milo (sandbox only)";
+        let pods = "Pods: played by KWOK, no container runs (sandbox only)".to_owned();
+        let backends = "networking and quota: fedgate's STAND-INS (sandbox only)".to_owned();
+        let stand_in = "projects: served by fedgate's STAND-IN for Milo (sandbox only)".to_owned();
+        let platform = self.milo().map_or(stand_in, platform::said);
         [
             (self.pods, pods),
             (self.backends, backends),
@@ -228,7 +244,7 @@ impl Options {
         ]
         .into_iter()
         .filter(|(on, _)| *on)
-        .map(|(_, line)| line.to_owned())
+        .map(|(_, line)| line)
         .collect()
     }
 
@@ -243,7 +259,11 @@ impl Options {
         planes.extend(self.cells.iter().map(|cell| (cell.name.clone(), PlaneRole::Cell)));
         if self.platform {
             planes.push((platform::CORE.to_owned(), PlaneRole::Platform));
-            planes.push((platform::SPARE.to_owned(), PlaneRole::Project));
+            let (name, role) = match self.milo {
+                Some(_) => (platform::ACTIVITY, PlaneRole::Activity),
+                None => (platform::SPARE, PlaneRole::Project),
+            };
+            planes.push((name.to_owned(), role));
         }
         let mut seen = BTreeSet::new();
         for (name, role) in &planes {

@@ -20,8 +20,10 @@ pub enum PlaneRole {
     Project,
     /// A member of the hub, in one city.
     Cell,
-    /// The core API server of the stand-in of Milo; there is one at most.
+    /// The core API server of Milo; there is one at most.
     Platform,
+    /// Where Milo's own API server keeps Events, as it does in Milo's API server for activity; there is one at most.
+    Activity,
 }
 
 impl fmt::Display for PlaneRole {
@@ -31,6 +33,7 @@ impl fmt::Display for PlaneRole {
             Self::Project => "project",
             Self::Cell => "cell",
             Self::Platform => "platform",
+            Self::Activity => "activity",
         })
     }
 }
@@ -44,7 +47,8 @@ pub(super) struct Plane {
     pub(super) etcd: Option<Etcd>,
     /// Ports of Pods that lead to this machine.
     pub(super) forwards: Option<Forwards>,
-    pub(super) server_spec: Spec,
+    /// `None`: the plane is a path of another's API server.
+    pub(super) server_spec: Option<Spec>,
     pub(super) controllers_specs: Vec<Spec>,
     pub(super) server: Mutex<Option<Process>>,
     pub(super) controllers: Mutex<Vec<Process>>,
@@ -57,11 +61,14 @@ impl Plane {
         launcher: &Launcher,
         admin: &kube::Client,
     ) -> Result<(), SandboxError> {
+        let Some(spec) = &self.server_spec else {
+            return Ok(());
+        };
         let mut server = self.server.lock().await;
         if server.as_ref().is_some_and(|running| running.ended().is_none()) {
             return Ok(());
         }
-        let process = launcher.start(&self.server_spec)?;
+        let process = launcher.start(spec)?;
         process.ready(admin, "/readyz").await?;
         *server = Some(process);
         Ok(())

@@ -18,7 +18,10 @@ use super::{
     users::{Own, Users, own_path},
 };
 use futures::future::{try_join, try_join_all};
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 use tokio::sync::Mutex;
 
 impl Sandbox {
@@ -57,6 +60,14 @@ impl Sandbox {
             async move { Etcd::start(&launcher, &program, &name, dir, options.fsync).await }
         };
         let shared = etcd("etcd".to_owned(), "shared").await?;
+        let maker = Maker {
+            layout: &layout,
+            binaries: &binaries,
+            files: &files,
+            etcd: &shared.url,
+            milo: options.milo().map(Milo::new).transpose()?,
+            forwards: &options.forwards,
+        };
         let mut planes = Vec::new();
         for (name, role) in names {
             let own = if options.own_etcd.contains(&name) {
@@ -64,15 +75,7 @@ impl Sandbox {
             } else {
                 None
             };
-            planes.push(plane(
-                name,
-                role,
-                &layout,
-                &binaries,
-                &files,
-                (own, &shared),
-                &options,
-            )?);
+            planes.push(maker.plane(name, role, own)?);
         }
         let port = free_port()?;
         let platform = options
@@ -80,7 +83,11 @@ impl Sandbox {
             .then(|| (format!("https://127.0.0.1:{port}"), port));
         let address = platform.as_ref().map(|(url, _)| url.as_str());
         users.write_kubeconfigs(&layout, &planes, address)?;
-        progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
+        let servers = planes.iter().filter(|plane| plane.server_spec.is_some());
+        progress.say(&format!(
+            "etcd is ready; starting {} API servers",
+            servers.count()
+        ));
         start(&planes, &users, &launcher, &hub, &options).await?;
 
         let mut sandbox = Self {
@@ -160,56 +167,99 @@ impl Sandbox {
     }
 }
 
-/// A plane that has not been started: its address and how its processes are run.
-fn plane(
-    name: String,
-    role: PlaneRole,
-    layout: &Layout,
-    binaries: &Binaries,
-    files: &Files,
-    (own, shared): (Option<Etcd>, &Etcd),
-    options: &Options,
-) -> Result<Plane, SandboxError> {
-    let port = free_port()?;
-    let server_spec = ApiServer {
-        program: &binaries.kube_apiserver,
-        plane: &name,
-        role,
-        port,
-        etcd: &own.as_ref().unwrap_or(shared).url,
-        files,
-        audit_policy: &audit_policy(layout),
-        audit_log: &layout.audit_log(&name),
-    }
-    .spec();
-    let mut forwards = None;
-    let mut controllers_specs = vec![controller_manager::spec(
-        &binaries.kube_controller_manager,
-        &name,
-        role,
-        &own_path(layout, Own::ControllerManager, &name),
-        files,
-    )];
-    if let Some(binaries) = &binaries.pods
-        && role == PlaneRole::Cell
-    {
-        forwards = pods::Forwards::new(&options.forwards)?;
-        controllers_specs.extend(pods::specs(binaries, &name, layout, forwards.as_ref())?);
-    }
-    Ok(Plane {
-        url: format!("https://127.0.0.1:{port}"),
-        name,
-        role,
-        etcd: own,
-        forwards,
-        server_spec,
-        controllers_specs,
-        server: Mutex::default(),
-        controllers: Mutex::default(),
-    })
+/// Milo's own API server, which serves the projects.
+#[derive(Clone, Copy)]
+struct Milo<'a> {
+    program: &'a Path,
+    port: u16,
+    /// Port of the plane that keeps its Events.
+    events: u16,
 }
 
-/// Starts all planes at once.
+impl<'a> Milo<'a> {
+    fn new(program: &'a Path) -> Result<Self, SandboxError> {
+        Ok(Self {
+            program,
+            port: free_port()?,
+            events: free_port()?,
+        })
+    }
+}
+
+/// What planes are made of.
+struct Maker<'a> {
+    layout: &'a Layout,
+    binaries: &'a Binaries,
+    files: &'a Files,
+    /// Address of the shared etcd.
+    etcd: &'a str,
+    milo: Option<Milo<'a>>,
+    forwards: &'a [String],
+}
+
+impl Maker<'_> {
+    /// A plane that has not been started: its address and how its processes are run.
+    fn plane(&self, name: String, role: PlaneRole, own: Option<Etcd>) -> Result<Plane, SandboxError> {
+        let is_milo = matches!(role, PlaneRole::Platform | PlaneRole::Project);
+        let milo = self.milo.filter(|_| is_milo);
+        let port = match (self.milo, role) {
+            (Some(milo), PlaneRole::Activity) => milo.events,
+            (Some(milo), _) if is_milo => milo.port,
+            _ => free_port()?,
+        };
+        let server = ApiServer {
+            program: milo.map_or(&self.binaries.kube_apiserver, |milo| milo.program),
+            plane: &name,
+            role,
+            port,
+            etcd: own.as_ref().map_or(self.etcd, |own| &own.url),
+            files: self.files,
+            audit_policy: &audit_policy(self.layout),
+            audit_log: &self.layout.audit_log(&name),
+        };
+        let (path, server_spec) = match (milo, role) {
+            (Some(_), PlaneRole::Project) => (platform::path(&name), None),
+            (Some(milo), _) => {
+                let spec = server.milo(&self.layout.token_review(), milo.events);
+                (String::new(), Some(spec))
+            }
+            (None, _) => (String::new(), Some(server.spec())),
+        };
+        let mut forwards = None;
+        let controller_manager = controller_manager::spec(
+            &self.binaries.kube_controller_manager,
+            &name,
+            role,
+            milo.is_some(),
+            &own_path(self.layout, Own::ControllerManager, &name),
+            self.files,
+        );
+        let mut controllers_specs = match role {
+            // It has nothing but Events.
+            PlaneRole::Activity => Vec::new(),
+            _ => vec![controller_manager],
+        };
+        if let Some(binaries) = &self.binaries.pods
+            && role == PlaneRole::Cell
+        {
+            forwards = pods::Forwards::new(self.forwards)?;
+            controllers_specs.extend(pods::specs(binaries, &name, self.layout, forwards.as_ref())?);
+        }
+        Ok(Plane {
+            url: format!("https://127.0.0.1:{port}{path}"),
+            name,
+            role,
+            etcd: own,
+            forwards,
+            server_spec,
+            controllers_specs,
+            server: Mutex::default(),
+            controllers: Mutex::default(),
+        })
+    }
+}
+
+/// Starts all planes at once; those that are paths of another's API server after it.
 async fn start(
     planes: &[Plane],
     users: &Users,
@@ -217,7 +267,8 @@ async fn start(
     hub: &Hub,
     options: &Options,
 ) -> Result<(), SandboxError> {
-    let starting = planes.iter().map(|plane| async {
+    let starting = |plane| async move {
+        let plane: &Plane = plane;
         let admin = users.client(plane, User::Admin)?;
         plane.start_server(launcher, &admin).await?;
         let objects = objects(options, hub, plane, &users.authority_base64())?;
@@ -227,8 +278,12 @@ async fn start(
             plane.role, plane.name, plane.url
         ));
         Ok::<(), SandboxError>(())
-    });
-    try_join_all(starting).await.map(drop)
+    };
+    let (servers, paths): (Vec<_>, Vec<_>) = planes.iter().partition(|plane| plane.server_spec.is_some());
+    for planes in [servers, paths] {
+        try_join_all(planes.into_iter().map(starting)).await?;
+    }
+    Ok(())
 }
 
 fn audit_policy(layout: &Layout) -> PathBuf {
@@ -238,21 +293,26 @@ fn audit_policy(layout: &Layout) -> PathBuf {
 /// What a plane has before its controllers start.
 fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Result<Objects, SandboxError> {
     let mut objects = Objects::default();
-    for manifest in options
-        .manifests
-        .iter()
-        .filter(|manifest| manifest.plane == plane.role && !options.unregistered.contains(&plane.name))
-    {
+    let milo = options.milo().is_some();
+    // Milo has one set of definitions, and asks the roles and policies of its core alone.
+    let role_of = |of: PlaneRole| match of {
+        PlaneRole::Project if milo => PlaneRole::Platform,
+        other => other,
+    };
+    let manifests = options.manifests.iter();
+    for manifest in manifests.filter(|manifest| {
+        role_of(manifest.plane) == plane.role && !options.unregistered.contains(&plane.name)
+    }) {
         objects.add_yaml(&plane.name, &manifest.yaml)?;
     }
     if options.pods && plane.role == PlaneRole::Cell {
         pods::objects(&plane.name, &mut objects)?;
     }
     if options.backends {
-        backends::objects(&plane.name, plane.role, &options.cells, &mut objects)?;
+        backends::objects(&plane.name, plane.role, milo, &options.cells, &mut objects)?;
     }
     if plane.role == PlaneRole::Platform {
-        platform::objects(&mut objects)?;
+        platform::objects(milo, &mut objects)?;
     }
     if plane.role == PlaneRole::Hub {
         hub.objects(ca_base64, &mut objects)?;

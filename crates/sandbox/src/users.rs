@@ -58,6 +58,9 @@ const CELLS: &str = "fedgate-cells";
 /// The group of all cells' users on projects.
 const QUOTA: &str = "fedgate-quota";
 
+/// Where an API server judges tokens, for others too.
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
 /// Certificates of all users.
 pub(super) struct Users {
     authority_pem: String,
@@ -140,6 +143,18 @@ impl Users {
         platform: Option<&str>,
     ) -> Result<(), SandboxError> {
         for plane in planes {
+            if plane.role == PlaneRole::Hub {
+                let url = format!("{}{TOKEN_REVIEWS}", plane.url);
+                let (name, pair) = (Own::Platform.user(), &self.own[&Own::Platform]);
+                let entry = Entry {
+                    plane: plane.name.clone(),
+                    url,
+                };
+                write(
+                    &layout.token_review(),
+                    &text(&self.authority_pem, name, pair, &[entry]),
+                )?;
+            }
             let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
             let mut users = vec![(path(User::Admin), "admin", &self.admin)];
             for (own, pair) in &self.own {

@@ -66,6 +66,13 @@ impl Twin {
     /// Makes the account and copies the gateway's bindings for it.
     pub(crate) async fn new(plane: &Plane, namespace: &str, name: &str) -> Self {
         let twin = Self::without_rights(plane, namespace, name).await;
+        twin.grant(plane).await;
+        twin
+    }
+
+    /// Copies the gateway's bindings on a plane for it.
+    pub(crate) async fn grant(&self, plane: &Plane) {
+        let Self { namespace, name, .. } = self;
         let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
         for kind in [&super::kinds::CLUSTER_ROLE_BINDING, &super::kinds::ROLE_BINDING] {
             for binding in gateway_bindings(plane, kind).await {
@@ -81,7 +88,6 @@ impl Twin {
                 plane.create(kind, &within, copy).await;
             }
         }
-        twin
     }
 
     /// The user under which audit logs name it.
@@ -132,8 +138,13 @@ impl Twin {
 
     /// Removes the copied bindings.
     pub(crate) async fn remove(&self) {
+        self.revoke(&self.plane).await;
+    }
+
+    /// Removes those on a plane.
+    pub(crate) async fn revoke(&self, plane: &Plane) {
         for kind in [&super::kinds::CLUSTER_ROLE_BINDING, &super::kinds::ROLE_BINDING] {
-            for binding in self.plane.list(kind, "", "").await {
+            for binding in plane.list(kind, "", "").await {
                 let ours = binding["subjects"].as_array().is_some_and(|subjects| {
                     subjects
                         .iter()
@@ -141,7 +152,7 @@ impl Twin {
                 });
                 if ours {
                     let within = binding["metadata"]["namespace"].as_str().unwrap_or_default();
-                    self.plane
+                    plane
                         .delete(
                             kind,
                             within,

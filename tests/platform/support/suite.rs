@@ -50,6 +50,8 @@ pub(crate) struct Suite {
     pub(crate) dfw: Plane,
     projects: BTreeMap<&'static str, Plane>,
     pub(crate) alpha_log: AuditLog,
+    /// Whether Milo's own API server is the core and all projects.
+    pub(crate) is_milo: bool,
     /// The kubeconfig with which the gateway finds and reaches projects.
     pub(crate) kubeconfig: PathBuf,
     /// Port of the platform's address.
@@ -86,6 +88,7 @@ impl Suite {
         }
         std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         let hub_controllers = HubControllers::from_env().context("choose the hub's controllers")?;
+        let milo = Options::milo_from_env();
         let names = || FIRST.into_iter().chain([LATE]);
         let sandbox = Sandbox::up(Options {
             projects: names().map(str::to_owned).collect(),
@@ -96,6 +99,7 @@ impl Suite {
             hub_controllers,
             manifests: Manifest::builtin()?,
             platform: true,
+            milo: milo.clone(),
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
             ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
         })
@@ -118,6 +122,7 @@ impl Suite {
                 Plane::new(name, sandbox.platform_client(&path, User::Admin)?),
             );
         }
+        let alpha_log = AuditLog::new(&sandbox.audit_log("alpha"));
         let suite = Suite {
             gateway: Gateway::new(Setup {
                 hub: sandbox.kubeconfig("hub", User::Gateway),
@@ -130,7 +135,11 @@ impl Suite {
             hub: admin("hub")?,
             dfw: admin("dfw-1")?,
             projects,
-            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
+            alpha_log: match milo {
+                Some(_) => alpha_log.of_project("alpha"),
+                None => alpha_log,
+            },
+            is_milo: milo.is_some(),
             kubeconfig,
             port: port.context("its address has a port")?,
             sandbox: Mutex::new(Some(sandbox)),
@@ -152,6 +161,17 @@ impl Suite {
     /// A project's API server, through its path.
     pub(crate) fn project(&self, name: &str) -> &Plane {
         self.projects.get(name).expect("the sandbox has this project")
+    }
+
+    /// The plane whose accounts may come to the platform: Milo's own API server has none, and asks the hub.
+    pub(crate) fn accounts(&self) -> &Plane {
+        if self.is_milo { &self.hub } else { &self.core }
+    }
+
+    /// The planes whose roles decide what the gateway may do: of Milo's own API server the core's, for all projects.
+    pub(crate) fn with_rights(&self) -> Vec<&Plane> {
+        let projects = self.projects.values().filter(|_| !self.is_milo);
+        projects.chain([&self.core]).collect()
     }
 
     /// Makes a Project with these annotations, and waits until it is Ready.

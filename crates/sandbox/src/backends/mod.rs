@@ -37,15 +37,19 @@ const NETWORK_CONTEXTS: &str = include_str!("crds/networkcontexts.yaml");
 const SUBNET_CLAIMS: &str = include_str!("crds/subnetclaims.yaml");
 const SUBNETS: &str = include_str!("crds/subnets.yaml");
 
-/// Adds the CRDs of a plane, and the single `ServingLocation` of a cell.
+/// Adds the CRDs of a plane, and the single `ServingLocation` of a cell; `milo` if Milo's own API server has the projects.
 pub(super) fn objects(
     plane: &str,
     role: PlaneRole,
+    milo: bool,
     cells: &[CellSpec],
     objects: &mut Objects,
 ) -> Result<(), SandboxError> {
     let definitions: &[&str] = match role {
-        PlaneRole::Hub | PlaneRole::Platform => &[],
+        // Its definitions serve all projects, and it has those of quota.
+        PlaneRole::Platform if milo => &[NETWORKS, LOCATIONS],
+        PlaneRole::Project if milo => &[],
+        PlaneRole::Hub | PlaneRole::Platform | PlaneRole::Activity => &[],
         PlaneRole::Project => &[NETWORKS, LOCATIONS, RESOURCE_CLAIMS],
         PlaneRole::Cell => &[
             SERVING_LOCATIONS,

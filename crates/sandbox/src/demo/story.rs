@@ -410,7 +410,7 @@ async fn follow(sandbox: &Sandbox, hub_namespace: &str, out: &Progress) -> Resul
             PlaneRole::Hub => (hub_namespace, OF_HUB),
             PlaneRole::Cell => (hub_namespace, OF_CELL),
             PlaneRole::Project if plane.name == PROJECT => (NAMESPACE_NAME, OF_PROJECT),
-            PlaneRole::Project | PlaneRole::Platform => continue,
+            PlaneRole::Project | PlaneRole::Platform | PlaneRole::Activity => continue,
         };
         followed.push(Followed {
             plane: &plane.name,

@@ -42,7 +42,7 @@ pub(super) fn arrival(role: PlaneRole, kind: &str, object: &Value) -> String {
         (PlaneRole::Cell, _) => "is delivered by the hub's controllers",
         (PlaneRole::Project, "Instance") => "is projected by the gateway",
         (PlaneRole::Project, "WorkloadDeployment") if owned => "is made by the gateway",
-        (PlaneRole::Project | PlaneRole::Platform, _) => "is applied",
+        (PlaneRole::Project | PlaneRole::Platform | PlaneRole::Activity, _) => "is applied",
     };
     text.to_owned()
 }

@@ -29,9 +29,10 @@ pub struct PlatformArgs {
     /// Kubeconfig of the core API server, with all rights.
     #[arg(long, value_name = "FILE")]
     core: PathBuf,
-    /// Kubeconfig of the API server behind all names that have none of their own.
+    /// Kubeconfig of the API server behind all names that have none of their own. Without it the core is Milo's own API
+    /// server, and takes all paths as they are.
     #[arg(long, value_name = "FILE")]
-    spare: PathBuf,
+    spare: Option<PathBuf>,
     /// A project and the kubeconfig of its API server; may be repeated.
     #[arg(long = "project", value_name = "NAME=FILE", value_parser = child::named_file)]
     projects: Vec<(String, PathBuf)>,
@@ -41,17 +42,23 @@ impl PlatformArgs {
     /// Runs until the process receives a shutdown signal.
     pub async fn run(self) -> Result<(), SandboxError> {
         child::begin_log();
-        tracing::info!(
-            projects = self.projects.len(),
+        let played = if self.spare.is_some() {
             "this is fedgate's STAND-IN for Milo, for the sandbox only"
-        );
+        } else {
+            "this plays Milo's controllers and faults before Milo's own API server, for the sandbox only"
+        };
+        tracing::info!(projects = self.projects.len(), "{played}");
         let mut projects = BTreeMap::new();
         for (name, file) in &self.projects {
             projects.insert(name.clone(), Upstream::of(file).await?);
         }
+        let spare = match &self.spare {
+            Some(file) => Some(Upstream::of(file).await?),
+            None => None,
+        };
         let upstreams = Arc::new(Upstreams {
             core: Upstream::of(&self.core).await?,
-            spare: Upstream::of(&self.spare).await?,
+            spare,
             projects,
         });
         let pki = Pki { dir: self.pki };

@@ -105,7 +105,9 @@ async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Resu
             "an annotation of the sandbox says so",
         )
     } else if let Some(upstream) = upstreams.projects.get(&name) {
-        if !furnish(&upstream.client).await? {
+        if upstreams.is_milo() {
+            make_default(&upstream.client).await?;
+        } else if !furnish(&upstream.client).await? {
             return Ok(false);
         }
         ("Ready", true, "Ready", "the project is ready")
@@ -141,6 +143,20 @@ async fn furnish(client: &Client) -> kube::Result<bool> {
         namespaces.create(&PostParams::default(), &system).await?;
     }
     Ok(true)
+}
+
+/// Makes `default` as Milo's project controller does; `milo-system` is made by Milo's own API server.
+async fn make_default(client: &Client) -> kube::Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    if namespaces.get_opt(DEFAULT.1).await?.is_none() {
+        let mut default = Namespace::default();
+        default.metadata.name = Some(DEFAULT.1.to_owned());
+        default
+            .labels_mut()
+            .insert(DEFAULT.0.to_owned(), "true".to_owned());
+        namespaces.create(&PostParams::default(), &default).await?;
+    }
+    Ok(())
 }
 
 /// Makes the object of the project's control plane, which is ready at once.
@@ -201,10 +217,9 @@ async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<boo
     if left.len() == project.finalizers().len() {
         return Ok(true);
     }
-    let all: Api<DynamicObject> = Api::all_with(core.clone(), &control_planes());
-    match all.delete(&name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => {}
-        answer => drop(answer?),
+    let drains = Settings::of(project).drains;
+    if !drains {
+        remove_control_plane(core, &name).await?;
     }
     say(
         core,
@@ -213,13 +228,24 @@ async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<boo
     )
     .await?;
     if let Some(upstream) = upstreams.projects.get(&name)
-        && !purge::purge(&upstream.client).await?
+        && !purge::purge(&upstream.client, drains).await?
     {
         tracing::info!(project = name, "is not empty yet");
         return Ok(false);
     }
+    if drains {
+        remove_control_plane(core, &name).await?;
+    }
     set_finalizers(core, project, &left).await?;
     Ok(true)
+}
+
+async fn remove_control_plane(core: &Client, name: &str) -> kube::Result<()> {
+    let all: Api<DynamicObject> = Api::all_with(core.clone(), &control_planes());
+    match all.delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 async fn set_finalizers(core: &Client, project: &DynamicObject, all: &[String]) -> kube::Result<()> {

@@ -48,7 +48,8 @@ impl Handler {
         let (mut head, body) = request.into_parts();
         // The path names the project, or inside the infrastructure cluster the host.
         let (uri, host) = (head.uri.clone(), host(&head));
-        let Route { project, path } = match host.as_deref().and_then(route::project_of_host) {
+        let of_host = host.as_deref().and_then(route::project_of_host);
+        let Route { project, path } = match of_host {
             Some(name) => Route {
                 project: Some(name),
                 path: uri.path(),
@@ -56,14 +57,22 @@ impl Handler {
             None => route::route(uri.path()),
         };
         let upstream = self.upstreams.of(project);
-        let query = match project {
-            Some(name) => {
+        if let Some(name) = project {
+            self.faults(name, path).await?;
+        }
+        let (path, query) = match project {
+            Some(name) if !self.upstreams.is_milo() => {
                 self.admit(name, &user, &head.method, path, upstream).await?;
-                route::query(path, head.uri.query())
+                (path.to_owned(), route::query(path, uri.query()))
             }
-            None => head.uri.query().map(str::to_owned),
+            // Milo's own API server knows projects by their paths alone.
+            _ => {
+                let project = of_host.map(super::path).unwrap_or_default();
+                let path = format!("{project}{}", uri.path());
+                (path, uri.query().map(str::to_owned))
+            }
         };
-        head.uri = address(upstream, path, query.as_deref())
+        head.uri = address(upstream, &path, query.as_deref())
             .ok_or_else(|| refusal::unavailable("the path makes no address"))?;
         head.version = Version::HTTP_2;
         for name in [
@@ -84,7 +93,16 @@ impl Handler {
         })
     }
 
-    /// Applies the project's switches, and Milo's own rules, to a request before it reaches the project.
+    /// Applies the faults that the project's switches ask for.
+    async fn faults(&self, name: &str, path: &str) -> Result<(), Response<Full<Bytes>>> {
+        self.switches.answers(name).await;
+        if is_storage(path) && self.switches.initializes(name) {
+            return Err(refusal::initializing());
+        }
+        Ok(())
+    }
+
+    /// Applies Milo's own rules to a request before it reaches the project.
     async fn admit(
         &self,
         name: &str,
@@ -93,10 +111,6 @@ impl Handler {
         path: &str,
         upstream: &Upstream,
     ) -> Result<(), Response<Full<Bytes>>> {
-        self.switches.answers(name).await;
-        if is_storage(path) && self.switches.initializes(name) {
-            return Err(refusal::initializing());
-        }
         if let Some(namespace) = route::hidden(path) {
             return Err(refusal::no_namespace(namespace));
         }

@@ -5,6 +5,9 @@
 //! else to the core's, which has the Projects. [`serve`] takes connections, [`handle`] says who asks and passes the
 //! request on, [`controller`] makes Projects Ready and purges them.
 //!
+//! Where `MILO_BIN` names Milo's own API server, that one is the core and all projects, and requests are passed on with the
+//! path that they have: of Milo itself only the controllers are played then.
+//!
 //! Annotations of a Project change its behaviour, see [`switches`].
 
 mod certificate;
@@ -25,19 +28,23 @@ pub(super) use route::host;
 
 use super::{
     Options, Sandbox, SandboxError, User,
-    apply::Objects,
+    apply::{self, Objects},
     process::{Process, Spec},
     users::{Own, own_path},
 };
 use kube::core::{ApiResource, GroupVersionKind};
+use std::path::Path;
 
 /// Plane of the core API server.
 pub(super) const CORE: &str = "milo";
 /// Plane behind the paths of all names that have no API server of their own.
 pub(super) const SPARE: &str = "spare";
+/// Plane of the Events of Milo's own API server.
+pub(super) const ACTIVITY: &str = "activity";
 /// The context of the stand-in's own address in the administrator's kubeconfig.
 pub(super) const ADDRESS: &str = "platform";
 
+const GROUP: &str = "resourcemanager.miloapis.com";
 const PROJECTS: &str = include_str!("crds/projects.yaml");
 const CONTROL_PLANES: &str = include_str!("crds/projectcontrolplanes.yaml");
 const GATEWAY: &str = include_str!("crds/gateway.yaml");
@@ -50,9 +57,25 @@ pub(super) struct Platform {
     pub(super) process: Process,
 }
 
-/// Adds what the core API server has: the kinds, and the gateway's right to read them.
-pub(super) fn objects(objects: &mut Objects) -> Result<(), SandboxError> {
-    for yaml in [PROJECTS, CONTROL_PLANES, GATEWAY] {
+/// The path of a project, in the short form.
+pub(super) fn path(project: &str) -> String {
+    format!("/projects/{project}/control-plane")
+}
+
+/// What is real and what is played where Milo's own API server has the projects.
+pub(super) fn said(program: &Path) -> String {
+    format!(
+        "projects: core and all projects are Milo's own API server from {}; PLAYED around it: client \
+         certificates, the switches of Projects, Milo's controllers, the store of Events (sandbox only)",
+        program.display()
+    )
+}
+
+/// Adds what the core API server has: the kinds, and the gateway's right to read them. `milo`, Milo's own API server, has its
+/// Project already.
+pub(super) fn objects(milo: bool, objects: &mut Objects) -> Result<(), SandboxError> {
+    let project = (!milo).then_some(PROJECTS);
+    for yaml in project.into_iter().chain([CONTROL_PLANES, GATEWAY]) {
         objects.add_yaml(CORE, yaml)?;
     }
     Ok(())
@@ -75,8 +98,12 @@ pub(super) async fn start(
         format!("--port={port}"),
         format!("--pki={}", sandbox.layout.pki().display()),
         format!("--core={}", file(CORE)),
-        format!("--spare={}", file(SPARE)),
     ];
+    if options.milo().is_some() {
+        established(sandbox).await?;
+    } else {
+        args.push(format!("--spare={}", file(SPARE)));
+    }
     args.extend(
         options
             .projects
@@ -96,9 +123,16 @@ pub(super) async fn start(
     })
 }
 
+/// Waits until Milo serves Projects: it makes its definitions by itself, and is ready before they are served.
+async fn established(sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let core = sandbox.client(CORE, User::Admin)?;
+    let name = format!("projects.{GROUP}");
+    apply::established(CORE, &core, name, &sandbox.layout.logs()).await
+}
+
 /// Projects.
 fn projects() -> ApiResource {
-    let kind = GroupVersionKind::gvk("resourcemanager.miloapis.com", "v1alpha1", "Project");
+    let kind = GroupVersionKind::gvk(GROUP, "v1alpha1", "Project");
     ApiResource::from_gvk_with_plural(&kind, "projects")
 }
 

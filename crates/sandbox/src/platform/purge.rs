@@ -12,12 +12,14 @@ use kube::{
 
 /// Requests at a time: Milo's number.
 const PARALLEL: usize = 16;
+/// The Service of a kube-apiserver, which makes it again, as its endpoints.
+const KUBERNETES: &str = "kubernetes";
 /// The namespace that no API server deletes.
 const DEFAULT: &str = "default";
 
-/// Deletes once more what can be deleted; whether the project is empty. Cluster-scoped objects stay, and finalizers of
-/// objects hold nothing: only the list of namespaces counts.
-pub(super) async fn purge(client: &Client) -> kube::Result<bool> {
+/// Deletes once more what can be deleted; whether the project is empty. Cluster-scoped objects stay. Finalizers of objects
+/// hold nothing, since only the list of namespaces counts; if it `drains`, nothing is forced, and all objects have to go.
+pub(super) async fn purge(client: &Client, drains: bool) -> kube::Result<bool> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let before = ours(&namespaces).await?;
     let kinds = kinds(client).await?;
@@ -26,7 +28,7 @@ pub(super) async fn purge(client: &Client) -> kube::Result<bool> {
         let all = |kind| Api::namespaced_with(client.clone(), &namespace.name_any(), kind);
         collections.extend(kinds.iter().map(all));
     }
-    stream::iter(collections)
+    stream::iter(collections.clone())
         .map(empty)
         .buffer_unordered(PARALLEL)
         .collect::<Vec<()>>()
@@ -36,12 +38,29 @@ pub(super) async fn purge(client: &Client) -> kube::Result<bool> {
         if name != DEFAULT {
             absent(namespaces.delete(&name, &DeleteParams::background()).await)?;
         }
-        force(&namespaces, &name).await?;
+        if !drains {
+            force(&namespaces, &name).await?;
+        }
     }
-    Ok(ours(&namespaces)
-        .await?
-        .iter()
-        .all(|left| left.name_any() == DEFAULT))
+    let left = ours(&namespaces).await?;
+    if left.iter().any(|left| left.name_any() != DEFAULT) {
+        return Ok(false);
+    }
+    for all in collections.iter().filter(|_| drains) {
+        if holds(all).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether objects are left that are not a kube-apiserver's own.
+async fn holds(all: &Api<DynamicObject>) -> kube::Result<bool> {
+    let left = match all.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+        answer => answer?.items,
+    };
+    Ok(left.iter().any(|object| object.name_any() != KUBERNETES))
 }
 
 /// Deletes all objects of a kind in a namespace.

@@ -6,6 +6,7 @@
 //! | `sandbox.fedgate.dev/hang: "true"` | requests to the project are not answered until the annotation goes |
 //! | `sandbox.fedgate.dev/initializing: "<n>"` | the first n requests for objects of the project find its storage initializing |
 //! | `sandbox.fedgate.dev/suspend: "<reason>"` | the project is suspended |
+//! | `sandbox.fedgate.dev/drain: "true"` | its purge forces nothing, and waits for every object |
 
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::Mutex;
@@ -16,12 +17,15 @@ const NOT_READY: &str = "sandbox.fedgate.dev/not-ready";
 const HANG: &str = "sandbox.fedgate.dev/hang";
 const INITIALIZING: &str = "sandbox.fedgate.dev/initializing";
 const SUSPEND: &str = "sandbox.fedgate.dev/suspend";
+const DRAIN: &str = "sandbox.fedgate.dev/drain";
 
 /// The switches of one life of a Project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) not_ready: bool,
     pub(super) hangs: bool,
+    /// Whether its purge waits for every object.
+    pub(super) drains: bool,
     /// Why it is suspended.
     pub(super) suspended: Option<String>,
     initializing: u32,
@@ -34,6 +38,7 @@ impl Settings {
         Self {
             not_ready: value(NOT_READY) == Some("true"),
             hangs: value(HANG) == Some("true"),
+            drains: value(DRAIN) == Some("true"),
             suspended: value(SUSPEND).map(str::to_owned),
             initializing: value(INITIALIZING)
                 .and_then(|text| text.parse().ok())
