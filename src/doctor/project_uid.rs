@@ -45,7 +45,7 @@ async fn of_platform(subject: &Subject, platform: &Platform) -> Finding {
     match projects.get(name).await {
         Ok(project) if project.metadata.deletion_timestamp.is_some() => subject.fail(
             check,
-            format!("Project {name} is being deleted, so the gateway does not use it"),
+            format!("Project {name} is being deleted: its deployments go with it"),
             "nothing, if that is wanted; else make it again when it is gone",
         ),
         Ok(project) if !MiloForm::Projects.is_ready(&project) => subject.open(

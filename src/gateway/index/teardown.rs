@@ -297,6 +297,11 @@ impl GatewayIndex {
             .collect()
     }
 
+    /// The changes of the hub Namespaces of a project that was disengaged after its Project was proven deleted.
+    pub(super) fn torn_down_with(&self, uid: &Arc<str>) -> Vec<Change> {
+        self.proven(|teardown, of| of == uid && teardown.deleted.contains(of))
+    }
+
     fn ask_for_all(&mut self) {
         if self.hub.namespaces.synced() {
             let rows = self.hub.namespaces.iter();

@@ -123,6 +123,23 @@ fn rig(index: GatewayIndex) -> Rig {
     })
 }
 
+/// Its platform empties it while the gateway still serves it: what it has on the hub is its own until it leaves.
+#[test]
+fn a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then() {
+    let (mut index, _) = hub(0..0);
+    fill(&mut index);
+    index.project_gone(&uid("p1"));
+    index.platform_answered(deleted(&["p1"]));
+    assert!(!index.is_torn_down(HUB), "it is still engaged");
+    let applied = index.disengage(&shop());
+    assert!(index.is_torn_down(HUB));
+    let enqueued = keys_of(&index, &applied.changes);
+    for (table, namespace, name) in [(TableId::DEPLOYMENTS, HUB, "web"), (TableId::Namespaces, "", HUB)] {
+        let key = index.hub_key(table, namespace, name);
+        assert!(enqueued.contains(&key), "{key} is enqueued");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_project_is_torn_down_in_order_by_the_hub_alone() {
     let (mut index, inquiry) = hub(0..0);

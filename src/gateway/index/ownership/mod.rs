@@ -148,6 +148,10 @@ impl GatewayIndex {
                 .changes
                 .extend(hubs.map(|hub| Change::OwnerProven { hub }));
         }
+        // It was engaged while it was being deleted.
+        applied
+            .changes
+            .extend(uid.into_iter().flat_map(|uid| self.torn_down_with(&uid)));
         applied
     }
 

@@ -150,11 +150,12 @@ impl Proof {
         gone
     }
 
-    /// Records the event of a deletion.
+    /// Records the event of a deletion; returns the UID although it was being deleted before, since it was engaged until now.
     pub(super) fn deleted(&mut self, form: MiloForm, project: &ObjectMeta) -> Option<Arc<str>> {
         let had = self.alive.remove(project.name.as_deref().unwrap_or_default());
         let uid = form.uid(project).or(had.flatten())?;
-        self.gone(uid, true)
+        self.gone(uid.clone(), true);
+        Some(uid)
     }
 
     /// A list is complete: returns the UIDs that it lacks.

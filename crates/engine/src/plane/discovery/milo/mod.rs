@@ -99,9 +99,10 @@ impl MiloForm {
             .map(Arc::from)
     }
 
-    /// True if the project may be used.
+    /// True if the project may be used. One that is being deleted may be, too: Milo waits until nothing is left in it, so its
+    /// finalizers have to be taken off.
     pub fn is_ready(self, object: &DynamicObject) -> bool {
-        object.metadata.deletion_timestamp.is_none() && is_true(object, self.condition())
+        is_true(object, self.condition())
     }
 
     /// True if the project is suspended. A `ProjectControlPlane` does not say so.

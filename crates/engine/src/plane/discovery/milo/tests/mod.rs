@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use axum::body::Body;
-use futures::channel::mpsc;
+use futures::{FutureExt, channel::mpsc};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -159,10 +159,12 @@ async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_
     let (plane, send, asked) = milo(vec![
         project("alpha", "u1", "True"),
         project("beta", "u2", "False"),
-        leaving,
+        leaving.clone(),
     ]);
     let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
     events.engaged("alpha", "u1").await;
+    // Its platform waits for what is left in it.
+    events.engaged("gamma", "u3").await;
     // A change that makes no project ready or unready is no event.
     for object in [
         event("MODIFIED", &project("alpha", "u1", "True")),
@@ -185,6 +187,11 @@ async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_
     send.unbounded_send(event("DELETED", &project("beta", "u9", "True")))
         .unwrap();
     events.left("beta").await;
+    events.gone.clear();
+    send.unbounded_send(event("DELETED", &leaving)).unwrap();
+    events.left("gamma").await;
+    assert!(events.next().now_or_never().is_none());
+    assert_eq!(events.gone, ["u9", "u3"].map(Arc::from));
     let asked = asked.lock();
     let ours = |uri: &String| {
         uri.contains("/apis/resourcemanager.miloapis.com/v1alpha1/projects?")

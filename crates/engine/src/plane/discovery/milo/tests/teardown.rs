@@ -159,6 +159,8 @@ async fn a_project_that_lost_its_label_lives_and_one_that_is_deleted_does_not() 
         send.unbounded_send(object).unwrap();
     }
     events.gone("u2").await;
+    // Until then it was engaged.
+    events.gone("u2").await;
     // The platform no longer has the Project whose deletion the watch showed.
     platform
         .lock()
