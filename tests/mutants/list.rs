@@ -366,4 +366,14 @@ mutants! {
             "same(copy, &kind.placement.label) || same(copy, keys::LOCATION)" => "same(copy, keys::LOCATION)",
             "doctor::tests::broken::copies_without_a_location_are_counted_for_each_cluster_that_has_one";
     }
+    "src/gateway/index/teardown.rs" {
+        project_that_leaves_late_keeps_its_hub_namespaces:
+            "of == uid && teardown.deleted.contains(of)" => "of == uid && false",
+            "gateway::tests::teardown::a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then";
+    }
+    "crates/engine/src/plane/discovery/milo/mod.rs" {
+        finalizers_hold_a_project_that_is_deleted:
+            "is_true(object, self.condition())" => "object.metadata.deletion_timestamp.is_none() && is_true(object, self.condition())",
+            "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
+    }
 }

@@ -105,9 +105,11 @@ impl MiloForm {
         is_true(object, self.condition())
     }
 
-    /// True if the project is suspended. A `ProjectControlPlane` does not say so.
+    /// True if the project counts as suspended: it is, which a `ProjectControlPlane` does not say, or it is being deleted.
+    /// Its tenant may still create objects then, and hold it by finalizers, but nothing of it is to run.
     fn is_suspended(self, object: &DynamicObject) -> bool {
-        self == Self::Projects && is_true(object, "Suspended")
+        let is_deleting = object.metadata.deletion_timestamp.is_some();
+        is_deleting || (self == Self::Projects && is_true(object, "Suspended"))
     }
 }
 

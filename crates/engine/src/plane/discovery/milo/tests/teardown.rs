@@ -104,7 +104,8 @@ impl Events {
         match event.await.expect("an event in time").unwrap() {
             ProjectEvent::Listed { inquiry } => self.inquiry = Some(inquiry),
             ProjectEvent::Gone { uid } => self.gone.push(uid),
-            ProjectEvent::Removed { .. } | ProjectEvent::Engaged { .. } => {}
+            ProjectEvent::Removed { .. } | ProjectEvent::Engaged { .. } | ProjectEvent::Suspension { .. } => {
+            }
             other => panic!("{other:?}"),
         }
     }
