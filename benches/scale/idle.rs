@@ -1,9 +1,9 @@
 //! P8, P9, P11', P17: projects that do nothing.
 
-use super::run::{REST, Run, float, from_env, scaled, start, whole};
+use super::run::{REST, Run, float, from_env, scaled, share_of_core, start, whole};
 use anyhow::Result;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// How long CPU is counted.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -39,9 +39,7 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
         (sockets, ""),
         500.0,
     );
-    let (began, cpu) = (Instant::now(), gateway.cpu()?);
-    sleep(WATCHED).await;
-    let share = (gateway.cpu()? - cpu) / began.elapsed().as_secs_f64() * 100.0;
+    let share = share_of_core(&gateway, WATCHED).await?;
     run.at_most(
         format!("P17 CPU, {many} idle projects"),
         (share, "% of a core"),

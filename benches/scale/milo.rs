@@ -3,7 +3,7 @@
 use super::{
     acts::{deploy, filled},
     planes::until,
-    run::{REST, Run, float, from_env, scaled, start, whole},
+    run::{REST, Run, float, from_env, scaled, share_of_core, start, whole},
 };
 use anyhow::Result;
 use fedgate_simulator::Verb;
@@ -48,9 +48,7 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
     sleep(REST).await;
     bounds(run, "projects with a deployment each").await?;
     planes.forget_requests();
-    let (began, cpu) = (Instant::now(), gateway.cpu()?);
-    sleep(WATCHED).await;
-    let share = (gateway.cpu()? - cpu) / began.elapsed().as_secs_f64() * 100.0;
+    let share = share_of_core(&gateway, WATCHED).await?;
     run.at_most(
         format!("P17 milo: CPU, {many} projects"),
         (share, "% of a core"),

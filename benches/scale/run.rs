@@ -12,6 +12,7 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
+use tokio::time::{Instant, sleep};
 
 /// Until unused connections are closed (30 s) and freed memory is back with the system.
 pub(crate) const REST: Duration = Duration::from_secs(45);
@@ -119,6 +120,13 @@ pub(crate) async fn start_with(planes: &Planes, flags: &[&str]) -> Result<Gatewa
     // They end with the gateway.
     listen(&gateway.address, streams).await?.detach_all();
     Ok(gateway)
+}
+
+/// CPU that the gateway uses for so long, in percent of a core.
+pub(crate) async fn share_of_core(gateway: &Gateway, watched: Duration) -> Result<f64> {
+    let (began, cpu) = (Instant::now(), gateway.cpu()?);
+    sleep(watched).await;
+    Ok((gateway.cpu()? - cpu) / began.elapsed().as_secs_f64() * 100.0)
 }
 
 /// CPU seconds of the bench's own process, which is that of the planes and of the bare client.

@@ -6,24 +6,8 @@ use super::{
     plane::Plane,
     pull::{self, KUBECONFIG},
 };
-use fedgate_api::keys::{HUB, HUB_IDENTITY};
+use fedgate_api::keys::HUB;
 use serde_json::{Value, json};
-
-/// The id of a hub: UID of its namespace kube-system.
-pub(super) async fn id(hub: &Plane) -> Result<String, Error> {
-    let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
-    let found = hub.live(&system).await?.unwrap_or_default();
-    found["metadata"]["uid"]
-        .as_str()
-        .map(str::to_owned)
-        .ok_or_else(|| {
-            Error::new(
-                Kind::Failed,
-                format!("{} has no namespace kube-system", hub.title),
-            )
-            .next("wait until the hub is up, then run the command again")
-        })
-}
 
 /// The Secret, naming the hub.
 pub(super) fn naming(mut secret: Value, hub: &str) -> Value {
@@ -60,7 +44,7 @@ pub(super) fn check(secret: Option<&Value>, hub: &str) -> Result<(), Error> {
 pub(super) async fn check_live(member: &Plane, hub: &Plane) -> Result<(), Error> {
     let live = member.live(&pull::secret(KUBECONFIG, b"")).await?;
     match live {
-        Some(secret) => check(Some(&secret), &id(hub).await?),
+        Some(secret) => check(Some(&secret), &hub.id().await?),
         None => Ok(()),
     }
 }

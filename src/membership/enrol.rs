@@ -26,7 +26,7 @@ impl Join<'_> {
         cluster: Option<Cluster<'_>>,
         image: &str,
     ) -> Result<(), Error> {
-        let hub = agent_hub::id(&self.hub).await?;
+        let hub = self.hub.id().await?;
         self.is_alone(cell, &hub).await?;
         let mark = cell.mark();
         // The agent may make neither and needs both, for the leases of cell and agent.

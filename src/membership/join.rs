@@ -59,7 +59,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
             .collect(),
         executor: Executor::new(mode).waiting(args.wait),
     };
-    let id = member_id(&join.member).await?;
+    let id = join.member.id().await?;
     let endpoint = args
         .cell_endpoint
         .clone()
@@ -92,22 +92,6 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     };
     say(&done);
     Ok(())
-}
-
-/// The id of a member: UID of its namespace kube-system.
-pub(super) async fn member_id(member: &Plane) -> Result<String, Error> {
-    let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
-    let found = member.live(&system).await?.unwrap_or_default();
-    found["metadata"]["uid"]
-        .as_str()
-        .map(str::to_owned)
-        .ok_or_else(|| {
-            Error::new(
-                Kind::Failed,
-                format!("{} has no namespace kube-system", member.title),
-            )
-            .next("wait until the cluster is up, then run the command again")
-        })
 }
 
 impl Join<'_> {

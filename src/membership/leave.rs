@@ -44,7 +44,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     }
     let id = match (&member, cluster) {
         (Some(member), cluster) => {
-            let id = super::join::member_id(member).await?;
+            let id = member.id().await?;
             same_member(name, &id, cluster)?;
             agent_hub::check_live(member, &hub).await?;
             id

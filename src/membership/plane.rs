@@ -4,6 +4,7 @@ use super::{
     change::{Change, Verb, title},
     error::{Error, Kind},
 };
+use fedgate_api::keys::HUB_IDENTITY;
 use fedgate_engine::executor::FIELD_MANAGER;
 use kube::{
     Api, Client, Config,
@@ -13,7 +14,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     core::GroupVersionKind,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
 /// Time for one connection, and for a silent answer.
@@ -48,6 +49,22 @@ pub fn kind(api_version: &str, kind: &str) -> ApiResource {
 }
 
 impl Plane {
+    /// The id of the cluster: UID of its namespace kube-system.
+    pub async fn id(&self) -> Result<String, Error> {
+        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
+        let found = self.live(&system).await?.unwrap_or_default();
+        found["metadata"]["uid"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| {
+                Error::new(
+                    Kind::Failed,
+                    format!("{} has no namespace kube-system", self.title),
+                )
+                .next("wait until the cluster is up, then run the command again")
+            })
+    }
+
     /// Reads the kubeconfig. Sends no request. The file may have whatever kubectl can use, but needs an authority: it is
     /// handed on with each credential.
     pub async fn open(title: String, path: &Path, context: Option<&str>) -> Result<Self, Error> {

@@ -8,7 +8,6 @@ use super::{
     drain::find,
     error::{Error, Kind},
     executor::{Executor, Owner, say},
-    join::member_id,
     plane::{Plane, kind},
     register::await_token,
     registration::{self, NAMESPACE, account},
@@ -121,7 +120,7 @@ pub(super) async fn rotate(
 ) -> Result<(), Error> {
     let clusters = hub.clusters().await?;
     let cluster = find(&args.cell.name, &clusters)?;
-    let own = may_rotate(cluster, &member_id(member).await?)?;
+    let own = may_rotate(cluster, &member.id().await?)?;
     let sample = registration::hub_secret(&args.cell.name, b"", b"");
     let on_hub = hub.live(&sample).await?.unwrap_or_default();
     let next = step(&args.cell.name, &read(member).await?, &on_hub, Timestamp::now());

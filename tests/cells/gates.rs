@@ -131,6 +131,22 @@ const MILO_SERVING_LOCATION: Kind = kind(
     false,
 );
 
+/// A new Workload is refused for its cell's two locations, and the one Instance that runs goes on.
+async fn begins_nothing(case: &Case, new: &Wish) {
+    case.create(new).await;
+    case.project_says(
+        &DEPLOYMENT,
+        "new-us-dfw",
+        ["Available", "False", "AmbiguousServingLocation"],
+    )
+    .await;
+    let instances = case.at(case.dfw(), &INSTANCE).await;
+    assert!(
+        instances.len() == 1 && is_true(&instances[0], "Ready"),
+        "{instances:#?}"
+    );
+}
+
 async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
     let (old, new) = (Wish::new("old", 1), Wish::new("new", 1));
     case.run(&old).await;
@@ -138,18 +154,7 @@ async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
     let second = json!({"metadata": {"name": "second"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
     cell.create(&SERVING_LOCATION, "", second).await;
     let body = async {
-        case.create(&new).await;
-        case.project_says(
-            &DEPLOYMENT,
-            "new-us-dfw",
-            ["Available", "False", "AmbiguousServingLocation"],
-        )
-        .await;
-        let instances = case.at(case.dfw(), &INSTANCE).await;
-        assert!(
-            instances.len() == 1 && is_true(&instances[0], "Ready"),
-            "{instances:#?}"
-        );
+        begins_nothing(&case, &new).await;
     };
     with_cleanup(body, cell.delete(&SERVING_LOCATION, "", "second")).await;
     case.runs(&new).await;
@@ -181,18 +186,7 @@ async fn w24_serving_locations_of_both_groups_count_by_name(case: Case) {
         role.restart().await;
         case.run(&old).await;
         cell.create(&MILO_SERVING_LOCATION, "", location("second")).await;
-        case.create(&new).await;
-        case.project_says(
-            &DEPLOYMENT,
-            "new-us-dfw",
-            ["Available", "False", "AmbiguousServingLocation"],
-        )
-        .await;
-        let instances = case.at(role, &INSTANCE).await;
-        assert!(
-            instances.len() == 1 && is_true(&instances[0], "Ready"),
-            "{instances:#?}"
-        );
+        begins_nothing(&case, &new).await;
         cell.delete(&MILO_SERVING_LOCATION, "", "second").await;
         case.runs(&new).await;
     };

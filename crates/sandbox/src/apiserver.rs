@@ -111,7 +111,7 @@ impl ApiServer<'_> {
         self.named("apiserver", args)
     }
 
-    /// What no plane has, for no controller would take the taint from a new Node again, nor make service accounts; and the
+    /// The admission plugins that no plane has, for no controller would take the taint from a new Node again, nor make service accounts; and the
     /// store of Events, which lacks the Namespaces that are in projects.
     fn disabled(&self) -> String {
         let mut all = vec![
@@ -131,7 +131,7 @@ impl ApiServer<'_> {
         }
     }
 
-    /// What both take.
+    /// The flags that both take.
     fn common(&self) -> Vec<String> {
         let Self {
             plane,

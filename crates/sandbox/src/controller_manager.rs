@@ -10,7 +10,7 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,ser
 /// The hub's besides: it signs the certificate of a member's karmada-agent, as Karmada's own installation lets it.
 const SIGNER: &str = "certificatesigningrequest-signing-controller";
 
-/// What a plane needs that is Milo's: it serves no service accounts, and roles only at its core.
+/// The controllers of a plane that is Milo's: it serves no service accounts, and roles only at its core.
 const MILO: &str = "namespace-controller,garbage-collector-controller";
 
 /// The command line; `milo` for a plane that Milo's own API server serves.

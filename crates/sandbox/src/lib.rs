@@ -138,7 +138,7 @@ impl Sandbox {
 
     /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
     /// A watch is logged when it ends. Projects of Milo's own API server share its log, where the annotation
-    /// `platform.miloapis.com/scope.name` tells them apart.
+    /// `platform.miloapis.com/scope.name` names the project.
     pub fn audit_log(&self, plane: &str) -> PathBuf {
         let is_path = self.plane(plane).is_ok_and(|plane| plane.server_spec.is_none());
         self.layout

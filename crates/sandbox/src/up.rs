@@ -186,7 +186,7 @@ impl<'a> Milo<'a> {
     }
 }
 
-/// What planes are made of.
+/// The parts that planes are made of.
 struct Maker<'a> {
     layout: &'a Layout,
     binaries: &'a Binaries,

@@ -95,7 +95,7 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct AuditLog {
     path: PathBuf,
-    /// What each line of this plane has, in a log of several.
+    /// The text that each line of this plane has, in a log of several.
     of: String,
 }
 

@@ -88,7 +88,7 @@ impl Role {
         }
     }
 
-    /// Lets this file tell it the addresses of hosts. It needs the right to mount.
+    /// Gives it this file with the addresses of hosts. It needs the right to mount.
     pub(crate) fn resolving(self, hosts: PathBuf) -> Self {
         Self {
             hosts: Some(hosts),

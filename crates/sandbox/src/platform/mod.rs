@@ -62,7 +62,7 @@ pub(super) fn path(project: &str) -> String {
     format!("/projects/{project}/control-plane")
 }
 
-/// What is real and what is played where Milo's own API server has the projects.
+/// The line that says which parts are real where Milo's own API server has the projects.
 pub(super) fn said(program: &Path) -> String {
     format!(
         "projects: core and all projects are Milo's own API server from {}; PLAYED around it: client \
