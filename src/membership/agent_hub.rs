@@ -28,6 +28,8 @@ pub(super) fn check(secret: Option<&Value>, hub: &str) -> Result<(), Error> {
     let Some(other) = secret.and_then(named).filter(|other| *other != hub) else {
         return Ok(());
     };
+    // The cell wrote it, as long as it liked.
+    let other: String = other.chars().take(63).collect();
     let namespace = pull::NAMESPACE;
     Err(Error::new(
         Kind::Refused,
@@ -46,5 +48,21 @@ pub(super) async fn check_live(member: &Plane, hub: &Plane) -> Result<(), Error>
     match live {
         Some(secret) => check(Some(&secret), &hub.id().await?),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, naming, pull};
+
+    #[test]
+    fn a_name_that_a_cell_made_up_is_shown_short_and_escaped() {
+        let named = |hub: &str| naming(pull::secret("x", b""), hub);
+        let error = check(Some(&named(&"\u{1b}[2J".repeat(9_999))), "ours").unwrap_err();
+        let text = error.to_string();
+        assert!(!text.contains('\u{1b}') && text.len() < 1_000, "{text:?}");
+        assert_eq!(check(Some(&named("ours")), "ours"), Ok(()));
+        assert_eq!(check(Some(&pull::secret("x", b"")), "ours"), Ok(()));
+        assert_eq!(check(None, "ours"), Ok(()));
     }
 }

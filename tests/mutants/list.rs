@@ -375,5 +375,8 @@ mutants! {
         finalizers_hold_a_project_that_is_deleted:
             "is_true(object, self.condition())" => "object.metadata.deletion_timestamp.is_none() && is_true(object, self.condition())",
             "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
+        project_that_is_deleted_goes_on_running:
+            "is_deleting || (self == Self::Projects && is_true(object, \"Suspended\"))" => "self == Self::Projects && is_true(object, \"Suspended\")",
+            "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
     }
 }
