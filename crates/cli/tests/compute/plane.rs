@@ -49,6 +49,7 @@ async fn a_watch_whose_version_is_gone_lists_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_is_not_served_ends_a_watch_as_it_ends_a_list() {
     let shop = Project::start("shop").await;
+    shop.bare("bare");
     for words in [
         &["workloads"][..],
         &["workloads", "-w"],

@@ -159,6 +159,11 @@ impl Project {
         }
     }
 
+    /// Adds a project that serves no kind of ours.
+    pub(crate) fn bare(&self, name: &str) {
+        self.simulator.add(name);
+    }
+
     /// Adds a Karmada hub, with a context of its name.
     pub(crate) fn beside(&self, name: &str) -> Plane {
         let plane = self.simulator.add(name);
