@@ -125,6 +125,7 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
     add("hub", TableId::Interpreters, hub.interpreters.len());
     add("hub", TableId::ConfigMaps, hub.config_maps.len());
     add("hub", TableId::Secrets, hub.secrets.len());
+    add("hub", TableId::Pins, hub.pins.len());
     for (kind, table) in hub.copies.enumerate() {
         add("hub", TableId::Federated(kind), table.len());
     }

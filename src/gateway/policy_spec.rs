@@ -2,7 +2,10 @@
 
 use super::route::Route;
 use fedgate_api::{keys, names::CityCode};
-use fedgate_engine::plan::{ExactFields, ServerDefault};
+use fedgate_engine::{
+    diff::Digest,
+    plan::{ExactFields, ServerDefault},
+};
 use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -57,6 +60,15 @@ pub fn matches_spec(live: &Value, wanted: &Value) -> bool {
             .iter()
             .filter(|(key, _)| !wanted.contains_key(*key))
             .all(|(key, value)| ExactFields::tolerates(DEFAULTS, key, value))
+}
+
+/// Digest of a `spec` without Karmada's defaults: two of one digest ask the same of Karmada.
+pub fn digest(spec: &Value) -> Digest {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.retain(|field, value| !ExactFields::tolerates(DEFAULTS, field, value));
+    }
+    Digest::of(&spec)
 }
 
 #[cfg(test)]

@@ -11,6 +11,14 @@ fedgate_engine::labels! {
         UpdateCopy = "update_copy",
         /// A deployment is in another city.
         MoveCopy = "move_copy",
+        /// A copy is given to another lane on its way to its one member.
+        ChangeLane = "change_lane",
+        /// A member is chosen for an object, or has it.
+        WritePin = "write_pin",
+        /// A deleted object is gone at its member.
+        RemovePin = "remove_pin",
+        /// A companion is given to other members.
+        MoveCompanion = "move_companion",
         /// A project is suspended or resumed, and a copy says so.
         SuspendCopy = "suspend_copy",
         /// A copy belongs to an earlier deployment of the name.

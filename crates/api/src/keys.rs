@@ -105,6 +105,16 @@ pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
 /// Annotation on companions: sorted JSON array of `<project namespace>/<deployment>`.
 pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
+/// Label on copies and companions of objects that live at one member: name of the policy that is to claim them
+/// (clusters.md §2).
+pub const LANE: &str = "fedgate.dev/lane";
+/// Label on the `ConfigMaps` that record the members of objects (clusters.md §2).
+pub const PINS: &str = "fedgate.dev/pins";
+/// Annotation on a Karmada Cluster, by an operator: UID of the Cluster whose member it is (clusters.md §4).
+pub const SAME_AS: &str = "fedgate.dev/same-as";
+/// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).
+pub const ABANDON: &str = "fedgate.dev/abandon";
+
 /// Annotation on a copy: UID of the project deployment.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
 /// Annotation on a copy: generation of the project deployment whose spec it carries.
@@ -120,5 +130,9 @@ pub const CLAIM_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 pub const CLUSTER_CLAIM_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
 /// Karmada's claim of a Namespace: annotation with the policy's name.
 pub const CLUSTER_CLAIM_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+/// Annotation of Karmada on an object at a member: UID of the hub's object that it was made from.
+pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+/// Label of Karmada on the Works of a binding: its permanent id.
+pub const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 /// Annotation on the Clusters of a hub whose controllers are the sandbox's stand-in for Karmada.
 pub const STAND_IN: &str = "fedgate.dev/stand-in";

@@ -1,6 +1,6 @@
 //! State that the federator keeps for a deployment outside the index. Values only.
 
-use crate::gateway::index::digest::Source;
+use crate::gateway::{index::digest::Source, lane::Lane};
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
@@ -42,8 +42,40 @@ pub struct Memory {
     /// While the deployment is being deleted: true once its binding was seen, or the hub has confirmed that it has
     /// none.
     pub bound: bool,
+    /// The lane that the copy is to have, if its object lives at one member.
+    pub lane: Option<Lane>,
+    /// Time since which its binding is not given to its member alone.
+    pub strayed: Option<Instant>,
+    /// Time since which its member no longer has it applied.
+    pub unapplied: Option<Instant>,
+    /// Time of the last round in which the member's object was taken over again.
+    pub mended: Option<Instant>,
+    /// What was last seen of its Works or at its member, while it is being deleted.
+    pub seen: Option<Seen>,
+    /// How often that was looked for.
+    pub looks: u32,
     /// True if its tenant was told that the copy could not be marked as suspended.
     pub pause_failed: bool,
+}
+
+/// What was seen outside the index of an object that is being deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// All its Works are suspended, and none preserves its object.
+    WorksStopped,
+    /// Works go on.
+    WorksGoOn,
+    /// The member has no such object of ours.
+    Absent,
+    /// The member has the object; its finalizers.
+    There {
+        /// True if it is being deleted.
+        deleting: bool,
+        /// Its finalizers.
+        finalizers: Vec<String>,
+    },
+    /// No answer proves anything; the reason.
+    Unknown(String),
 }
 
 /// A state of a deployment that the hub has rejected.

@@ -70,7 +70,7 @@ impl GatewayIndex {
                 }
             }
             TableId::Bindings => {
-                let deltas = feed_table!(self.hub.bindings, Binding::read);
+                let deltas = feed_table!(self.hub.bindings, |o, words| Binding::read(o, &kinds, words));
                 for d in &deltas {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
@@ -84,6 +84,11 @@ impl GatewayIndex {
                 applied
                     .changes
                     .extend(deltas.iter().filter_map(|d| self.binding_change(d)));
+            }
+            TableId::Pins => {
+                for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {
+                    applied.changes.extend(self.pins_changed(&d));
+                }
             }
             TableId::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
             TableId::Secrets => return self.companion_event(CompanionKind::Secret, event),

@@ -103,6 +103,7 @@ impl GatewayIndex {
             | TableId::CitySets
             | TableId::CityPolicies
             | TableId::Bindings
+            | TableId::Pins
             | TableId::Interpreters => {}
         }
         applied

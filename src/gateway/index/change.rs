@@ -4,10 +4,10 @@
 use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
-    digest::{Binding, Companion, HubCopy, Source, WriteBackDigest},
+    digest::{Binding, Companion, HubCopy, Pins, Source, WriteBackDigest},
     secondary::{entries, places::PlacesChanged},
 };
-use crate::gateway::references::Reference;
+use crate::gateway::{pin, references::Reference};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
@@ -88,6 +88,8 @@ pub enum Change {
         /// True if it is another object, in another place, or gone.
         moved: bool,
     },
+    /// An object has another member, or none.
+    Pinned(Deployment),
     /// A companion changed.
     Companion {
         /// Kind of the companion.
@@ -267,13 +269,43 @@ impl GatewayIndex {
         let place = |row: Option<&Row<HubCopy>>| {
             row.map(|row| {
                 let of = &row.digest;
-                (row.uid.clone(), of.city.clone(), of.location.clone(), of.route())
+                (
+                    row.uid.clone(),
+                    of.city.clone(),
+                    of.location.clone(),
+                    of.route(),
+                    of.lane.clone(),
+                )
             })
         };
         Change::Copy {
             moved: place(new) != place(delta.old.as_ref()),
             copy: (kind, hub.clone(), name.clone()),
         }
+    }
+
+    /// The objects whose pins a change of their record concerns.
+    pub(super) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
+        let Some(hub) = pin::hub_namespace(&delta.name.1) else {
+            return Vec::new();
+        };
+        let hub: Arc<str> = hub.into();
+        let none = Pins::default();
+        let old = delta.old.as_ref().map_or(&none, |row| &row.digest);
+        let new = self.hub.pins.get(&delta.name.0, &delta.name.1);
+        let new = new.map_or(&none, |row| &row.digest);
+        let keys: BTreeSet<&Arc<str>> = old.0.keys().chain(new.0.keys()).collect();
+        let changed = keys.into_iter().filter(|key| old.0.get(*key) != new.0.get(*key));
+        changed
+            .filter_map(|key| {
+                let mut kinds = self.kinds.enumerate();
+                kinds.find_map(|(id, kind)| {
+                    let name = key.strip_prefix(pin::key(kind, "").as_str())?;
+                    kind.is_exactly_one()
+                        .then(|| Change::Pinned((id, hub.clone(), name.into())))
+                })
+            })
+            .collect()
     }
 
     pub(super) fn companion_change(kind: CompanionKind, delta: &RowChange<Companion>) -> Change {

@@ -12,6 +12,7 @@ pub mod digest;
 #[cfg(test)]
 pub mod fixture;
 mod keys;
+pub mod lanes;
 pub mod locations;
 pub mod networking;
 pub mod ownership;
@@ -37,7 +38,7 @@ use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Source,
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins, Source,
     Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
@@ -49,6 +50,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
+use lanes::Lanes;
 use locations::LocationKind;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
@@ -90,6 +92,8 @@ pub enum TableId {
     ConfigMaps,
     /// Secrets: companions on the hub, sources in a project.
     Secrets,
+    /// `ConfigMaps` on the hub that record the members of objects.
+    Pins,
     /// Workloads of a project.
     Workloads,
     /// Objects of a project that tell its locations.
@@ -123,6 +127,8 @@ pub struct Hub {
     pub config_maps: Table<Companion>,
     /// Companion Secrets.
     pub secrets: Table<Companion>,
+    /// Members of objects that live at one.
+    pub pins: Table<Pins>,
     /// Copies, a table per kind.
     pub copies: PerKind<Table<HubCopy>>,
     /// Write-backs, a table per kind.
@@ -192,6 +198,8 @@ pub struct GatewayIndex {
     /// Routes of a hub namespace whose policy or delivery is being removed right now, that of a city for the delivery of
     /// the Namespace: nothing may rely on them.
     pub withdrawing: HashSet<(Arc<str>, Route)>,
+    /// Policies that objects which live at one member are about to be given to.
+    pub lanes: Lanes,
     /// Copies in flight to the hub.
     pub arriving: Arriving,
     /// Policies of city sets that are being deleted right now: no Namespace may begin to rely on them.
@@ -235,6 +243,7 @@ impl GatewayIndex {
             interpreters: Table::default(),
             config_maps: Table::default(),
             secrets: Table::default(),
+            pins: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
             write_backs: kinds.map(|_| Table::with_bodies()),
             secondary: HubIndex::default(),
@@ -263,6 +272,7 @@ impl GatewayIndex {
             deliveries: Deliveries::default(),
             lingering: HashMap::default(),
             withdrawing: HashSet::default(),
+            lanes: Lanes::default(),
             arriving: Arriving::default(),
             ending_sets: HashSet::default(),
             name_taken: HashSet::default(),
@@ -300,6 +310,7 @@ impl GatewayIndex {
             owner.is_some_and(|owner| *owner.project.label() == **label)
         });
         self.deliveries.retain(|hub| owners.contains_key(hub));
+        self.lanes.retain(|hub| owners.contains_key(hub));
         self.arriving.retain(|hub| owners.contains_key(hub));
         self.refused
             .retain(|key, _| owners.contains_key(&key.namespace) || owners.contains_key(&key.name));
@@ -309,6 +320,7 @@ impl GatewayIndex {
     pub fn hub_tables(&self) -> Vec<TableId> {
         tables::HUB
             .into_iter()
+            .chain(self.has_pins().then_some(TableId::Pins))
             .chain(tables::federated(&self.kinds))
             .collect()
     }
@@ -323,6 +335,11 @@ impl GatewayIndex {
         }
         tables.extend(tables::federated(&self.kinds));
         tables
+    }
+
+    /// True if objects of a federated kind live at one member.
+    pub fn has_pins(&self) -> bool {
+        self.kinds.iter().any(FederatedKind::is_exactly_one)
     }
 
     /// The kind that the workload controller writes, if it is federated here.
@@ -423,10 +440,9 @@ impl GatewayIndex {
             .city_sets
             .get("", &fedgate_api::names::city_set_policy(set))
             .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
-        delivered
-            && self
-                .policy_of(kind, hub_namespace, route)
-                .is_some_and(|(_, p)| !p.deleting)
+        let has_policy = || self.policy_of(kind, hub_namespace, route).is_some_and(|(_, p)| !p.deleting);
+        // An object that lives at one member goes by lanes, which follow it.
+        delivered && (self.kinds[kind].is_exactly_one() || has_policy())
     }
 
     /// Karmada's name for the binding of a copy.

@@ -23,6 +23,7 @@ impl TableId {
             | Self::CityPolicies
             | Self::ConfigMaps
             | Self::Secrets
+            | Self::Pins
             | Self::Federated(_) => true,
             Self::Bindings
             | Self::Interpreters
@@ -58,6 +59,7 @@ impl GatewayIndex {
             && hub.city_policies.synced()
             && hub.config_maps.synced()
             && hub.secrets.synced()
+            && (hub.pins.synced() || !self.has_pins())
             && hub.copies.iter().all(Table::synced)
     }
 

@@ -35,10 +35,11 @@ impl TableMap {
         };
         let locations = LocationKind::ALL.map(TableId::Locations);
         let of_projects = PROJECT.into_iter().chain(locations);
-        for table in HUB.into_iter().chain(of_projects).chain(federated(kinds)) {
+        let hub = HUB.into_iter().chain([TableId::Pins]);
+        for table in hub.chain(of_projects).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, table));
             all.kinds.insert(table, kind.clone());
-            // If two federated kinds share a write-back kind, the first table counts.
+            // If two federated kinds share a write-back kind, the first table counts; so do the companions before the pins.
             all.tables.entry(kind).or_insert(table);
         }
         all
@@ -75,7 +76,7 @@ pub(super) fn resource<'a>(
         TableId::CityPolicies => &r.city_policies,
         TableId::Bindings => &r.bindings,
         TableId::Interpreters => &r.interpreters,
-        TableId::ConfigMaps => &r.config_maps,
+        TableId::ConfigMaps | TableId::Pins => &r.config_maps,
         TableId::Secrets => &r.secrets,
         TableId::Workloads => &r.workloads,
         TableId::Locations(kind) => r.location(kind),

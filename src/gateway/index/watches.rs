@@ -4,6 +4,7 @@ use super::{
     GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change, locations,
     ownership::RejectedClaim, project_hub::OtherHub,
 };
+use crate::gateway::pin;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
@@ -161,10 +162,13 @@ impl Index for GatewayIndex {
 
     fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {
         let is_data = matches!(table, TableId::ConfigMaps | TableId::Secrets);
-        let labels = (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA));
+        let labels = match table {
+            TableId::Pins => Some(pin::selector()),
+            _ => (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA)),
+        };
         WatchSpec {
             resource: self.resource(table),
-            namespace: None,
+            namespace: (table == TableId::Pins).then(|| keys::SYSTEM_NAMESPACE.to_owned()),
             labels,
             fields: None,
             page: match plane {
@@ -218,7 +222,12 @@ impl Index for GatewayIndex {
     }
 
     fn table_of(&self, target: &Target) -> Option<TableId> {
-        self.table_of_kind(&target.kind())
+        let table = self.table_of_kind(&target.kind());
+        let is_own = target.plane == Plane::Hub && target.namespace.as_deref() == Some(keys::SYSTEM_NAMESPACE);
+        table.map(|table| match table {
+            TableId::ConfigMaps if is_own => TableId::Pins,
+            table => table,
+        })
     }
 
     fn kind_of(&self, table: TableId) -> Kind {

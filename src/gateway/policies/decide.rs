@@ -9,8 +9,11 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
-use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Observed policies of a hub namespace and the routes that need a policy.
 #[derive(Debug, Clone)]
@@ -28,6 +31,10 @@ pub struct Snapshot {
     /// Routes whose policy must stay: those in use, those whose policy still claims a binding, and all while the
     /// project's announcements are not visible.
     pub needed: PerKind<BTreeSet<Route>>,
+    /// Names of the lanes that copies and companions are to be given to, each with its `spec`.
+    pub lanes: BTreeMap<String, Value>,
+    /// Names of the lanes whose policy must stay: the wanted ones, and those of labels.
+    pub needed_lanes: BTreeSet<Arc<str>>,
     /// True if absence is proven here: only then is a policy deleted.
     pub proven: bool,
     /// The existing policies.
@@ -42,6 +49,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             plan.effects.extend(ensure(s, id, kind, route));
         }
     }
+    lanes(s, &mut plan);
     for (name, row) in &s.policies {
         let Some((id, route)) = &row.digest.selects else {
             continue;
@@ -62,6 +70,32 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
         }
     }
     plan
+}
+
+/// Creates and restores the policies of lanes, and deletes those that no object has.
+fn lanes(s: &Snapshot, plan: &mut Plan<Prepared>) {
+    for (name, spec) in &s.lanes {
+        let had = s.policies.iter().find(|(had, _)| **had == **name);
+        let reason = match had {
+            None if s.open => WriteReason::CreateCityPolicy,
+            Some((_, row)) if !row.deleting && row.digest.lane != Some(policy_spec::digest(spec)) => {
+                WriteReason::RestoreCityPolicy
+            }
+            None | Some(_) => continue,
+        };
+        plan.effects.push(apply_spec(s, name, spec.clone(), reason));
+    }
+    for (name, row) in &s.policies {
+        let leaves = row.digest.lane.is_some() && !s.needed_lanes.contains(name);
+        if leaves && !row.deleting && s.proven {
+            let write = Write::Delete {
+                uid: row.uid.to_string(),
+                resource_version: Some(row.resource_version()),
+            };
+            plan.effects
+                .push(effect(s, name, write, WriteReason::DeleteCityPolicy));
+        }
+    }
 }
 
 fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect {
@@ -118,11 +152,15 @@ fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> St
 }
 
 fn apply(s: &Snapshot, kind: &FederatedKind, route: &Route, name: &str, reason: WriteReason) -> Effect {
+    apply_spec(s, name, policy_spec::route_spec(kind, &s.namespace, route), reason)
+}
+
+fn apply_spec(s: &Snapshot, name: &str, spec: Value, reason: WriteReason) -> Effect {
     let body = json!({
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,
         "metadata": {"name": name, "namespace": &*s.namespace},
-        "spec": policy_spec::route_spec(kind, &s.namespace, route),
+        "spec": spec,
     });
     effect(
         s,
@@ -133,6 +171,16 @@ fn apply(s: &Snapshot, kind: &FederatedKind, route: &Route, name: &str, reason: 
         },
         reason,
     )
+}
+
+/// The names of the lanes whose policy the plan deletes, each with the hub namespace.
+pub fn withdrawn_lanes(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
+    let deleted = plan.effects.iter().filter(|e| matches!(e.write, Write::Delete { .. }));
+    deleted
+        .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
+        .filter(|(_, row)| row.digest.lane.is_some())
+        .map(|(name, _)| (s.namespace.clone(), name.clone()))
+        .collect()
 }
 
 /// The routes whose policy the plan deletes, each with the hub namespace.

@@ -14,11 +14,11 @@ pub use observe::observe;
 
 use super::{
     confirm,
-    context::{State, clear_withdrawing, record_refusal},
+    context::{Context, State, clear_withdrawing, record_refusal},
     queries::lifecycle,
     route::Route,
 };
-use decide::{decide, withdrawing};
+use decide::{decide, withdrawing, withdrawn_lanes};
 use fedgate_engine::{
     error::Failure,
     plan::{Applied, Plan, Prepared, Requeue},
@@ -38,6 +38,8 @@ pub struct Policies;
 pub struct Basis {
     /// Routes whose policies the plan deletes.
     withdrawing: Vec<(Arc<str>, Route)>,
+    /// Lanes whose policies the plan deletes.
+    lanes: Vec<(Arc<str>, Arc<str>)>,
     /// The project namespace of which the plan assumes that it is gone.
     gone: Option<confirm::Origin>,
 }
@@ -58,12 +60,19 @@ impl Reconciler for Policies {
         };
         let plan = decide(&snapshot);
         let withdrawing = withdrawing(&snapshot, &plan);
+        let lanes = withdrawn_lanes(&snapshot, &plan);
+        index.lanes.withdrawing.extend(lanes.iter().cloned());
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
         index.withdrawing.extend(withdrawing.iter().cloned());
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
+        let suspected = !(withdrawing.is_empty() && lanes.is_empty()) && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
-        Step::Apply(plan, Basis { withdrawing, gone })
+        let basis = Basis {
+            withdrawing,
+            lanes,
+            gone,
+        };
+        Step::Apply(plan, basis)
     }
 
     fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Basis) {
@@ -88,7 +97,7 @@ impl Reconciler for Policies {
         match confirm::namespace_gone(run.ctx, origin).await {
             Ok(true) => Ok(Flow::Go),
             Ok(false) => {
-                clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
+                ended(run.ctx, &run.key.namespace, basis);
                 Ok(Flow::End(Requeue::AwaitChange))
             }
             Err(failure) => self.failed(run, basis, failure).await,
@@ -96,7 +105,7 @@ impl Reconciler for Policies {
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
-        clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
+        ended(run.ctx, &run.key.namespace, basis);
         record_refusal(run.ctx, run.key, &run.key.namespace, None);
         Flow::Again
     }
@@ -107,7 +116,7 @@ impl Reconciler for Policies {
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
+        ended(run.ctx, &run.key.namespace, basis);
         record_refusal(run.ctx, run.key, &run.key.namespace, Some(&failure));
         Err(failure)
     }
@@ -115,4 +124,19 @@ impl Reconciler for Policies {
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("city policies changed")
     }
+}
+
+/// The writes have ended: no route and no lane is withdrawn any longer.
+fn ended(ctx: &Context<'_>, hub: &str, basis: &Basis) {
+    clear_withdrawing(ctx, hub, &basis.withdrawing);
+    if basis.lanes.is_empty() {
+        return;
+    }
+    let mut index = ctx.index.lock();
+    for lane in &basis.lanes {
+        index.lanes.withdrawing.remove(lane);
+    }
+    let keys = index.waiting_keys(hub);
+    drop(index);
+    ctx.queue.extend(keys, Priority::Fresh);
 }

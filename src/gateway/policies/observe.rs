@@ -6,7 +6,23 @@ use crate::gateway::{
     queries::{cities::policy_claims, lifecycle},
 };
 use fedgate_kinds::PerKind;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Names of the lanes that copies and companions of a hub namespace are labelled with.
+fn labelled(index: &GatewayIndex, hub: &str) -> BTreeSet<Arc<str>> {
+    let hub_tables = &index.hub;
+    let copies = hub_tables.copies.iter().flat_map(|table| table.in_namespace(hub));
+    let copies = copies.filter_map(|(_, row)| row.digest.lane.clone());
+    let companions = [&hub_tables.config_maps, &hub_tables.secrets].into_iter();
+    let companions = companions.flat_map(|table| table.in_namespace(hub));
+    copies
+        .chain(companions.filter_map(|(_, row)| row.digest.lane.clone()))
+        .collect()
+}
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
@@ -20,7 +36,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         .kinds
         .ids()
         .map(|i| {
-            if earlier {
+            if earlier || index.kinds[i].is_exactly_one() {
                 BTreeSet::new()
             } else {
                 index.routes_of_kind(i, hub)
@@ -52,7 +68,26 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
                 .collect()
         })
         .collect();
+    let wanted = index.lanes.wanted(hub).into_iter().filter(|_| !earlier);
+    let lanes: BTreeMap<String, Value> = wanted
+        .map(|lane| (lane.name(&index.kinds), lane.spec(&index.kinds, hub)))
+        .collect();
+    let mut needed_lanes = if index.has_pins() {
+        labelled(index, hub)
+    } else {
+        BTreeSet::new()
+    };
+    needed_lanes.extend(lanes.keys().map(|name| Arc::from(name.as_str())));
+    let claiming = policies.iter().filter(|(name, row)| {
+        row.digest.lane.is_some() && index.hub.secondary.claims(hub, name)
+    });
+    needed_lanes.extend(claiming.map(|(name, _)| name.clone()));
+    if hidden {
+        needed_lanes.extend(policies.iter().map(|(name, _)| name.clone()));
+    }
     Some(Snapshot {
+        lanes,
+        needed_lanes,
         kinds: index.kinds.clone(),
         resource: index.resources.city_policies.clone(),
         namespace: hub.into(),

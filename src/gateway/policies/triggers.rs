@@ -30,6 +30,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             announced: true,
             ..
         }) => keys.push(key(hub)),
+        Change::Companion { hub, .. } if index.has_pins() => keys.push(key(hub)),
         Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
@@ -41,6 +42,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
+        | Change::Pinned(_)
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { .. }
         | Change::Projection { .. }

@@ -1,6 +1,6 @@
 //! Digests of `ConfigMaps` and Secrets: of a project, and as companions on the hub. Values are hashed, never kept.
 
-use super::{annotation, owned};
+use super::{annotation, label, owned};
 use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
 use kube::core::DynamicObject;
@@ -16,6 +16,8 @@ pub struct Companion {
     pub secret_type: Option<Arc<str>>,
     /// Annotation `referenced-by` as text.
     pub referenced_by: Option<Arc<str>>,
+    /// Label with the policy that is to claim it, if an object that lives at one member expects it.
+    pub lane: Option<Arc<str>>,
 }
 
 /// A `ConfigMap` or Secret of a project.
@@ -62,6 +64,7 @@ impl Companion {
             payload,
             secret_type,
             referenced_by: owned(annotation(object, keys::REFERENCED_BY)),
+            lane: owned(label(object, keys::LANE)),
         }
     }
 }

@@ -18,7 +18,7 @@ use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{CompanionKind, FederatedKind};
+use fedgate_kinds::{Suspension, CompanionKind, FederatedKind};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -57,9 +57,32 @@ pub struct Source {
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
+    /// What its deletion depends on; `None` if it holds no guard and abandons no member.
+    pub ending: Option<Box<Ending>>,
     /// The fields that the workload controller reads, for the kind that it writes; an error text if they are
     /// malformed.
     pub rollup: Option<Box<Result<Rollup, String>>>,
+}
+
+/// What the deletion of an object depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// The first of its kind's guards that holds, by position.
+    pub guard: Option<usize>,
+    /// The member that its deletion is not to wait for.
+    pub abandons: Option<Arc<str>>,
+}
+
+impl Ending {
+    fn read(kind: &FederatedKind, object: &DynamicObject, whole: &Value, words: &mut Strings) -> Option<Box<Self>> {
+        let holds = |guard: &fedgate_kinds::Guard| guard.path.first(whole) == Some(&guard.equals);
+        let abandons = annotation(object, keys::ABANDON).filter(|_| kind.deletion.abandon);
+        let ending = Self {
+            guard: kind.deletion.guards.iter().position(holds),
+            abandons: words.share_some(abandons),
+        };
+        (ending != Self::default()).then(|| Box::new(ending))
+    }
 }
 
 /// Size of the fields that would be synced. A single number, since every deployment has one: of no object are more
@@ -152,6 +175,8 @@ pub struct HubCopy {
     pub content: Digest,
     /// True if it is marked as suspended.
     pub suspended: bool,
+    /// Label with the policy that is to claim it, for an object that lives at one member.
+    pub lane: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
     /// Its status as Karmada aggregated it.
@@ -210,7 +235,9 @@ impl Source {
     /// Suspends the object with its project, where its kind can be suspended: its copy gets the mark as if its tenant had
     /// suspended it.
     pub fn suspend(&mut self, kind: &FederatedKind) {
-        if kind.suspend_annotation.is_some() && !std::mem::replace(&mut self.suspended, true) {
+        let is_carried = kind.suspension == Suspension::Annotation;
+        let may_wait = kind.suspend_annotation.is_some() || !is_carried;
+        if may_wait && !std::mem::replace(&mut self.suspended, true) && is_carried {
             self.content = suspended_content(self.content);
         }
     }
@@ -278,6 +305,7 @@ impl Source {
             notes: (expected.is_some() || error.is_some())
                 .then(|| Box::new(ReferenceAnnotations { expected, error })),
             references: references(kind, &whole, words),
+            ending: Ending::read(kind, object, &whole, words),
             status: StatusDigest::of(status, &kind.status.counters, words),
             scale: kind
                 .write_back
@@ -383,6 +411,7 @@ impl HubCopy {
             placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),
             suspended: is_suspended(kind, object),
+            lane: words.share_some(label(object, keys::LANE).filter(|_| kind.is_exactly_one())),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),

@@ -1,7 +1,7 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
-use super::{Strings, annotation, label, place};
-use crate::gateway::{policy_spec, route::Route};
+use super::{Delivery, Strings, annotation, label, place};
+use crate::gateway::{lane, policy_spec, route::Route};
 use fedgate_api::{
     keys,
     names::{self, CityCode, LocationName, is_label_value},
@@ -90,6 +90,10 @@ pub struct Cell {
     pub location: Option<LocationName>,
     /// Its condition `Ready`; `None` without one.
     pub ready: Option<ClusterReady>,
+    /// UID of the Cluster whose member it is, by an operator.
+    pub same_as: Option<Arc<str>>,
+    /// True if it knows all kinds that its member serves.
+    pub is_surveyed: bool,
     /// Version of its Kubernetes.
     pub kubernetes: Option<Arc<str>>,
     /// Kinds that it serves, of the federated and write-back kinds.
@@ -129,6 +133,11 @@ impl Cell {
                     .parse()
                     .map_or(0, Timestamp::as_second),
             }),
+            same_as: words.share_some(annotation(object, keys::SAME_AS)),
+            is_surveyed: conditions
+                .into_iter()
+                .flatten()
+                .any(|c| c["type"] == "CompleteAPIEnablements" && c["status"] == "True"),
             kubernetes: words.share_some(status.get("kubernetesVersion").and_then(Value::as_str)),
             serves: served(status, kinds, words),
         }
@@ -212,6 +221,8 @@ pub struct CityPolicy {
     pub selects: Option<(KindId, Route)>,
     /// True if every owned field is as we write it.
     pub exact: bool,
+    /// Digest of the `spec` of a lane, by its name; comparable with [`policy_spec::digest`].
+    pub lane: Option<Digest>,
 }
 
 impl CityPolicy {
@@ -239,12 +250,14 @@ impl CityPolicy {
             ours.then_some((index, route))
         });
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let name = object.metadata.name.as_deref().unwrap_or_default();
         let exact = found.as_ref().is_some_and(|(index, route)| {
             policy_spec::matches_spec(spec, &policy_spec::route_spec(&kinds[*index], namespace, route))
         });
         Self {
             selects: found,
             exact,
+            lane: lane::is_lane_name(kinds, name).then(|| policy_spec::digest(spec)),
         }
     }
 }
@@ -270,11 +283,13 @@ pub struct Binding {
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
+    /// State at each member, if a lane claims it.
+    pub delivery: Option<Box<Delivery>>,
 }
 
 impl Binding {
     /// Digests a `ResourceBinding`.
-    pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
+    pub fn read(object: &DynamicObject, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Self {
         let condition = |kind: &str| {
             object
                 .data
@@ -312,6 +327,7 @@ impl Binding {
             .flatten()
             .map(|c| words.intern(&text(c, "name")))
             .collect();
+        let policy = annotation(object, keys::CLAIM_NAME);
         let resource = |field: &str| {
             object
                 .data
@@ -329,7 +345,10 @@ impl Binding {
                 .map(|o| words.intern(&o.uid)),
             kind: words.intern(resource("kind")),
             name: words.intern(resource("name")),
-            policy: words.share_some(annotation(object, keys::CLAIM_NAME)),
+            delivery: policy
+                .filter(|name| lane::is_lane_name(kinds, name))
+                .map(|_| Box::new(Delivery::read(object, words))),
+            policy: words.share_some(policy),
             no_cluster: is(&scheduled, "status", "False") && is(&scheduled, "reason", "NoClusterFit"),
             scheduled: is(&scheduled, "status", "True") && !clusters.is_empty(),
             applied: is(&condition("FullyApplied"), "status", "True"),

@@ -1,26 +1,30 @@
 //! Digests: the fields of each kind that the gateway reads. One reader per kind digests the object as served.
 
 mod companion;
+mod delivery;
 mod deployment;
 mod hub;
 mod instance;
+mod pins;
 pub mod place;
 mod rollup;
 pub mod status;
 
 pub use companion::{Companion, Payload};
+pub use delivery::{Delivery, Item};
 pub use deployment::{
     Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, SpecSize, template_digest,
 };
 pub use hub::{Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
+pub use pins::Pins;
 pub use place::Place;
 pub use rollup::{Rollup, WHY, written};
 
 use crate::gateway::index::digest::status::ConditionText;
 use fedgate_api::names::{CityCode, NameError};
 use fedgate_engine::{diff::Digest, interner::Interner, object, store::apply::HasStrings};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Suspension};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -123,7 +127,8 @@ fn content(
 ) -> Digest {
     let mut carried = carried(kind, object);
     let mark = kind.suspend_annotation.as_ref();
-    let suspended = mark.is_some_and(|key| carried.remove(key).is_some());
+    let marked = mark.is_some_and(|key| carried.remove(key).is_some());
+    let suspended = marked && kind.suspension == Suspension::Annotation;
     let mut payload = payload_roots(object);
     place::without_place(kind, &mut payload);
     let city = city.filter(|_| !kind.may_name_a_location());

@@ -1,0 +1,62 @@
+//! Reads of objects that are not watched: by label, and at a member of a hub through its proxy.
+
+use super::{Executor, failure};
+use crate::{
+    error::Failure,
+    object::LenientObject,
+    plan::{Endpoint, Target},
+};
+use kube::{
+    api::ListParams,
+    core::{ApiResource, DynamicObject, Status},
+};
+
+/// Answer of an API server to a GET, which a proxy has passed on or has answered itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The object.
+    Found(Box<DynamicObject>),
+    /// A refusal, which may be a proxy's.
+    Refused(Box<Status>),
+}
+
+/// The resource of a member's objects as a hub's proxy serves it (the `Cluster` of Karmada has a subresource `proxy`).
+pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource {
+    let root = if of.group.is_empty() { "api" } else { "apis" };
+    ApiResource {
+        group: "cluster.karmada.io".into(),
+        version: "v1alpha1".into(),
+        api_version: "cluster.karmada.io/v1alpha1".into(),
+        kind: of.kind.clone(),
+        plural: format!(
+            "clusters/{member}/proxy/{root}/{}/namespaces/{namespace}/{}",
+            of.api_version, of.plural
+        ),
+    }
+}
+
+impl Executor {
+    /// Lists the objects of the target's kind and namespace with a label. A standby reads nothing.
+    pub async fn labelled(&self, target: &Target, label: (&str, &str)) -> Result<Vec<DynamicObject>, Failure> {
+        self.may_write(target, "list")?;
+        let api = self.api(target, Endpoint::Main, "list")?;
+        let params = ListParams::default().labels(&format!("{}={}", label.0, label.1));
+        let answer = api.list(&params).await.map_err(|e| failure(target, "list", &e));
+        self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
+        answer.map(|found| {
+            let objects = found.items.into_iter();
+            objects.map(|read: LenientObject| read.object).collect()
+        })
+    }
+
+    /// Gets an object and returns a refusal as it is: what it proves, its caller knows.
+    pub async fn ask(&self, target: &Target) -> Result<Answer, Failure> {
+        self.may_write(target, "get")?;
+        let api = self.api(target, Endpoint::Main, "get")?;
+        match api.get(&target.name).await {
+            Ok(read) => Ok(Answer::Found(Box::new(read.object))),
+            Err(kube::Error::Api(status)) => Ok(Answer::Refused(status)),
+            Err(error) => Err(failure(target, "get", &error)),
+        }
+    }
+}

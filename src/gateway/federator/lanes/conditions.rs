@@ -1,0 +1,285 @@
+//! The gateway's conditions on an object that lives at one member: `Federated`, `Scheduled`, `Applied`, `StatusCurrent`
+//! (contract: clusters.md §4). Pure.
+
+use super::{
+    decide::Case,
+    observe::{CompanionState, lane_of},
+};
+use crate::gateway::{
+    federator::{
+        conditions::{self as common, FEDERATED, clip},
+        memory::{GRACE_PERIOD, Memory, Seen},
+    },
+    index::digest::{HubCopy, status::OwnCondition},
+    lane::{CopyLane, Stage},
+    pin::Pin,
+};
+use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Condition type: a member is chosen.
+pub const SCHEDULED: &str = "Scheduled";
+/// Condition type: the member has the object.
+pub const APPLIED: &str = "Applied";
+/// Condition type: the status is the member's.
+pub const STATUS_CURRENT: &str = "StatusCurrent";
+
+/// Reasons that are faults: their tenant gets an Event.
+pub const FAULTS: [&str; 20] = [
+    "ApplyFailed",
+    "CompanionRefused",
+    "HubNameTaken",
+    "HubRefused",
+    "InvalidCityCode",
+    "InvalidName",
+    "MemberApiMissing",
+    "MemberReplaced",
+    "NoCellForCity",
+    "NoMemberFits",
+    "PlacementImmutable",
+    "SourceNameTooLong",
+    "SourceNotFound",
+    "SourceTooLarge",
+    "SourceUnauthorized",
+    "SpecTooLarge",
+    "StatusTooLarge",
+    "Strayed",
+    "TooManyMembers",
+    "WorkStuck",
+];
+
+/// A condition as far as a decision sets it: reason and message of its fault, or what is true.
+type Said = Result<(&'static str, String), (&'static str, String)>;
+
+fn condition(c: &Case<'_>, kind: &'static str, said: Said) -> OwnCondition {
+    let status = said.is_ok();
+    let (reason, message) = said.unwrap_or_else(|fault| fault);
+    OwnCondition {
+        kind,
+        status,
+        reason,
+        message: clip(&clean(&message)),
+        observed: c.source.digest.generation,
+    }
+}
+
+/// While an object is being deleted: a guard holds.
+pub(super) fn held(c: &Case<'_>, guard: usize) -> OwnCondition {
+    let message = c.s.profile().deletion.guards.get(guard);
+    let message = message.map(|guard| guard.message.clone()).unwrap_or_default();
+    condition(c, FEDERATED, Err(("DeletionHeld", message)))
+}
+
+/// While an object is being deleted: the member, and what was seen of it.
+pub(super) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Seen>) -> OwnCondition {
+    let since = c.source.digest.deleted.unwrap_or(c.now.wall);
+    let member = &pin.member;
+    let found = match seen {
+        Some(Seen::There { finalizers, .. }) if !finalizers.is_empty() => {
+            format!("it is there, held by {}", finalizers.join(", "))
+        }
+        Some(Seen::There { .. }) => "it is there".to_owned(),
+        Some(Seen::Unknown(why)) => format!("{member} does not say whether it is gone: {why}"),
+        Some(Seen::Absent | Seen::WorksStopped | Seen::WorksGoOn) | None => {
+            format!("the hub has not withdrawn it from {member} yet")
+        }
+    };
+    condition(
+        c,
+        FEDERATED,
+        Err(("WaitingForMember", format!("being deleted at {member} since {since}: {found}"))),
+    )
+}
+
+/// All conditions, and the time of the next reconcile if they depend on time.
+pub(in crate::gateway::federator) fn own(c: &Case<'_>, reported: bool, memory: &mut Memory) -> (Vec<OwnCondition>, Requeue) {
+    let (scheduled, next) = scheduled(c, memory);
+    let (applied, later) = applied(c, memory);
+    let current = status_current(c, reported);
+    let federated = federated(c, memory, scheduled.as_ref(), applied.as_ref());
+    let all = [
+        (FEDERATED, Some(federated)),
+        (SCHEDULED, scheduled),
+        (APPLIED, applied),
+        (STATUS_CURRENT, current),
+    ];
+    let own = &c.s.profile().status.own_conditions;
+    let said = all.into_iter().filter_map(|(kind, said)| {
+        let is_ours = own.iter().any(|own| own == kind);
+        said.filter(|_| is_ours).map(|said| condition(c, kind, said))
+    });
+    (said.collect(), next.earlier(later))
+}
+
+fn federated(c: &Case<'_>, memory: &Memory, scheduled: Option<&Said>, applied: Option<&Said>) -> Said {
+    if let Some(fault) = common::invalid(c.s, c.source).filter(|fault| fault.reason != "NoCellForCity") {
+        return Err((fault.reason, fault.message));
+    }
+    if let Some(asked) = &c.lanes.asks_for {
+        let at = c.lanes.pinned().map_or("", |pin| &pin.member);
+        let message = format!("it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name");
+        return Err(("PlacementImmutable", message));
+    }
+    if let Some(kind) = &c.lanes.held_by {
+        let message = format!("another object of kind {kind} has the name {} on the hub; it is carried when that is gone", c.s.name);
+        return Err(("HubNameTaken", message));
+    }
+    if let Some(fault) = common::obstacle(c.s) {
+        return Err(fault);
+    }
+    if let Some((reason, message)) = c.s.references.as_ref().and_then(|found| found.error.clone()) {
+        return Err((reason, message));
+    }
+    if let Some((message, _)) = memory.refusal(c.source, c.now) {
+        return Err(("HubRefused", message.to_owned()));
+    }
+    let draining = c.lanes.pinned().is_some_and(|pin| pin.source_uid != c.source.uid);
+    if draining {
+        let message = "the hub still holds an earlier object of this name";
+        return Err(("EarlierLifeDraining", message.to_owned()));
+    }
+    for said in [scheduled, applied] {
+        match said {
+            Some(Err(fault)) => return Err(fault.clone()),
+            None => return Err(("Propagating", "it is on its way to a member".to_owned())),
+            Some(Ok(_)) => {}
+        }
+    }
+    let at = c.lanes.pinned().map_or("", |pin| &pin.member);
+    Ok(("Delivered", format!("delivered to {at}")))
+}
+
+fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
+    let idle = |said| (said, Requeue::AwaitChange);
+    if common::invalid(c.s, c.source).is_some_and(|fault| fault.reason == "NoCellForCity") || c.lanes.candidates.is_empty() && c.lanes.pinned().is_none() {
+        let city = c.s.destination.city().map_or("", |city| city.as_str());
+        let label = &c.s.profile().placement.label;
+        let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
+        return idle(Some(Err(("NoCellForCity", message))));
+    }
+    if let Ok(Some(pin)) = &c.lanes.pin {
+        if memory.strayed.is_some_and(|since| c.now.since(since) >= GRACE_PERIOD) {
+            return idle(Some(Err(("Strayed", strayed(c, pin)))));
+        }
+        return idle(Some(Ok(("Pinned", pin.member.to_string()))));
+    }
+    if c.lanes.pin.is_err() {
+        let message = "the hub's record of its member cannot be read; an operator of the hub can correct it";
+        return idle(Some(Err(("Strayed", message.to_owned()))));
+    }
+    if !c.lanes.candidates.iter().any(|member| member.serves) {
+        let names: Vec<&str> = c.lanes.candidates.iter().map(|member| &*member.name).collect();
+        let kind = &c.s.profile().resource;
+        let message = format!("no cell of the city serves {} {}: {}", kind.api_version, kind.kind, names.join(", "));
+        return idle(Some(Err(("MemberApiMissing", message))));
+    }
+    let Some(copy) = &c.s.copy else {
+        return idle(None);
+    };
+    match c.delivery(copy) {
+        Some((delivery, _)) if delivery.unscheduled.is_some() => {
+            let message = delivery.unscheduled.as_ref().map(|(_, message)| message.to_string());
+            idle(Some(Err(("NoMemberFits", message.unwrap_or_default()))))
+        }
+        Some((delivery, members)) if delivery.observed && members.len() > 1 => {
+            let message = format!("the hub has chosen several members: {}", members.join(", "));
+            idle(Some(Err(("TooManyMembers", message))))
+        }
+        _ => late(c, memory, "Scheduling", "the hub has not chosen a member yet"),
+    }
+}
+
+fn strayed(c: &Case<'_>, pin: &Pin) -> String {
+    let members = c.s.binding.as_ref().map(|row| row.digest.clusters.join(", "));
+    match members.filter(|members| !members.is_empty()) {
+        Some(members) => format!("it lives at {}, but the hub gives it to {members}", pin.member),
+        None => format!("it lives at {}, but the hub gives it to no member", pin.member),
+    }
+}
+
+/// A state that is said only after a while.
+fn late(c: &Case<'_>, memory: &mut Memory, reason: &'static str, message: &str) -> (Option<Said>, Requeue) {
+    let waited = c.now.since(*memory.undelivered.get_or_insert(c.now.instant));
+    if waited >= GRACE_PERIOD {
+        return (Some(Err((reason, message.to_owned()))), Requeue::AwaitChange);
+    }
+    (None, Requeue::After(GRACE_PERIOD.saturating_sub(waited)))
+}
+
+fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
+    let idle = |said| (said, Requeue::AwaitChange);
+    let (Some(pin), Some(copy)) = (c.lanes.pinned(), &c.s.copy) else {
+        return idle(None);
+    };
+    if c.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin)) {
+        let message = format!(
+            "Cluster {} has joined anew; nothing is delivered until annotation {}: {} on it says that it is the same member",
+            pin.member,
+            fedgate_api::keys::SAME_AS,
+            pin.member_uid
+        );
+        return idle(Some(Err(("MemberReplaced", message))));
+    }
+    if c.source.digest.suspended {
+        let message = "it is suspended; its object at the member stays as it is";
+        return idle(Some(Err(("DispatchSuspended", message.to_owned()))));
+    }
+    let stage = stage(c, copy, pin);
+    if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {
+        return idle(Some(Err(fault)));
+    }
+    let item = c.delivery(copy).and_then(|(delivery, _)| delivery.at(&pin.member));
+    let is_delivering = stage.is_some_and(Stage::delivers);
+    match item {
+        Some(item) if is_delivering && item.applied => {
+            memory.undelivered = None;
+            idle(Some(Ok(("Applied", pin.member.to_string()))))
+        }
+        Some(item) if is_delivering && !item.message.is_empty() => {
+            idle(Some(Err(("ApplyFailed", format!("{}: {}", pin.member, item.message)))))
+        }
+        _ => late(c, memory, "Applying", "the member has not applied it yet"),
+    }
+}
+
+fn stage(c: &Case<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Option<Stage> {
+    match lane_of(c.s.profile(), copy) {
+        CopyLane::At(stage, member) if *member == *pin.member => Some(stage),
+        CopyLane::At(..) | CopyLane::Choose | CopyLane::Other => None,
+    }
+}
+
+/// The first companion that the member refuses, or those that it has not applied yet.
+fn companions(all: &[CompanionState]) -> Option<(&'static str, String)> {
+    let refused = all.iter().find(|one| one.applied == Some(false) && !one.message.is_empty());
+    if let Some(one) = refused {
+        return Some(("CompanionRefused", format!("{}: {}", one.token, one.message)));
+    }
+    let pending: Vec<&str> = all
+        .iter()
+        .filter(|one| one.applied != Some(true))
+        .map(|one| one.token.as_str())
+        .collect();
+    let message = || format!("the member has not applied yet: {}", pending.join(", "));
+    (!pending.is_empty()).then(|| ("CompanionsPending", message()))
+}
+
+fn status_current(c: &Case<'_>, reported: bool) -> Option<Said> {
+    let pin = c.lanes.pinned()?;
+    if let Some(member) = c.lanes.member.as_ref().filter(|member| !member.is_ready) {
+        let since = Timestamp::from_second(member.since).unwrap_or_default();
+        let message = format!("{} is not ready since {since}; the status is the last one that it reported", pin.member);
+        return Some(Err(("MemberNotReady", message)));
+    }
+    let copy = c.s.copy.as_ref()?;
+    if copy.digest.status.size > c.s.profile().status.max_bytes {
+        let (size, most) = (copy.digest.status.size, c.s.profile().status.max_bytes);
+        let message = format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
+        return Some(Err(("StatusTooLarge", message)));
+    }
+    if !reported {
+        return Some(Err(("NotReported", format!("{} has not reported a status yet", pin.member))));
+    }
+    Some(Ok(("Current", pin.member.to_string())))
+}

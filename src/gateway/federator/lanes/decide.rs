@@ -1,0 +1,426 @@
+//! The way of an object to its one member (contract: clusters.md §3.1 to §3.3): its copy is chosen for, pinned, and then
+//! delivered. No order of crashes and of Karmada's decisions delivers it to two members. Pure.
+
+use super::observe::{Lanes, lane_of};
+use crate::gateway::{
+    federator::{
+        conditions,
+        decide::{
+            Act, Step, act,
+            copy::{apply, confirmed, delete_copy, held_up, rendered, unclaim, written},
+            copy_target,
+        },
+        memory::{GRACE_PERIOD, Memory},
+        observe::Snapshot,
+    },
+    index::digest::{Delivery, HubCopy, Item, Source},
+    lane::{CopyLane, Lane, Stage},
+    pin::{self, Pin},
+    rate_limit::{Class, Permit},
+    reason::WriteReason,
+};
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::{
+    clock::Now,
+    diff::{is_payload, merge_patch},
+    key::Plane,
+    plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
+    store::table::Row,
+};
+use serde_json::{Map, Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// Least time between two rounds in which a member's object is taken over again.
+const MEND_EVERY: Duration = Duration::from_secs(30);
+
+/// What a decision needs of an object that lives at one member.
+pub(in crate::gateway::federator) struct Case<'a> {
+    pub(in crate::gateway::federator) s: &'a Snapshot,
+    pub(in crate::gateway::federator) lanes: &'a Lanes,
+    pub(in crate::gateway::federator) source: &'a Row<Source>,
+    pub(in crate::gateway::federator) now: Now,
+}
+
+/// Creates the copy, finds its member, delivers it and keeps it as the object is.
+pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory, permit: Permit) -> Step {
+    if let Some((_, left)) = memory.refusal(c.source, c.now) {
+        return Step::Wait(Requeue::After(left));
+    }
+    if c.lanes.held_by.is_some() && c.s.copy.is_none() {
+        return Step::Wait(Requeue::AwaitChange);
+    }
+    let Ok(pin) = &c.lanes.pin else {
+        return Step::Wait(Requeue::AwaitChange);
+    };
+    let step = match (pin, &c.s.copy) {
+        (_, Some(copy)) if copy.deleting || copy.partial || conditions::taken(c.s, copy) => {
+            Step::Wait(Requeue::AwaitChange)
+        }
+        (None, None) => c.create(memory, permit, &c.lane(Choice::Karmada)),
+        (None, Some(copy)) => c.choose(copy, memory, permit),
+        (Some(pin), _) if pin.source_uid != c.source.uid => Step::Wait(Requeue::AwaitChange),
+        (Some(pin), None) => c.create(memory, permit, &c.lane(Choice::Stage(Stage::Drop, pin))),
+        (Some(pin), Some(copy)) => c.deliver(pin, copy, memory, permit),
+    };
+    if matches!(step, Step::Wait(_)) {
+        memory.refused = None;
+    }
+    step
+}
+
+/// The lane that a copy is to have.
+enum Choice<'a> {
+    Karmada,
+    Stage(Stage, &'a Pin),
+}
+
+impl Case<'_> {
+    fn lane(&self, choice: Choice<'_>) -> Lane {
+        match choice {
+            Choice::Stage(stage, pin) => Lane::At(self.s.kind, stage, pin.member.clone()),
+            Choice::Karmada => {
+                // Without a city nothing is decided (`conditions::invalid`).
+                let city = self.s.destination.city().cloned();
+                let city = city.or_else(|| CityCode::parse("none").ok());
+                city.map_or(Lane::WithNone, |city| Lane::Choose(self.s.kind, city))
+            }
+        }
+    }
+
+    fn hub(&self) -> &str {
+        self.s.hub.as_ref().map_or("", |hub| hub.as_str())
+    }
+
+    fn is_open(&self, lane: &Lane) -> bool {
+        self.lanes.is_open(lane, &self.s.kinds, self.hub())
+    }
+
+    /// True if every companion that the object expects may be sent.
+    fn has_sources(&self) -> bool {
+        let found = self.s.references.as_ref();
+        found.is_none_or(|found| !found.resolving && found.expected.is_some())
+    }
+
+    /// True if the member has applied every companion.
+    pub(in crate::gateway::federator) fn is_furnished(&self) -> bool {
+        self.has_sources() && self.lanes.companions.iter().all(|one| one.applied == Some(true))
+    }
+
+    fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
+        if !self.has_sources() || !self.lanes.candidates.iter().any(|member| member.serves) && matches!(lane, Lane::Choose(..)) {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        memory.lane = Some(lane.clone());
+        if !self.is_open(lane) {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        if let Some(step) = held_up(permit, Class::Create) {
+            return step;
+        }
+        let Some(body) = &self.source.body else {
+            return Step::Read(true, false);
+        };
+        let body = self.render(body, lane);
+        act(
+            apply(self.s, body, WriteReason::CreateCopy),
+            written(memory, Some(self.now)),
+        )
+    }
+
+    fn render(&self, body: &kube::core::DynamicObject, lane: &Lane) -> Value {
+        let Ok(to) = &self.s.destination.to else {
+            return Value::Null;
+        };
+        let Some(hub) = &self.s.hub else {
+            return Value::Null;
+        };
+        let mut copy = rendered(self.s, self.source, body, hub, to);
+        copy["metadata"]["labels"][keys::LANE] = json!(lane.name(&self.s.kinds));
+        copy
+    }
+
+    /// True if the copy's payload is not that of the object.
+    fn differs(&self, copy: &Row<HubCopy>, memory: &Memory) -> bool {
+        let is_same = memory.payload.accepts(self.s.wanted(self.source), copy.digest.whole());
+        !is_same || copy.digest.source_generation != Some(self.source.digest.generation)
+    }
+
+    /// A copy without a pin: Karmada chooses, and its choice is recorded.
+    fn choose(&self, copy: &Row<HubCopy>, memory: &mut Memory, permit: Permit) -> Step {
+        if copy.digest.source_uid.as_ref().is_some_and(|uid| *uid != self.source.uid) {
+            return act(delete_copy(self.s, copy, WriteReason::ReplaceCopy), memory.clone()).unconfirmed();
+        }
+        let lane = lane_of(self.s.profile(), copy);
+        let delivery = self.delivery(copy);
+        if let CopyLane::At(stage, member) = lane {
+            // The pin was lost: lane and binding together are its record.
+            let is_there = delivery.is_some_and(|(_, clusters)| clusters == [member]);
+            return if is_there {
+                self.write_pin(copy, member, stage != Stage::Drop, memory)
+            } else {
+                Step::Wait(Requeue::AwaitChange)
+            };
+        }
+        let wanted = self.lane(Choice::Karmada);
+        if copy.digest.lane.as_deref() != Some(&*wanted.name(&self.s.kinds)) {
+            return self.change_lane(copy, &wanted, memory, permit, true);
+        }
+        memory.lane = Some(wanted.clone());
+        if let Some((delivery, [member])) = delivery.as_ref().map(|(d, of)| (d, of.as_slice()))
+            && delivery.observed
+            && delivery.unscheduled.is_none()
+        {
+            return self.write_pin(copy, member, false, memory);
+        }
+        if self.differs(copy, memory) && self.has_sources() {
+            return self.update(copy, &wanted, memory, permit);
+        }
+        Step::Wait(Requeue::AwaitChange)
+    }
+
+    /// What the binding of this copy tells, and its members.
+    pub(in crate::gateway::federator) fn delivery(&self, copy: &Row<HubCopy>) -> Option<(&Delivery, Vec<&str>)> {
+        let binding = self.s.binding.as_ref().filter(|row| !row.deleting)?;
+        let own = binding.digest.owner.as_ref() == Some(&copy.uid);
+        let claimed = binding.digest.policy == copy.digest.lane;
+        let delivery = binding.digest.delivery.as_deref().filter(|_| own && claimed)?;
+        let members = binding.digest.clusters.iter().map(|name| &**name).collect();
+        Some((delivery, members))
+    }
+
+    /// The state at the pin's member, if the binding is given to it alone.
+    fn at_member(&self, pin: &Pin, copy: &Row<HubCopy>) -> Option<Option<&Item>> {
+        let (delivery, members) = self.delivery(copy)?;
+        let is_alone = members == [&*pin.member] && delivery.observed;
+        is_alone.then(|| delivery.at(&pin.member))
+    }
+
+    /// A pinned copy: the stage that it is to have, then its payload.
+    fn deliver(&self, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory, permit: Permit) -> Step {
+        if !pin.copy_uids.contains(&copy.uid) {
+            let mut more = Pin::clone(pin);
+            more.copy_uids.push(copy.uid.clone());
+            return self.patch_pin(&more, memory);
+        }
+        let stage = match lane_of(self.s.profile(), copy) {
+            CopyLane::At(stage, member) if *member == *pin.member => Some(stage),
+            CopyLane::At(..) | CopyLane::Choose | CopyLane::Other => None,
+        };
+        let there = self.at_member(pin, copy);
+        let applied = there.flatten().is_some_and(|item| item.applied);
+        if applied && !pin.delivered && stage.is_some_and(Stage::delivers) {
+            let delivered = Pin {
+                delivered: true,
+                ..Pin::clone(pin)
+            };
+            return self.patch_pin(&delivered, memory);
+        }
+        let (wanted, next) = self.wanted_stage(pin, stage, there.is_some(), applied, memory);
+        let lane = self.lane(Choice::Stage(wanted, pin));
+        if stage != Some(wanted) {
+            // A spec that was held back goes with the lane that delivers it.
+            let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
+            return self.change_lane(copy, &lane, memory, permit, with_spec);
+        }
+        let may_change = !wanted.preserves() || wanted.delivers();
+        let is_held = self.source.digest.suspended || self.lanes.asks_for.is_some() || !may_change;
+        if self.differs(copy, memory) && !is_held && self.is_furnished_for(wanted) {
+            return self.update(copy, &lane, memory, permit);
+        }
+        memory.lane = Some(lane);
+        Step::Wait(next)
+    }
+
+    /// True if a new spec may be written: before the first delivery it waits for nothing.
+    fn is_furnished_for(&self, stage: Stage) -> bool {
+        if stage.delivers() {
+            self.is_furnished()
+        } else {
+            self.has_sources()
+        }
+    }
+
+    fn wanted_stage(
+        &self,
+        pin: &Pin,
+        stage: Option<Stage>,
+        is_there: bool,
+        applied: bool,
+        memory: &mut Memory,
+    ) -> (Stage, Requeue) {
+        let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
+        let idle = |stage| (stage, Requeue::AwaitChange);
+        let is_replaced = self.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin));
+        if is_replaced {
+            return idle(Stage::Drop);
+        }
+        let Some(stage) = stage else {
+            return idle(Stage::Drop);
+        };
+        if self.source.digest.suspended {
+            memory.strayed = None;
+            return idle(if stage == Stage::Drop { Stage::Drop } else { back });
+        }
+        if is_there {
+            memory.strayed = None;
+        } else if stage.delivers() {
+            let since = *memory.strayed.get_or_insert(self.now.instant);
+            let waited = self.now.since(since);
+            if waited >= GRACE_PERIOD {
+                return idle(back);
+            }
+            return (stage, Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
+        }
+        match stage {
+            Stage::Drop if is_there && self.is_furnished() => {
+                idle(if pin.delivered { Stage::Mend } else { Stage::Pin })
+            }
+            Stage::Hold if is_there => idle(Stage::Pin),
+            Stage::Mend if applied => idle(Stage::Pin),
+            Stage::Pin if pin.delivered && is_there && !applied => self.mend(memory),
+            stage => {
+                memory.unapplied = None;
+                idle(stage)
+            }
+        }
+    }
+
+    /// What Karmada has let go of is taken over again, after a while and not too often.
+    fn mend(&self, memory: &mut Memory) -> (Stage, Requeue) {
+        let since = *memory.unapplied.get_or_insert(self.now.instant);
+        let due = memory.mended.map_or(since + GRACE_PERIOD, |at| (at + MEND_EVERY).max(since + GRACE_PERIOD));
+        if self.now.instant < due {
+            return (Stage::Pin, Requeue::After(due - self.now.instant));
+        }
+        memory.mended = Some(self.now.instant);
+        memory.unapplied = None;
+        (Stage::Mend, Requeue::AwaitChange)
+    }
+
+    fn update(&self, copy: &Row<HubCopy>, lane: &Lane, memory: &mut Memory, permit: Permit) -> Step {
+        memory.lane = Some(lane.clone());
+        if let Some(step) = held_up(permit, Class::Update) {
+            return step;
+        }
+        let Some(body) = &self.source.body else {
+            return Step::Read(true, false);
+        };
+        let mut body = self.render(body, lane);
+        body["metadata"]["uid"] = json!(&*copy.uid);
+        let plan = Plan::one(apply(self.s, body, WriteReason::UpdateCopy));
+        confirmed(self.s, self.source, copy, Act::new(plan, written(memory, None)))
+    }
+
+    /// Gives the copy to another lane with one merge patch, and with the payload if that is to go with it.
+    pub(in crate::gateway::federator) fn change_lane(
+        &self,
+        copy: &Row<HubCopy>,
+        lane: &Lane,
+        memory: &mut Memory,
+        permit: Permit,
+        with_spec: bool,
+    ) -> Step {
+        memory.lane = Some(lane.clone());
+        if !self.is_open(lane) {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        let with_spec = with_spec && self.differs(copy, memory);
+        if with_spec && !self.has_sources() {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        if let Some(step) = held_up(permit, Class::Update) {
+            return step;
+        }
+        let (mut labels, mut annotations) = unclaim();
+        labels[keys::LANE] = json!(lane.name(&self.s.kinds));
+        let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version()}});
+        if with_spec {
+            let (Some(from), Some(to)) = (&copy.body, &self.source.body) else {
+                return Step::Read(self.source.body.is_none(), copy.body.is_none());
+            };
+            let body = self.render(to, lane);
+            for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
+                if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
+                    into.extend(wanted.clone());
+                }
+            }
+            for key in &self.s.profile().carried_annotations {
+                if annotations.get(key).is_none() {
+                    annotations[key] = Value::Null;
+                }
+            }
+            let roots = [&from.data, &body].into_iter().filter_map(Value::as_object);
+            for root in roots.flat_map(Map::keys).filter(|root| is_payload(root)) {
+                if let Some(inner) = merge_patch(&from.data[root], &body[root]) {
+                    patch[root] = inner;
+                }
+            }
+        }
+        patch["metadata"]["labels"] = labels;
+        patch["metadata"]["annotations"] = annotations;
+        let effect = Effect {
+            target: copy_target(self.s),
+            endpoint: Endpoint::Main,
+            write: Write::Merge { patch },
+            reason: WriteReason::ChangeLane.into(),
+        };
+        act(effect, written(memory, Some(self.now)))
+    }
+
+    fn write_pin(&self, copy: &Row<HubCopy>, member: &str, delivered: bool, memory: &Memory) -> Step {
+        let mut candidates = self.lanes.candidates.iter();
+        let Some(member) = candidates.find(|candidate| *candidate.name == *member) else {
+            // Karmada's Cluster is not in the index yet, or no longer in the city.
+            return Step::Wait(Requeue::AwaitChange);
+        };
+        let pin = Pin {
+            member: member.name.clone(),
+            member_uid: member.uid.clone(),
+            copy_uids: vec![copy.uid.clone()],
+            source_uid: self.source.uid.clone(),
+            delivered,
+            kept: Vec::new(),
+        };
+        self.patch_pin(&pin, memory)
+    }
+
+    fn patch_pin(&self, pin: &Pin, memory: &Memory) -> Step {
+        record(self.s, self.lanes, Some(pin)).map_or(Step::Wait(Requeue::AwaitChange), |effect| {
+            act(effect, memory.clone())
+        })
+    }
+}
+
+/// Writes the pin of an object, or removes it.
+pub(super) fn record(s: &Snapshot, lanes: &Lanes, pin: Option<&Pin>) -> Option<Effect> {
+    let hub = s.hub.as_ref()?;
+    let name = pin::record_name(hub.as_str())?;
+    let key = pin::key(s.profile(), &s.name);
+    let value = pin.map_or(Value::Null, |pin| json!(pin.text()));
+    let write = match &lanes.record {
+        Some(uid) => Write::Merge {
+            patch: json!({"metadata": {"uid": &**uid}, "data": {key: value}}),
+        },
+        None if pin.is_none() => return None,
+        None => {
+            let mut labels: Map<String, Value> = lanes
+                .identity
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), json!(value)))
+                .collect();
+            labels.insert(keys::PINS.to_owned(), json!("true"));
+            Write::Create {
+                body: json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": name, "namespace": keys::SYSTEM_NAMESPACE, "labels": labels},
+                    "data": {key: value}}),
+            }
+        }
+    };
+    let reason = if pin.is_some() { WriteReason::WritePin } else { WriteReason::RemovePin };
+    Some(Effect {
+        target: Target::namespaced(Plane::Hub, &s.config_maps, keys::SYSTEM_NAMESPACE, &name),
+        endpoint: Endpoint::Main,
+        write,
+        reason: reason.into(),
+    })
+}

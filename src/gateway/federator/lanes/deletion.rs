@@ -1,0 +1,220 @@
+//! Deletion of an object that lives at one member: its copy is stopped and deleted, the member is asked, and only then are
+//! companions, pin and finalizers released (contract: clusters.md §3.4). Pure.
+
+use super::{
+    conditions,
+    decide::{Case, record},
+    observe::lane_of,
+};
+use crate::gateway::{
+    federator::{
+        decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},
+        memory::{Memory, Seen},
+    },
+    index::digest::HubCopy,
+    lane::{CopyLane, Lane, Stage},
+    pin::Pin,
+    rate_limit::Permit,
+    reason::WriteReason,
+};
+use fedgate_engine::{plan::Requeue, store::table::Row};
+use fedgate_kinds::FinishedWhen;
+use std::{sync::Arc, time::Duration};
+
+/// First and longest time between two looks at a member, or at Works.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What is to be seen outside the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// The Works of the binding with this id at this member.
+    Works {
+        /// The member.
+        member: Arc<str>,
+        /// The binding's permanent id.
+        id: Arc<str>,
+    },
+    /// The object at this member.
+    Member {
+        /// The pin, with the UIDs of the copies of ours.
+        pin: Arc<Pin>,
+    },
+}
+
+/// The time until the next look.
+fn pause(looks: u32) -> Duration {
+    let (first, longest) = LOOK_EVERY;
+    first.saturating_mul(1 << looks.min(6)).min(longest)
+}
+
+/// The next step of a deletion.
+pub(in crate::gateway::federator) fn delete_step(
+    c: &Case<'_>,
+    memory: &mut Memory,
+    settings: &Settings,
+    permit: Permit,
+) -> Step {
+    memory.bound |= c.s.binding.is_some();
+    let guard = c.source.digest.ending.as_ref().and_then(|ending| ending.guard);
+    if let Some(guard) = guard {
+        let held = conditions::held(c, guard);
+        return tell(c, &[held], memory, settings);
+    }
+    let Ok(pin) = c.lanes.pin.clone() else {
+        return Step::Wait(Requeue::AwaitChange);
+    };
+    let copy = c.s.copy.as_ref();
+    let mine = copy.filter(|copy| copy.digest.source_uid.as_ref().is_none_or(|uid| *uid == c.source.uid));
+    match (pin, mine) {
+        (None, Some(copy)) => without_pin(c, copy, memory),
+        (None, None) => finish(c, memory),
+        (Some(pin), Some(copy)) => stop(c, &pin, copy, memory, settings, permit),
+        (Some(pin), None) => confirm_absent(c, &pin, memory, settings, permit),
+    }
+}
+
+/// A copy without a pin was delivered nowhere, unless its pin was lost: lane and binding then tell it.
+fn without_pin(c: &Case<'_>, copy: &Row<HubCopy>, memory: &Memory) -> Step {
+    if copy.deleting {
+        return Step::Wait(Requeue::AwaitChange);
+    }
+    if let CopyLane::At(stage, member) = lane_of(c.s.profile(), copy)
+        && stage.preserves()
+    {
+        return c.restore_pin(copy, member, memory);
+    }
+    act(delete_copy(c.s, copy, WriteReason::DeleteCopy), memory.clone())
+}
+
+/// Stops the copy: in its last lane Karmada dispatches nothing of it, and preserves nothing.
+fn stop(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    copy: &Row<HubCopy>,
+    memory: &mut Memory,
+    settings: &Settings,
+    permit: Permit,
+) -> Step {
+    if copy.deleting {
+        memory.seen = None;
+        return tell(c, &[conditions::waiting(c, pin, None)], memory, settings);
+    }
+    let stage = match lane_of(c.s.profile(), copy) {
+        CopyLane::At(stage, member) if *member == *pin.member => Some(stage),
+        CopyLane::At(..) | CopyLane::Choose | CopyLane::Other => None,
+    };
+    let is_applied = c
+        .delivery(copy)
+        .and_then(|(delivery, _)| delivery.at(&pin.member))
+        .is_some_and(|item| item.applied);
+    // Karmada deletes only what it manages: a copy that was made again takes its object over first.
+    let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
+    let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
+    let wanted = if takes_over && !was_mended { Stage::Mend } else { Stage::Drop };
+    memory.taken_over |= was_mended && takes_over;
+    if !pin.copy_uids.contains(&copy.uid) {
+        return c.add_copy(pin, copy, memory);
+    }
+    if stage != Some(wanted) {
+        memory.seen = None;
+        let lane = Lane::At(c.s.kind, wanted, pin.member.clone());
+        return c.change_lane(copy, &lane, memory, permit, false);
+    }
+    if wanted == Stage::Mend {
+        return Step::Wait(Requeue::AwaitChange);
+    }
+    let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
+        // Without a binding there is nothing to stop, but Karmada may be about to make one.
+        return if memory.bound {
+            Step::Wait(Requeue::AwaitChange)
+        } else {
+            act(delete_copy(c.s, copy, WriteReason::DeleteCopy), memory.clone())
+        };
+    };
+    match (&memory.seen, &delivery.id) {
+        (Some(Seen::WorksStopped), _) => {
+            memory.seen = None;
+            memory.looks = 0;
+            act(delete_copy(c.s, copy, WriteReason::DeleteCopy), memory.clone())
+        }
+        (Some(_), _) => again(memory),
+        (None, Some(id)) => Step::Look(Look::Works {
+            member: pin.member.clone(),
+            id: id.clone(),
+        }),
+        (None, None) => Step::Wait(Requeue::AwaitChange),
+    }
+}
+
+/// Looks again after a while.
+fn again(memory: &mut Memory) -> Step {
+    memory.seen = None;
+    memory.looks = memory.looks.saturating_add(1);
+    Step::Wait(Requeue::After(pause(memory.looks - 1)))
+}
+
+/// The copy is gone: the deletion is over once binding and member have nothing left.
+fn confirm_absent(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    memory: &mut Memory,
+    settings: &Settings,
+    permit: Permit,
+) -> Step {
+    if c.s.binding.is_some() {
+        return tell(c, &[conditions::waiting(c, pin, None)], memory, settings);
+    }
+    let ending = c.source.digest.ending.as_ref();
+    let is_abandoned = ending.and_then(|ending| ending.abandons.as_ref()) == Some(&pin.member);
+    let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
+    if is_abandoned || is_released && !pin.delivered {
+        return release(c, memory);
+    }
+    match memory.seen.clone() {
+        None => Step::Look(Look::Member { pin: pin.clone() }),
+        Some(Seen::Absent) => release(c, memory),
+        // Karmada let go of the copy by another hand: only what it manages is deleted by it.
+        Some(Seen::There { deleting: false, .. }) => {
+            memory.seen = None;
+            memory.taken_over = false;
+            c.create_again(pin, memory, permit)
+        }
+        Some(seen) => {
+            let said = conditions::waiting(c, pin, Some(&seen));
+            let next = again(memory);
+            let Step::Wait(next) = next else { return next };
+            tell(c, &[said], memory, settings).by(next)
+        }
+    }
+}
+
+/// Removes the pin.
+fn release(c: &Case<'_>, memory: &mut Memory) -> Step {
+    memory.seen = None;
+    memory.looks = 0;
+    record(c.s, c.lanes, None).map_or_else(|| finish(c, memory), |effect| act(effect, memory.clone()))
+}
+
+/// Nothing is left but companions, which their controller releases, and the finalizers.
+fn finish(c: &Case<'_>, memory: &mut Memory) -> Step {
+    if c.s.binding.is_some() {
+        return Step::Wait(Requeue::AwaitChange);
+    }
+    if !memory.bound {
+        return Step::ConfirmGone;
+    }
+    memory.lane = None;
+    if c.s.companions_hold {
+        return Step::Wait(Requeue::AwaitChange);
+    }
+    remove_finalizers(c.s, c.source, memory)
+}
+
+fn tell(
+    c: &Case<'_>,
+    said: &[crate::gateway::index::digest::status::OwnCondition],
+    memory: &Memory,
+    settings: &Settings,
+) -> Step {
+    status_only(c.s, c.source, said, memory, settings, c.now)
+}

@@ -1,0 +1,218 @@
+//! What the index shows of an object that lives at one member, beside the snapshot that all objects have.
+
+use crate::gateway::{
+    index::{
+        GatewayIndex, TableId, companion_table,
+        digest::{Binding, Cell, Delivery, HubCopy},
+    },
+    lane::{CopyLane, Lane},
+    pin::{self, Pin},
+    policy_spec, references,
+};
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::{diff::Digest, store::table::Row};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// State of an object that lives at one member.
+#[derive(Debug, Clone)]
+pub struct Lanes {
+    /// The hub's record of its member; `Err` if it is no pin.
+    pub pin: Result<Option<Arc<Pin>>, ()>,
+    /// UID of the `ConfigMap` with the pins of the hub namespace.
+    pub record: Option<Arc<str>>,
+    /// Labels of identity that this `ConfigMap` has.
+    pub identity: Vec<(&'static str, String)>,
+    /// The Clusters of its city, sorted by name.
+    pub candidates: Vec<Member>,
+    /// The Cluster of the pin.
+    pub member: Option<Member>,
+    /// Lanes whose policies exist and are not being deleted, each with the digest of its `spec`.
+    pub policies: BTreeMap<Arc<str>, Digest>,
+    /// The expected companions.
+    pub companions: Vec<CompanionState>,
+    /// The city that the object names, if it is pinned in another one.
+    pub asks_for: Option<String>,
+    /// Kind of the object that owns the binding of the copy's name, if that is another one.
+    pub held_by: Option<Arc<str>>,
+}
+
+/// A member: a Karmada Cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name.
+    pub name: Arc<str>,
+    /// UID of the Cluster.
+    pub uid: Arc<str>,
+    /// UID of the Cluster whose member it is, by an operator.
+    pub same_as: Option<Arc<str>>,
+    /// True if it serves the kind, or does not know yet what it serves.
+    pub serves: bool,
+    /// True if it is reachable.
+    pub is_ready: bool,
+    /// Time since when, in seconds since the epoch.
+    pub since: i64,
+}
+
+impl Member {
+    fn read(name: &Arc<str>, row: &Row<Cell>, kind: &FederatedKind) -> Self {
+        let cell = &row.digest;
+        Self {
+            name: name.clone(),
+            uid: row.uid.clone(),
+            same_as: cell.same_as.clone(),
+            serves: !kind.placement.require_member_api || !cell.is_surveyed || cell.serves(kind),
+            is_ready: cell.is_ready(),
+            since: cell.ready.as_ref().map_or(0, |ready| ready.since),
+        }
+    }
+
+    /// True if it is the member of a pin, under its name or by an operator's word.
+    pub fn is_of(&self, pin: &Pin) -> bool {
+        self.uid == pin.member_uid || self.same_as.as_ref() == Some(&pin.member_uid)
+    }
+}
+
+/// A companion on its way to the member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompanionState {
+    /// `Kind/name`.
+    pub token: String,
+    /// True if the member has applied it; `None` if that is not known yet.
+    pub applied: Option<bool>,
+    /// The member's words if it has not.
+    pub message: Arc<str>,
+}
+
+impl Lanes {
+    /// The pin, if it is legible and there.
+    pub fn pinned(&self) -> Option<&Arc<Pin>> {
+        self.pin.as_ref().ok()?.as_ref()
+    }
+
+    /// True if copies may be given to a lane: its policy is as it has to be.
+    pub fn is_open(&self, lane: &Lane, kinds: &PerKind<FederatedKind>, hub: &str) -> bool {
+        let digest = self.policies.get(lane.name(kinds).as_str());
+        digest == Some(&policy_spec::digest(&lane.spec(kinds, hub)))
+    }
+}
+
+/// Observes an object of a kind that lives at one member.
+pub fn observe(
+    index: &GatewayIndex,
+    kind: KindId,
+    hub: &str,
+    name: &Arc<str>,
+    (city, asked): (Option<&CityCode>, Option<&CityCode>),
+    copy: Option<&Row<HubCopy>>,
+    expected: &[(CompanionKind, Arc<str>)],
+) -> Lanes {
+    let profile = &index.kinds[kind];
+    let record = pin::record_name(hub).unwrap_or_default();
+    let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record);
+    let pins = row.map(|row| &row.digest.0);
+    let pin = match pins.and_then(|pins| pins.get(pin::key(profile, name).as_str())) {
+        None => Ok(None),
+        Some(Some(pin)) => Ok(Some(pin.clone())),
+        Some(None) => Err(()),
+    };
+    let pinned = pin.as_ref().ok().and_then(Option::as_ref);
+    let clusters = &index.hub.clusters;
+    let read = |name: &Arc<str>, row| Member::read(name, row, profile);
+    let of_city = |row: &Row<Cell>| city.is_some() && row.digest.city.as_ref() == city;
+    let candidates = clusters.iter().filter(|(_, row)| of_city(row) && !row.deleting);
+    let binding = index.binding(kind, hub, name).filter(|row| !row.deleting);
+    let another = |row: &&Row<Binding>| {
+        copy.is_none_or(|copy| row.digest.owner.as_ref() != Some(&copy.uid))
+            && *row.digest.kind == *profile.resource.kind
+            && owner_is_of_another_kind(index, kind, hub, row)
+    };
+    let member = pinned.map(|pin| &pin.member);
+    Lanes {
+        record: row.map(|row| row.uid.clone()),
+        identity: identity(index, hub),
+        candidates: candidates.map(|((_, name), row)| read(name, row)).collect(),
+        member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
+        policies: policies(index, hub),
+        companions: expected
+            .iter()
+            .map(|(kind, name)| companion(index, hub, (*kind, name), member))
+            .collect(),
+        asks_for: asked
+            .filter(|asked| pinned.is_some() && Some(*asked) != city)
+            .map(ToString::to_string),
+        held_by: binding.filter(another).map(|row| row.digest.kind.clone()),
+        pin,
+    }
+}
+
+/// True if the owner of a binding is an object of another federated kind with the same `kind` and name.
+fn owner_is_of_another_kind(index: &GatewayIndex, kind: KindId, hub: &str, row: &Row<Binding>) -> bool {
+    let owner = row.digest.owner.as_ref();
+    let mut others = index.hub.copies.enumerate().filter(|(other, _)| *other != kind);
+    others.any(|(_, table)| {
+        table
+            .get(hub, &row.digest.name)
+            .is_some_and(|copy| Some(&copy.uid) == owner)
+    })
+}
+
+fn identity(index: &GatewayIndex, hub: &str) -> Vec<(&'static str, String)> {
+    let row = index.hub.namespaces.get("", hub);
+    let Some(of) = row.map(|row| &row.digest) else {
+        return Vec::new();
+    };
+    let labels = [
+        (keys::UPSTREAM_CLUSTER, &of.cluster),
+        (keys::UPSTREAM_NAMESPACE, &of.namespace),
+        (keys::PROJECT_UID, &of.project_uid),
+    ];
+    labels
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value.as_ref()?.to_string())))
+        .collect()
+}
+
+fn policies(index: &GatewayIndex, hub: &str) -> BTreeMap<Arc<str>, Digest> {
+    let there = index.hub.city_policies.in_namespace(hub);
+    let there = there.filter(|(_, row)| !row.deleting);
+    let stays = |name: &Arc<str>| {
+        let leaving = &index.lanes.withdrawing;
+        leaving.is_empty() || !leaving.contains(&(Arc::from(hub), name.clone()))
+    };
+    there
+        .filter(|(name, _)| stays(name))
+        .filter_map(|(name, row)| Some((name.clone(), row.digest.lane?)))
+        .collect()
+}
+
+fn companion(
+    index: &GatewayIndex,
+    hub: &str,
+    (kind, name): (CompanionKind, &Arc<str>),
+    member: Option<&Arc<str>>,
+) -> CompanionState {
+    let suffix = match companion_table(kind) {
+        TableId::ConfigMaps => "configmap",
+        _ => "secret",
+    };
+    let table = match kind {
+        CompanionKind::ConfigMap => &index.hub.config_maps,
+        CompanionKind::Secret => &index.hub.secrets,
+    };
+    let uid = table.get(hub, name).map(|row| &row.uid);
+    let binding = index.hub.bindings.get(hub, &format!("{name}-{suffix}"));
+    let own = binding.filter(|row| uid.is_some() && row.digest.owner.as_ref() == uid);
+    let delivery: Option<&Delivery> = own.and_then(|row| row.digest.delivery.as_deref());
+    let item = member.and_then(|member| delivery?.at(member));
+    CompanionState {
+        token: references::token(kind, name),
+        applied: item.map(|item| item.applied),
+        message: item.map(|item| item.message.clone()).unwrap_or_default(),
+    }
+}
+
+/// The lane of a copy, and the stage if it is at the pin's member.
+pub fn lane_of<'a>(kind: &FederatedKind, copy: &'a Row<HubCopy>) -> CopyLane<'a> {
+    CopyLane::read(kind, copy.digest.lane.as_deref())
+}

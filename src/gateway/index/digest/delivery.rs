@@ -1,0 +1,68 @@
+//! What a binding tells of each member, for objects that live at one (contract: clusters.md §3).
+
+use super::Strings;
+use kube::core::DynamicObject;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// State of a binding whose members are looked at one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// True if the scheduler has seen the binding as it is.
+    pub observed: bool,
+    /// Reason and message of `Scheduled=False`.
+    pub unscheduled: Option<(Arc<str>, Arc<str>)>,
+    /// True if nothing is dispatched.
+    pub suspended: bool,
+    /// Its permanent id, by which its Works are found.
+    pub id: Option<Arc<str>>,
+    /// The members that report.
+    pub items: Box<[Item]>,
+}
+
+/// State of an object at a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Name of the member.
+    pub member: Arc<str>,
+    /// True if the member has applied the object.
+    pub applied: bool,
+    /// The member's words if it has not.
+    pub message: Arc<str>,
+}
+
+impl Delivery {
+    /// Digests a `ResourceBinding`.
+    pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
+        let at = |pointer: &str| object.data.pointer(pointer);
+        let list = |pointer: &str| at(pointer).and_then(Value::as_array).into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let scheduled = list("/status/conditions").find(|c| c["type"] == "Scheduled");
+        let unscheduled = scheduled.filter(|c| c["status"] == "False");
+        let observed = at("/status/schedulerObservedGeneration").and_then(Value::as_i64);
+        Self {
+            observed: scheduled.is_some() && observed == object.metadata.generation,
+            unscheduled: unscheduled
+                .map(|c| (words.intern(&text(&c["reason"])), words.intern(&text(&c["message"])))),
+            suspended: at("/spec/suspension/dispatching").and_then(Value::as_bool) == Some(true),
+            id: object
+                .metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(fedgate_api::keys::BINDING_ID))
+                .map(|id| id.as_str().into()),
+            items: list("/status/aggregatedStatus")
+                .map(|item| Item {
+                    member: words.intern(&text(&item["clusterName"])),
+                    applied: item["applied"] == true,
+                    message: text(&item["appliedMessage"]).into(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The state at a member.
+    pub fn at(&self, member: &str) -> Option<&Item> {
+        self.items.iter().find(|item| *item.member == *member)
+    }
+}

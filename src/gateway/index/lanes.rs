@@ -1,0 +1,42 @@
+//! Lanes that copies and companions are in or are about to be given to: their policies are made before, and stay.
+
+use crate::gateway::lane::Lane;
+use fedgate_engine::{
+    key::Key,
+    random::{HashMap, HashSet},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The wanted lanes by hub namespace, and the policies that are being deleted.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    wanted: HashMap<Arc<str>, HashMap<Key, Lane>>,
+    /// Hub namespaces and names of policies that are being deleted right now: nothing may be given to them.
+    pub withdrawing: HashSet<(Arc<str>, Arc<str>)>,
+}
+
+impl Lanes {
+    /// Records the lane that the object of a key in a hub namespace is to have; returns true if it had another one.
+    pub fn want(&mut self, hub: &Arc<str>, key: &Key, lane: Option<Lane>) -> bool {
+        let of = self.wanted.entry(hub.clone()).or_default();
+        let had = match lane.clone() {
+            Some(lane) => of.insert(key.clone(), lane),
+            None => of.remove(key),
+        };
+        if of.is_empty() {
+            self.wanted.remove(hub);
+        }
+        had != lane
+    }
+
+    /// The lanes that are wanted in a hub namespace.
+    pub fn wanted(&self, hub: &str) -> BTreeSet<&Lane> {
+        self.wanted.get(hub).into_iter().flat_map(HashMap::values).collect()
+    }
+
+    /// Drops the records of all but these hub namespaces.
+    pub fn retain(&mut self, wanted: impl Fn(&Arc<str>) -> bool) {
+        self.wanted.retain(|hub, _| wanted(hub));
+        self.withdrawing.retain(|(hub, _)| wanted(hub));
+    }
+}

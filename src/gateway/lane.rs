@@ -1,0 +1,220 @@
+//! Lanes: the policies to which copies and companions of objects that live at one member are given, by the label
+//! `fedgate.dev/lane` whose value is the policy's name (contract: clusters.md §2). Values only.
+
+use fedgate_api::{
+    keys,
+    names::{self, CityCode, is_label_value},
+};
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+};
+
+/// Names of lanes that share the namespace of policies with those of copies.
+const OF_COMPANIONS: [&str; 3] = ["with-", "keep-", "park-"];
+/// The lane of companions that no member is to have.
+const WITH_NONE: &str = "with-none";
+/// Name that no Cluster has; the affinity of [`Lane::WithNone`].
+const NO_MEMBER: &str = "none";
+/// Longest set of members whose name is written out.
+const SET_LIMIT: usize = 50;
+
+/// State of a copy on its way to a member. Karmada keeps a copy's member only as long as the affinity of its policy holds,
+/// and lifts a suspension before it schedules anew: a stage that delivers must not change the member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Given to the one member, delivered nowhere; the member loses what it has when the copy is deleted.
+    Drop,
+    /// Delivered; the member keeps the object whatever becomes of copy and policy.
+    Pin,
+    /// As [`Stage::Pin`], with changes held back.
+    Hold,
+    /// As [`Stage::Pin`], taking over an object that the member already has.
+    Mend,
+}
+
+impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 4] = [Self::Drop, Self::Pin, Self::Hold, Self::Mend];
+
+    /// The word in names of policies.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Drop => "drop-",
+            Self::Pin => "pin-",
+            Self::Hold => "hold-",
+            Self::Mend => "mend-",
+        }
+    }
+
+    /// True if the member keeps the object when Karmada lets go of it.
+    pub const fn preserves(self) -> bool {
+        !matches!(self, Self::Drop)
+    }
+
+    /// True if the member gets what the copy has.
+    pub const fn delivers(self) -> bool {
+        matches!(self, Self::Pin | Self::Mend)
+    }
+}
+
+/// A policy to which copies or companions are given.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Karmada chooses a member of the city for a copy of this kind; nothing is delivered.
+    Choose(KindId, CityCode),
+    /// A copy of this kind is given to one member.
+    At(KindId, Stage, Arc<str>),
+    /// Companions are given to these members.
+    With(BTreeSet<Arc<str>>),
+    /// Companions that lanes no longer give to any member.
+    WithNone,
+}
+
+/// The lane of a copy as its label tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyLane<'a> {
+    /// Karmada chooses.
+    Choose,
+    /// Given to this member.
+    At(Stage, &'a str),
+    /// A label that is no lane of the kind, or none.
+    Other,
+}
+
+impl<'a> CopyLane<'a> {
+    /// Reads the label of a copy.
+    pub fn read(kind: &FederatedKind, label: Option<&'a str>) -> Self {
+        let Some(rest) = label.and_then(|label| label.strip_prefix(kind.placement.policy_prefix.as_str())) else {
+            return Self::Other;
+        };
+        if rest.starts_with("choose-") {
+            return Self::Choose;
+        }
+        let mut stages = Stage::ALL.into_iter();
+        stages
+            .find_map(|stage| Some(Self::At(stage, rest.strip_prefix(stage.word())?)))
+            .unwrap_or(Self::Other)
+    }
+}
+
+impl Lane {
+    /// The name of its policy, which is the value of the label.
+    pub fn name(&self, kinds: &PerKind<FederatedKind>) -> String {
+        let prefix = |id: &KindId| kinds[*id].placement.policy_prefix.as_str();
+        match self {
+            Self::Choose(id, city) => choose_name(&format!("{}choose-", prefix(id)), city.as_str()),
+            Self::At(id, stage, member) => format!("{}{}{member}", prefix(id), stage.word()),
+            Self::With(members) => format!("with-{}", set(members)),
+            Self::WithNone => WITH_NONE.to_owned(),
+        }
+    }
+
+    /// The `spec` of its policy in a hub namespace; `companions` are the kinds that lanes of companions select, sorted.
+    pub fn spec(&self, kinds: &PerKind<FederatedKind>, namespace: &str) -> Value {
+        let name = self.name(kinds);
+        let selector = |api_version: &str, kind: &str| {
+            json!({"apiVersion": api_version, "kind": kind, "namespace": namespace,
+                "labelSelector": {"matchLabels": {keys::LANE: name}}})
+        };
+        let tolerations = json!([{"operator": "Exists"}]);
+        let one = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+        match self {
+            Self::Choose(id, city) => {
+                let kind = &kinds[*id];
+                json!({
+                    "resourceSelectors": [selector(&kind.resource.api_version, &kind.resource.kind)],
+                    "suspension": {"dispatching": true},
+                    "placement": {
+                        "clusterAffinity": {"labelSelector": {"matchLabels": {&kind.placement.label: city.as_str()}}},
+                        "clusterTolerations": tolerations,
+                        "spreadConstraints": one,
+                    },
+                })
+            }
+            Self::At(id, stage, member) => {
+                let resource = &kinds[*id].resource;
+                let mut spec = json!({
+                    "resourceSelectors": [selector(&resource.api_version, &resource.kind)],
+                    "placement": {
+                        "clusterAffinity": {"clusterNames": [&**member]},
+                        "clusterTolerations": tolerations,
+                        "spreadConstraints": one,
+                    },
+                });
+                if stage.preserves() {
+                    spec["preserveResourcesOnDeletion"] = json!(true);
+                }
+                if !stage.delivers() {
+                    spec["suspension"] = json!({"dispatching": true});
+                }
+                if *stage == Stage::Mend {
+                    spec["conflictResolution"] = json!("Overwrite");
+                }
+                spec
+            }
+            Self::With(_) | Self::WithNone => {
+                let none = BTreeSet::from([NO_MEMBER.into()]);
+                let members: &BTreeSet<Arc<str>> = if let Self::With(members) = self { members } else { &none };
+                let selectors: Vec<Value> = companion_kinds(kinds)
+                    .into_iter()
+                    .map(|(api_version, kind)| selector(api_version, kind))
+                    .collect();
+                json!({
+                    "resourceSelectors": selectors,
+                    "placement": {
+                        "clusterAffinity": {"clusterNames": members},
+                        "clusterTolerations": tolerations,
+                    },
+                })
+            }
+        }
+    }
+}
+
+/// API version and kind of the companions of all kinds that live at one member, sorted.
+fn companion_kinds(kinds: &PerKind<FederatedKind>) -> BTreeSet<(&str, &str)> {
+    let at_one = kinds.iter().filter(|kind| kind.is_exactly_one());
+    at_one
+        .flat_map(|kind| kind.companions.iter().flat_map(|of| &of.references))
+        .map(|reference| (reference.resource.api_version.as_str(), reference.resource.kind.as_str()))
+        .collect()
+}
+
+/// True if a policy of this name is a lane of one of these kinds, or of companions.
+pub fn is_lane_name(kinds: &PerKind<FederatedKind>, name: &str) -> bool {
+    let at_one = || kinds.iter().filter(|kind| kind.is_exactly_one());
+    let of_copies = || at_one().any(|kind| CopyLane::read(kind, Some(name)) != CopyLane::Other);
+    let of_companions = || OF_COMPANIONS.iter().any(|prefix| name.starts_with(prefix));
+    at_one().next().is_some() && (of_copies() || of_companions())
+}
+
+/// A city code whose letters are all upper-case has the plain name in lower case, any other one has a hash: the names of two
+/// codes never coincide, whichever comes first.
+fn choose_name(prefix: &str, city: &str) -> String {
+    let is_plain = !city.bytes().any(|b| b.is_ascii_lowercase());
+    let plain = is_plain.then(|| names::policy_name(prefix, city)).flatten();
+    if let Some(plain) = plain.filter(|name| is_label_value(name)) {
+        return plain;
+    }
+    let hashed = names::policy_name_hashed(prefix, city);
+    if is_label_value(&hashed) {
+        return hashed;
+    }
+    names::policy_name_hashed(prefix, &city[..city.len().min(24)])
+        .rsplit_once('.')
+        .map_or_else(|| hashed.clone(), |(head, _)| format!("{head}.{}", names::short_hash(city, 8)))
+}
+
+/// The name of a set of members, part of a label value.
+fn set(members: &BTreeSet<Arc<str>>) -> String {
+    let names: Vec<&str> = members.iter().map(|name| &**name).collect();
+    let plain = names.join(".");
+    if plain.len() <= SET_LIMIT {
+        return plain;
+    }
+    let head = &plain[..40];
+    format!("{head}.{}", names::short_hash(&names.join("\n"), 8))
+}

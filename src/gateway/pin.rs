@@ -1,0 +1,63 @@
+//! The hub's record of the member at which an object lives (contract: clusters.md §2 rule 4). Values only.
+
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Before the UID of the project namespace in the name of the `ConfigMap` that holds the pins of a hub namespace.
+const NAME_PREFIX: &str = "fedgate-pins-";
+
+/// The selector of the `ConfigMaps` that hold pins.
+pub fn selector() -> String {
+    format!("{}=true", keys::PINS)
+}
+
+/// Where an object lives. No pin means that nothing of the object was ever delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pin {
+    /// Name of the member, a Karmada Cluster. It never changes.
+    pub member: Arc<str>,
+    /// UID of the Cluster.
+    pub member_uid: Arc<str>,
+    /// UIDs of the copies that were made of the object.
+    pub copy_uids: Vec<Arc<str>>,
+    /// UID of the object in the project.
+    pub source_uid: Arc<str>,
+    /// True once the member has applied a copy.
+    #[serde(default)]
+    pub delivered: bool,
+    /// Companions that went with the object to its member, as `<kind>.<group>/<name>`.
+    #[serde(default)]
+    pub kept: Vec<Arc<str>>,
+}
+
+/// The key of an object among the pins of its hub namespace.
+pub fn key(kind: &FederatedKind, name: &str) -> String {
+    format!("{}.{}_{name}", kind.resource.plural, kind.resource.group)
+}
+
+/// Name of the `ConfigMap` with the pins of a hub namespace; `None` for a Namespace of another form.
+pub fn record_name(hub_namespace: &str) -> Option<String> {
+    hub_namespace.strip_prefix("ns-").map(|uid| format!("{NAME_PREFIX}{uid}"))
+}
+
+/// The hub namespace of a `ConfigMap` with pins.
+pub fn hub_namespace(record: &str) -> Option<String> {
+    record.strip_prefix(NAME_PREFIX).map(|uid| format!("ns-{uid}"))
+}
+
+impl Pin {
+    /// Reads the value of a key; `None` if it is no pin.
+    pub fn parse(text: &str) -> Option<Self> {
+        let pin: Self = serde_json::from_str(text).ok()?;
+        let is_whole = !pin.member.is_empty() && !pin.member_uid.is_empty() && !pin.source_uid.is_empty();
+        is_whole.then_some(pin)
+    }
+
+    /// The value of its key.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
