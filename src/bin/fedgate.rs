@@ -14,7 +14,7 @@ use fedgate_engine::{
     metrics::Metrics,
     plane::kubeconfig::{Credential, Rules},
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::Kinds;
 #[cfg(feature = "checks")]
 use fedgate_kinds::lua::checks;
 use fedgate_manifests::{File, KindManifests, Manifest};
@@ -82,7 +82,12 @@ fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
 
 async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     const USAGE: u8 = 2;
-    let kinds = match FederatedKind::load(args.interpreters.as_deref()) {
+    let loaded = Kinds::load(&[], args.interpreters.as_deref()).map_err(|error| error.to_string());
+    let carried = loaded.and_then(|kinds| match kinds.beyond_this_version() {
+        Some(refusal) => Err(refusal),
+        None => Ok(kinds.federated),
+    });
+    let kinds = match carried {
         Ok(kinds) => kinds,
         Err(error) => {
             eprintln!("fedgate: --interpreters: {error}");
@@ -143,7 +148,8 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let kinds: Vec<KindManifests> = FederatedKind::load(args.interpreters.as_deref())?
+    let kinds: Vec<KindManifests> = Kinds::load(&[], args.interpreters.as_deref())?
+        .federated
         .iter()
         .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();

@@ -37,7 +37,7 @@ pub mod wait;
 
 use args::{CellArgs, CellsCommand, HubArgs, ProjectsCommand};
 use error::{Error, Kind};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Kinds};
 use plane::Plane;
 use std::{fmt, path::Path, process::ExitCode};
 
@@ -96,7 +96,9 @@ fn internal(error: impl fmt::Display) -> Error {
 }
 
 fn load_kinds(dir: Option<&Path>) -> Result<Vec<FederatedKind>, Error> {
-    FederatedKind::load(dir).map_err(|error| Error::new(Kind::Usage, format!("--interpreters: {error}")))
+    let kinds = Kinds::load(&[], dir);
+    let kinds = kinds.map_err(|error| Error::new(Kind::Usage, format!("--interpreters: {error}")))?;
+    Ok(kinds.federated)
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {

@@ -25,7 +25,7 @@ use fedgate_engine::{
         lease::{Lease, LeaseHandle},
     },
 };
-use fedgate_kinds::{FederatedKind, LoadError};
+use fedgate_kinds::{FederatedKind, Kinds, LoadError};
 use fedgate_operations::{OperationsSource, Time};
 use jiff::Timestamp;
 use std::{
@@ -58,6 +58,9 @@ pub enum StartError {
     /// A federated kind.
     #[error(transparent)]
     Kinds(#[from] LoadError),
+    /// A federated kind whose file uses what this version does not carry yet.
+    #[error("{0}")]
+    Beyond(String),
     /// The hub.
     #[error(transparent)]
     Hub(#[from] PreflightError),
@@ -105,7 +108,11 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
-    let kinds = FederatedKind::load(config.interpreters.as_deref())?;
+    let kinds = Kinds::load(&[], config.interpreters.as_deref())?;
+    if let Some(refusal) = kinds.beyond_this_version() {
+        return Err(StartError::Beyond(refusal));
+    }
+    let kinds = kinds.federated;
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
     let rules = config.process.rules;

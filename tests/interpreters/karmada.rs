@@ -2,7 +2,7 @@
 
 use crate::{Scratch, roots};
 use fedgate_kinds::{
-    FederatedKind,
+    FederatedKind, Kinds,
     lua::{
         Host, LuaError, Operation,
         checks::{
@@ -133,9 +133,12 @@ fn cases() -> Vec<(FederatedKind, Case)> {
     let mut report = Report::default();
     let mut all = Vec::new();
     for root in roots() {
-        let kinds = FederatedKind::load_dir(&root).unwrap();
+        let kinds = Kinds::load_dir(&root).unwrap().federated;
         for case in checks::cases::load(&root, &mut report) {
-            let of = |kind: &&FederatedKind| case.object["kind"] == kind.resource.kind;
+            let of = |kind: &&FederatedKind| {
+                case.object["kind"] == kind.resource.kind
+                    && case.object["apiVersion"] == kind.resource.api_version
+            };
             all.push((kinds.iter().find(of).unwrap().clone(), case));
         }
     }
@@ -342,7 +345,7 @@ pub(crate) fn the_host_encodes_results_as_karmada_did() {
 /// Karmada's answers are recorded; with `KARMADA_BIN_DIR` the record itself is checked.
 pub(crate) fn the_recorded_answers_are_karmadas() {
     let karmadactl = judge().unwrap();
-    let kind = FederatedKind::load_dir(&roots()[1]).unwrap().remove(0);
+    let kind = Kinds::load_dir(&roots()[1]).unwrap().federated.remove(0);
     let dir = Scratch::new();
     let ask = |case: Case| {
         let mut kind = kind.clone();

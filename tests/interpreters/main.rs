@@ -5,7 +5,7 @@
 mod karmada;
 
 use fedgate_kinds::{
-    FederatedKind,
+    Kinds,
     lua::{
         Host,
         checks::{self, Report},
@@ -82,7 +82,7 @@ fn every_script_passes_the_linter() {
 }
 
 fn the_made_up_kind_loads_beside_the_built_in_ones() {
-    let kinds = FederatedKind::load(Some(&roots()[1])).unwrap();
+    let kinds = Kinds::load(&[], Some(&roots()[1])).unwrap().federated;
     let gadget = kinds.iter().find(|kind| kind.resource.kind == "Gadget").unwrap();
     assert_eq!(gadget.placement.path.text(), "$.spec.where.city");
     let companions = gadget.companions.as_ref().unwrap();
@@ -90,7 +90,7 @@ fn the_made_up_kind_loads_beside_the_built_in_ones() {
     let object = serde_json::json!({"spec": {"credentials": {"secretName": "panel"}}});
     let reference = &companions.references[0];
     assert_eq!(
-        reference.path.first(&object).unwrap()[&reference.name_field],
+        reference.path.first(&object).unwrap()[reference.name_field.as_ref().unwrap()],
         "panel"
     );
     assert!(gadget.write_back.is_none());

@@ -4,17 +4,27 @@
 
 #![forbid(unsafe_code)]
 
+mod beyond;
+mod companions;
+mod deletion;
 mod file;
 mod load;
 pub mod lua;
 mod per_kind;
+mod platform;
 mod query;
+mod returns;
 
-pub use load::LoadError;
+pub use companions::{CompanionKind, Companions, Reference, Required};
+pub use deletion::{DeletionRules, FinishedWhen, Guard};
+pub use load::{Kinds, LoadError};
 pub use per_kind::{KindId, PerKind};
+pub use platform::PlatformKind;
 pub use query::{Query, QueryError};
+pub use returns::{NamePattern, Return, ReturnName};
 
 use kube::core::ApiResource;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -29,10 +39,16 @@ pub struct FederatedKind {
     pub carried_annotations: Vec<String>,
     /// Annotation that suspends the object if its value is `true`; `None` if the kind cannot be suspended.
     pub suspend_annotation: Option<String>,
+    /// What a suspension does.
+    pub suspension: Suspension,
     /// Rules for the status in the project.
     pub status: StatusRules,
-    /// `ConfigMap`s and `Secret`s that the gateway syncs together with the object.
+    /// Objects that the gateway syncs together with the object.
     pub companions: Option<Companions>,
+    /// What holds a deletion back, and when it is over.
+    pub deletion: DeletionRules,
+    /// Secrets of the member that go back to the project.
+    pub returns: Vec<Return>,
     /// The kind that cells write back, if any.
     pub write_back: Option<WriteBack>,
     /// The `ResourceInterpreterCustomization` that Karmada needs for the kind.
@@ -59,9 +75,39 @@ pub struct Placement {
     pub path: Query,
     /// Label on the copy and on Karmada Clusters, e.g. `topology.datum.net/city-code`.
     pub label: String,
-    /// Prefix of the city policies' names, e.g. `city-`. Unique among the kinds.
+    /// Prefix of the policies' names, e.g. `city-`. Unique among the kinds.
     pub policy_prefix: String,
+    /// How many members of the city get the object.
+    pub cardinality: Cardinality,
+    /// True if the city must not change once the object is delivered.
+    pub immutable: bool,
+    /// True if a member of the city must serve the kind before anything goes to the hub.
+    pub require_member_api: bool,
 }
+
+/// How many members of its city get an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cardinality {
+    /// Every member.
+    #[default]
+    All,
+    /// One member, for as long as the object lives.
+    ExactlyOne,
+}
+
+/// What the suspension of an object, or of its project, does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Suspension {
+    /// The copy carries the annotation, and the member's controller acts on it.
+    Annotation,
+    /// Nothing is dispatched to the member.
+    Dispatch,
+}
+
+/// A size that no limit of a kind's file bounds.
+pub const UNLIMITED: u32 = u32::MAX;
 
 /// See [`FederatedKind::status`].
 #[derive(Debug, Clone)]
@@ -70,39 +116,21 @@ pub struct StatusRules {
     pub counters: Vec<String>,
     /// Condition types that the gateway owns in the project; the hub's conditions of these types are dropped.
     pub own_conditions: Vec<String>,
+    /// The largest status that is written to the project, in bytes; [`UNLIMITED`] in a file of language 1.
+    pub max_bytes: u32,
+    /// Where the gateway's own conditions are.
+    pub conditions_in: ConditionsIn,
 }
 
-/// See [`FederatedKind::companions`].
-#[derive(Debug, Clone)]
-pub struct Companions {
-    /// Annotation that lists the expected companions; `None` if the interpreter reads the spec itself.
-    pub expected_annotation: Option<String>,
-    /// Annotation that reports a terminal source error to the cell.
-    pub error_annotation: Option<String>,
-    /// The references, in the order in which their errors are reported.
-    pub references: Vec<Reference>,
-}
-
-/// A path in a project object that names `ConfigMap`s or `Secret`s.
-#[derive(Debug, Clone)]
-pub struct Reference {
-    /// `ConfigMap` or `Secret`.
-    pub kind: CompanionKind,
-    /// Selects the referring objects, e.g. `$.spec.template.spec.volumes[*].secret`.
-    pub path: Query,
-    /// Field of the referring object that holds the name: `name` or `secretName`.
-    pub name_field: String,
-    /// True if a field `optional: true` beside the name makes the reference optional.
-    pub may_be_optional: bool,
-}
-
-/// The kinds that can be companions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CompanionKind {
-    /// A core/v1 `ConfigMap`.
-    ConfigMap,
-    /// A core/v1 `Secret`.
-    Secret,
+/// Where the gateway's own conditions are in the project's object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ConditionsIn {
+    /// In `status.conditions`.
+    #[default]
+    Status,
+    /// In an annotation, as JSON, for a schema without conditions.
+    Annotation,
 }
 
 /// See [`FederatedKind::write_back`].
@@ -130,6 +158,11 @@ pub struct Interpreter {
 }
 
 impl FederatedKind {
+    /// True if each of its objects lives at one member.
+    pub fn is_exactly_one(&self) -> bool {
+        self.placement.cardinality == Cardinality::ExactlyOne
+    }
+
     /// True if its objects may name a location in place of a city (contract: locations.md §2.2): deployments alone do, since
     /// a kind's profile has one path of a place.
     pub fn may_name_a_location(&self) -> bool {

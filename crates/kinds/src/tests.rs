@@ -26,7 +26,8 @@ fn load(kind: &str, scripts: &[(&str, &str)]) -> Result<Vec<FederatedKind>, Stri
     for (name, text) in scripts {
         write(&folder, name, text);
     }
-    let loaded = FederatedKind::load(Some(&dir))
+    let loaded = Kinds::load(&[], Some(&dir))
+        .map(|kinds| kinds.federated)
         .map_err(|error| error.to_string().replace(&dir.display().to_string(), "DIR"));
     fs::remove_dir_all(&dir).unwrap();
     loaded
@@ -104,7 +105,12 @@ fn the_references_of_a_template_are_found() {
     let mut names = Vec::new();
     for reference in &kind.companions.as_ref().unwrap().references {
         for found in reference.path.all(&object) {
-            names.push(found[&reference.name_field].as_str().unwrap().to_owned());
+            names.push(
+                found[reference.name_field.as_ref().unwrap()]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+            );
         }
     }
     assert_eq!(names, ["web", "db", "key", "all", "pull"]);
@@ -214,13 +220,13 @@ fn a_script_without_its_entry_point_or_with_an_error_names_file_and_line() {
 fn a_folder_without_kind_yaml_and_a_folder_that_is_not_there_are_refused() {
     let dir = std::env::temp_dir().join(format!("fedgate-kinds-none-{}", std::process::id()));
     fs::create_dir_all(dir.join("example.com/v1/Gizmo")).unwrap();
-    let error = FederatedKind::load_dir(&dir).unwrap_err().to_string();
+    let error = Kinds::load_dir(&dir).unwrap_err().to_string();
     fs::remove_dir_all(&dir).unwrap();
     assert!(
         error.contains("Gizmo/kind.yaml:1: there is no such file"),
         "{error}"
     );
-    let error = FederatedKind::load_dir(&dir).unwrap_err().to_string();
+    let error = Kinds::load_dir(&dir).unwrap_err().to_string();
     assert!(error.contains("cannot read"), "{error}");
 }
 

@@ -2,7 +2,7 @@
 //! §3.1, api.md §8). Pure.
 
 use super::{
-    delay,
+    delay, lanes,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -40,9 +40,14 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
         kind: FEDERATED,
         status,
         reason,
-        message: message.chars().take(MESSAGE_LIMIT).collect(),
+        message: clip(message),
         observed,
     }
+}
+
+/// The message of an own condition, not too long.
+pub(super) fn clip(message: &str) -> String {
+    message.chars().take(MESSAGE_LIMIT).collect()
 }
 
 /// Faults of the deployment itself: a spec, city code or name that cannot be synced, too many cities, or a city
@@ -262,7 +267,7 @@ fn delivery(
 }
 
 /// Reason and message of what keeps the copy from being created or synced.
-fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
+pub(super) fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
     let hub = s.hub.as_ref().map_or("", |h| h.as_str());
     match s.hub_state {
         HubNamespaceState::Terminating => Some((
@@ -391,7 +396,12 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         .status
         .condition(condition.kind)
         .map(|c| c.reason.clone());
-    (FAULTS.contains(&condition.reason) && had.as_deref() != Some(condition.reason)).then(|| Event {
+    let is_fault = if s.lanes.is_some() {
+        lanes::conditions::FAULTS.contains(&condition.reason)
+    } else {
+        FAULTS.contains(&condition.reason)
+    };
+    (is_fault && had.as_deref() != Some(condition.reason)).then(|| Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: true,

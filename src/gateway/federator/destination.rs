@@ -59,6 +59,11 @@ impl Destination {
         Self::new(kind, to, location)
     }
 
+    /// The destination of an object that stays in its city.
+    pub fn staying(kind: &FederatedKind, city: CityCode) -> Self {
+        Self::new(kind, Ok(CityRoute::to_city(city)), None)
+    }
+
     fn new(kind: &FederatedKind, to: Result<CityRoute, NoCity>, location: Option<LocationName>) -> Self {
         let placed = place::placed(
             kind,

@@ -54,6 +54,8 @@ pub struct Memory {
     pub seen: Option<Seen>,
     /// How often that was looked for.
     pub looks: u32,
+    /// While it is being deleted: true once Karmada manages the member's object, so that it deletes it.
+    pub taken_over: bool,
     /// True if its tenant was told that the copy could not be marked as suspended.
     pub pause_failed: bool,
 }

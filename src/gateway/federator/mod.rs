@@ -9,6 +9,7 @@ pub mod conditions;
 pub mod decide;
 pub mod delay;
 pub mod destination;
+pub mod lanes;
 pub mod memory;
 mod naming;
 pub mod observe;

@@ -3,6 +3,7 @@
 use super::{
     delay::Delay,
     destination::{Destination, Labels},
+    lanes::{self, Lanes},
 };
 use crate::gateway::{
     index::{
@@ -18,6 +19,7 @@ use crate::gateway::{
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use kube::core::ApiResource;
 use std::sync::Arc;
 
 /// State of the hub namespace for a deployment.
@@ -98,6 +100,10 @@ pub struct Snapshot {
     pub policy_leaving: bool,
     /// UID of our hub, which the deployment is to name; `None` while that is not known.
     pub own_hub: Option<Arc<str>>,
+    /// What is known of its one member, for an object that lives at one.
+    pub lanes: Option<Box<Lanes>>,
+    /// The resource of the record of members.
+    pub config_maps: ApiResource,
     /// The hub that the deployment names.
     pub named_hub: NamedHub,
     /// True if the deployment is to name our hub now, though nothing else of it is written.
@@ -157,7 +163,12 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         places: &index.hub.secondary.places,
         listed: index.hub.clusters.synced(),
     };
-    let destination = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let mut destination = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let asked = destination.city().cloned();
+    let pinned_in = copy.as_ref().and_then(|copy| copy.digest.city.clone());
+    if let Some(city) = pinned_in.filter(|_| index.pin(kind, hub_name, &key.name).is_some()) {
+        destination = Destination::staying(&index.kinds[kind], city);
+    }
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
     let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
     let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
@@ -213,6 +224,11 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
         own_hub: index.identity.uid().cloned(),
+        lanes: index.kinds[kind].is_exactly_one().then(|| {
+            let cities = (destination.city(), asked.as_ref());
+            Box::new(lanes::observe(index, kind, hub_name, &key.name, cities, copy.as_ref(), expected))
+        }),
+        config_maps: index.resources.config_maps.clone(),
         named_hub,
         name_due: false,
         delay: None,

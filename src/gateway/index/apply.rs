@@ -5,7 +5,7 @@ use super::{
     GatewayIndex, TableId,
     change::Change,
     digest::{
-        Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest,
+        Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
         WriteBackDigest, status::SIZE_LIMIT,
     },
     ownership::RejectedClaim,

@@ -33,7 +33,10 @@ pub mod undelivered;
 pub mod watches;
 pub mod withheld;
 
-use super::route::{CityRoute, Route};
+use super::{
+    pin::{self, Pin},
+    route::{CityRoute, Route},
+};
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
@@ -443,6 +446,16 @@ impl GatewayIndex {
         let has_policy = || self.policy_of(kind, hub_namespace, route).is_some_and(|(_, p)| !p.deleting);
         // An object that lives at one member goes by lanes, which follow it.
         delivered && (self.kinds[kind].is_exactly_one() || has_policy())
+    }
+
+    /// The hub's record of the member of an object that lives at one.
+    pub fn pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Arc<Pin>> {
+        if !self.kinds[kind].is_exactly_one() {
+            return None;
+        }
+        let record = pin::record_name(hub_namespace)?;
+        let row = self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record)?;
+        row.digest.0.get(pin::key(&self.kinds[kind], name).as_str())?.as_ref()
     }
 
     /// Karmada's name for the binding of a copy.

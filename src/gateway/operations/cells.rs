@@ -98,7 +98,7 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         reason: ready.as_ref().map(|ready| ready.reason.to_string()),
         since: ready.as_ref().map(|ready| Time::from_second(ready.since)),
         kubernetes: kubernetes.as_deref().map(str::to_owned),
-        serves: serves.iter().map(ToString::to_string).collect(),
+        serves: serves.iter().map(|kind| plural(kind)).collect(),
         projects: projects.len(),
         deployments: sums.deployments,
         instances: CellInstances {

@@ -13,7 +13,7 @@ use super::{
 };
 use anyhow::{Context, Result};
 use fedgate_api::keys;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Kinds};
 use fedgate_manifests::KindManifests;
 use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use futures::FutureExt;
@@ -485,7 +485,11 @@ pub(crate) fn kinds_folder() -> PathBuf {
 /// The federated kinds, the built-in one first.
 pub(crate) fn federated() -> Result<Vec<KindManifests>> {
     let mut kinds = FederatedKind::builtin().context("load the built-in kinds")?;
-    kinds.extend(FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?);
+    kinds.extend(
+        Kinds::load_dir(&kinds_folder())
+            .context("load the made-up kinds")?
+            .federated,
+    );
     Ok(kinds.iter().map(|kind| KindManifests::of(kind, None)).collect())
 }
 

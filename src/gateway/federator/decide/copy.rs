@@ -123,7 +123,7 @@ pub(super) fn copy_step(
 }
 
 /// The whole copy, with the mark of a suspended deployment.
-fn rendered(
+pub(in crate::gateway::federator) fn rendered(
     s: &Snapshot,
     source: &Row<Source>,
     body: &DynamicObject,
@@ -145,7 +145,7 @@ fn rendered(
 }
 
 /// A write that syncs an older generation than the copy's is confirmed by a GET first, and reported.
-fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
+pub(in crate::gateway::federator) fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
     if conditions::is_older(source, copy) {
         act.confirmed = false;
         act.plan.notes.push(conditions::rewound(s, source, copy));
@@ -154,7 +154,7 @@ fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: A
 }
 
 /// Permit for a write that makes Karmada work: no body is read or kept for a write that is not sent yet.
-pub(super) fn held_up(permit: Permit, class: Class) -> Option<Step> {
+pub(in crate::gateway::federator) fn held_up(permit: Permit, class: Class) -> Option<Step> {
     match permit {
         Permit::Unasked => Some(Step::Permit(class)),
         Permit::Wait(wait) => Some(Step::Wait(Requeue::After(wait))),
@@ -162,7 +162,7 @@ pub(super) fn held_up(permit: Permit, class: Class) -> Option<Step> {
     }
 }
 
-pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: WriteReason) -> Effect {
+pub(in crate::gateway::federator) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: WriteReason) -> Effect {
     let write = Write::Delete {
         uid: copy.uid.to_string(),
         resource_version: None,
@@ -176,7 +176,7 @@ pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: WriteReason
 }
 
 /// The memory after the hub has stored the copy; a new delivery begins at `since`.
-fn written(memory: &Memory, since: Option<Now>) -> Memory {
+pub(in crate::gateway::federator) fn written(memory: &Memory, since: Option<Now>) -> Memory {
     Memory {
         refused: None,
         undelivered: since.map(|now| now.instant).or(memory.undelivered),
@@ -184,7 +184,7 @@ fn written(memory: &Memory, since: Option<Now>) -> Memory {
     }
 }
 
-fn apply(s: &Snapshot, body: Value, reason: WriteReason) -> Effect {
+pub(in crate::gateway::federator) fn apply(s: &Snapshot, body: Value, reason: WriteReason) -> Effect {
     // An apply keeps fields that another manager has set: a city move therefore uses a merge patch.
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
@@ -199,7 +199,7 @@ fn apply(s: &Snapshot, body: Value, reason: WriteReason) -> Effect {
     }
 }
 
-fn unclaim() -> (Value, Value) {
+pub(in crate::gateway::federator) fn unclaim() -> (Value, Value) {
     (
         json!({keys::CLAIM_ID: null}),
         json!({keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}),

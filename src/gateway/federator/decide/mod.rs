@@ -1,8 +1,8 @@
 //! The decision for a deployment: a pure function of snapshot, memory and time (contract: federation.md §3.4).
 
-mod copy;
-mod deletion;
-mod status;
+pub(super) mod copy;
+pub(super) mod deletion;
+pub(super) mod status;
 mod suspension;
 
 pub use status::status_digests;
@@ -10,6 +10,11 @@ pub use suspension::unmarked;
 
 use super::{
     conditions,
+    lanes::{
+        self,
+        decide::Case,
+        deletion::Look,
+    },
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
     pauses,
@@ -39,7 +44,8 @@ use std::time::Duration;
 use suspension::suspension_step;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
-pub const WRITES: [WriteReason; 4] = [
+pub const WRITES: [WriteReason; 5] = [
+    WriteReason::ChangeLane,
     WriteReason::CreateCopy,
     WriteReason::UpdateCopy,
     WriteReason::MoveCopy,
@@ -80,6 +86,8 @@ pub enum Action {
     /// Ask the hub whether it has a copy or a binding that the index does not show, and decide again if it has
     /// none.
     ConfirmGone,
+    /// See for this outside the index and decide again.
+    Look(Look),
     /// Get a permit for the hub and decide again.
     Permit(Class),
     /// Execute the plan; an empty plan ends the reconcile.
@@ -92,6 +100,10 @@ pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit
     match step(s, &mut observed, settings, permit, now) {
         Step::Permit(class) => Decision {
             action: Action::Permit(class),
+            memory: MemoryUpdate::observed(observed),
+        },
+        Step::Look(look) => Decision {
+            action: Action::Look(look),
             memory: MemoryUpdate::observed(observed),
         },
         Step::ConfirmGone => Decision {
@@ -139,7 +151,13 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
     let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
         return if ours && s.complete {
-            delete_step(s, source, memory, settings, now)
+            match &s.lanes {
+                Some(lanes) => {
+                    let case = Case { s, lanes, source, now };
+                    lanes::deletion::delete_step(&case, memory, settings, permit)
+                }
+                None => delete_step(s, source, memory, settings, now),
+            }
         } else {
             Step::Wait(Requeue::AwaitChange)
         };
@@ -173,7 +191,14 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             .unconfirmed();
         }
         if s.hub_state == HubNamespaceState::Ours && s.is_ready {
-            match copy_step(s, source, memory, permit, now) {
+            let step = match &s.lanes {
+                Some(lanes) => {
+                    let case = Case { s, lanes, source, now };
+                    lanes::decide::copy_step(&case, memory, permit)
+                }
+                None => copy_step(s, source, memory, permit, now),
+            };
+            match step {
                 Step::Wait(later) => next = later,
                 step => return step,
             }
@@ -185,11 +210,13 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
     status_step(s, source, memory, settings, now).by(next)
 }
 
-enum Step {
+pub(super) enum Step {
     /// Read the bodies of the source and of the copy, as needed.
     Read(bool, bool),
     /// Confirm that the hub has nothing of the deployment.
     ConfirmGone,
+    /// See for this.
+    Look(Look),
     /// Get a permit of this class.
     Permit(Class),
     /// Execute this.
@@ -200,9 +227,9 @@ enum Step {
 
 impl Step {
     /// The same step, with a requeue at the latest then.
-    fn by(self, next: Requeue) -> Self {
+    pub(super) fn by(self, next: Requeue) -> Self {
         match self {
-            step @ (Self::Read(..) | Self::ConfirmGone | Self::Permit(_)) => step,
+            step @ (Self::Read(..) | Self::ConfirmGone | Self::Look(_) | Self::Permit(_)) => step,
             Self::Act(act) => Self::Act(Box::new(Act {
                 plan: act.plan.by(next),
                 ..*act
@@ -212,7 +239,7 @@ impl Step {
     }
 
     /// The same step, executed only if the project confirms its object.
-    fn unconfirmed(self) -> Self {
+    pub(super) fn unconfirmed(self) -> Self {
         match self {
             Self::Act(act) => Self::Act(Box::new(Act {
                 confirmed: false,
@@ -224,7 +251,7 @@ impl Step {
 }
 
 /// A plan, and the memory after all of it was applied.
-struct Act {
+pub(super) struct Act {
     plan: Plan<Prepared>,
     applied: Memory,
     /// True if no GET from the project is needed.
@@ -232,7 +259,7 @@ struct Act {
 }
 
 impl Act {
-    fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
+    pub(super) fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
         Self {
             plan,
             applied,
@@ -247,7 +274,7 @@ fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
-fn act(effect: Effect, applied: Memory) -> Step {
+pub(super) fn act(effect: Effect, applied: Memory) -> Step {
     Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
 }
 

@@ -6,6 +6,7 @@ use crate::gateway::{
     federator::{
         conditions,
         delay::Delay,
+        lanes::{self, decide::Case},
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
@@ -47,9 +48,12 @@ pub(super) fn status_step(
         c.digest.status.reported
             && c.digest.source_uid.as_deref() == Some(&*source.uid)
             && !conditions::is_older(source, c)
-            && c.digest.status.size <= SIZE_LIMIT
+            && c.digest.status.size <= SIZE_LIMIT.min(s.profile().status.max_bytes)
     });
-    let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
+    let (own, mut next) = match &s.lanes {
+        Some(lanes) => lanes::conditions::own(&Case { s, lanes, source, now }, report.is_some(), memory),
+        None => conditions::own(s, source, report.is_some(), memory, now),
+    };
     let mut due = false;
     let accepted = |copy| {
         let (hub, project) = status_digests(copy, source);
@@ -240,7 +244,7 @@ pub(super) fn delay_step(
 }
 
 /// Writes the gateway's own conditions to the project, unless it is suspended, and nothing to the hub.
-pub(super) fn status_only(
+pub(in crate::gateway::federator) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
     own: &[OwnCondition],

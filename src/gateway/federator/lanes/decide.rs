@@ -198,9 +198,7 @@ impl Case<'_> {
     /// A pinned copy: the stage that it is to have, then its payload.
     fn deliver(&self, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory, permit: Permit) -> Step {
         if !pin.copy_uids.contains(&copy.uid) {
-            let mut more = Pin::clone(pin);
-            more.copy_uids.push(copy.uid.clone());
-            return self.patch_pin(&more, memory);
+            return self.add_copy(pin, copy, memory);
         }
         let stage = match lane_of(self.s.profile(), copy) {
             CopyLane::At(stage, member) if *member == *pin.member => Some(stage),
@@ -365,6 +363,23 @@ impl Case<'_> {
             reason: WriteReason::ChangeLane.into(),
         };
         act(effect, written(memory, Some(self.now)))
+    }
+
+    /// Writes the pin again that was lost while the copy was in a lane of this member.
+    pub(in crate::gateway::federator) fn restore_pin(&self, copy: &Row<HubCopy>, member: &str, memory: &Memory) -> Step {
+        self.write_pin(copy, member, true, memory)
+    }
+
+    /// Adds a copy to those that were made of the object.
+    pub(in crate::gateway::federator) fn add_copy(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &Memory) -> Step {
+        let mut more = pin.clone();
+        more.copy_uids.push(copy.uid.clone());
+        self.patch_pin(&more, memory)
+    }
+
+    /// Makes the copy again at its member, delivered nowhere.
+    pub(in crate::gateway::federator) fn create_again(&self, pin: &Pin, memory: &mut Memory, permit: Permit) -> Step {
+        self.create(memory, permit, &self.lane(Choice::Stage(Stage::Drop, pin)))
     }
 
     fn write_pin(&self, copy: &Row<HubCopy>, member: &str, delivered: bool, memory: &Memory) -> Step {

@@ -18,7 +18,7 @@ use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{Suspension, CompanionKind, FederatedKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, Required, Suspension};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -75,10 +75,9 @@ pub struct Ending {
 
 impl Ending {
     fn read(kind: &FederatedKind, object: &DynamicObject, whole: &Value, words: &mut Strings) -> Option<Box<Self>> {
-        let holds = |guard: &fedgate_kinds::Guard| guard.path.first(whole) == Some(&guard.equals);
         let abandons = annotation(object, keys::ABANDON).filter(|_| kind.deletion.abandon);
         let ending = Self {
-            guard: kind.deletion.guards.iter().position(holds),
+            guard: kind.deletion.guards.iter().position(|guard| guard.holds(whole)),
             abandons: words.share_some(abandons),
         };
         (ending != Self::default()).then(|| Box::new(ending))
@@ -338,25 +337,29 @@ fn with_metadata(object: &DynamicObject) -> Value {
 fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();
     let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::default();
-    for rule in kind.companions.iter().flat_map(|c| &c.references) {
+    let rules = kind.companions.iter().flat_map(|c| &c.references);
+    for (rule, companion) in rules.filter_map(|rule| Some((rule, rule.companion_kind()?))) {
         for value in rule.path.all(object) {
-            let Some(name) = value
-                .get(&rule.name_field)
-                .and_then(Value::as_str)
-                .filter(|n| !n.is_empty())
-            else {
+            let named = match &rule.name_field {
+                Some(field) => value.get(field),
+                None => Some(value),
+            };
+            let Some(name) = named.and_then(Value::as_str).filter(|n| !n.is_empty()) else {
                 continue;
             };
-            let optional =
-                rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
-            match places.entry((rule.kind, name)) {
+            let optional = match rule.required {
+                Required::Always | Required::IfNamed => false,
+                Required::Optional => true,
+                Required::BesideTheName => value.get("optional").and_then(Value::as_bool) == Some(true),
+            };
+            match places.entry((companion, name)) {
                 // An object that is referenced twice, once as required, is required.
                 Entry::Occupied(had) => found[*had.get()].optional &= optional,
                 Entry::Vacant(_) if found.len() > REFERENCE_LIMIT => {}
                 Entry::Vacant(new) => {
                     new.insert(found.len());
                     found.push(Reference {
-                        kind: rule.kind,
+                        kind: companion,
                         name: words.intern(name),
                         optional,
                     });

@@ -96,7 +96,7 @@ pub struct Cell {
     pub is_surveyed: bool,
     /// Version of its Kubernetes.
     pub kubernetes: Option<Arc<str>>,
-    /// Kinds that it serves, of the federated and write-back kinds.
+    /// Kinds that it serves, of the federated and write-back kinds, as `<plural>.<group>`.
     pub serves: Box<[Arc<str>]>,
 }
 
@@ -143,13 +143,24 @@ impl Cell {
         }
     }
 
+    /// True if it reports to serve a kind.
+    pub fn serves(&self, kind: &FederatedKind) -> bool {
+        let name = resource_name(&kind.resource);
+        self.serves.iter().any(|served| **served == *name)
+    }
+
     /// True if its condition `Ready` is True.
     pub fn is_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|ready| ready.is_true)
     }
 }
 
-/// Plurals of the federated and write-back kinds that a Cluster reports to serve.
+/// `<plural>.<group>`.
+fn resource_name(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.group)
+}
+
+/// Names (`<plural>.<group>`) of the federated and write-back kinds that a Cluster reports to serve.
 fn served(status: &Value, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Box<[Arc<str>]> {
     let enabled = status.get("apiEnablements").and_then(Value::as_array);
     let serves = |resource: &ApiResource| {
@@ -168,7 +179,7 @@ fn served(status: &Value, kinds: &PerKind<FederatedKind>, words: &mut Strings) -
     let resources = kinds.iter().map(|kind| &kind.resource).chain(write_backs);
     resources
         .filter(|resource| serves(resource))
-        .map(|resource| words.intern(&resource.plural))
+        .map(|resource| words.intern(&resource_name(resource)))
         .collect()
 }
 

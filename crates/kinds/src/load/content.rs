@@ -1,0 +1,191 @@
+//! The content of a kind's folder: its file, by the schema that it asks for, and its scripts.
+
+use super::{LoadError, describe::describe, folders::Folder, sections::Parts};
+use crate::{
+    Cardinality, FederatedKind, Interpreter, Origin, PlatformKind,
+    file::{Head, Schema, one, platform, two},
+    lua::{self, Operation},
+};
+use fedgate_api::names;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_saphyr::Spanned;
+use std::{path::Path, sync::Arc};
+
+/// What a folder describes.
+pub(super) enum Kind {
+    Federated(Box<FederatedKind>),
+    Platform(PlatformKind),
+}
+
+pub(super) fn read(folder: &Folder) -> Result<Kind, LoadError> {
+    let file = format!("{}/kind.yaml", folder.path);
+    let Some(text) = folder.files.get("kind.yaml") else {
+        let message = "there is no such file; a kind's folder needs it (docs/kinds.md)";
+        return Err(LoadError::at(&file, 1, message));
+    };
+    match schema(&file, text)? {
+        Schema::One => {
+            let content: one::KindFile = parse(&file, Schema::One, text)?;
+            federated(folder, file, Schema::One, content.into())
+        }
+        Schema::Two => {
+            let content = parse(&file, Schema::Two, text)?;
+            federated(folder, file, Schema::Two, content)
+        }
+        Schema::Platform => {
+            let content = parse(&file, Schema::Platform, text)?;
+            of_platform(folder, file, content)
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(file: &str, schema: Schema, text: &str) -> Result<T, LoadError> {
+    serde_saphyr::from_str(text).map_err(|error| describe(file, schema, &error))
+}
+
+/// The schema that a file asks for by its language and scope.
+fn schema(file: &str, text: &str) -> Result<Schema, LoadError> {
+    let head: Head = parse(file, Schema::One, text)?;
+    let unknown = |what: &str, found: &Spanned<Value>, allowed: &str| {
+        let message = format!("{what} {} is unknown; allowed are {allowed}", found.value);
+        LoadError::at(file, found.referenced.line(), message)
+    };
+    match &head.language {
+        None => return Ok(Schema::One),
+        Some(language) => match language.value.as_i64() {
+            Some(1) => return Ok(Schema::One),
+            Some(2) => {}
+            _ => return Err(unknown("language", language, "1, 2")),
+        },
+    }
+    match &head.scope {
+        None => Ok(Schema::Two),
+        Some(scope) => match scope.value.as_str() {
+            Some("Namespaced") => Ok(Schema::Two),
+            Some("Cluster") => Ok(Schema::Platform),
+            _ => Err(unknown("scope", scope, "Namespaced, Cluster")),
+        },
+    }
+}
+
+/// The kind that a folder names, with the plural of its file.
+fn resource(file: &str, folder: &Folder, plural: &Spanned<String>) -> Result<ApiResource, LoadError> {
+    for (what, name, line) in [
+        ("the group's folder", &folder.group, 1),
+        ("plural", &plural.value, plural.referenced.line()),
+    ] {
+        if !names::is_object_name(name) {
+            let message = format!("{what} {name:?} is no lower-case DNS name");
+            return Err(LoadError::at(file, line, message));
+        }
+    }
+    let own = GroupVersionKind::gvk(&folder.group, &folder.version, &folder.kind);
+    Ok(ApiResource::from_gvk_with_plural(&own, &plural.value))
+}
+
+fn federated(
+    folder: &Folder,
+    file: String,
+    schema: Schema,
+    content: two::KindFile,
+) -> Result<Kind, LoadError> {
+    let resource = resource(&file, folder, &content.plural)?;
+    let cardinality = content.placement.cardinality.unwrap_or_default();
+    let parts = Parts {
+        file: &file,
+        schema,
+        cardinality,
+    };
+    let name = match &content.interpreter {
+        Some(interpreter) => parts.object_name("interpreter.name", &interpreter.name)?,
+        None => folder.kind.to_lowercase(),
+    };
+    let label_line = content.placement.label.referenced.line();
+    let prefix_line = content.placement.policy_prefix.referenced.line();
+    let kind = FederatedKind {
+        resource,
+        placement: parts.placement(content.placement)?,
+        carried_annotations: content.carried_annotations,
+        suspend_annotation: content.suspend_annotation,
+        suspension: parts.suspension(content.suspension.as_ref())?,
+        status: parts.status(content.status)?,
+        companions: content
+            .companions
+            .map(|section| parts.companions(section))
+            .transpose()?,
+        write_back: content
+            .write_back
+            .map(|section| parts.write_back(section))
+            .transpose()?,
+        deletion: parts.deletion(content.deletion)?,
+        returns: parts.returns(content.returns)?,
+        interpreter: Interpreter {
+            name,
+            scripts: scripts(folder, cardinality)?,
+        },
+        origin: Origin {
+            label_line,
+            prefix_line,
+            file,
+        },
+    };
+    Ok(Kind::Federated(Box::new(kind)))
+}
+
+fn of_platform(folder: &Folder, file: String, content: platform::KindFile) -> Result<Kind, LoadError> {
+    let resource = resource(&file, folder, &content.plural)?;
+    if let Some(script) = folder.files.keys().find(|name| is_script(name)) {
+        let message = "a kind with scope: Cluster has no scripts: it is not interpreted; remove the file";
+        return Err(LoadError::at(&format!("{}/{script}", folder.path), 1, message));
+    }
+    let parts = Parts {
+        file: &file,
+        schema: Schema::Platform,
+        cardinality: Cardinality::All,
+    };
+    let selector = parts.selector(content.platform.selector)?;
+    Ok(Kind::Platform(PlatformKind {
+        resource,
+        selector,
+        origin: file,
+    }))
+}
+
+fn is_script(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == "lua")
+}
+
+/// The kind's scripts, sorted by key; each is parsed and must define its entry point.
+fn scripts(folder: &Folder, cardinality: Cardinality) -> Result<Vec<(String, Arc<str>)>, LoadError> {
+    let mut scripts = Vec::new();
+    for (name, text) in folder.files.iter().filter(|(name, _)| is_script(name)) {
+        let file = format!("{}/{name}", folder.path);
+        let refuse = |message: String| Err(LoadError::at(&file, 1, message));
+        let allowed = |but: Option<Operation>| {
+            let operations = Operation::ALL.iter().filter(|operation| Some(**operation) != but);
+            let files: Vec<&str> = operations.map(|operation| operation.file()).collect();
+            files.join(", ")
+        };
+        let Some(operation) = Operation::of_file(name) else {
+            return refuse(format!(
+                "no operation of Karmada has this file name; allowed are {}",
+                allowed(None)
+            ));
+        };
+        if operation == Operation::DependencyInterpretation && cardinality == Cardinality::ExactlyOne {
+            return refuse(format!(
+                "with cardinality: exactlyOne the gateway delivers the companions itself, remove the file; allowed are {}",
+                allowed(Some(operation))
+            ));
+        }
+        lua::check_entry_point(text, operation)
+            .map_err(|error| LoadError::at(&file, error.line().unwrap_or(1) as u64, error.to_string()))?;
+        scripts.push((operation.key().to_owned(), text.as_str().into()));
+    }
+    scripts.sort();
+    Ok(scripts)
+}

@@ -1,0 +1,57 @@
+//! Messages for what the parser refuses.
+
+use super::LoadError;
+use crate::file::Schema;
+use std::collections::BTreeSet;
+
+/// Describes serde's error and lists the allowed fields.
+pub(super) fn describe(file: &str, schema: Schema, error: &serde_saphyr::Error) -> LoadError {
+    let error = error.without_snippet();
+    let line = error.location().map_or(1, |location| location.line());
+    let message = match error {
+        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => unknown(schema, field, expected),
+        serde_saphyr::Error::SerdeUnknownVariant {
+            variant, expected, ..
+        } => {
+            format!("unknown value {variant:?}; allowed are {}", expected.join(", "))
+        }
+        serde_saphyr::Error::SerdeMissingField { field, .. } => {
+            let sections: Vec<String> = schema
+                .sections()
+                .iter()
+                .filter(|(_, fields)| fields.contains(field))
+                .map(|(section, fields)| format!("{section} has the fields {}", fields.join(", ")))
+                .collect();
+            format!("missing field {field:?}; {}", sections.join("; "))
+        }
+        other => {
+            let sections: BTreeSet<&str> = schema.sections()[0].1.iter().copied().collect();
+            let top: Vec<&str> = sections.into_iter().collect();
+            format!(
+                "{other}; the file has the fields {} (docs/kinds.md)",
+                top.join(", ")
+            )
+        }
+    };
+    LoadError::at(file, line, message)
+}
+
+/// A field that its section does not have: another language or scope may have it.
+fn unknown(schema: Schema, field: &str, expected: &[&'static str]) -> String {
+    let allowed = expected.join(", ");
+    let sections = schema.sections();
+    let section = sections.iter().find(|(_, fields)| *fields == expected);
+    let elsewhere = |other: Schema| section.is_some_and(|(name, _)| other.has(name, field));
+    match schema {
+        Schema::One if elsewhere(Schema::Two) || elsewhere(Schema::Platform) => {
+            format!("field {field:?} needs language: 2; allowed without it are {allowed}")
+        }
+        Schema::Two if elsewhere(Schema::Platform) => {
+            format!("field {field:?} needs scope: Cluster; allowed without it are {allowed}")
+        }
+        Schema::Platform if elsewhere(Schema::Two) => {
+            format!("field {field:?} is not for scope: Cluster; allowed with it are {allowed}")
+        }
+        _ => format!("unknown field {field:?}; allowed are {allowed}"),
+    }
+}

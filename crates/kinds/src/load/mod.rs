@@ -1,0 +1,149 @@
+//! Loads kinds: their folders (`folders`), the content of each (`content`, `sections`), and the checks between them
+//! (`together`).
+
+mod content;
+mod describe;
+mod folders;
+mod sections;
+mod together;
+
+use super::{FederatedKind, PlatformKind};
+use content::Kind;
+use folders::Folder;
+use kube::core::ApiResource;
+use std::{collections::BTreeSet, io, path::Path};
+
+/// An error of loading kinds, with the file, and the line if there is one.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A folder or file cannot be read.
+    #[error("cannot read {path}: {source}; give a folder of the form <group>/<version>/<Kind>/kind.yaml")]
+    Read {
+        /// Path of the folder or file.
+        path: String,
+        /// The I/O error.
+        source: io::Error,
+    },
+    /// The content is invalid.
+    #[error("{file}:{line}: {message}")]
+    Invalid {
+        /// Path of the file; below `(built in)` for kinds in the executable.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// The fault and its repair.
+        message: String,
+    },
+    /// No kind in the executable has this name.
+    #[error("no kind in the executable is called {name:?}; there are {}", known.join(", "))]
+    Unknown {
+        /// The name, which should be of the form `<plural>.<group>`.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+}
+
+impl LoadError {
+    fn at(file: &str, line: u64, message: impl Into<String>) -> Self {
+        Self::Invalid {
+            file: file.to_owned(),
+            line: line.max(1),
+            message: message.into(),
+        }
+    }
+}
+
+/// Kinds that were loaded together and do not conflict.
+#[derive(Debug, Clone, Default)]
+pub struct Kinds {
+    /// The kinds that the gateway syncs between projects and hub.
+    pub federated: Vec<FederatedKind>,
+    /// The kinds that the gateway projects from the hub into the projects.
+    pub platform: Vec<PlatformKind>,
+}
+
+impl FederatedKind {
+    /// Loads the kinds in the executable that are federated by default.
+    pub fn builtin() -> Result<Vec<Self>, LoadError> {
+        let kinds = Kinds::read(&folders::built_in(is_default))?;
+        Ok(kinds.federated)
+    }
+}
+
+/// Whether the kinds of a group are federated by default: a hub need not have the CRDs of other groups.
+fn is_default(group: &str) -> bool {
+    group == fedgate_api::GROUP
+}
+
+impl Kinds {
+    /// Loads the kinds that are federated by default, those in the executable that are named `<plural>.<group>`, and
+    /// those of a folder, and checks that they do not conflict.
+    pub fn load(named: &[String], dir: Option<&Path>) -> Result<Self, LoadError> {
+        let mut kinds = Self::read(&folders::built_in(is_default))?;
+        let loaded: BTreeSet<String> = kinds.names().collect();
+        let further: Vec<String> = named
+            .iter()
+            .filter(|name| !loaded.contains(*name))
+            .cloned()
+            .collect();
+        kinds.extend(Self::builtin_named(&further)?);
+        if let Some(dir) = dir {
+            kinds.extend(Self::load_dir(dir)?);
+        }
+        together::check(&kinds)?;
+        Ok(kinds)
+    }
+
+    /// Loads the kinds in the executable that are named `<plural>.<group>`.
+    pub fn builtin_named(names: &[String]) -> Result<Self, LoadError> {
+        if names.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut kinds = Self::read(&folders::built_in(|_| true))?;
+        let known: BTreeSet<String> = kinds.names().collect();
+        if let Some(name) = names.iter().find(|name| !known.contains(*name)) {
+            return Err(LoadError::Unknown {
+                name: name.clone(),
+                known: known.into_iter().collect(),
+            });
+        }
+        let is_named = |resource: &ApiResource| names.contains(&name_of(resource));
+        kinds.federated.retain(|kind| is_named(&kind.resource));
+        kinds.platform.retain(|kind| is_named(&kind.resource));
+        Ok(kinds)
+    }
+
+    /// Loads the kinds of a folder with the layout of `interpreters/`.
+    pub fn load_dir(dir: &Path) -> Result<Self, LoadError> {
+        Self::read(&folders::below(dir)?)
+    }
+
+    fn read(folders: &[Folder]) -> Result<Self, LoadError> {
+        let mut kinds = Self::default();
+        for folder in folders {
+            match content::read(folder)? {
+                Kind::Federated(kind) => kinds.federated.push(*kind),
+                Kind::Platform(kind) => kinds.platform.push(kind),
+            }
+        }
+        together::check(&kinds)?;
+        Ok(kinds)
+    }
+
+    fn extend(&mut self, more: Self) {
+        self.federated.extend(more.federated);
+        self.platform.extend(more.platform);
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        let federated = self.federated.iter().map(|kind| &kind.resource);
+        federated
+            .chain(self.platform.iter().map(|kind| &kind.resource))
+            .map(name_of)
+    }
+}
+
+fn name_of(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.group)
+}
