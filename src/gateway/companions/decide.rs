@@ -4,6 +4,7 @@ use super::referenced_by;
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::digest::{Companion, Payload},
+    lane::Lane,
     rate_limit::Class,
 };
 use fedgate_api::{keys, names::ProjectKey};
@@ -36,6 +37,10 @@ pub struct Snapshot {
     pub open: bool,
     /// `<project namespace>/<deployment>` of every deployment that expects the companion.
     pub wanted_by: BTreeSet<String>,
+    /// The lane that it is to have; `None` if no object that lives at one member has expected it.
+    pub lane: Option<Lane>,
+    /// Name of this lane, if its policy is there.
+    pub open_lane: Option<String>,
     /// The source, if it exists and may be synced.
     pub payload: Option<Payload>,
     /// The companion.
@@ -60,7 +65,8 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         resource_version: None,
     };
     let Some(row) = &s.row else {
-        return match (s.wanted_by.is_empty() || !s.open, &s.payload, body) {
+        let waits = s.wanted_by.is_empty() || !s.open || s.lane.is_some() && s.open_lane.is_none();
+        return match (waits, &s.payload, body) {
             (true, ..) | (_, None, _) => idle,
             (false, Some(_), None) => Decision::Read,
             (false, Some(_), Some(body)) => one(
@@ -92,6 +98,15 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         return one(write, WriteReason::UpdateCompanion);
     }
     let wanted = referenced_by(&s.wanted_by);
+    if s.lane.is_some() && s.open_lane.is_none() {
+        return idle;
+    }
+    if let Some(lane) = s.open_lane.as_ref().filter(|lane| row.digest.lane.as_deref() != Some(lane)) {
+        let patch = json!({"metadata": {"uid": &*row.uid, "resourceVersion": row.resource_version(),
+            "labels": {keys::LANE: lane, keys::CLAIM_ID: null},
+            "annotations": {keys::REFERENCED_BY: &*wanted, keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}}});
+        return one(Write::Merge { patch }, WriteReason::MoveCompanion);
+    }
     if row.digest.referenced_by.as_ref() == Some(&wanted) {
         return idle;
     }
@@ -138,6 +153,9 @@ fn render(s: &Snapshot, source: &DynamicObject, uid: Option<&str>) -> Value {
     if let Some(uid) = uid {
         metadata["uid"] = json!(uid);
     }
+    if let Some(lane) = &s.open_lane {
+        metadata["labels"][keys::LANE] = json!(lane);
+    }
     let mut object = json!({"apiVersion": "v1", "kind": s.resource.kind, "metadata": metadata});
     for field in ["type", "data", "binaryData"] {
         if let Some(value) = source.data.get(field).filter(|v| !v.is_null()) {
@@ -163,6 +181,8 @@ mod tests {
             open: true,
             wanted_by: wanted_by.iter().map(|s| (*s).to_owned()).collect(),
             payload: Some(payload(1)),
+            lane: None,
+            open_lane: None,
             row: row.map(|digest| Row {
                 uid: "u".into(),
                 version: 3,
@@ -190,6 +210,7 @@ mod tests {
             payload,
             secret_type,
             referenced_by: Some(by.into()),
+            lane: None,
         }
     }
 

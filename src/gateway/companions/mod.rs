@@ -16,6 +16,7 @@ use super::{
         digest::{self, Companion, Source},
         secondary,
     },
+    lane::Lane,
     queries::{self, lifecycle},
     rate_limit::Permit,
     reason::Verdict,
@@ -48,21 +49,30 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
         CompanionKind::Secret => &index.hub.secrets,
     };
     let row = table.get(hub, name).cloned();
-    let snapshot = |project, namespace, wanted_by, payload| Snapshot {
-        resource: index.resources.companion(kind).clone(),
-        kind,
-        project,
-        namespace,
-        hub: hub.into(),
-        name: name.into(),
-        open: delivered(index, kind, hub, name),
-        wanted_by,
-        payload,
-        row: row.clone(),
+    let snapshot = |project, namespace, users: Users, payload| {
+        let lane = users.lane(row.as_ref());
+        Snapshot {
+            resource: index.resources.companion(kind).clone(),
+            kind,
+            project,
+            namespace,
+            hub: hub.into(),
+            name: name.into(),
+            open: delivered(index, kind, hub, name) && (lane.is_some() || users.others),
+            open_lane: lane
+                .as_ref()
+                .filter(|lane| index.is_lane_open(hub, lane))
+                .map(|lane| lane.name(&index.kinds)),
+            lane,
+            wanted_by: users.entries,
+            payload,
+            row: row.clone(),
+        }
     };
+    let held = || Users::held(held_entries(index, hub, row.as_ref()));
     let Some(owner) = index.owners.get(hub) else {
         return lifecycle::proven_gone(index, hub)
-            .then(|| snapshot(None, "".into(), held_entries(index, hub, row.as_ref()), None));
+            .then(|| snapshot(None, "".into(), held(), None));
     };
     if !index.project_ready(&owner.project) {
         return None;
@@ -70,15 +80,15 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
     let project = index.projects.get(&owner.project)?;
     if lifecycle::earlier_life(index, &owner.project, hub) {
         // Delete the companion once copy and binding of every deployment that it was created for are gone.
-        let wanted_by = held_entries(index, hub, row.as_ref());
+        let users = held();
         let project = Some(owner.project.clone());
-        let proven = !wanted_by.is_empty() || index.lacks_proof(hub).is_none();
-        return proven.then(|| snapshot(project, owner.namespace.clone(), wanted_by, None));
+        let proven = !users.entries.is_empty() || index.lacks_proof(hub).is_none();
+        return proven.then(|| snapshot(project, owner.namespace.clone(), users, None));
     }
     let listed: BTreeSet<String> = entries(row.as_ref()).collect();
     // A deployment that disappeared without a deletion event is known only by its copy and binding, until the garbage
     // controller has handled them.
-    let mut wanted_by: BTreeSet<String> = listed
+    let outlived = listed
         .iter()
         .filter(|entry| {
             named(entry).is_some_and(|(namespace, name)| {
@@ -86,24 +96,27 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
                 *namespace == *owner.namespace && outlives(index, hub, name, absent)
             })
         })
-        .cloned()
-        .collect();
+        .cloned();
+    let mut users = Users::held(outlived.collect());
     for (i, source) in concerned(project, &owner.namespace, kind, name, &listed) {
         let Some(s) = project.sources[i].get(&owner.namespace, &source) else {
             continue;
         };
         let entry = format!("{}/{source}", owner.namespace);
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
-        let stays = lives || outlives(index, hub, &source, |kind| kind == i);
+        let pin = index.pin(i, hub, &source);
+        let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
         let wants = expects(index, owner, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
         if stays && wants {
-            wanted_by.insert(entry);
+            users.entries.insert(entry);
+            users.members.extend(pin.map(|pin| pin.member.clone()));
+            users.others |= !index.kinds[i].is_exactly_one();
         }
     }
     if row.is_some() && index.lacks_proof(hub).is_some() {
         // A deployment that is not visible may still exist: release none.
-        wanted_by.extend(listed);
-        if wanted_by.is_empty() {
+        users.entries.extend(listed);
+        if users.entries.is_empty() {
             return None;
         }
     }
@@ -111,7 +124,7 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
         CompanionKind::ConfigMap => &project.config_maps,
         CompanionKind::Secret => &project.secrets,
     };
-    if !wanted_by.is_empty() && !sources.synced() && !project.forbidden.contains(&kind) {
+    if !users.entries.is_empty() && !sources.synced() && !project.forbidden.contains(&kind) {
         return None;
     }
     let payload = sources.get(&owner.namespace, name).map(|r| r.digest.clone());
@@ -119,9 +132,40 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
     Some(snapshot(
         Some(owner.project.clone()),
         owner.namespace.clone(),
-        wanted_by,
+        users,
         payload,
     ))
+}
+
+/// The objects that want a companion.
+struct Users {
+    /// `<project namespace>/<name>` of each.
+    entries: BTreeSet<String>,
+    /// Members of those that live at one.
+    members: BTreeSet<Arc<str>>,
+    /// True if there are others.
+    others: bool,
+}
+
+impl Users {
+    /// Objects of which nothing but a copy or binding is left.
+    fn held(entries: BTreeSet<String>) -> Self {
+        let others = !entries.is_empty();
+        Self {
+            entries,
+            members: BTreeSet::new(),
+            others,
+        }
+    }
+
+    /// The lane of the companion. One that others still need stays where they are, by their dependency.
+    fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
+        if !self.members.is_empty() {
+            return Some(Lane::With(self.members.clone()));
+        }
+        let had_one = row.is_some_and(|row| row.digest.lane.is_some());
+        (had_one && self.others).then_some(Lane::WithNone)
+    }
 }
 
 /// Entries of the deployments that a companion lists as referencing it.
@@ -241,7 +285,12 @@ impl Reconciler for Companions {
             let mut index = run.ctx.index.lock();
             confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
             let kind = index.table_of_kind(&run.key.kind).and_then(TableId::companion);
-            kind.and_then(|kind| observe(&index, kind, &run.key.namespace, &run.key.name))
+            let snapshot = kind.and_then(|kind| observe(&index, kind, &run.key.namespace, &run.key.name));
+            let policies = snapshot
+                .as_ref()
+                .and_then(|snapshot| note_wanted(&mut index, run.key, snapshot));
+            run.ctx.queue.extend(policies, Priority::Fresh);
+            snapshot
         };
         let Some(snapshot) = snapshot else {
             return Step::End(Requeue::AwaitChange);
@@ -317,6 +366,16 @@ impl Reconciler for Companions {
     fn message(&self, _: &Snapshot) -> Option<&'static str> {
         Some("companion changed")
     }
+}
+
+/// Records the lane that a companion is to have; returns the key of its policy if that is not there.
+fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key> {
+    if !index.has_pins() {
+        return None;
+    }
+    let is_new = index.lanes.want(&s.hub, key, s.lane.clone());
+    let is_missing = s.lane.is_some() && s.open_lane.is_none();
+    (is_new || is_missing).then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }
 
 /// The hub has the companion as it is wanted: no rejection and no foreign object stands against it.

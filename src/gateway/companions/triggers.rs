@@ -27,7 +27,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             released: true,
             ..
         }) => index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys),
-        Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
+        Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
         Change::Payload {
             project,
             kind,
@@ -62,7 +62,9 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetsOfProject { .. }
         | Change::ClaimRejected { .. }
         | Change::Copy { moved: false, .. }
+        | Change::CompanionDelivered { .. }
         | Change::Interpreter { .. }
+        | Change::Member { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }

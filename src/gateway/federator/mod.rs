@@ -27,6 +27,7 @@ use super::{
 };
 use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
+use lanes::deletion::Look;
 use delay::Delays;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
@@ -95,6 +96,8 @@ enum Then {
     Read { source: bool, copy: bool },
     /// Read the deployment, of which the index has seen the end.
     ConfirmGone,
+    /// See for this outside the index.
+    Look(Look),
     /// Remember this.
     Remember {
         /// The memory before the decision.
@@ -163,9 +166,14 @@ impl Reconciler for Federator {
         }
         let before = std::mem::replace(memory, decision.memory.observed);
         let confirm = matches!(decision.action, Action::Confirm(_));
+        lanes::note_wanted(run.ctx, run.key, &snapshot, memory.lane.as_ref());
         match decision.action {
             Action::Read { source, copy } => {
                 let then = Then::Read { source, copy };
+                Step::Read(Basis { snapshot, then })
+            }
+            Action::Look(look) => {
+                let then = Then::Look(look);
                 Step::Read(Basis { snapshot, then })
             }
             Action::ConfirmGone => {
@@ -209,6 +217,7 @@ impl Reconciler for Federator {
                 }
                 run.session.memory.bound = true;
             }
+            Then::Look(look) => run.session.memory.seen = Some(lanes::look(run.ctx, snapshot, look).await?),
             Then::Remember { .. } => {}
         }
         Ok(Flow::Again)
@@ -232,7 +241,8 @@ impl Reconciler for Federator {
         let doubtful = matches!(then, Then::Remember { confirm: true, .. });
         // The object that was read instead has enqueued the key.
         let differs = doubtful && !is_as_seen(run.ctx, snapshot).await?;
-        if differs || !arrival::note_sent(run.ctx, snapshot, plan) {
+        let is_open = lanes::note_sent(run.ctx, run.key, snapshot, run.session.memory.lane.as_ref());
+        if differs || !is_open || !arrival::note_sent(run.ctx, snapshot, plan) {
             return Ok(Flow::End(Requeue::AwaitChange));
         }
         Ok(Flow::Go)

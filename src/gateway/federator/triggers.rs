@@ -28,7 +28,16 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                 );
             }
         }
-        Change::City { sources, .. } => keys.extend_from_slice(sources),
+        Change::Pinned((kind, hub, name)) => {
+            let owner = index.owners.get(hub);
+            keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::CompanionDelivered { kind, hub, name } => {
+            if let Some(owner) = index.owners.get(hub) {
+                referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            }
+        }
+        Change::City { sources, .. } | Change::Member { sources } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),

@@ -27,6 +27,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             held,
             ..
         }) if *announced || *held => keys.push(index.hub_key(TableId::Federated(*kind), hub, name)),
+        Change::Pinned((_, hub, _)) => keys.push(index.hub_key(TableId::Namespaces, "", hub)),
         Change::CitySet { policy, .. } => keys.push(index.hub_key(TableId::CitySets, "", policy)),
         Change::CitySetLeft { set } => {
             keys.push(index.hub_key(TableId::CitySets, "", &city_set_policy(set)));
@@ -40,6 +41,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Companion { .. }
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
+        | Change::CompanionDelivered { .. }
+        | Change::Member { .. }
         | Change::Payload { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }

@@ -81,6 +81,8 @@ impl GatewayIndex {
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
                 }
+                let told = deltas.iter().filter_map(|d| self.companion_delivered(d));
+                applied.changes.extend(told);
                 applied
                     .changes
                     .extend(deltas.iter().filter_map(|d| self.binding_change(d)));
@@ -271,6 +273,7 @@ impl GatewayIndex {
         });
         let mut applied = Applied::synced(synced);
         for d in deltas {
+            applied.changes.extend(self.member_change(&d));
             self.touched.cell(&d.name.1);
             let new = self.hub.clusters.get("", &d.name.1);
             let changed = self.hub.secondary.places.cluster(d.old.as_ref(), new);

@@ -4,11 +4,11 @@
 use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
-    digest::{Binding, Companion, HubCopy, Pins, Source, WriteBackDigest},
+    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, WriteBackDigest},
     secondary::{entries, places::PlacesChanged},
 };
 use crate::gateway::{pin, references::Reference};
-use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
     store::{apply::RowChange, table::Row},
@@ -90,6 +90,20 @@ pub enum Change {
     },
     /// An object has another member, or none.
     Pinned(Deployment),
+    /// A companion is at other members than before, by its binding.
+    CompanionDelivered {
+        /// Kind of the companion.
+        kind: CompanionKind,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A Cluster changed that objects which live at one member may depend on.
+    Member {
+        /// Keys of these objects.
+        sources: Vec<Key>,
+    },
     /// A companion changed.
     Companion {
         /// Kind of the companion.
@@ -282,6 +296,49 @@ impl GatewayIndex {
             moved: place(new) != place(delta.old.as_ref()),
             copy: (kind, hub.clone(), name.clone()),
         }
+    }
+
+    /// The change of a companion whose binding tells of other members than before.
+    pub(super) fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
+        let (hub, name) = &delta.name;
+        let new = self.hub.bindings.get(hub, name);
+        let told = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.delivery.clone());
+        let digest = &new.or(delta.old.as_ref())?.digest;
+        let kind = CompanionKind::of("v1", &digest.kind)?;
+        (told(new) != told(delta.old.as_ref())).then(|| Change::CompanionDelivered {
+            kind,
+            hub: hub.clone(),
+            name: digest.name.clone(),
+        })
+    }
+
+    /// The objects that live at one member of the cities of a Cluster, or at this one.
+    pub(super) fn member_change(&self, delta: &RowChange<Cell>) -> Option<Change> {
+        if !self.has_pins() {
+            return None;
+        }
+        let name = &delta.name.1;
+        let new = self.hub.clusters.get("", name);
+        let cities: BTreeSet<&CityCode> = [new, delta.old.as_ref()]
+            .into_iter()
+            .filter_map(|row| row?.digest.city.as_ref())
+            .collect();
+        let mut sources = Vec::new();
+        for (project, of) in &self.projects {
+            let tables = of.sources.enumerate();
+            for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].is_exactly_one()) {
+                for ((namespace, object), row) in table.iter() {
+                    let Some(hub) = self.hub_namespace(project, namespace) else { continue };
+                    let pin = self.pin(kind, hub.as_str(), object);
+                    let is_here = pin.is_some_and(|pin| pin.member == *name);
+                    let may_be = row.digest.place.city().is_some_and(|city| cities.contains(city));
+                    if is_here || may_be {
+                        sources.push(self.source_key(kind, project, namespace, object));
+                    }
+                }
+            }
+        }
+        Some(Change::Member { sources })
     }
 
     /// The objects whose pins a change of their record concerns.

@@ -80,6 +80,7 @@ impl Hub {
             interpreters,
             config_maps,
             secrets,
+            pins,
             copies,
             write_backs,
             ended,
@@ -100,6 +101,7 @@ impl Hub {
         interpreters.rewind();
         config_maps.rewind();
         secrets.rewind();
+        pins.rewind();
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
         ended.clear();

@@ -103,6 +103,9 @@ impl GatewayIndex {
                 | Change::CityPolicy { .. }
                 | Change::City { .. }
                 | Change::BindingOrphaned { .. }
+                | Change::CompanionDelivered { .. }
+                | Change::Member { .. }
+                | Change::Pinned(_)
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)

@@ -182,6 +182,9 @@ impl GatewayIndex {
                 | Change::City { .. }
                 | Change::Binding(_)
                 | Change::BindingOrphaned { .. }
+                | Change::CompanionDelivered { .. }
+                | Change::Member { .. }
+                | Change::Pinned(_)
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)

@@ -53,7 +53,10 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetLeft { .. }
         | Change::ClaimRejected { .. }
         | Change::Interpreter { .. }
+        | Change::CompanionDelivered { .. }
+        | Change::Member { .. }
         | Change::Payload { .. }
+        | Change::Pinned(_)
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)

@@ -88,6 +88,8 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         city,
         location: _,
         ready,
+        same_as: _,
+        is_surveyed: _,
         kubernetes,
         serves,
     } = &cell.digest;
@@ -98,7 +100,10 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         reason: ready.as_ref().map(|ready| ready.reason.to_string()),
         since: ready.as_ref().map(|ready| Time::from_second(ready.since)),
         kubernetes: kubernetes.as_deref().map(str::to_owned),
-        serves: serves.iter().map(|kind| plural(kind)).collect(),
+        serves: serves
+            .iter()
+            .map(|kind| kind.split_once('.').map_or(&**kind, |(plural, _)| plural).to_owned())
+            .collect(),
         projects: projects.len(),
         deployments: sums.deployments,
         instances: CellInstances {

@@ -42,6 +42,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
+        | Change::CompanionDelivered { .. }
+        | Change::Member { .. }
         | Change::Pinned(_)
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { .. }

@@ -52,7 +52,10 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Companion { .. }
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
+        | Change::CompanionDelivered { .. }
+        | Change::Member { .. }
         | Change::Payload { .. }
+        | Change::Pinned(_)
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Source(_)
         | Change::Workload { .. }

@@ -45,7 +45,10 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Interpreter { .. }
         | Change::Owner { .. }
         | Change::OwnerProven { .. }
+        | Change::CompanionDelivered { .. }
+        | Change::Member { .. }
         | Change::Payload { .. }
+        | Change::Pinned(_)
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)

@@ -5,8 +5,8 @@ mod events;
 mod failures;
 mod fights;
 mod in_flight;
-pub mod inspect;
-mod journal;
+mod inspect;
+pub mod journal;
 pub mod permissions;
 mod presence;
 pub mod suspension;
@@ -28,6 +28,7 @@ use crate::{
     },
 };
 pub use access::PlaneAccess;
+pub use inspect::{Answer, at_member};
 use events::EventRecorder;
 use failures::{failed, failure};
 use futures::{StreamExt, stream};

@@ -192,7 +192,10 @@ fn confirm_absent(
 fn release(c: &Case<'_>, memory: &mut Memory) -> Step {
     memory.seen = None;
     memory.looks = 0;
-    record(c.s, c.lanes, None).map_or_else(|| finish(c, memory), |effect| act(effect, memory.clone()))
+    match record(c.s, c.lanes, None) {
+        Some(effect) => act(effect, memory.clone()),
+        None => finish(c, memory),
+    }
 }
 
 /// Nothing is left but companions, which their controller releases, and the finalizers.

@@ -4,6 +4,40 @@
 pub mod conditions;
 pub mod decide;
 pub mod deletion;
+mod look;
 pub mod observe;
 
+pub use look::look;
 pub use observe::{Lanes, observe};
+
+use super::observe::Snapshot;
+use crate::gateway::{context::Context, index::TableId, lane::Lane};
+use fedgate_engine::{key::Key, runtime::queue::Priority};
+use std::sync::Arc;
+
+/// Records the lane that a copy is to have, so that its policy is made and stays.
+pub fn note_wanted(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lane>) {
+    let (Some(observed), Some(hub)) = (&s.lanes, &s.hub) else {
+        return;
+    };
+    let hub: Arc<str> = hub.as_str().into();
+    let mut index = ctx.index.lock();
+    let has_changed = index.lanes.want(&hub, key, lane.cloned());
+    let is_open = lane.is_none_or(|lane| observed.is_open(lane, &s.kinds, &hub));
+    let policies = (has_changed || !is_open).then(|| index.hub_key(TableId::CityPolicies, &hub, ""));
+    drop(index);
+    ctx.queue.extend(policies, Priority::Fresh);
+}
+
+/// True if the policy of the wanted lane is still there just before a write: no copy is given to a policy that is being
+/// deleted.
+pub fn note_sent(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lane>) -> bool {
+    let (Some(_), Some(hub), Some(lane)) = (&s.lanes, &s.hub, lane) else {
+        return true;
+    };
+    let hub: Arc<str> = hub.as_str().into();
+    let mut index = ctx.index.lock();
+    index.lanes.want(&hub, key, Some(lane.clone()));
+    let name: Arc<str> = lane.name(&s.kinds).into();
+    !index.lanes.withdrawing.contains(&(hub, name))
+}

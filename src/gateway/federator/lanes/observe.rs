@@ -133,7 +133,7 @@ pub fn observe(
         identity: identity(index, hub),
         candidates: candidates.map(|((_, name), row)| read(name, row)).collect(),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
-        policies: policies(index, hub),
+        policies: index.lane_policies(hub),
         companions: expected
             .iter()
             .map(|(kind, name)| companion(index, hub, (*kind, name), member))
@@ -170,19 +170,6 @@ fn identity(index: &GatewayIndex, hub: &str) -> Vec<(&'static str, String)> {
     labels
         .into_iter()
         .filter_map(|(key, value)| Some((key, value.as_ref()?.to_string())))
-        .collect()
-}
-
-fn policies(index: &GatewayIndex, hub: &str) -> BTreeMap<Arc<str>, Digest> {
-    let there = index.hub.city_policies.in_namespace(hub);
-    let there = there.filter(|(_, row)| !row.deleting);
-    let stays = |name: &Arc<str>| {
-        let leaving = &index.lanes.withdrawing;
-        leaving.is_empty() || !leaving.contains(&(Arc::from(hub), name.clone()))
-    };
-    there
-        .filter(|(name, _)| stays(name))
-        .filter_map(|(name, row)| Some((name.clone(), row.digest.lane?)))
         .collect()
 }
 
