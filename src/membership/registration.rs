@@ -344,6 +344,8 @@ mod tests {
             group: "compute.datumapis.com".to_owned(),
             plural: "workloaddeployments".to_owned(),
             write_back: None,
+            is_exactly_one: false,
+            asks_member: false,
             interpreter: None,
         }]
     }

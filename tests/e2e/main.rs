@@ -18,6 +18,7 @@ mod doctor;
 mod fairness;
 mod federation;
 mod kinds;
+mod lanes;
 mod locations;
 mod lost_credentials;
 mod namespaces;
@@ -60,6 +61,7 @@ fn together() -> Vec<Trial> {
         operations::trials(),
         admin_auth::trials(),
         kinds::trials(),
+        lanes::trials(),
     ]
     .into_iter()
     .flatten()

@@ -1,8 +1,7 @@
 //! What of the language of kinds the gateway does not carry yet.
 
 use super::{
-    Cardinality, ConditionsIn, FederatedKind, FinishedWhen, Kinds, Reference, Required, Suspension,
-    UNLIMITED, file,
+    ConditionsIn, FederatedKind, Kinds, Reference, Required, UNLIMITED, file,
 };
 
 impl Kinds {
@@ -25,29 +24,9 @@ impl Kinds {
 impl FederatedKind {
     /// Names the first field in use that the gateway does not carry yet; `None` if it carries the kind.
     pub fn beyond_this_version(&self) -> Option<String> {
-        let placement = &self.placement;
-        let of_placement = [
-            (
-                placement.cardinality == Cardinality::ExactlyOne,
-                "placement.cardinality: exactlyOne",
-            ),
-            (placement.immutable, "placement.immutable: true"),
-            (placement.require_member_api, "placement.requireMemberAPI: true"),
-        ];
         let references = self.companions.iter().flat_map(|section| &section.references);
         let of_the_rest = [
-            (
-                self.deletion.finished_when == FinishedWhen::MemberAbsent,
-                "deletion.finishedWhen: memberAbsent",
-            ),
-            (!self.deletion.guards.is_empty(), "deletion.guards"),
-            (self.deletion.abandon, "deletion.abandon: true"),
             (!self.returns.is_empty(), "returns"),
-            (self.suspension == Suspension::Dispatch, "suspension: dispatch"),
-            (
-                ![UNLIMITED, file::STATUS_BYTES].contains(&self.status.max_bytes),
-                "status.maxBytes",
-            ),
             (
                 self.status.conditions_in == ConditionsIn::Annotation,
                 "status.conditionsIn: annotation",
@@ -59,8 +38,9 @@ impl FederatedKind {
                 .find(|(used, _)| *used)
                 .map(|(_, field)| (*field).to_owned())
         };
-        used(&of_placement)
-            .or_else(|| references.filter_map(beyond).next())
+        references
+            .filter_map(beyond)
+            .next()
             .or_else(|| used(&of_the_rest))
     }
 }
@@ -70,7 +50,6 @@ fn beyond(reference: &Reference) -> Option<String> {
     let what = match () {
         () if reference.companion_kind().is_none() => format!("companions of kind {}", resource.kind),
         () if reference.required == Required::Always => "companions.references[].required: always".to_owned(),
-        () if reference.before_applied => "companions.references[].before: applied".to_owned(),
         () if ![UNLIMITED, file::SOURCE_BYTES].contains(&reference.max_bytes) => {
             "companions.references[].maxBytes".to_owned()
         }

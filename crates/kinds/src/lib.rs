@@ -158,6 +158,13 @@ pub struct Interpreter {
 }
 
 impl FederatedKind {
+    /// The annotation by which a copy says that it is suspended; `None` if suspended objects are not dispatched instead, or
+    /// cannot be suspended.
+    pub fn suspension_mark(&self) -> Option<&str> {
+        let mark = self.suspend_annotation.as_deref();
+        mark.filter(|_| self.suspension == Suspension::Annotation)
+    }
+
     /// True if each of its objects lives at one member.
     pub fn is_exactly_one(&self) -> bool {
         self.placement.cardinality == Cardinality::ExactlyOne

@@ -14,7 +14,7 @@ pub use files::{File, compare, write};
 pub use rbac::reviewer;
 
 use fedgate_api::crd::{self, SchemaError};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, FinishedWhen};
 use serde_json::Value;
 use std::{
     io,
@@ -78,6 +78,10 @@ pub struct KindManifests {
     pub plural: String,
     /// Group and plural of the kind that cells write back, if any.
     pub write_back: Option<(String, String)>,
+    /// True if each object lives at one member.
+    pub is_exactly_one: bool,
+    /// True if the gateway asks the member whether a deleted object is gone there.
+    pub asks_member: bool,
     /// The complete `ResourceInterpreterCustomization`; `None` generates no file for it.
     pub interpreter: Option<Value>,
 }
@@ -91,6 +95,8 @@ impl KindManifests {
             group,
             plural,
             write_back: kind.write_back.as_ref().map(|w| names(&w.resource)),
+            is_exactly_one: kind.is_exactly_one(),
+            asks_member: kind.deletion.finished_when == FinishedWhen::MemberAbsent,
             interpreter,
         }
     }

@@ -25,7 +25,13 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     project.extend(kinds.iter().flat_map(project_kind));
     let mut hub = hub_base();
     hub.extend(kinds.iter().flat_map(hub_kind));
-    vec![
+    let asked: Vec<Value> = kinds.iter().filter(|kind| kind.asks_member).flat_map(member_kind).collect();
+    let members = (!asked.is_empty()).then(|| Manifest {
+        path: "member/gateway-role.yaml".to_owned(),
+        planes: &[Plane::Cell],
+        objects: asked,
+    });
+    let files = vec![
         Manifest {
             path: "project/gateway-role.yaml".to_owned(),
             planes: &[Plane::Project],
@@ -67,7 +73,13 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
             planes: &[Plane::Cell],
             objects: provider(),
         },
-    ]
+    ];
+    files.into_iter().chain(members).collect()
+}
+
+/// Permissions of the gateway at members, where the hub's proxy acts in its name (contract: clusters.md §9).
+fn member_kind(kind: &KindManifests) -> Vec<Value> {
+    bound(&role_name(kind), &json!([rule(&kind.group, &[&kind.plural], &["get"])]))
 }
 
 /// Permissions of the gateway in every project, independent of its kinds; those of the Workload controller are here.
@@ -159,6 +171,12 @@ pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], READ));
+    }
+    if kind.is_exactly_one {
+        rules.push(rule("work.karmada.io", &["works"], &["list"]));
+    }
+    if kind.asks_member {
+        rules.push(rule("cluster.karmada.io", &["clusters/proxy"], &["get"]));
     }
     bound(&role_name(kind), &json!(rules))
 }

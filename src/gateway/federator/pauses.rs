@@ -13,7 +13,8 @@ pub fn differs(s: &Snapshot) -> bool {
     let (Some(source), Some(copy)) = (&s.source, &s.copy) else {
         return false;
     };
-    !source.deleting
+    s.profile().suspension_mark().is_some()
+        && !source.deleting
         && copy.digest.source_uid.as_ref() == Some(&source.uid)
         && source.digest.suspended != copy.digest.suspended
 }

@@ -133,7 +133,8 @@ impl<'a> OriginLookup<'a> {
             seen_to_go: seen.is_some() && seen == row.digest.source_uid.as_ref(),
             uid: row.uid.clone(),
             deleting: row.deleting,
-            marked: row.digest.source_uid.is_some(),
+            // The copy of an object that lives at one member is stopped before it is deleted, by another controller.
+            marked: row.digest.source_uid.is_some() && row.digest.lane.is_none(),
             origin: self.origin(kind, name),
         }
     }
@@ -275,6 +276,7 @@ fn empty(index: &GatewayIndex, hub: &str) -> bool {
         && hub_tables.bindings.in_namespace(hub).next().is_none()
         && hub_tables.config_maps.in_namespace(hub).next().is_none()
         && hub_tables.secrets.in_namespace(hub).next().is_none()
+        && !index.has_pins_in(hub)
 }
 
 /// Keys of the remaining objects in a Namespace without origin.

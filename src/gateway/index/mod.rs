@@ -458,6 +458,13 @@ impl GatewayIndex {
         row.digest.0.get(pin::key(&self.kinds[kind], name).as_str())?.as_ref()
     }
 
+    /// True if objects of a hub namespace have members.
+    pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
+        let record = pin::record_name(hub_namespace);
+        let row = record.and_then(|record| self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record));
+        row.is_some_and(|row| !row.digest.0.is_empty())
+    }
+
     /// Karmada's name for the binding of a copy.
     pub fn binding_name(&self, kind: KindId, name: &str) -> String {
         format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")

@@ -23,7 +23,10 @@ use fedgate_engine::{
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The route of a city, or of a location if the text has a dash.
 fn route(text: &str) -> Route {
@@ -42,6 +45,7 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
     let digest = CityPolicy {
         selects: selects.map(|text| (KindId::FIRST, route(text))),
         exact,
+        lane: None,
     };
     (
         name.into(),
@@ -66,6 +70,8 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
         used: vec![routes(used)].into(),
         needed: vec![routes(used)].into(),
         policies,
+        lanes: BTreeMap::new(),
+        needed_lanes: BTreeSet::new(),
     }
 }
 

@@ -64,9 +64,19 @@ impl GatewayIndex {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();
-        project
+        let is_alone = self.kinds[kind].is_exactly_one();
+        let places = project
             .into_iter()
-            .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind))
+            .filter(move |_| !is_alone)
+            .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind));
+        // An object that has its member stays there, whatever place it names later.
+        let unpinned = self.owned_sources(kind, hub_namespace).filter(move |(name, _)| {
+            is_alone && self.pin(kind, hub_namespace, name).is_none()
+        });
+        let unpinned = unpinned
+            .filter_map(|(name, row)| Some((Self::announced(name, row)?, row.digest.hub.as_ref())));
+        places
+            .chain(unpinned)
             .filter(|(_, hub)| !self.is_foreign(*hub))
             .filter_map(|(place, _)| self.city_route(place).ok())
             .filter(move |CityRoute { city, .. }| {

@@ -79,6 +79,7 @@ pub(crate) const DEPLOYMENT: Kind = kind(
 );
 pub(crate) const INSTANCE: Kind = kind(COMPUTE, "v1alpha", "Instance", "instances", true);
 pub(crate) const GADGET: Kind = kind("example.fedgate.dev", "v1", "Gadget", "gadgets", true);
+pub(crate) const VAULT: Kind = kind("example.fedgate.dev", "v1", "Vault", "vaults", true);
 pub(crate) const POLICY: Kind = kind(
     "policy.karmada.io",
     "v1alpha1",

@@ -503,10 +503,15 @@ fn manifests() -> Result<Vec<Manifest>> {
     ];
     let mut all = Vec::new();
     for (plane, role) in roles {
-        all.push(Manifest {
-            plane: role,
-            yaml: include_str!("../../kinds/gadget-crd.yaml").to_owned(),
-        });
+        for yaml in [
+            include_str!("../../kinds/gadget-crd.yaml"),
+            include_str!("../../kinds/vault-crd.yaml"),
+        ] {
+            all.push(Manifest {
+                plane: role,
+                yaml: yaml.to_owned(),
+            });
+        }
         for object in fedgate_manifests::objects(plane, &kinds).context("make the manifests")? {
             all.push(Manifest {
                 plane: role,

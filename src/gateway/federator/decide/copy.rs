@@ -137,7 +137,7 @@ pub(in crate::gateway::federator) fn rendered(
         destination,
         s.destination.location.as_ref(),
     );
-    let mark = s.profile().suspend_annotation.as_ref();
+    let mark = s.profile().suspension_mark();
     if let Some(key) = mark.filter(|_| source.digest.suspended) {
         copy["metadata"]["annotations"][key] = json!("true");
     }

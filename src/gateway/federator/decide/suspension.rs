@@ -26,7 +26,7 @@ pub(super) fn suspension_step(
     memory: &Memory,
     permit: Permit,
 ) -> Option<Step> {
-    let key = s.profile().suspend_annotation.as_ref()?;
+    let key = s.profile().suspension_mark()?;
     let copy = unmarked(s)?;
     if let Some(step) = held_up(permit, Class::Update) {
         return Some(step);
@@ -40,7 +40,7 @@ pub(super) fn suspension_step(
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write: Write::Merge {
-            patch: json!({"metadata": {"uid": &*copy.uid, "annotations": {key.as_str(): mark}}}),
+            patch: json!({"metadata": {"uid": &*copy.uid, "annotations": {key: mark}}}),
         },
         reason: WriteReason::SuspendCopy.into(),
     };
@@ -51,6 +51,7 @@ pub(super) fn suspension_step(
 
 /// The copy, if its mark is not that of its deployment and is written by itself.
 pub fn unmarked(s: &Snapshot) -> Option<&Row<HubCopy>> {
+    s.profile().suspension_mark()?;
     let (source, copy) = (s.source.as_ref()?, s.copy.as_ref()?);
     let is_ours = s.hub_state == HubNamespaceState::Ours
         && !source.deleting

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::gateway::{
-    federator::Federator,
+    federator::{Federator, memory::Seen},
     index::{
         GatewayIndex, TableId,
         fixture::{self, shop},
@@ -47,6 +47,13 @@ fn everything(at: Instant) -> Memory {
         payload: normalized(3, 4),
         refused,
         bound: true,
+        lane: None,
+        strayed: Some(at),
+        unapplied: Some(at),
+        mended: Some(at),
+        seen: Some(Seen::Absent),
+        looks: 3,
+        taken_over: true,
         pause_failed: true,
     }
 }

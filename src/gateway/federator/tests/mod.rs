@@ -147,7 +147,7 @@ fn binding() -> Row<Binding> {
         "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}});
     row(
         &value,
-        Binding::read(&object(value.clone()), &mut Strings::default()),
+        Binding::read(&object(value.clone()), &KINDS, &mut Strings::default()),
     )
 }
 
@@ -170,6 +170,8 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
         own_hub: None,
+        lanes: None,
+        config_maps: crate::gateway::index::Resources::default().config_maps,
         named_hub: NamedHub::None,
         name_due: false,
         delay: None,

@@ -143,6 +143,7 @@ fn a_city_policy_selects_one_federated_kind_by_version_and_kind() {
 
 #[test]
 fn of_a_binding_its_schedule_and_its_first_failure_are_read() {
+    let kinds: PerKind<FederatedKind> = FederatedKind::builtin().unwrap().into();
     let read = |status: &str, reason: &str, clusters: Value| {
         let binding = object(json!({"spec": {"clusters": clusters}, "status": {
             "conditions": [{"type": "FullyApplied", "status": "False", "reason": "NoClusterFit"},
@@ -150,7 +151,7 @@ fn of_a_binding_its_schedule_and_its_first_failure_are_read() {
             "aggregatedStatus": [{"clusterName": "a", "applied": true, "appliedMessage": "once"},
                 {"clusterName": "b", "applied": false, "appliedMessage": ""},
                 {"clusterName": "c", "applied": false, "appliedMessage": "refused"}]}}));
-        Binding::read(&binding, &mut Strings::default())
+        Binding::read(&binding, &kinds, &mut Strings::default())
     };
     let (none, one) = (json!([]), json!([{"name": "a"}]));
     assert!(read("False", "NoClusterFit", none.clone()).no_cluster);
