@@ -7,10 +7,7 @@ use fedgate_api::{
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Names of lanes that share the namespace of policies with those of copies.
 const OF_COMPANIONS: [&str; 3] = ["with-", "keep-", "park-"];
@@ -87,7 +84,8 @@ pub enum CopyLane<'a> {
 impl<'a> CopyLane<'a> {
     /// Reads the label of a copy.
     pub fn read(kind: &FederatedKind, label: Option<&'a str>) -> Self {
-        let Some(rest) = label.and_then(|label| label.strip_prefix(kind.placement.policy_prefix.as_str())) else {
+        let Some(rest) = label.and_then(|label| label.strip_prefix(kind.placement.policy_prefix.as_str()))
+        else {
             return Self::Other;
         };
         if rest.starts_with("choose-") {
@@ -157,7 +155,11 @@ impl Lane {
             }
             Self::With(_) | Self::WithNone => {
                 let none = BTreeSet::from([NO_MEMBER.into()]);
-                let members: &BTreeSet<Arc<str>> = if let Self::With(members) = self { members } else { &none };
+                let members: &BTreeSet<Arc<str>> = if let Self::With(members) = self {
+                    members
+                } else {
+                    &none
+                };
                 let selectors: Vec<Value> = companion_kinds(kinds)
                     .into_iter()
                     .map(|(api_version, kind)| selector(api_version, kind))
@@ -179,7 +181,12 @@ fn companion_kinds(kinds: &PerKind<FederatedKind>) -> BTreeSet<(&str, &str)> {
     let at_one = kinds.iter().filter(|kind| kind.is_exactly_one());
     at_one
         .flat_map(|kind| kind.companions.iter().flat_map(|of| &of.references))
-        .map(|reference| (reference.resource.api_version.as_str(), reference.resource.kind.as_str()))
+        .map(|reference| {
+            (
+                reference.resource.api_version.as_str(),
+                reference.resource.kind.as_str(),
+            )
+        })
         .collect()
 }
 
@@ -205,7 +212,10 @@ fn choose_name(prefix: &str, city: &str) -> String {
     }
     names::policy_name_hashed(prefix, &city[..city.len().min(24)])
         .rsplit_once('.')
-        .map_or_else(|| hashed.clone(), |(head, _)| format!("{head}.{}", names::short_hash(city, 8)))
+        .map_or_else(
+            || hashed.clone(),
+            |(head, _)| format!("{head}.{}", names::short_hash(city, 8)),
+        )
 }
 
 /// The name of a set of members, part of a label value.

@@ -40,7 +40,9 @@ pub fn key(kind: &FederatedKind, name: &str) -> String {
 
 /// Name of the `ConfigMap` with the pins of a hub namespace; `None` for a Namespace of another form.
 pub fn record_name(hub_namespace: &str) -> Option<String> {
-    hub_namespace.strip_prefix("ns-").map(|uid| format!("{NAME_PREFIX}{uid}"))
+    hub_namespace
+        .strip_prefix("ns-")
+        .map(|uid| format!("{NAME_PREFIX}{uid}"))
 }
 
 /// The hub namespace of a `ConfigMap` with pins.

@@ -1,7 +1,10 @@
 //! Specs of the Karmada policies that the gateway writes (contract: federation.md §2.2, §2.3).
 
 use super::route::Route;
-use fedgate_api::{keys, names::CityCode};
+use fedgate_api::{
+    keys,
+    names::{self, CityCode},
+};
 use fedgate_engine::{
     diff::Digest,
     plan::{ExactFields, ServerDefault},
@@ -13,12 +16,18 @@ use std::collections::BTreeSet;
 /// `spec` of the `ClusterPropagationPolicy` that delivers the Namespaces of a city set.
 pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str) -> Value {
     let values: Vec<&str> = cities.iter().map(CityCode::as_str).collect();
-    json!({
+    let mut spec = json!({
         "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace",
             "labelSelector": {"matchLabels": {keys::CITIES: set}}}],
         "placement": {"clusterAffinity": {"labelSelector": {
             "matchExpressions": [{"key": cluster_label, "operator": "In", "values": values}]}}},
-    })
+    });
+    if names::is_kept_set(set) {
+        spec["preserveResourcesOnDeletion"] = json!(true);
+        spec["conflictResolution"] = json!("Overwrite");
+        spec["placement"]["clusterTolerations"] = json!([{"operator": "Exists"}]);
+    }
+    spec
 }
 
 /// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one route to the cells of its city or location.

@@ -244,8 +244,27 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
     ))
 }
 
+/// Behind the name of a set whose policy preserves what members have (contract: clusters.md §2 rule 7).
+const KEEP: &str = ".keep";
+
+/// The city set of the same codes whose policy preserves what members have.
+pub fn kept_set(set: &str) -> String {
+    format!("{}{KEEP}", plain_set(set))
+}
+
+/// The city set of the same codes whose policy does not preserve.
+pub fn plain_set(set: &str) -> &str {
+    set.strip_suffix(KEEP).unwrap_or(set)
+}
+
+/// True if the policy of a set preserves what members have.
+pub fn is_kept_set(set: &str) -> bool {
+    set.ends_with(KEEP)
+}
+
 /// The codes of a city set, if its name tells them; one that carries a hash does not.
 pub fn cities_of_set(set: &str) -> Option<std::collections::BTreeSet<CityCode>> {
+    let set = plain_set(set);
     let codes = set.split('-').map(|code| CityCode::parse(&code.to_uppercase()));
     let cities = codes.collect::<Result<_, _>>().ok()?;
     (city_set(&cities).as_deref() == Some(set)).then_some(cities)

@@ -1,8 +1,6 @@
 //! What of the language of kinds the gateway does not carry yet.
 
-use super::{
-    ConditionsIn, FederatedKind, Kinds, Reference, Required, UNLIMITED, file,
-};
+use super::{ConditionsIn, FederatedKind, Kinds, Reference, Required, UNLIMITED, file};
 
 impl Kinds {
     /// Names the first kind that the gateway does not carry yet, with its file and the field; `None` if it carries all.

@@ -25,7 +25,11 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     project.extend(kinds.iter().flat_map(project_kind));
     let mut hub = hub_base();
     hub.extend(kinds.iter().flat_map(hub_kind));
-    let asked: Vec<Value> = kinds.iter().filter(|kind| kind.asks_member).flat_map(member_kind).collect();
+    let asked: Vec<Value> = kinds
+        .iter()
+        .filter(|kind| kind.asks_member)
+        .flat_map(member_kind)
+        .collect();
     let members = (!asked.is_empty()).then(|| Manifest {
         path: "member/gateway-role.yaml".to_owned(),
         planes: &[Plane::Cell],
@@ -79,7 +83,10 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
 
 /// Permissions of the gateway at members, where the hub's proxy acts in its name (contract: clusters.md §9).
 fn member_kind(kind: &KindManifests) -> Vec<Value> {
-    bound(&role_name(kind), &json!([rule(&kind.group, &[&kind.plural], &["get"])]))
+    bound(
+        &role_name(kind),
+        &json!([rule(&kind.group, &[&kind.plural], &["get"])]),
+    )
 }
 
 /// Permissions of the gateway in every project, independent of its kinds; those of the Workload controller are here.

@@ -101,7 +101,11 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     if s.lane.is_some() && s.open_lane.is_none() {
         return idle;
     }
-    if let Some(lane) = s.open_lane.as_ref().filter(|lane| row.digest.lane.as_deref() != Some(lane)) {
+    if let Some(lane) = s
+        .open_lane
+        .as_ref()
+        .filter(|lane| row.digest.lane.as_deref() != Some(lane))
+    {
         let patch = json!({"metadata": {"uid": &*row.uid, "resourceVersion": row.resource_version(),
             "labels": {keys::LANE: lane, keys::CLAIM_ID: null},
             "annotations": {keys::REFERENCED_BY: &*wanted, keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}}});

@@ -71,8 +71,7 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
     };
     let held = || Users::held(held_entries(index, hub, row.as_ref()));
     let Some(owner) = index.owners.get(hub) else {
-        return lifecycle::proven_gone(index, hub)
-            .then(|| snapshot(None, "".into(), held(), None));
+        return lifecycle::proven_gone(index, hub).then(|| snapshot(None, "".into(), held(), None));
     };
     if !index.project_ready(&owner.project) {
         return None;
@@ -373,7 +372,7 @@ fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key>
     if !index.has_pins() {
         return None;
     }
-    let is_new = index.lanes.want(&s.hub, key, s.lane.clone());
+    let is_new = index.lanes.want(&s.hub, key, s.lane.as_ref());
     let is_missing = s.lane.is_some() && s.open_lane.is_none();
     (is_new || is_missing).then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }

@@ -27,7 +27,6 @@ use super::{
 };
 use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
-use lanes::deletion::Look;
 use delay::Delays;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
@@ -39,6 +38,7 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
+use lanes::deletion::Look;
 use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;

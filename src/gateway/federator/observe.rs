@@ -144,31 +144,15 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     if let Some(source) = source.as_mut().filter(|_| p.suspended) {
         source.digest.suspend(&index.kinds[kind]);
     }
-    let live = index.hub_namespace(project, &key.namespace);
-    let claimed = live
-        .as_ref()
-        .is_some_and(|hub| index.is_refused(hub.as_str(), project));
-    let live = live.filter(|hub| index.is_owned_by(hub.as_str(), project));
-    let recorded = source
-        .as_ref()
-        .filter(|s| s.deleting)
-        .and_then(|s| s.digest.federation_namespace.clone());
-    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
-    let hub = recorded
-        .filter(|hub| is_in_scope(index, project, &key.namespace, hub.as_str()))
-        .or(live);
+    let (hub, claimed) = hub_of(index, project, &key.namespace, source.as_ref());
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
     let labels = Labels {
         places: &index.hub.secondary.places,
         listed: index.hub.clusters.synced(),
     };
-    let mut destination = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
-    let asked = destination.city().cloned();
-    let pinned_in = copy.as_ref().and_then(|copy| copy.digest.city.clone());
-    if let Some(city) = pinned_in.filter(|_| index.pin(kind, hub_name, &key.name).is_some()) {
-        destination = Destination::staying(&index.kinds[kind], city);
-    }
+    let asked = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let destination = lanes::destination(index, (kind, hub_name, &key.name), copy.as_ref(), &asked);
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
     let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
     let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
@@ -176,16 +160,13 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
     let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
     let references = references(index, project, kind, &key.namespace, source.as_ref());
-    let expected = references
-        .as_ref()
-        .and_then(|r| r.expected.as_deref())
-        .unwrap_or_default();
-    let companions_there = expected
-        .iter()
-        .all(|(kind, name)| companion(index, *kind, hub_name, name));
-    let held = expected
-        .iter()
-        .find(|(kind, name)| index.name_taken.contains(&(*kind, hub_name.into(), name.clone())));
+    let expected = references.as_ref().and_then(|r| r.expected.as_deref());
+    let expected = expected.unwrap_or_default();
+    let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
+    let is_held = |(kind, name): &&(CompanionKind, Arc<str>)| {
+        index.name_taken.contains(&(*kind, hub_name.into(), name.clone()))
+    };
+    let held = expected.iter().find(is_held);
     let refused = |table, namespace, name| index.refused.get(&index.hub_key(table, namespace, name)).cloned();
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
@@ -218,15 +199,21 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         is_ready,
         largest_spec: index.largest_spec,
         claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
-        companions_there,
+        companions_there: expected.iter().all(is_there),
         companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
         // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
         own_hub: index.identity.uid().cloned(),
         lanes: index.kinds[kind].is_exactly_one().then(|| {
-            let cities = (destination.city(), asked.as_ref());
-            Box::new(lanes::observe(index, kind, hub_name, &key.name, cities, copy.as_ref(), expected))
+            let cities = (destination.city(), asked.city());
+            Box::new(lanes::observe(
+                index,
+                (kind, hub_name, &key.name),
+                cities,
+                copy.as_ref(),
+                expected,
+            ))
         }),
         config_maps: index.resources.config_maps.clone(),
         named_hub,
@@ -239,6 +226,28 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         hub,
         source,
     })
+}
+
+/// The hub namespace of a deployment, and true if another project owns that of its project namespace.
+fn hub_of(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    namespace: &str,
+    source: Option<&Row<Source>>,
+) -> (Option<HubNamespace>, bool) {
+    let live = index.hub_namespace(project, namespace);
+    let claimed = live
+        .as_ref()
+        .is_some_and(|hub| index.is_refused(hub.as_str(), project));
+    let live = live.filter(|hub| index.is_owned_by(hub.as_str(), project));
+    let recorded = source
+        .filter(|s| s.deleting)
+        .and_then(|s| s.digest.federation_namespace.clone());
+    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
+    let recorded = recorded
+        .filter(|hub| is_in_scope(index, project, namespace, hub.as_str()))
+        .or(live);
+    (recorded, claimed)
 }
 
 /// True if a deployment of this project namespace may act on the hub namespace that it names. The tenant can write

@@ -81,11 +81,9 @@ impl GatewayIndex {
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
                 }
-                let told = deltas.iter().filter_map(|d| self.companion_delivered(d));
-                applied.changes.extend(told);
-                applied
-                    .changes
-                    .extend(deltas.iter().filter_map(|d| self.binding_change(d)));
+                for d in &deltas {
+                    applied.changes.extend(self.binding_changes(d));
+                }
             }
             TableId::Pins => {
                 for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {

@@ -259,7 +259,13 @@ impl GatewayIndex {
         Change::City { sources, hubs }
     }
 
-    pub(super) fn binding_change(&self, delta: &RowChange<Binding>) -> Option<Change> {
+    pub(super) fn binding_changes(&self, delta: &RowChange<Binding>) -> impl Iterator<Item = Change> {
+        self.companion_delivered(delta)
+            .into_iter()
+            .chain(self.binding_change(delta))
+    }
+
+    fn binding_change(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let digest = &new.or(delta.old.as_ref())?.digest;
@@ -299,7 +305,7 @@ impl GatewayIndex {
     }
 
     /// The change of a companion whose binding tells of other members than before.
-    pub(super) fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
+    fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let told = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.delivery.clone());
@@ -328,7 +334,9 @@ impl GatewayIndex {
             let tables = of.sources.enumerate();
             for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].is_exactly_one()) {
                 for ((namespace, object), row) in table.iter() {
-                    let Some(hub) = self.hub_namespace(project, namespace) else { continue };
+                    let Some(hub) = self.hub_namespace(project, namespace) else {
+                        continue;
+                    };
                     let pin = self.pin(kind, hub.as_str(), object);
                     let is_here = pin.is_some_and(|pin| pin.member == *name);
                     let may_be = row.digest.place.city().is_some_and(|city| cities.contains(city));

@@ -22,21 +22,25 @@ pub struct Lanes {
 
 impl Lanes {
     /// Records the lane that the object of a key in a hub namespace is to have; returns true if it had another one.
-    pub fn want(&mut self, hub: &Arc<str>, key: &Key, lane: Option<Lane>) -> bool {
+    pub fn want(&mut self, hub: &Arc<str>, key: &Key, lane: Option<&Lane>) -> bool {
         let of = self.wanted.entry(hub.clone()).or_default();
-        let had = match lane.clone() {
-            Some(lane) => of.insert(key.clone(), lane),
+        let had = match lane {
+            Some(lane) => of.insert(key.clone(), lane.clone()),
             None => of.remove(key),
         };
         if of.is_empty() {
             self.wanted.remove(hub);
         }
-        had != lane
+        had.as_ref() != lane
     }
 
     /// The lanes that are wanted in a hub namespace.
     pub fn wanted(&self, hub: &str) -> BTreeSet<&Lane> {
-        self.wanted.get(hub).into_iter().flat_map(HashMap::values).collect()
+        self.wanted
+            .get(hub)
+            .into_iter()
+            .flat_map(HashMap::values)
+            .collect()
     }
 
     /// Drops the records of all but these hub namespaces.
@@ -52,7 +56,8 @@ impl GatewayIndex {
         let there = self.hub.city_policies.in_namespace(hub);
         let there = there.filter(|(_, row)| !row.deleting);
         let leaving = &self.lanes.withdrawing;
-        let stays = |name: &Arc<str>| leaving.is_empty() || !leaving.contains(&(Arc::from(hub), name.clone()));
+        let stays =
+            |name: &Arc<str>| leaving.is_empty() || !leaving.contains(&(Arc::from(hub), name.clone()));
         there
             .filter(|(name, _)| stays(name))
             .filter_map(|(name, row)| Some((name.clone(), row.digest.lane?)))

@@ -41,8 +41,8 @@ use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins, Source,
-    Strings, WriteBackDigest,
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
+    Source, Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
@@ -443,7 +443,10 @@ impl GatewayIndex {
             .city_sets
             .get("", &fedgate_api::names::city_set_policy(set))
             .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
-        let has_policy = || self.policy_of(kind, hub_namespace, route).is_some_and(|(_, p)| !p.deleting);
+        let has_policy = || {
+            self.policy_of(kind, hub_namespace, route)
+                .is_some_and(|(_, p)| !p.deleting)
+        };
         // An object that lives at one member goes by lanes, which follow it.
         delivered && (self.kinds[kind].is_exactly_one() || has_policy())
     }
@@ -455,7 +458,10 @@ impl GatewayIndex {
         }
         let record = pin::record_name(hub_namespace)?;
         let row = self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record)?;
-        row.digest.0.get(pin::key(&self.kinds[kind], name).as_str())?.as_ref()
+        row.digest
+            .0
+            .get(pin::key(&self.kinds[kind], name).as_str())?
+            .as_ref()
     }
 
     /// True if objects of a hub namespace have members.

@@ -223,7 +223,8 @@ impl Index for GatewayIndex {
 
     fn table_of(&self, target: &Target) -> Option<TableId> {
         let table = self.table_of_kind(&target.kind());
-        let is_own = target.plane == Plane::Hub && target.namespace.as_deref() == Some(keys::SYSTEM_NAMESPACE);
+        let is_own =
+            target.plane == Plane::Hub && target.namespace.as_deref() == Some(keys::SYSTEM_NAMESPACE);
         table.map(|table| match table {
             TableId::ConfigMaps if is_own => TableId::Pins,
             table => table,

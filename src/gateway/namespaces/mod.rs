@@ -16,7 +16,7 @@ use super::{
     route::Route,
 };
 use decide::Snapshot;
-use fedgate_api::names::{CityCode, city_set};
+use fedgate_api::names::{CityCode, city_set, plain_set};
 use fedgate_engine::{
     error::Failure,
     key::Key,
@@ -56,7 +56,8 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     let written_set = written_set.filter(|_| row.is_some()).cloned();
     let set = written_set.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
-    let named = |cities: &BTreeSet<CityCode>| city_set(cities).as_deref() == set.as_deref();
+    let plain = set.as_deref().map(plain_set);
+    let named = |cities: &BTreeSet<CityCode>| city_set(cities).as_deref() == plain;
     let current = match &set {
         Some(_) if named(&in_use) => Some(in_use.clone()),
         Some(_) if named(&all) => Some(all),
@@ -68,6 +69,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     in_use.extend(written_back.into_iter().filter(holds));
     Some(Snapshot {
         name: hub.into(),
+        keeps: index.has_pins_in(hub),
         label: index.cluster_label().to_owned(),
         resources: index.resources.clone(),
         cluster: owner.project.label(),

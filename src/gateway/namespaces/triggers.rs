@@ -17,6 +17,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         // The object may have been the last one of an earlier owner.
         | Change::CityPolicy { hub }
         | Change::Companion { hub, .. }
+        | Change::Pinned((_, hub, _))
         | Change::Binding(BindingChange {
             hub,
             template: Some(_),
@@ -56,7 +57,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CompanionDelivered { .. }
         | Change::Member { .. }
         | Change::Payload { .. }
-        | Change::Pinned(_)
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)

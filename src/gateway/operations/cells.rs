@@ -102,7 +102,11 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         kubernetes: kubernetes.as_deref().map(str::to_owned),
         serves: serves
             .iter()
-            .map(|kind| kind.split_once('.').map_or(&**kind, |(plural, _)| plural).to_owned())
+            .map(|kind| {
+                kind.split_once('.')
+                    .map_or(&**kind, |(plural, _)| plural)
+                    .to_owned()
+            })
             .collect(),
         projects: projects.len(),
         deployments: sums.deployments,

@@ -83,7 +83,7 @@ fn lanes(s: &Snapshot, plan: &mut Plan<Prepared>) {
             }
             None | Some(_) => continue,
         };
-        plan.effects.push(apply_spec(s, name, spec.clone(), reason));
+        plan.effects.push(apply_spec(s, name, spec, reason));
     }
     for (name, row) in &s.policies {
         let leaves = row.digest.lane.is_some() && !s.needed_lanes.contains(name);
@@ -152,10 +152,15 @@ fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> St
 }
 
 fn apply(s: &Snapshot, kind: &FederatedKind, route: &Route, name: &str, reason: WriteReason) -> Effect {
-    apply_spec(s, name, policy_spec::route_spec(kind, &s.namespace, route), reason)
+    apply_spec(
+        s,
+        name,
+        &policy_spec::route_spec(kind, &s.namespace, route),
+        reason,
+    )
 }
 
-fn apply_spec(s: &Snapshot, name: &str, spec: Value, reason: WriteReason) -> Effect {
+fn apply_spec(s: &Snapshot, name: &str, spec: &Value, reason: WriteReason) -> Effect {
     let body = json!({
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,
@@ -175,7 +180,10 @@ fn apply_spec(s: &Snapshot, name: &str, spec: Value, reason: WriteReason) -> Eff
 
 /// The names of the lanes whose policy the plan deletes, each with the hub namespace.
 pub fn withdrawn_lanes(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
-    let deleted = plan.effects.iter().filter(|e| matches!(e.write, Write::Delete { .. }));
+    let deleted = plan
+        .effects
+        .iter()
+        .filter(|e| matches!(e.write, Write::Delete { .. }));
     deleted
         .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
         .filter(|(_, row)| row.digest.lane.is_some())

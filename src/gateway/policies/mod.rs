@@ -65,7 +65,8 @@ impl Reconciler for Policies {
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
         index.withdrawing.extend(withdrawing.iter().cloned());
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let suspected = !(withdrawing.is_empty() && lanes.is_empty()) && !index.owners.contains_key(hub);
+        let is_idle = withdrawing.is_empty() && lanes.is_empty();
+        let suspected = !is_idle && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
         let basis = Basis {
             withdrawing,

@@ -78,9 +78,9 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         BTreeSet::new()
     };
     needed_lanes.extend(lanes.keys().map(|name| Arc::from(name.as_str())));
-    let claiming = policies.iter().filter(|(name, row)| {
-        row.digest.lane.is_some() && index.hub.secondary.claims(hub, name)
-    });
+    let claiming = policies
+        .iter()
+        .filter(|(name, row)| row.digest.lane.is_some() && index.hub.secondary.claims(hub, name));
     needed_lanes.extend(claiming.map(|(name, _)| name.clone()));
     if hidden {
         needed_lanes.extend(policies.iter().map(|(name, _)| name.clone()));

@@ -70,10 +70,10 @@ impl GatewayIndex {
             .filter(move |_| !is_alone)
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind));
         // An object that has its member stays there, whatever place it names later.
-        let unpinned = self.owned_sources(kind, hub_namespace).filter(move |(name, _)| {
-            is_alone && self.pin(kind, hub_namespace, name).is_none()
-        });
-        let unpinned = unpinned
+        let sources = is_alone.then(|| self.owned_sources(kind, hub_namespace));
+        let sources = sources.into_iter().flatten();
+        let unpinned = sources
+            .filter(move |(name, _)| self.pin(kind, hub_namespace, name).is_none())
             .filter_map(|(name, row)| Some((Self::announced(name, row)?, row.digest.hub.as_ref())));
         places
             .chain(unpinned)

@@ -37,7 +37,11 @@ pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource
 
 impl Executor {
     /// Lists the objects of the target's kind and namespace with a label. A standby reads nothing.
-    pub async fn labelled(&self, target: &Target, label: (&str, &str)) -> Result<Vec<DynamicObject>, Failure> {
+    pub async fn labelled(
+        &self,
+        target: &Target,
+        label: (&str, &str),
+    ) -> Result<Vec<DynamicObject>, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
         let params = ListParams::default().labels(&format!("{}={}", label.0, label.1));

@@ -28,11 +28,11 @@ use crate::{
     },
 };
 pub use access::PlaneAccess;
-pub use inspect::{Answer, at_member};
 use events::EventRecorder;
 use failures::{failed, failure};
 use futures::{StreamExt, stream};
 use in_flight::InFlightWrite;
+pub use inspect::{Answer, at_member};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},

@@ -145,7 +145,12 @@ pub(in crate::gateway::federator) fn rendered(
 }
 
 /// A write that syncs an older generation than the copy's is confirmed by a GET first, and reported.
-pub(in crate::gateway::federator) fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
+pub(in crate::gateway::federator) fn confirmed(
+    s: &Snapshot,
+    source: &Row<Source>,
+    copy: &Row<HubCopy>,
+    mut act: Act,
+) -> Step {
     if conditions::is_older(source, copy) {
         act.confirmed = false;
         act.plan.notes.push(conditions::rewound(s, source, copy));
@@ -162,7 +167,11 @@ pub(in crate::gateway::federator) fn held_up(permit: Permit, class: Class) -> Op
     }
 }
 
-pub(in crate::gateway::federator) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: WriteReason) -> Effect {
+pub(in crate::gateway::federator) fn delete_copy(
+    s: &Snapshot,
+    copy: &Row<HubCopy>,
+    reason: WriteReason,
+) -> Effect {
     let write = Write::Delete {
         uid: copy.uid.to_string(),
         resource_version: None,

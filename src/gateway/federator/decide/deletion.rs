@@ -66,7 +66,11 @@ fn since(source: &Row<Source>, now: Now) -> Timestamp {
     source.digest.deleted.unwrap_or(now.wall)
 }
 
-pub(in crate::gateway::federator) fn remove_finalizers(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Step {
+pub(in crate::gateway::federator) fn remove_finalizers(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &Memory,
+) -> Step {
     let rest: Vec<&str> = source
         .digest
         .finalizers

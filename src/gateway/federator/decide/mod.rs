@@ -10,11 +10,7 @@ pub use suspension::unmarked;
 
 use super::{
     conditions,
-    lanes::{
-        self,
-        decide::Case,
-        deletion::Look,
-    },
+    lanes::{self, decide::Case, deletion::Look},
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
     pauses,
@@ -153,7 +149,12 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         return if ours && s.complete {
             match &s.lanes {
                 Some(lanes) => {
-                    let case = Case { s, lanes, source, now };
+                    let case = Case {
+                        s,
+                        lanes,
+                        source,
+                        now,
+                    };
                     lanes::deletion::delete_step(&case, memory, settings, permit)
                 }
                 None => delete_step(s, source, memory, settings, now),
@@ -193,7 +194,12 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         if s.hub_state == HubNamespaceState::Ours && s.is_ready {
             let step = match &s.lanes {
                 Some(lanes) => {
-                    let case = Case { s, lanes, source, now };
+                    let case = Case {
+                        s,
+                        lanes,
+                        source,
+                        now,
+                    };
                     lanes::decide::copy_step(&case, memory, permit)
                 }
                 None => copy_step(s, source, memory, permit, now),

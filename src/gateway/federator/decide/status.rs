@@ -51,7 +51,16 @@ pub(super) fn status_step(
             && c.digest.status.size <= SIZE_LIMIT.min(s.profile().status.max_bytes)
     });
     let (own, mut next) = match &s.lanes {
-        Some(lanes) => lanes::conditions::own(&Case { s, lanes, source, now }, report.is_some(), memory),
+        Some(lanes) => lanes::conditions::own(
+            &Case {
+                s,
+                lanes,
+                source,
+                now,
+            },
+            report.is_some(),
+            memory,
+        ),
         None => conditions::own(s, source, report.is_some(), memory, now),
     };
     let mut due = false;

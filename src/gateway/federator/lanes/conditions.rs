@@ -88,12 +88,19 @@ pub(super) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Seen>) -> OwnCondit
     condition(
         c,
         FEDERATED,
-        Err(("WaitingForMember", format!("being deleted at {member} since {since}: {found}"))),
+        Err((
+            "WaitingForMember",
+            format!("being deleted at {member} since {since}: {found}"),
+        )),
     )
 }
 
 /// All conditions, and the time of the next reconcile if they depend on time.
-pub(in crate::gateway::federator) fn own(c: &Case<'_>, reported: bool, memory: &mut Memory) -> (Vec<OwnCondition>, Requeue) {
+pub(in crate::gateway::federator) fn own(
+    c: &Case<'_>,
+    reported: bool,
+    memory: &mut Memory,
+) -> (Vec<OwnCondition>, Requeue) {
     let (scheduled, next) = scheduled(c, memory);
     let (applied, later) = applied(c, memory);
     let current = status_current(c, reported);
@@ -118,11 +125,16 @@ fn federated(c: &Case<'_>, memory: &Memory, scheduled: Option<&Said>, applied: O
     }
     if let Some(asked) = &c.lanes.asks_for {
         let at = c.lanes.pinned().map_or("", |pin| &pin.member);
-        let message = format!("it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name");
+        let message = format!(
+            "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
+        );
         return Err(("PlacementImmutable", message));
     }
     if let Some(kind) = &c.lanes.held_by {
-        let message = format!("another object of kind {kind} has the name {} on the hub; it is carried when that is gone", c.s.name);
+        let message = format!(
+            "another object of kind {kind} has the name {} on the hub; it is carried when that is gone",
+            c.s.name
+        );
         return Err(("HubNameTaken", message));
     }
     if let Some(fault) = common::obstacle(c.s) {
@@ -152,14 +164,19 @@ fn federated(c: &Case<'_>, memory: &Memory, scheduled: Option<&Said>, applied: O
 
 fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let idle = |said| (said, Requeue::AwaitChange);
-    if common::invalid(c.s, c.source).is_some_and(|fault| fault.reason == "NoCellForCity") || c.lanes.candidates.is_empty() && c.lanes.pinned().is_none() {
+    if common::invalid(c.s, c.source).is_some_and(|fault| fault.reason == "NoCellForCity")
+        || c.lanes.candidates.is_empty() && c.lanes.pinned().is_none()
+    {
         let city = c.s.destination.city().map_or("", |city| city.as_str());
         let label = &c.s.profile().placement.label;
         let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
         return idle(Some(Err(("NoCellForCity", message))));
     }
     if let Ok(Some(pin)) = &c.lanes.pin {
-        if memory.strayed.is_some_and(|since| c.now.since(since) >= GRACE_PERIOD) {
+        if memory
+            .strayed
+            .is_some_and(|since| c.now.since(since) >= GRACE_PERIOD)
+        {
             return idle(Some(Err(("Strayed", strayed(c, pin)))));
         }
         return idle(Some(Ok(("Pinned", pin.member.to_string()))));
@@ -171,7 +188,12 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     if !c.lanes.candidates.iter().any(|member| member.serves) {
         let names: Vec<&str> = c.lanes.candidates.iter().map(|member| &*member.name).collect();
         let kind = &c.s.profile().resource;
-        let message = format!("no cell of the city serves {} {}: {}", kind.api_version, kind.kind, names.join(", "));
+        let message = format!(
+            "no cell of the city serves {} {}: {}",
+            kind.api_version,
+            kind.kind,
+            names.join(", ")
+        );
         return idle(Some(Err(("MemberApiMissing", message))));
     }
     let Some(copy) = &c.s.copy else {
@@ -179,7 +201,10 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     };
     match c.delivery(copy) {
         Some((delivery, _)) if delivery.unscheduled.is_some() => {
-            let message = delivery.unscheduled.as_ref().map(|(_, message)| message.to_string());
+            let message = delivery
+                .unscheduled
+                .as_ref()
+                .map(|(_, message)| message.to_string());
             idle(Some(Err(("NoMemberFits", message.unwrap_or_default()))))
         }
         Some((delivery, members)) if delivery.observed && members.len() > 1 => {
@@ -229,16 +254,19 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {
         return idle(Some(Err(fault)));
     }
-    let item = c.delivery(copy).and_then(|(delivery, _)| delivery.at(&pin.member));
+    let item = c
+        .delivery(copy)
+        .and_then(|(delivery, _)| delivery.at(&pin.member));
     let is_delivering = stage.is_some_and(Stage::delivers);
     match item {
         Some(item) if is_delivering && item.applied => {
             memory.undelivered = None;
             idle(Some(Ok(("Applied", pin.member.to_string()))))
         }
-        Some(item) if is_delivering && !item.message.is_empty() => {
-            idle(Some(Err(("ApplyFailed", format!("{}: {}", pin.member, item.message)))))
-        }
+        Some(item) if is_delivering && !item.message.is_empty() => idle(Some(Err((
+            "ApplyFailed",
+            format!("{}: {}", pin.member, item.message),
+        )))),
         _ => late(c, memory, "Applying", "the member has not applied it yet"),
     }
 }
@@ -252,7 +280,9 @@ fn stage(c: &Case<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Option<Stage> {
 
 /// The first companion that the member refuses, or those that it has not applied yet.
 fn companions(all: &[CompanionState]) -> Option<(&'static str, String)> {
-    let refused = all.iter().find(|one| one.applied == Some(false) && !one.message.is_empty());
+    let refused = all
+        .iter()
+        .find(|one| one.applied == Some(false) && !one.message.is_empty());
     if let Some(one) = refused {
         return Some(("CompanionRefused", format!("{}: {}", one.token, one.message)));
     }
@@ -269,17 +299,24 @@ fn status_current(c: &Case<'_>, reported: bool) -> Option<Said> {
     let pin = c.lanes.pinned()?;
     if let Some(member) = c.lanes.member.as_ref().filter(|member| !member.is_ready) {
         let since = Timestamp::from_second(member.since).unwrap_or_default();
-        let message = format!("{} is not ready since {since}; the status is the last one that it reported", pin.member);
+        let message = format!(
+            "{} is not ready since {since}; the status is the last one that it reported",
+            pin.member
+        );
         return Some(Err(("MemberNotReady", message)));
     }
     let copy = c.s.copy.as_ref()?;
     if copy.digest.status.size > c.s.profile().status.max_bytes {
         let (size, most) = (copy.digest.status.size, c.s.profile().status.max_bytes);
-        let message = format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
+        let message =
+            format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
         return Some(Err(("StatusTooLarge", message)));
     }
     if !reported {
-        return Some(Err(("NotReported", format!("{} has not reported a status yet", pin.member))));
+        return Some(Err((
+            "NotReported",
+            format!("{} has not reported a status yet", pin.member),
+        )));
     }
     Some(Ok(("Current", pin.member.to_string())))
 }

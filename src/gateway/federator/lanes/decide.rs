@@ -13,7 +13,7 @@ use crate::gateway::{
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
-    index::digest::{Delivery, HubCopy, Item, Source},
+    index::digest::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
     pin::{self, Pin},
     rate_limit::{Class, Permit},
@@ -69,6 +69,7 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
 }
 
 /// The lane that a copy is to have.
+#[derive(Clone, Copy)]
 enum Choice<'a> {
     Karmada,
     Stage(Stage, &'a Pin),
@@ -107,7 +108,9 @@ impl Case<'_> {
     }
 
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
-        if !self.has_sources() || !self.lanes.candidates.iter().any(|member| member.serves) && matches!(lane, Lane::Choose(..)) {
+        if !self.has_sources()
+            || !self.lanes.candidates.iter().any(|member| member.serves) && matches!(lane, Lane::Choose(..))
+        {
             return Step::Wait(Requeue::AwaitChange);
         }
         memory.lane = Some(lane.clone());
@@ -141,14 +144,25 @@ impl Case<'_> {
 
     /// True if the copy's payload is not that of the object.
     fn differs(&self, copy: &Row<HubCopy>, memory: &Memory) -> bool {
-        let is_same = memory.payload.accepts(self.s.wanted(self.source), copy.digest.whole());
+        let is_same = memory
+            .payload
+            .accepts(self.s.wanted(self.source), copy.digest.whole());
         !is_same || copy.digest.source_generation != Some(self.source.digest.generation)
     }
 
     /// A copy without a pin: Karmada chooses, and its choice is recorded.
     fn choose(&self, copy: &Row<HubCopy>, memory: &mut Memory, permit: Permit) -> Step {
-        if copy.digest.source_uid.as_ref().is_some_and(|uid| *uid != self.source.uid) {
-            return act(delete_copy(self.s, copy, WriteReason::ReplaceCopy), memory.clone()).unconfirmed();
+        if copy
+            .digest
+            .source_uid
+            .as_ref()
+            .is_some_and(|uid| *uid != self.source.uid)
+        {
+            return act(
+                delete_copy(self.s, copy, WriteReason::ReplaceCopy),
+                memory.clone(),
+            )
+            .unconfirmed();
         }
         let lane = lane_of(self.s.profile(), copy);
         let delivery = self.delivery(copy);
@@ -179,7 +193,10 @@ impl Case<'_> {
     }
 
     /// What the binding of this copy tells, and its members.
-    pub(in crate::gateway::federator) fn delivery(&self, copy: &Row<HubCopy>) -> Option<(&Delivery, Vec<&str>)> {
+    pub(in crate::gateway::federator) fn delivery(
+        &self,
+        copy: &Row<HubCopy>,
+    ) -> Option<(&Delivery, Vec<&str>)> {
         let binding = self.s.binding.as_ref().filter(|row| !row.deleting)?;
         let own = binding.digest.owner.as_ref() == Some(&copy.uid);
         let claimed = binding.digest.policy == copy.digest.lane;
@@ -188,11 +205,10 @@ impl Case<'_> {
         Some((delivery, members))
     }
 
-    /// The state at the pin's member, if the binding is given to it alone.
-    fn at_member(&self, pin: &Pin, copy: &Row<HubCopy>) -> Option<Option<&Item>> {
+    /// The binding of a copy, if it is given to the pin's member alone.
+    fn at_member(&self, pin: &Pin, copy: &Row<HubCopy>) -> Option<&Delivery> {
         let (delivery, members) = self.delivery(copy)?;
-        let is_alone = members == [&*pin.member] && delivery.observed;
-        is_alone.then(|| delivery.at(&pin.member))
+        (members == [&*pin.member] && delivery.observed).then_some(delivery)
     }
 
     /// A pinned copy: the stage that it is to have, then its payload.
@@ -205,7 +221,8 @@ impl Case<'_> {
             CopyLane::At(..) | CopyLane::Choose | CopyLane::Other => None,
         };
         let there = self.at_member(pin, copy);
-        let applied = there.flatten().is_some_and(|item| item.applied);
+        let item = there.and_then(|delivery| delivery.at(&pin.member));
+        let applied = item.is_some_and(|item| item.applied);
         if applied && !pin.delivered && stage.is_some_and(Stage::delivers) {
             let delivered = Pin {
                 delivered: true,
@@ -248,8 +265,14 @@ impl Case<'_> {
     ) -> (Stage, Requeue) {
         let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
         let idle = |stage| (stage, Requeue::AwaitChange);
-        let is_replaced = self.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin));
-        if is_replaced {
+        let is_replaced = self
+            .lanes
+            .member
+            .as_ref()
+            .is_some_and(|member| !member.is_of(pin));
+        // A Cluster that joins again gets what its binding delivers before anybody can look at it. With its Cluster a
+        // member has lost its Works, so nothing is deleted there by this lane.
+        if is_replaced || self.lanes.is_member_gone {
             return idle(Stage::Drop);
         }
         let Some(stage) = stage else {
@@ -270,7 +293,7 @@ impl Case<'_> {
             return (stage, Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
         }
         match stage {
-            Stage::Drop if is_there && self.is_furnished() => {
+            Stage::Drop if is_there && self.lanes.is_kept && self.is_furnished() => {
                 idle(if pin.delivered { Stage::Mend } else { Stage::Pin })
             }
             Stage::Hold if is_there => idle(Stage::Pin),
@@ -286,7 +309,9 @@ impl Case<'_> {
     /// What Karmada has let go of is taken over again, after a while and not too often.
     fn mend(&self, memory: &mut Memory) -> (Stage, Requeue) {
         let since = *memory.unapplied.get_or_insert(self.now.instant);
-        let due = memory.mended.map_or(since + GRACE_PERIOD, |at| (at + MEND_EVERY).max(since + GRACE_PERIOD));
+        let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
+            (at + MEND_EVERY).max(since + GRACE_PERIOD)
+        });
         if self.now.instant < due {
             return (Stage::Pin, Requeue::After(due - self.now.instant));
         }
@@ -338,7 +363,9 @@ impl Case<'_> {
             };
             let body = self.render(to, lane);
             for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
-                if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
+                if let (Some(into), Some(wanted)) =
+                    (into.as_object_mut(), body["metadata"][field].as_object())
+                {
                     into.extend(wanted.clone());
                 }
             }
@@ -366,19 +393,34 @@ impl Case<'_> {
     }
 
     /// Writes the pin again that was lost while the copy was in a lane of this member.
-    pub(in crate::gateway::federator) fn restore_pin(&self, copy: &Row<HubCopy>, member: &str, memory: &Memory) -> Step {
+    pub(in crate::gateway::federator) fn restore_pin(
+        &self,
+        copy: &Row<HubCopy>,
+        member: &str,
+        memory: &Memory,
+    ) -> Step {
         self.write_pin(copy, member, true, memory)
     }
 
     /// Adds a copy to those that were made of the object.
-    pub(in crate::gateway::federator) fn add_copy(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &Memory) -> Step {
+    pub(in crate::gateway::federator) fn add_copy(
+        &self,
+        pin: &Pin,
+        copy: &Row<HubCopy>,
+        memory: &Memory,
+    ) -> Step {
         let mut more = pin.clone();
         more.copy_uids.push(copy.uid.clone());
         self.patch_pin(&more, memory)
     }
 
     /// Makes the copy again at its member, delivered nowhere.
-    pub(in crate::gateway::federator) fn create_again(&self, pin: &Pin, memory: &mut Memory, permit: Permit) -> Step {
+    pub(in crate::gateway::federator) fn create_again(
+        &self,
+        pin: &Pin,
+        memory: &mut Memory,
+        permit: Permit,
+    ) -> Step {
         self.create(memory, permit, &self.lane(Choice::Stage(Stage::Drop, pin)))
     }
 
@@ -431,7 +473,11 @@ pub(super) fn record(s: &Snapshot, lanes: &Lanes, pin: Option<&Pin>) -> Option<E
             }
         }
     };
-    let reason = if pin.is_some() { WriteReason::WritePin } else { WriteReason::RemovePin };
+    let reason = if pin.is_some() {
+        WriteReason::WritePin
+    } else {
+        WriteReason::RemovePin
+    };
     Some(Effect {
         target: Target::namespaced(Plane::Hub, &s.config_maps, keys::SYSTEM_NAMESPACE, &name),
         endpoint: Endpoint::Main,

@@ -64,7 +64,12 @@ pub(in crate::gateway::federator) fn delete_step(
         return Step::Wait(Requeue::AwaitChange);
     };
     let copy = c.s.copy.as_ref();
-    let mine = copy.filter(|copy| copy.digest.source_uid.as_ref().is_none_or(|uid| *uid == c.source.uid));
+    let mine = copy.filter(|copy| {
+        copy.digest
+            .source_uid
+            .as_ref()
+            .is_none_or(|uid| *uid == c.source.uid)
+    });
     match (pin, mine) {
         (None, Some(copy)) => without_pin(c, copy, memory),
         (None, None) => finish(c, memory),
@@ -110,7 +115,11 @@ fn stop(
     // Karmada deletes only what it manages: a copy that was made again takes its object over first.
     let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
     let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
-    let wanted = if takes_over && !was_mended { Stage::Mend } else { Stage::Drop };
+    let wanted = if takes_over && !was_mended {
+        Stage::Mend
+    } else {
+        Stage::Drop
+    };
     memory.taken_over |= was_mended && takes_over;
     if !pin.copy_uids.contains(&copy.uid) {
         return c.add_copy(pin, copy, memory);

@@ -27,7 +27,11 @@ pub async fn look(ctx: &Context<'_>, s: &Snapshot, look: &Look) -> Result<Seen, 
             let target = Target::namespaced(Plane::Hub, &works, &format!("{WORKS_PREFIX}{member}"), "");
             let found = ctx.executor.labelled(&target, (keys::BINDING_ID, id)).await?;
             let stopped = found.iter().all(is_stopped);
-            Ok(if stopped { Seen::WorksStopped } else { Seen::WorksGoOn })
+            Ok(if stopped {
+                Seen::WorksStopped
+            } else {
+                Seen::WorksGoOn
+            })
         }
         Look::Member { pin } => {
             let (Some(hub), resource) = (&s.hub, &s.profile().resource) else {
@@ -76,7 +80,6 @@ fn is_absence(s: &Snapshot, status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404
         && status.reason == "NotFound"
-        && details.is_some_and(|of| {
-            of.group == resource.group && of.kind == resource.plural && of.name == *s.name
-        })
+        && details
+            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == *s.name)
 }

@@ -8,7 +8,7 @@ mod look;
 pub mod observe;
 
 pub use look::look;
-pub use observe::{Lanes, observe};
+pub use observe::{Lanes, destination, observe};
 
 use super::observe::Snapshot;
 use crate::gateway::{context::Context, index::TableId, lane::Lane};
@@ -22,7 +22,7 @@ pub fn note_wanted(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lan
     };
     let hub: Arc<str> = hub.as_str().into();
     let mut index = ctx.index.lock();
-    let has_changed = index.lanes.want(&hub, key, lane.cloned());
+    let has_changed = index.lanes.want(&hub, key, lane);
     let is_open = lane.is_none_or(|lane| observed.is_open(lane, &s.kinds, &hub));
     let policies = (has_changed || !is_open).then(|| index.hub_key(TableId::CityPolicies, &hub, ""));
     drop(index);
@@ -37,7 +37,7 @@ pub fn note_sent(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lane>
     };
     let hub: Arc<str> = hub.as_str().into();
     let mut index = ctx.index.lock();
-    index.lanes.want(&hub, key, Some(lane.clone()));
+    index.lanes.want(&hub, key, Some(lane));
     let name: Arc<str> = lane.name(&s.kinds).into();
     !index.lanes.withdrawing.contains(&(hub, name))
 }

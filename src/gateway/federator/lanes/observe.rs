@@ -1,6 +1,7 @@
 //! What the index shows of an object that lives at one member, beside the snapshot that all objects have.
 
 use crate::gateway::{
+    federator::destination::Destination,
     index::{
         GatewayIndex, TableId, companion_table,
         digest::{Binding, Cell, Delivery, HubCopy},
@@ -9,7 +10,10 @@ use crate::gateway::{
     pin::{self, Pin},
     policy_spec, references,
 };
-use fedgate_api::{keys, names::CityCode};
+use fedgate_api::{
+    keys,
+    names::{self, CityCode},
+};
 use fedgate_engine::{diff::Digest, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use std::{collections::BTreeMap, sync::Arc};
@@ -27,6 +31,10 @@ pub struct Lanes {
     pub candidates: Vec<Member>,
     /// The Cluster of the pin.
     pub member: Option<Member>,
+    /// True if the Cluster of the pin has left the hub.
+    pub is_member_gone: bool,
+    /// True if its hub Namespace goes to its cells by a policy that preserves what they have.
+    pub is_kept: bool,
     /// Lanes whose policies exist and are not being deleted, each with the digest of its `spec`.
     pub policies: BTreeMap<Arc<str>, Digest>,
     /// The expected companions.
@@ -97,12 +105,24 @@ impl Lanes {
     }
 }
 
+/// Where a copy is to go: an object that has its member stays in its city, whatever place it names later.
+pub fn destination(
+    index: &GatewayIndex,
+    (kind, hub, name): (KindId, &str, &str),
+    copy: Option<&Row<HubCopy>>,
+    asked: &Destination,
+) -> Destination {
+    let city = copy.and_then(|copy| copy.digest.city.clone());
+    match city.filter(|_| index.pin(kind, hub, name).is_some()) {
+        Some(city) => Destination::staying(&index.kinds[kind], city),
+        None => asked.clone(),
+    }
+}
+
 /// Observes an object of a kind that lives at one member.
 pub fn observe(
     index: &GatewayIndex,
-    kind: KindId,
-    hub: &str,
-    name: &Arc<str>,
+    (kind, hub, name): (KindId, &str, &Arc<str>),
     (city, asked): (Option<&CityCode>, Option<&CityCode>),
     copy: Option<&Row<HubCopy>>,
     expected: &[(CompanionKind, Arc<str>)],
@@ -133,6 +153,8 @@ pub fn observe(
         identity: identity(index, hub),
         candidates: candidates.map(|((_, name), row)| read(name, row)).collect(),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
+        is_member_gone: member.is_some_and(|name| clusters.proves() && clusters.get("", name).is_none()),
+        is_kept: is_kept(index, hub),
         policies: index.lane_policies(hub),
         companions: expected
             .iter()
@@ -144,6 +166,15 @@ pub fn observe(
         held_by: binding.filter(another).map(|row| row.digest.kind.clone()),
         pin,
     }
+}
+
+fn is_kept(index: &GatewayIndex, hub: &str) -> bool {
+    let row = index.hub.namespaces.get("", hub);
+    let set = row
+        .and_then(|row| row.digest.cities.as_deref())
+        .unwrap_or_default();
+    let policy = index.hub.city_sets.get("", &names::city_set_policy(set));
+    names::is_kept_set(set) && policy.is_some_and(|row| !row.deleting && row.digest.exact)
 }
 
 /// True if the owner of a binding is an object of another federated kind with the same `kind` and name.

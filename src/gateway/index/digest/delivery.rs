@@ -42,8 +42,12 @@ impl Delivery {
         let observed = at("/status/schedulerObservedGeneration").and_then(Value::as_i64);
         Self {
             observed: scheduled.is_some() && observed == object.metadata.generation,
-            unscheduled: unscheduled
-                .map(|c| (words.intern(&text(&c["reason"])), words.intern(&text(&c["message"])))),
+            unscheduled: unscheduled.map(|c| {
+                (
+                    words.intern(&text(&c["reason"])),
+                    words.intern(&text(&c["message"])),
+                )
+            }),
             suspended: at("/spec/suspension/dispatching").and_then(Value::as_bool) == Some(true),
             id: object
                 .metadata

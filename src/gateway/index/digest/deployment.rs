@@ -74,7 +74,12 @@ pub struct Ending {
 }
 
 impl Ending {
-    fn read(kind: &FederatedKind, object: &DynamicObject, whole: &Value, words: &mut Strings) -> Option<Box<Self>> {
+    fn read(
+        kind: &FederatedKind,
+        object: &DynamicObject,
+        whole: &Value,
+        words: &mut Strings,
+    ) -> Option<Box<Self>> {
         let abandons = annotation(object, keys::ABANDON).filter(|_| kind.deletion.abandon);
         let ending = Self {
             guard: kind.deletion.guards.iter().position(|guard| guard.holds(whole)),

@@ -215,7 +215,7 @@ impl CitySet {
             .and_then(|n| n.strip_prefix("cities-"))
             .unwrap_or_default();
         let wanted = policy_spec::city_set_spec(set, &cities, label);
-        let named = names::city_set(&cities).as_deref() == Some(set);
+        let named = names::city_set(&cities).as_deref() == Some(names::plain_set(set));
         let exact =
             named && policy_spec::matches_spec(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
         Self {

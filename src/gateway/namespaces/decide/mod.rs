@@ -10,7 +10,7 @@ use crate::gateway::{
 };
 use fedgate_api::{
     keys,
-    names::{CityCode, city_set, city_set_policy},
+    names::{CityCode, city_set, city_set_policy, kept_set, plain_set},
 };
 use fedgate_engine::{
     clock::Now,
@@ -27,10 +27,14 @@ use std::{
 use tokio::time::Instant;
 
 /// Observed state of a hub Namespace whose project namespace is live.
+// Each flag is an independent fact; an enum would not express them better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Name of the hub Namespace.
     pub name: Arc<str>,
+    /// True if objects in it live at one member: what members have is preserved then, and no city is removed.
+    pub keeps: bool,
     /// Label of Karmada Clusters that holds the city.
     pub label: String,
     /// Foreign resources.
@@ -156,9 +160,9 @@ fn decide_from(
         // Keep the time also for a city that this plan removes: the write may fail, and the linger period stays
         // expired.
         left.insert(city.clone(), since);
-        if lingered < linger || s.unlabelled {
+        if lingered < linger || s.unlabelled || s.keeps {
             wanted.insert(city.clone());
-            if !s.unlabelled {
+            if !s.unlabelled && !s.keeps {
                 next = next.earlier(Requeue::After(linger.saturating_sub(lingered)));
             }
         }
@@ -181,7 +185,7 @@ fn decide_from(
         };
     }
     let labelled = s.row.as_ref().and_then(|row| row.digest.cities.clone());
-    let Some(mut set) = city_set(&wanted).map(Arc::from).or_else(|| labelled.clone()) else {
+    let Some(mut set) = named(s, &wanted).or_else(|| labelled.clone()) else {
         return Decision::wait(left, Requeue::AwaitChange);
     };
     let asked = Some(set.clone());
@@ -193,7 +197,7 @@ fn decide_from(
             limited,
             ..Decision::wait(left.clone(), next)
         };
-        let written_set = city_set(current).map(Arc::from).filter(|_| s.row.is_some());
+        let written_set = named(s, current).filter(|_| s.row.is_some());
         let Some(written_set) = written_set.filter(|at| labelled.as_ref() == Some(at) || sets.has_room(at))
         else {
             return stays;
@@ -243,10 +247,20 @@ fn decide_from(
     }
 }
 
+/// The name of the set of these cities.
+fn named(s: &Snapshot, cities: &BTreeSet<CityCode>) -> Option<Arc<str>> {
+    let set = city_set(cities)?;
+    Some(if s.keeps {
+        kept_set(&set).into()
+    } else {
+        set.into()
+    })
+}
+
 /// True if a policy correctly lists other cities: two sets have the same name.
 fn collides(policy: &CitySet, set: &str, wanted: &BTreeSet<CityCode>) -> bool {
     let other = policy.cities.as_ref().filter(|cities| *cities != wanted);
-    other.is_some_and(|cities| city_set(cities).as_deref() == Some(set))
+    other.is_some_and(|cities| city_set(cities).as_deref() == Some(plain_set(set)))
 }
 
 fn ensure_city_set(

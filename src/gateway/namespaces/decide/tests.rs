@@ -95,6 +95,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Seen {
         of_hub: None,
     };
     let snapshot = Snapshot {
+        keeps: false,
         name: "ns-a".into(),
         label: keys::CITY_CODE.into(),
         resources: Arc::default(),
