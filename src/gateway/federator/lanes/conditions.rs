@@ -106,7 +106,7 @@ pub(in crate::gateway::federator) fn own(
     let current = status_current(c, reported);
     let federated = federated(c, memory, scheduled.as_ref(), applied.as_ref());
     let all = [
-        (FEDERATED, Some(federated)),
+        (FEDERATED, federated),
         (SCHEDULED, scheduled),
         (APPLIED, applied),
         (STATUS_CURRENT, current),
@@ -119,47 +119,56 @@ pub(in crate::gateway::federator) fn own(
     (said.collect(), next.earlier(later))
 }
 
-fn federated(c: &Case<'_>, memory: &Memory, scheduled: Option<&Said>, applied: Option<&Said>) -> Said {
+fn federated(
+    c: &Case<'_>,
+    memory: &Memory,
+    scheduled: Option<&Said>,
+    applied: Option<&Said>,
+) -> Option<Said> {
+    if let Some(fault) = obstacle(c, memory) {
+        return Some(Err(fault));
+    }
+    for said in [scheduled, applied] {
+        if let Err(fault) = said? {
+            return Some(Err(fault.clone()));
+        }
+    }
+    let at = c.lanes.pinned().map_or("", |pin| &pin.member);
+    Some(Ok(("Delivered", format!("delivered to {at}"))))
+}
+
+/// What keeps the object from being carried, apart from its way to the member.
+fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
     if let Some(fault) = common::invalid(c.s, c.source).filter(|fault| fault.reason != "NoCellForCity") {
-        return Err((fault.reason, fault.message));
+        return Some((fault.reason, fault.message));
     }
     if let Some(asked) = &c.lanes.asks_for {
         let at = c.lanes.pinned().map_or("", |pin| &pin.member);
         let message = format!(
             "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
         );
-        return Err(("PlacementImmutable", message));
+        return Some(("PlacementImmutable", message));
     }
     if let Some(kind) = &c.lanes.held_by {
         let message = format!(
             "another object of kind {kind} has the name {} on the hub; it is carried when that is gone",
             c.s.name
         );
-        return Err(("HubNameTaken", message));
+        return Some(("HubNameTaken", message));
     }
-    if let Some(fault) = common::obstacle(c.s) {
-        return Err(fault);
-    }
-    if let Some((reason, message)) = c.s.references.as_ref().and_then(|found| found.error.clone()) {
-        return Err((reason, message));
+    let fault = common::obstacle(c.s);
+    let fault = fault.or_else(|| c.s.references.as_ref()?.error.clone());
+    if fault.is_some() {
+        return fault;
     }
     if let Some((message, _)) = memory.refusal(c.source, c.now) {
-        return Err(("HubRefused", message.to_owned()));
+        return Some(("HubRefused", message.to_owned()));
     }
     let draining = c.lanes.pinned().is_some_and(|pin| pin.source_uid != c.source.uid);
-    if draining {
+    draining.then(|| {
         let message = "the hub still holds an earlier object of this name";
-        return Err(("EarlierLifeDraining", message.to_owned()));
-    }
-    for said in [scheduled, applied] {
-        match said {
-            Some(Err(fault)) => return Err(fault.clone()),
-            None => return Err(("Propagating", "it is on its way to a member".to_owned())),
-            Some(Ok(_)) => {}
-        }
-    }
-    let at = c.lanes.pinned().map_or("", |pin| &pin.member);
-    Ok(("Delivered", format!("delivered to {at}")))
+        ("EarlierLifeDraining", message.to_owned())
+    })
 }
 
 fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {

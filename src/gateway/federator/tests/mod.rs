@@ -5,6 +5,7 @@ mod city;
 mod deletion;
 mod edges;
 mod index;
+mod lanes;
 mod memory;
 mod naming;
 mod places;

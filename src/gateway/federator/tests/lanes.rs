@@ -1,0 +1,716 @@
+//! Decisions on objects that live at one member: the way to the member, and the way back. A fixture of the index takes the
+//! place of the planes.
+
+use super::{SETTINGS, later, now};
+use crate::gateway::{
+    federator::{
+        decide::{self, Action},
+        lanes::deletion::Look,
+        memory::{Memory, Seen},
+        observe::observe,
+    },
+    index::{
+        GatewayIndex, TableId,
+        fixture::{self, HUB, shop},
+        networking::WorkloadChecks,
+    },
+    lane::{Lane, Stage},
+    pin,
+    rate_limit::Permit,
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    plan::{Effect, Endpoint, Write},
+};
+use fedgate_kinds::{FederatedKind, KindId, Kinds, PerKind};
+use serde_json::{Value, json};
+use std::{path::Path, sync::Arc, time::Duration};
+
+const NAME: &str = "gold";
+const MEMBER: &str = "dfw-1";
+
+/// The kinds of the tests, of which one lives at one member.
+fn kinds() -> Arc<PerKind<FederatedKind>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+    let kinds = Kinds::load_dir(&folder).unwrap().federated;
+    Arc::new(kinds.into())
+}
+
+/// A project with one object, and a hub with three members, two of them in its city.
+struct World {
+    index: GatewayIndex,
+    kind: KindId,
+    memory: Memory,
+    now: Now,
+    version: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let kinds = kinds();
+        let kind = kinds.position(FederatedKind::is_exactly_one).unwrap();
+        let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
+        for table in index.hub_tables() {
+            index.list_hub(table, &[]);
+        }
+        index.list_hub(TableId::Namespaces, &[fixture::hub_namespace("dfw.keep")]);
+        index.list_hub(
+            TableId::CitySets,
+            &[fixture::city_set("cities-dfw.keep", &["DFW"])],
+        );
+        index.engage(shop());
+        let live = [
+            fixture::namespace("kube-system", "p1", &json!({})),
+            fixture::namespace("default", "a1", &json!({})),
+        ];
+        for table in index.project_tables() {
+            index.list_shop(table, if table == TableId::Namespaces { &live } else { &[] });
+        }
+        for table in [TableId::ConfigMaps, TableId::Secrets] {
+            index.list_shop(table, &[]);
+        }
+        let mut world = Self {
+            index,
+            kind,
+            memory: Memory::default(),
+            now: now(),
+            version: 10,
+        };
+        for (name, city) in [("dfw-1", "DFW"), ("dfw-2", "DFW"), ("lhr-1", "LHR")] {
+            world.cluster(name, city, &format!("m-{name}"));
+        }
+        world.source(json!({}));
+        world
+    }
+
+    fn next(&mut self, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        object
+    }
+
+    fn cluster(&mut self, name: &str, city: &str, uid: &str) {
+        let mut cluster = fixture::object("", name, uid);
+        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: city});
+        cluster["status"] = json!({
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "CompleteAPIEnablements", "status": "True"}],
+            "apiEnablements": [{"groupVersion": "example.fedgate.dev/v1", "resources": [{"kind": "Vault", "name": "vaults"}]}],
+        });
+        let cluster = self.next(cluster);
+        self.index.hub_has(TableId::Clusters, &cluster);
+    }
+
+    /// The object of the project, with these changes.
+    fn source(&mut self, changes: Value) {
+        let mut source = fixture::source(NAME, "DFW");
+        source["kind"] = json!("Vault");
+        source["apiVersion"] = json!("example.fedgate.dev/v1");
+        source["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+        source["spec"] = json!({"size": 1});
+        merge(&mut source, &changes);
+        let source = self.next(source);
+        self.index.shop_has(TableId::Federated(self.kind), &source);
+    }
+
+    fn lane(&self, stage: Stage) -> Lane {
+        Lane::At(self.kind, stage, MEMBER.into())
+    }
+
+    fn name(&self, lane: &Lane) -> String {
+        lane.name(&self.index.kinds)
+    }
+
+    /// Makes the policy of a lane.
+    fn policy(&mut self, lane: &Lane) {
+        let name = self.name(lane);
+        let mut policy = fixture::object(HUB, &name, &format!("p-{name}"));
+        policy["spec"] = lane.spec(&self.index.kinds, HUB);
+        let policy = self.next(policy);
+        self.index.hub_has(TableId::CityPolicies, &policy);
+    }
+
+    fn policies(&mut self) {
+        let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
+        self.policy(&Lane::Choose(self.kind, city));
+        for stage in Stage::ALL {
+            self.policy(&self.lane(stage));
+        }
+    }
+
+    /// The copy in a lane.
+    fn copy(&mut self, lane: &str, changes: Value) {
+        let mut copy = fixture::copy(NAME, "DFW");
+        copy["metadata"]["labels"][keys::LANE] = json!(lane);
+        copy["spec"] = json!({"size": 1});
+        merge(&mut copy, &changes);
+        let copy = self.next(copy);
+        self.index.hub_has(TableId::Federated(self.kind), &copy);
+    }
+
+    fn copy_lost(&mut self) {
+        let copy = self.next(fixture::copy(NAME, "DFW"));
+        self.index.hub_lost(TableId::Federated(self.kind), &copy);
+    }
+
+    /// The copy in a stage at the member, with its binding.
+    fn at(&mut self, stage: Stage, item: &Value) {
+        let lane = self.name(&self.lane(stage));
+        self.copy(&lane, json!({}));
+        self.binding(&lane, &[MEMBER], item);
+    }
+
+    /// The binding of the copy, by the policy of a lane.
+    fn binding(&mut self, lane: &str, members: &[&str], item: &Value) {
+        let mut binding = fixture::object(HUB, &format!("{NAME}-vault"), "b-gold");
+        let clusters: Vec<Value> = members.iter().map(|name| json!({"name": name})).collect();
+        merge(
+            &mut binding,
+            &json!({
+                "metadata": {"generation": 4, "annotations": {keys::CLAIM_NAME: lane},
+                    "labels": {keys::BINDING_ID: "id-1"},
+                    "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME, "uid": "c-gold"}]},
+                "spec": {"resource": {"kind": "Vault", "name": NAME}, "clusters": clusters,
+                    "suspension": {"dispatching": !lane.contains("-pin-")}},
+                "status": {"schedulerObservedGeneration": 4,
+                    "conditions": [{"type": "Scheduled", "status": "True"}],
+                    "aggregatedStatus": item},
+            }),
+        );
+        let binding = self.next(binding);
+        self.index.hub_has(TableId::Bindings, &binding);
+    }
+
+    fn binding_lost(&mut self) {
+        let binding = self.next(fixture::object(HUB, &format!("{NAME}-vault"), "b-gold"));
+        self.index.hub_lost(TableId::Bindings, &binding);
+    }
+
+    fn pin(&mut self, changes: Value) {
+        let mut pin =
+            json!({"member": MEMBER, "memberUid": "m-dfw-1", "copyUids": ["c-gold"], "sourceUid": "u-gold"});
+        merge(&mut pin, &changes);
+        let key = pin::key(&self.index.kinds[self.kind], NAME);
+        self.record(&json!({key: pin.to_string()}));
+    }
+
+    fn record(&mut self, data: &Value) {
+        let mut record = fixture::object(keys::SYSTEM_NAMESPACE, "fedgate-pins-a1", "r-1");
+        record["data"] = data.clone();
+        let record = self.next(record);
+        self.index.hub_has(TableId::Pins, &record);
+    }
+
+    /// The effects of the next decision, in words.
+    fn decides(&mut self) -> Vec<String> {
+        let key = self.index.source_key(self.kind, &shop(), "default", NAME);
+        let snapshot = observe(&self.index, &key, &shop()).unwrap();
+        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
+        self.memory = decision.memory.observed;
+        match decision.action {
+            Action::Read { source, copy } => panic!("read {source} {copy}"),
+            Action::ConfirmGone => vec!["confirm gone".to_owned()],
+            Action::Permit(class) => vec![format!("permit {class:?}")],
+            Action::Look(Look::Works { member, id }) => vec![format!("look at works of {id} at {member}")],
+            Action::Look(Look::Member { pin }) => vec![format!("look at {}", pin.member)],
+            Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
+        }
+    }
+
+    /// The conditions of the last status write.
+    fn says(&mut self) -> Vec<String> {
+        let key = self.index.source_key(self.kind, &shop(), "default", NAME);
+        self.now = later(self.now, Duration::from_secs(60));
+        for _ in 0..2 {
+            let snapshot = observe(&self.index, &key, &shop()).unwrap();
+            let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
+            self.memory = decision.memory.observed;
+            let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
+                continue;
+            };
+            let status = plan
+                .effects
+                .iter()
+                .find(|effect| effect.endpoint == Endpoint::Status);
+            if let Some(Write::Apply { body, .. }) = status.map(|effect| &effect.write) {
+                let conditions = body["status"]["conditions"].as_array().unwrap();
+                return conditions
+                    .iter()
+                    .map(|c| format!("{} {}", text(&c["type"]), text(&c["reason"])))
+                    .collect();
+            }
+            self.now = later(self.now, Duration::from_secs(10));
+        }
+        Vec::new()
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        self.now = later(self.now, Duration::from_secs(seconds));
+    }
+
+    /// True if the wanted lane is this one.
+    fn wants(&self, lane: &Lane) -> bool {
+        self.memory.lane.as_ref() == Some(lane)
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, patch) => into.clone_from(patch),
+    }
+}
+
+/// Reason of an effect, and what it does to lane, pin or spec.
+fn words(effect: &Effect) -> String {
+    let mut words = vec![effect.reason.label().to_owned()];
+    let (Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body }) = &effect.write
+    else {
+        return words.join(" ");
+    };
+    words.extend(body["metadata"]["labels"][keys::LANE].as_str().map(str::to_owned));
+    let pins = body["data"].as_object().into_iter().flatten();
+    for (_, pin) in pins {
+        words.push(pin.as_str().map_or_else(|| "null".to_owned(), str::to_owned));
+    }
+    if effect.endpoint == Endpoint::Main && !body["spec"].is_null() {
+        words.push(body["spec"].to_string());
+    }
+    words.join(" ")
+}
+
+const APPLIED: &str = r#"[{"clusterName": "dfw-1", "applied": true}]"#;
+
+fn applied() -> Value {
+    serde_json::from_str(APPLIED).unwrap()
+}
+
+#[test]
+fn a_copy_is_made_in_the_choosing_lane_once_its_policy_is_there() {
+    let mut world = World::new();
+    let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
+    let choose = Lane::Choose(world.kind, city);
+    assert_eq!(world.decides(), ["return_status"], "nothing for the hub");
+    assert!(world.wants(&choose), "{:?}", world.memory.lane);
+    world.policy(&choose);
+    assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
+}
+
+#[test]
+fn the_one_member_that_karmada_has_chosen_is_pinned_and_no_other_choice() {
+    let mut world = World::new();
+    world.policies();
+    world.copy("vault-choose-dfw", json!({}));
+    assert_eq!(world.says(), ["Federated Scheduling", "Scheduled Scheduling"]);
+    world.binding("vault-choose-dfw", &["dfw-1", "dfw-2"], &json!([]));
+    assert_eq!(
+        world.says(),
+        ["Federated TooManyMembers", "Scheduled TooManyMembers"]
+    );
+    world.binding("another-policy", &["dfw-1"], &json!([]));
+    assert!(
+        !world.decides().iter().any(|word| word.contains("pin")),
+        "another policy's choice"
+    );
+    world.binding("vault-choose-dfw", &["lhr-1"], &json!([]));
+    assert!(
+        !world.decides().iter().any(|word| word.contains("pin")),
+        "no member of the city"
+    );
+    world.binding("vault-choose-dfw", &["dfw-1"], &json!([]));
+    assert_eq!(
+        world.decides(),
+        [
+            r#"write_pin {"member":"dfw-1","memberUid":"m-dfw-1","copyUids":["c-gold"],"sourceUid":"u-gold","delivered":false,"kept":[]}"#
+        ]
+    );
+}
+
+#[test]
+fn a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone() {
+    let mut world = World::new();
+    world.copy("vault-choose-dfw", json!({}));
+    world.pin(json!({}));
+    let drop = world.lane(Stage::Drop);
+    world.decides();
+    assert!(world.wants(&drop));
+    world.policies();
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.copy("vault-drop-dfw-1", json!({}));
+    for members in [&["dfw-2"][..], &["dfw-1", "dfw-2"], &[]] {
+        world.binding("vault-drop-dfw-1", members, &json!([]));
+        assert!(
+            !world.decides().iter().any(|word| word.starts_with("change_lane")),
+            "{members:?}"
+        );
+    }
+    world.binding("vault-drop-dfw-1", &[MEMBER], &json!([]));
+    assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
+    world
+        .index
+        .list_hub(TableId::Namespaces, &[fixture::hub_namespace("dfw")]);
+    world
+        .index
+        .list_hub(TableId::CitySets, &[fixture::city_set("cities-dfw", &["DFW"])]);
+    assert!(
+        !world.decides().iter().any(|word| word.starts_with("change_lane")),
+        "its Namespace has to be preserved first"
+    );
+}
+
+#[test]
+fn a_copy_waits_for_the_companions_that_it_needs() {
+    let mut world = World::new();
+    let finalizers = [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER];
+    world.source(
+        json!({"metadata": {"finalizers": finalizers}, "spec": {"credentials": {"secretName": "token"}}}),
+    );
+    world.policies();
+    assert_eq!(world.says(), ["Federated SourceNotFound"]);
+    world
+        .index
+        .list_shop(TableId::Secrets, &[fixture::object("default", "token", "s-1")]);
+    assert_eq!(
+        world.decides(),
+        [r#"create_copy vault-choose-dfw {"credentials":{"secretName":"token"},"size":1}"#]
+    );
+    world.copy(
+        "vault-drop-dfw-1",
+        json!({"spec": {"credentials": {"secretName": "token"}}}),
+    );
+    world.binding("vault-drop-dfw-1", &[MEMBER], &json!([]));
+    world.pin(json!({}));
+    assert_eq!(
+        world.says(),
+        [
+            "Federated CompanionsPending",
+            "Scheduled Pinned",
+            "Applied CompanionsPending",
+            "StatusCurrent NotReported"
+        ]
+    );
+    let mut companion = fixture::companion("token", &json!(["default/gold"]));
+    companion["metadata"]["labels"] = json!({keys::LANE: "with-dfw-1"});
+    world.index.hub_has(TableId::Secrets, &companion);
+    let mut binding = fixture::object(HUB, "token-secret", "b-token");
+    merge(
+        &mut binding,
+        &json!({
+            "metadata": {"annotations": {keys::CLAIM_NAME: "with-dfw-1"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "token", "uid": "k-token"}]},
+            "spec": {"resource": {"kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
+            "status": {"aggregatedStatus": [{"clusterName": "dfw-1", "appliedMessage": "no room"}]},
+        }),
+    );
+    world.index.hub_has(TableId::Bindings, &binding);
+    assert_eq!(world.says()[0], "Federated CompanionRefused");
+    binding["status"]["aggregatedStatus"][0]["applied"] = json!(true);
+    let binding = world.next(binding);
+    world.index.hub_has(TableId::Bindings, &binding);
+    assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
+}
+
+#[test]
+fn the_first_delivery_is_recorded_and_edits_follow() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({}));
+    world.at(Stage::Pin, &applied());
+    assert_eq!(
+        world.decides(),
+        [
+            r#"write_pin {"member":"dfw-1","memberUid":"m-dfw-1","copyUids":["c-gold"],"sourceUid":"u-gold","delivered":true,"kept":[]}"#
+        ]
+    );
+    world.pin(json!({"delivered": true}));
+    assert_eq!(world.says()[0], "Federated Delivered");
+    world.source(json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
+    assert_eq!(world.decides(), [r#"update_copy vault-pin-dfw-1 {"size":5}"#]);
+}
+
+#[test]
+fn a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    let mark = json!({"example.fedgate.dev/suspended": "true"});
+    world.source(json!({"metadata": {"annotations": mark}}));
+    assert_eq!(world.decides(), ["change_lane vault-hold-dfw-1"]);
+    world.at(Stage::Hold, &applied());
+    world.source(json!({"metadata": {"annotations": mark, "generation": 2}, "spec": {"size": 5}}));
+    assert_eq!(world.says()[0], "Federated DispatchSuspended");
+    world.source(json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
+    assert_eq!(
+        world.decides(),
+        [r#"change_lane vault-pin-dfw-1 {"size":5}"#],
+        "in one patch"
+    );
+    // Before the first delivery there is nothing to hold.
+    world.pin(json!({}));
+    world.at(Stage::Pin, &json!([]));
+    world.source(json!({"metadata": {"annotations": mark}}));
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+}
+
+#[test]
+fn a_place_that_is_edited_changes_nothing_once_the_object_has_its_member() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    world.source(
+        json!({"metadata": {"labels": {keys::CITY_CODE: "LHR"}, "generation": 2}, "spec": {"size": 5}}),
+    );
+    let said = world.says();
+    assert_eq!(said[0], "Federated PlacementImmutable");
+    assert!(
+        world
+            .index
+            .cities_of_kind(world.kind, HUB)
+            .iter()
+            .all(|city| city.as_str() == "DFW")
+    );
+    world.copy("vault-choose-dfw", json!({}));
+    world.record(&json!({}));
+    world.decides();
+    let lhr = fedgate_api::names::CityCode::parse("LHR").unwrap();
+    assert_eq!(
+        world.index.cities_of_kind(world.kind, HUB).contains(&lhr),
+        true,
+        "without a pin it may move"
+    );
+}
+
+#[test]
+fn a_copy_that_karmada_gives_to_another_member_is_held() {
+    for (delivered, lane) in [(true, "vault-hold-dfw-1"), (false, "vault-drop-dfw-1")] {
+        let mut world = World::new();
+        world.policies();
+        world.pin(json!({"delivered": delivered}));
+        world.at(Stage::Pin, &json!([]));
+        world.binding("vault-pin-dfw-1", &["dfw-2"], &json!([]));
+        assert!(
+            !world.decides().iter().any(|word| word.starts_with("change_lane")),
+            "it may be back at once"
+        );
+        world.passes(5);
+        assert_eq!(world.decides(), [format!("change_lane {lane}")]);
+        assert_eq!(
+            world.says().first().map(String::as_str),
+            None,
+            "{lane}: the lane comes first"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    world.cluster(MEMBER, "DFW", "m-new");
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.at(Stage::Drop, &json!([]));
+    assert_eq!(world.says()[0], "Federated MemberReplaced");
+    let mut cluster = fixture::object("", MEMBER, "m-new");
+    merge(
+        &mut cluster,
+        &json!({"metadata": {"labels": {keys::CITY_CODE: "DFW"}, "annotations": {keys::SAME_AS: "m-dfw-1"}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    );
+    let cluster = world.next(cluster);
+    world.index.hub_has(TableId::Clusters, &cluster);
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-mend-dfw-1"],
+        "its object is taken over"
+    );
+    world.index.hub_lost(TableId::Clusters, &cluster);
+    world.at(Stage::Pin, &applied());
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-drop-dfw-1"],
+        "and it waits for one that has left"
+    );
+}
+
+#[test]
+fn what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    let refused = json!([{"clusterName": "dfw-1", "appliedMessage": "already exists"}]);
+    world.at(Stage::Pin, &refused);
+    assert!(!world.decides().iter().any(|word| word.starts_with("change_lane")));
+    world.passes(5);
+    assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
+    world.at(Stage::Mend, &applied());
+    assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
+    world.at(Stage::Pin, &refused);
+    world.passes(10);
+    world.decides();
+    world.passes(10);
+    assert!(
+        !world.decides().iter().any(|word| word.starts_with("change_lane")),
+        "one round in 30 s"
+    );
+    world.passes(30);
+    assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
+}
+
+#[test]
+fn a_copy_that_a_hand_has_deleted_is_made_again_at_its_member() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
+    world.copy("vault-drop-dfw-1", json!({"metadata": {"uid": "c-two"}}));
+    let decided = world.decides();
+    assert!(
+        decided[0].contains(r#""copyUids":["c-gold","c-two"]"#),
+        "{decided:?}"
+    );
+}
+
+#[test]
+fn a_pin_that_was_lost_is_rebuilt_from_lane_and_binding_if_they_agree() {
+    let mut world = World::new();
+    world.policies();
+    world.at(Stage::Pin, &applied());
+    let decided = world.decides();
+    assert!(
+        decided[0].starts_with("write_pin") && decided[0].contains(r#""delivered":true"#),
+        "{decided:?}"
+    );
+    world.binding("vault-pin-dfw-1", &["dfw-2"], &json!([]));
+    assert!(!world.decides().iter().any(|word| word.contains("pin")));
+    let key = pin::key(&world.index.kinds[world.kind], NAME);
+    world.record(&json!({key: "{"}));
+    assert_eq!(world.says()[0], "Federated Strayed");
+}
+
+/// A deletion, step by step.
+fn deleted(changes: &Value) -> World {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    let mut leaving = json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}});
+    merge(&mut leaving, changes);
+    world.source(leaving);
+    world
+}
+
+#[test]
+fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
+    let mut world = deleted(&json!({}));
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.at(Stage::Drop, &applied());
+    assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
+    world.memory.seen = Some(Seen::WorksGoOn);
+    assert_eq!(
+        world.decides(),
+        [""; 0],
+        "it is deleted only once nothing of it is dispatched"
+    );
+    assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
+    world.memory.seen = Some(Seen::WorksStopped);
+    assert_eq!(world.decides(), ["delete_copy"]);
+    world.copy_lost();
+    assert!(
+        !world.decides().iter().any(|word| word.starts_with("look")),
+        "its binding is there"
+    );
+    world.binding_lost();
+    assert_eq!(world.decides(), ["look at dfw-1"]);
+    world.memory.seen = Some(Seen::There {
+        deleting: true,
+        finalizers: vec!["drain".to_owned()],
+    });
+    assert_eq!(world.decides(), ["return_status"]);
+    assert_eq!(world.decides(), ["look at dfw-1"]);
+    world.memory.seen = Some(Seen::Unknown("forbidden".to_owned()));
+    world.passes(1);
+    assert!(
+        !world.decides().iter().any(|word| word.contains("pin")),
+        "no answer proves nothing"
+    );
+    world.memory.seen = Some(Seen::Absent);
+    assert_eq!(world.decides(), ["remove_pin null"]);
+    world.record(&json!({}));
+    assert_eq!(world.decides(), ["let_go"]);
+}
+
+#[test]
+fn a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub() {
+    let mut world = deleted(&json!({"spec": {"locked": true}}));
+    assert_eq!(world.says(), ["Federated DeletionHeld"]);
+    world.source(
+        json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}, "spec": {"locked": false}}),
+    );
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+}
+
+#[test]
+fn only_the_name_of_its_member_abandons_it() {
+    for (named, decided) in [("dfw-1", "remove_pin null"), ("dfw-2", "look at dfw-1")] {
+        let mut world = deleted(&json!({"metadata": {"annotations": {keys::ABANDON: named}}}));
+        world.copy_lost();
+        world.binding_lost();
+        world.memory.bound = true;
+        assert_eq!(world.decides(), [decided], "{named}");
+    }
+}
+
+#[test]
+fn an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted() {
+    let mut world = deleted(&json!({}));
+    world.copy_lost();
+    world.binding_lost();
+    world.memory.seen = Some(Seen::There {
+        deleting: false,
+        finalizers: Vec::new(),
+    });
+    assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
+    world.pin(json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+    world.at(Stage::Drop, &json!([]));
+    assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
+    world.at(Stage::Mend, &json!([]));
+    assert_eq!(world.decides(), [""; 0]);
+    world.at(Stage::Mend, &applied());
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.at(Stage::Drop, &applied());
+    assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
+}
+
+#[test]
+fn a_copy_that_was_delivered_nowhere_is_deleted_at_once() {
+    let mut world = World::new();
+    world.policies();
+    world.copy("vault-choose-dfw", json!({}));
+    world.source(json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}}));
+    assert_eq!(world.decides(), ["delete_copy"]);
+    world.copy_lost();
+    assert_eq!(world.decides(), ["confirm gone"]);
+    world.memory.bound = true;
+    assert_eq!(world.decides(), ["let_go"]);
+}
+
+#[test]
+fn an_earlier_object_of_the_name_keeps_its_member_to_itself() {
+    let mut world = World::new();
+    world.policies();
+    world.pin(json!({"delivered": true, "sourceUid": "u-earlier"}));
+    world.at(Stage::Pin, &applied());
+    assert_eq!(world.says()[0], "Federated EarlierLifeDraining");
+}
