@@ -158,6 +158,14 @@ impl Edit {
         patch
     }
 
+    /// The keys of a map of the metadata that the changes remove.
+    pub(crate) fn removed<'a>(edits: &'a [Self], map: &str) -> Vec<&'a str> {
+        let gone = edits
+            .iter()
+            .filter(|edit| edit.map == map && edit.value.is_none());
+        gone.map(|edit| edit.key).collect()
+    }
+
     /// Makes the changes in an object.
     #[cfg(any(test, feature = "kube"))]
     pub fn apply(edits: &[Self], object: &mut kube::core::DynamicObject) {

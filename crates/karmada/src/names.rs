@@ -11,12 +11,42 @@ pub const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 /// Label: permanent ID of a `ClusterResourceBinding`, also on the objects that it delivers.
 pub const CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
 
+/// Label at members: the objects that Karmada manages.
+pub const MANAGED: &str = "karmada.io/managed";
+/// Annotation at members and of Works: the binding's namespace.
+pub const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+/// Annotation at members and of Works: the binding's name.
+pub const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
+/// Annotation at members and of Works: the cluster binding's name.
+pub const CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
+/// Annotation at members: UID of the template.
+pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+/// Annotation at members: generation of the template.
+pub const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// Annotation at members: the labels that the hub set.
+pub const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+/// Annotation at members: the annotations that the hub set.
+pub const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+/// Label of a Work and at members: permanent ID of the Work.
+pub const WORK_ID: &str = "work.karmada.io/permanent-id";
+/// Annotation at members: name of the Work.
+pub const WORK_NAME: &str = "work.karmada.io/name";
+/// Annotation at members: namespace of the Work.
+pub const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
+/// Annotation: how to handle an object that exists at the member already.
+pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+/// Finalizer of a Work.
+pub const WORK_FINALIZER: &str = "karmada.io/execution-controller";
+
 /// Fields of a policy's spec that its bindings have too.
-pub const CARRIED: [&str; 4] = [
+pub const CARRIED: [&str; 7] = [
     "placement",
     "propagateDeps",
     "schedulerName",
     "conflictResolution",
+    "preserveResourcesOnDeletion",
+    "failover",
+    "suspension",
 ];
 
 /// Name of the binding of a template.
@@ -24,11 +54,46 @@ pub fn binding(kind: &str, name: &str) -> String {
     format!("{}-{kind}", name.replace(':', ".")).to_lowercase()
 }
 
+/// Name of the Work of an object. Its group is not in it, so that two kinds of one name share it.
+pub fn work(kind: &str, namespace: &str, name: &str) -> String {
+    let name = name.replace(':', ".").to_lowercase();
+    let whole = if namespace.is_empty() {
+        format!("{name}-{kind}")
+    } else {
+        format!("{namespace}-{name}-{kind}")
+    };
+    format!("{name}-{}", safe_hash(&whole.to_lowercase()))
+}
+
+/// Namespace of a member's Works.
+pub fn work_namespace(member: &str) -> String {
+    format!("{WORKS}{member}")
+}
+
+/// The member whose Works are in this namespace.
+pub fn member_of(namespace: &str) -> Option<&str> {
+    namespace.strip_prefix(WORKS)
+}
+
+const WORKS: &str = "karmada-es-";
+
+/// FNV-1a of a text as a decimal number, in an alphabet that forms no words.
+pub fn safe_hash(text: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.to_string()
+        .bytes()
+        .map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]))
+        .collect()
+}
+
 /// True for namespaces whose objects are never propagated.
 pub fn is_reserved(namespace: &str) -> bool {
     namespace == "karmada-system"
         || namespace == "karmada-cluster"
-        || namespace.starts_with("karmada-es-")
+        || member_of(namespace).is_some()
         || namespace.starts_with("kube-")
 }
 

@@ -1,13 +1,13 @@
-//! Schedules bindings: a template is duplicated to every member that fits.
+//! Schedules bindings: a template is duplicated to every member that fits, or to as many as a spread constraint admits.
 
 use crate::{
     Object,
     claim::Claim,
     condition::{Condition, is_true},
-    select::cluster_matches,
+    fit,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of scheduling a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,61 +61,69 @@ pub fn is_ready(cluster: &impl Object) -> bool {
     is_true(&cluster.field("status")["conditions"], "Ready")
 }
 
-/// True if a taint keeps new bindings away from a Cluster; our policies tolerate none.
-fn is_tainted(cluster: &impl Object) -> bool {
-    let taints = cluster.field("spec")["taints"].as_array();
-    let mut taints = taints.into_iter().flatten();
-    taints.any(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")))
-}
-
-/// Chooses the members. A member that is tainted or not ready gets no new binding and keeps the bindings that it has.
+/// Chooses the members. A member that is tainted, not ready or without the kind gets no new binding and keeps the
+/// bindings that it has, as long as the affinity holds.
 pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
-    let affinity = &binding.field("spec")["placement"]["clusterAffinity"];
     let held = members(binding);
-    let matching: Vec<_> = clusters
-        .iter()
-        .filter(|cluster| cluster_matches(affinity, *cluster))
-        .collect();
-    let members: BTreeSet<String> = matching
-        .iter()
-        .filter(|cluster| !cluster.is_deleting())
-        .filter(|cluster| is_ready(**cluster) && !is_tainted(**cluster) || held.contains(cluster.name()))
-        .map(|cluster| cluster.name().to_owned())
-        .collect();
-    let condition = if members.is_empty() {
-        let (all, unready) = (clusters.len(), matching.len());
-        let mut why = Vec::new();
-        if all > unready {
-            why.push(format!(
-                "{} cluster(s) did not match the placement cluster affinity constraint",
-                all - unready
-            ));
+    let mut fitting = Vec::new();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for cluster in clusters.iter().filter(|cluster| !cluster.is_deleting()) {
+        match fit::obstacle(binding, cluster, held.contains(cluster.name())) {
+            None => fitting.push(cluster.name()),
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
         }
-        if unready > 0 {
-            why.push(format!(
-                "{unready} cluster(s) had untolerated taint {{cluster.karmada.io/not-ready}}"
-            ));
-        }
-        let why = if why.is_empty() {
+    }
+    if fitting.is_empty() {
+        let mut counted: Vec<String> = reasons
+            .iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        counted.sort();
+        let why = if counted.is_empty() {
             "no cluster exists".to_owned()
         } else {
-            why.join(", ")
+            counted.join(", ")
         };
-        Condition::new(
-            "Scheduled",
-            false,
-            "NoClusterFit",
-            &format!("0/{all} clusters are available: {why}."),
-        )
-    } else {
-        Condition::new(
+        let message = format!("0/{} clusters are available: {why}.", clusters.len());
+        return Placed {
+            members: BTreeSet::new(),
+            condition: Condition::new("Scheduled", false, "NoClusterFit", &message),
+        };
+    }
+    select(binding, fitting, held)
+}
+
+/// Applies the spread constraint by clusters to those that fit: those that hold the binding come first, then the names
+/// in their order. Too few of them leave the schedule as it is.
+fn select(binding: &impl Object, mut fitting: Vec<&str>, held: BTreeSet<String>) -> Placed {
+    let constraints = binding.field("spec")["placement"]["spreadConstraints"].as_array();
+    let constraint = constraints
+        .into_iter()
+        .flatten()
+        .find(|constraint| constraint["spreadByField"] == "cluster");
+    let groups = |key: &str| {
+        let number = constraint.and_then(|constraint| constraint[key].as_u64());
+        number.and_then(|number| usize::try_from(number).ok())
+    };
+    if groups("minGroups").is_some_and(|least| fitting.len() < least) {
+        let message = "failed to select clusters: the number of feasible clusters is less than \
+                       spreadConstraint.MinGroups";
+        return Placed {
+            members: held,
+            condition: Condition::new("Scheduled", false, "SchedulerError", message),
+        };
+    }
+    fitting.sort_by_key(|name| (!held.contains(*name), *name));
+    let most = groups("maxGroups").unwrap_or(usize::MAX);
+    Placed {
+        members: fitting.into_iter().take(most).map(ToOwned::to_owned).collect(),
+        condition: Condition::new(
             "Scheduled",
             true,
             "Success",
             "Binding has been scheduled successfully.",
-        )
-    };
-    Placed { members, condition }
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +174,53 @@ mod tests {
             assert_eq!(placed(&held, &tainted(effect)), ["dfw-1"]);
         }
         assert_eq!(placed(&new, &tainted("PreferNoSchedule")), ["dfw-1"]);
+    }
+
+    /// A binding to at most one member.
+    fn to_one(city: &str, clusters: &Value) -> DynamicObject {
+        let mut one = binding(city, clusters);
+        one.data["spec"]["placement"]["spreadConstraints"] =
+            json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+        one
+    }
+
+    #[test]
+    fn one_member_is_the_first_by_name_and_stays_while_the_affinity_holds() {
+        let cells = [cell("dfw-2", "DFW", "True"), cell("dfw-1", "DFW", "True")];
+        assert_eq!(placed(&to_one("DFW", &Value::Null), &cells), ["dfw-1"]);
+        let held = json!([{"name": "dfw-2"}]);
+        assert_eq!(placed(&to_one("DFW", &held), &cells), ["dfw-2"]);
+        let moved = [cell("dfw-2", "LHR", "True"), cell("dfw-1", "DFW", "True")];
+        assert_eq!(placed(&to_one("DFW", &held), &moved), ["dfw-1"]);
+        let mut named = to_one("DFW", &held);
+        named.data["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["dfw-1"]});
+        assert_eq!(placed(&named, &cells), ["dfw-1"]);
+    }
+
+    #[test]
+    fn too_few_members_for_a_spread_constraint_leave_the_schedule_as_it_is() {
+        let mut two = to_one("DFW", &json!([{"name": "dfw-2"}]));
+        two.data["spec"]["placement"]["spreadConstraints"][0]["minGroups"] = json!(2);
+        let Placed { members, condition } = place(&two, &[cell("dfw-1", "DFW", "True")]);
+        assert_eq!(members, ["dfw-2".to_owned()].into());
+        assert_eq!(
+            (&*condition.status, &*condition.reason),
+            ("False", "SchedulerError")
+        );
+    }
+
+    #[test]
+    fn every_reason_is_counted() {
+        let cells = [
+            cell("dfw-1", "DFW", "False"),
+            cell("dfw-2", "DFW", "False"),
+            cell("lhr-1", "LHR", "True"),
+        ];
+        assert_eq!(
+            place(&binding("DFW", &Value::Null), &cells).condition.message,
+            "0/3 clusters are available: 1 cluster(s) did not match the placement cluster affinity constraint, \
+             2 cluster(s) had untolerated taint {cluster.karmada.io/not-ready:NoSchedule}."
+        );
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod service;
 mod simulator;
 mod state;
 mod status;
+mod table;
 mod view;
 mod watch;
 mod write;

@@ -5,6 +5,7 @@ use crate::{
     faults::Faults,
     garbage::{Controllers, Deletion},
     journal::{CONTROLLERS, DIRECT, Journal},
+    karmada::Told,
     log::Log,
     meta,
     prepare::Endpoint,
@@ -82,6 +83,19 @@ impl Shared {
 
     /// The same; what `act` changes, this author changes.
     pub(crate) fn with_as<T>(self: &Arc<Self>, author: &str, act: impl FnOnce(&mut State) -> T) -> T {
+        let (result, told) = self.change(author, act);
+        for told in told {
+            told.tell(CONTROLLERS);
+        }
+        result
+    }
+
+    /// The same, without telling hubs of which the plane is a member what changed.
+    pub(crate) fn change<T>(
+        self: &Arc<Self>,
+        author: &str,
+        act: impl FnOnce(&mut State) -> T,
+    ) -> (T, Vec<Told>) {
         let mut state = self.state.lock();
         let before = state.revision;
         state.author = author.into();
@@ -90,6 +104,7 @@ impl Shared {
         let mut later = Self::controllers(&mut state);
         later.extend(Self::karmada(&mut state));
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
+        let told = state.take_told();
         drop(state);
         if revision != before
             && let Some(changed) = self.changed.get()
@@ -100,7 +115,7 @@ impl Shared {
         for (delay, act) in later {
             self.act_later(delay, act);
         }
-        result
+        (result, told)
     }
 
     /// Lets Karmada act. The answer is what it does later.
@@ -438,6 +453,7 @@ impl Plane {
     pub fn set_down(&self, down: Option<Down>) {
         self.0.with(|state| {
             state.down = down;
+            state.tell_answers();
             state.wake_all();
         });
     }

@@ -4,6 +4,7 @@ use crate::{
     body::Body,
     faults::{Fault, Met},
     handle::{Answer, handle},
+    karmada::{self, Proxied},
     log::Entry,
     plane::Shared,
     route::{Call, Verb},
@@ -13,7 +14,7 @@ use crate::{
 use bytes::Bytes;
 use futures::future::{BoxFuture, pending};
 use http::{Request, Response, header, request::Parts};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use parking_lot::RwLock;
 use std::{
     collections::BTreeMap,
@@ -77,6 +78,11 @@ impl Service {
             .cloned()
             .ok_or_else(refused)?;
         let down = plane.state.lock().down;
+        let proxied = karmada::through(path).filter(|_| down.is_none());
+        let proxied = proxied.and_then(|(cluster, rest)| Some((plane.state.lock().proxied(cluster)?, rest)));
+        if let Some((proxied, rest)) = proxied {
+            return self.answer_through(proxied, head, rest, body.to_bytes()).await;
+        }
         let call = Call::read(&head.method, path, head.uri.query(), &head.headers);
         if let (Some(_), Ok(call)) = (down, &call) {
             self.note(&plane, call, None, None);
@@ -94,6 +100,28 @@ impl Service {
             tokio::time::sleep(delay).await;
         }
         respond(answer, fault.as_ref())
+    }
+
+    /// Answers a request through a Cluster's proxy: the member sees the same user.
+    async fn answer_through(
+        &self,
+        proxied: Proxied,
+        head: &Parts,
+        rest: &str,
+        body: Bytes,
+    ) -> io::Result<Response<Body>> {
+        let plane = match proxied {
+            Proxied::To(plane) => plane,
+            Proxied::Refused(status) => return refuse(&status),
+        };
+        let member = Self {
+            plane,
+            ..self.clone()
+        };
+        match Box::pin(member.answer(head, rest, Full::new(body))).await {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => refuse(&karmada::unreachable()),
+            answer => answer,
+        }
     }
 
     /// Carries a request out, unless a fault is before that.

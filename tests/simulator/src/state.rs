@@ -1,11 +1,12 @@
 //! The store of one plane: objects, their history, and who waits for changes.
 
+pub(crate) use crate::table::{Change, Kind, Table};
 use crate::{
     clock::Clock,
     definition::{Definition, builtin},
     garbage::{Chore, Controllers},
     journal::{self, CONTROLLERS, Journal},
-    karmada::Actor,
+    karmada::{Actor, Membership, Told},
     meta,
     random::Random,
     status::Subject,
@@ -13,7 +14,6 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    iter,
     mem::take,
     ops::Bound,
     sync::Arc,
@@ -28,127 +28,6 @@ pub enum Down {
     Refused,
     /// Connections are accepted and nothing is ever answered; open watches go silent.
     BlackHole,
-}
-
-/// What happened to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Added,
-    Modified,
-    Deleted,
-}
-
-/// One step of a table's history.
-#[derive(Debug, Clone)]
-pub(crate) struct Change {
-    pub(crate) revision: u64,
-    pub(crate) at: Instant,
-    pub(crate) kind: Kind,
-    pub(crate) key: Box<str>,
-    /// The object after the change; for a deletion its last state, with the version of the deletion.
-    pub(crate) object: Arc<Value>,
-    pub(crate) previous: Option<Arc<Value>>,
-}
-
-/// The objects of one kind.
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) definition: Arc<Definition>,
-    pub(crate) objects: BTreeMap<Box<str>, Arc<Value>>,
-    pub(crate) changes: VecDeque<Change>,
-    /// Changes up to this revision are no longer kept.
-    pub(crate) dropped: u64,
-    pub(crate) wakers: BTreeMap<u64, Waker>,
-    /// Grows when all watches are closed; a watch of an older number ends.
-    pub(crate) epoch: u64,
-    /// Watches see nothing newer than this.
-    pub(crate) paused: Option<u64>,
-    /// Lists and watches see nothing newer than this.
-    pub(crate) stale: Option<u64>,
-}
-
-impl Table {
-    fn new(definition: Arc<Definition>) -> Self {
-        Self {
-            definition,
-            objects: BTreeMap::new(),
-            changes: VecDeque::new(),
-            dropped: 0,
-            wakers: BTreeMap::new(),
-            epoch: 0,
-            paused: None,
-            stale: None,
-        }
-    }
-
-    /// The revision up to which watches see changes.
-    pub(crate) fn horizon(&self) -> u64 {
-        let limit = |at: Option<u64>| at.unwrap_or(u64::MAX);
-        limit(self.paused).min(limit(self.stale))
-    }
-
-    /// The table as it was at a revision; `None` if the history does not reach back to it.
-    pub(crate) fn at(&self, revision: u64) -> Option<Past<'_>> {
-        if revision < self.dropped {
-            return None;
-        }
-        let undone = self
-            .changes
-            .iter()
-            .rev()
-            .take_while(|change| change.revision > revision)
-            .map(|change| (&*change.key, change.previous.as_ref()))
-            .collect();
-        Some(Past {
-            objects: &self.objects,
-            undone,
-        })
-    }
-
-    /// The place in the history of the first change after a revision.
-    pub(crate) fn after(&self, revision: u64) -> usize {
-        self.changes.partition_point(|change| change.revision <= revision)
-    }
-
-    /// Lets the oldest changes go until `limit` are left, but none that a stale view needs.
-    fn trim(&mut self, limit: usize) {
-        let needed = self.horizon();
-        while self.changes.len() > limit && self.changes.front().is_some_and(|c| c.revision <= needed) {
-            if let Some(change) = self.changes.pop_front() {
-                self.dropped = change.revision;
-            }
-        }
-    }
-}
-
-/// A table as it was: what there is now, but for the keys that were changed since.
-pub(crate) struct Past<'a> {
-    objects: &'a BTreeMap<Box<str>, Arc<Value>>,
-    /// What changed keys held then.
-    undone: BTreeMap<&'a str, Option<&'a Arc<Value>>>,
-}
-
-impl<'a> Past<'a> {
-    /// The objects after a key, or all of them, by key.
-    pub(crate) fn after(&self, key: Option<&str>) -> impl Iterator<Item = (&'a str, &'a Arc<Value>)> {
-        let bounds = (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let mut same = self
-            .objects
-            .range::<str, _>(bounds)
-            .map(|(key, object)| (&**key, object))
-            .filter(|(key, _)| !self.undone.contains_key(key))
-            .peekable();
-        let mut undone = self
-            .undone
-            .range::<str, _>(bounds)
-            .filter_map(|(key, object)| Some((*key, (*object)?)))
-            .peekable();
-        iter::from_fn(move || match (same.peek(), undone.peek()) {
-            (Some((one, _)), Some((other, _))) if other < one => undone.next(),
-            (Some(_), _) => same.next(),
-            (None, _) => undone.next(),
-        })
-    }
 }
 
 /// How watches tell what they tell.
@@ -181,6 +60,10 @@ pub(crate) struct State {
     pub(crate) deferred: bool,
     pub(crate) history: usize,
     pub(crate) karmada: Option<Actor>,
+    /// The hubs of which the plane is a member.
+    pub(crate) memberships: Vec<Membership>,
+    /// What hubs have to hear of their members, when the lock is free again.
+    pub(crate) told: Vec<Told>,
     pub(crate) down: Option<Down>,
     pub(crate) removed: bool,
     watches: u64,
@@ -217,6 +100,8 @@ impl State {
             deferred: false,
             history: HISTORY,
             karmada: None,
+            memberships: Vec::new(),
+            told: Vec::new(),
             down: None,
             removed: false,
             watches: 0,
@@ -327,9 +212,7 @@ impl State {
             (false, None) => Kind::Added,
             (false, Some(_)) => Kind::Modified,
         };
-        let at_table = table;
-        let table = &mut self.tables[table];
-        table.changes.push_back(Change {
+        self.tables[table].changes.push_back(Change {
             revision,
             at,
             kind,
@@ -337,12 +220,28 @@ impl State {
             object: object.clone(),
             previous,
         });
-        table.trim(limit);
-        self.wakes.extend(take(&mut table.wakers).into_values());
-        if let Some(karmada) = &mut self.karmada {
-            karmada.notice(at_table, key);
-        }
+        self.notice(table, key);
+        self.tables[table].trim(limit);
+        self.wake(table);
         object
+    }
+
+    /// Karmada hears of the newest change of a table, as the hub's and as the members'.
+    fn notice(&mut self, table: usize, key: &str) {
+        let Table {
+            definition, changes, ..
+        } = &self.tables[table];
+        let Some(change) = changes.back() else { return };
+        for membership in &mut self.memberships {
+            membership.notice(&change.object);
+        }
+        // Of what it delivers it looks at changes of the specification only.
+        let is_own = definition.group.ends_with("karmada.io");
+        if let Some(karmada) = &mut self.karmada
+            && (is_own || change.is_of_specification())
+        {
+            karmada.notice(table, key);
+        }
     }
 
     /// Keeps the index of dependents.

@@ -6,6 +6,7 @@ use super::{
     world::{StepError, World, now},
 };
 use fedgate_karmada::condition::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -19,9 +20,14 @@ const PATIENCE: u32 = 3;
 /// Probes one member forever.
 pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Client) {
     let mut bad = 0;
+    let mut built_in = Vec::new();
     loop {
         bad = if answers(&client).await { 0 } else { bad + 1 };
-        let kinds = if bad == 0 { kinds(&client).await } else { None };
+        let kinds = if bad == 0 {
+            kinds(&client, &mut built_in).await
+        } else {
+            None
+        };
         if (bad == 0 || bad >= PATIENCE)
             && let Err(error) = say(&world, &member, bad == 0, kinds).await
         {
@@ -41,32 +47,46 @@ async fn answers(client: &Client) -> bool {
     )
 }
 
-/// The kinds of definitions that the member serves, as Karmada lists them; `None` if the member does not say.
-async fn kinds(client: &Client) -> Option<Value> {
-    let groups = client.list_api_groups().await.ok()?;
+/// The kinds that the member serves, as Karmada lists them; `None` if the member does not say. Kubernetes' own never
+/// change: they are asked for once and kept in `built_in`.
+async fn kinds(client: &Client, built_in: &mut Vec<Value>) -> Option<Value> {
+    let first = built_in.is_empty();
     let mut enabled = Vec::new();
-    for group in groups.groups.iter().filter(|group| !is_built_in(&group.name)) {
-        for version in &group.versions {
-            let list = client
-                .list_api_group_resources(&version.group_version)
-                .await
-                .ok()?;
-            let resources = list
-                .resources
-                .iter()
-                .filter(|resource| !resource.name.contains('/'));
-            let resources: Vec<Value> = resources
-                .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
-                .collect();
-            enabled.push(json!({"groupVersion": version.group_version, "resources": resources}));
+    for group in client.list_api_groups().await.ok()?.groups {
+        for version in group.versions.iter().map(|version| &version.group_version) {
+            if is_built_in(&group.name) && !first {
+                continue;
+            }
+            let served = client.list_api_group_resources(version).await.ok()?;
+            enabled.push((is_built_in(&group.name), enablement(version, &served)));
         }
     }
-    Some(json!(enabled))
+    if first {
+        for version in client.list_core_api_versions().await.ok()?.versions {
+            let served = client.list_core_api_resources(&version).await.ok()?;
+            built_in.push(enablement(&version, &served));
+        }
+    }
+    let (own, other): (Vec<_>, Vec<_>) = enabled.into_iter().partition(|(own, _)| *own);
+    built_in.extend(own.into_iter().map(|(_, enablement)| enablement));
+    let other = other.into_iter().map(|(_, enablement)| enablement);
+    Some(built_in.iter().cloned().chain(other).collect())
 }
 
-/// True for Kubernetes' own groups, which no test asks for.
+/// True for Kubernetes' own groups.
 fn is_built_in(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+fn enablement(version: &str, served: &APIResourceList) -> Value {
+    let resources = served
+        .resources
+        .iter()
+        .filter(|resource| !resource.name.contains('/'));
+    let resources: Vec<Value> = resources
+        .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
+        .collect();
+    json!({"groupVersion": version, "resources": resources})
 }
 
 async fn say(world: &World, member: &str, ready: bool, kinds: Option<Value>) -> Result<(), StepError> {

@@ -1,8 +1,9 @@
-//! The passes over policies, templates, bindings and clusters.
+//! The queue of what Karmada has to look at, and the passes over policies, templates and clusters.
 
 use super::claim::decide;
 use crate::{
     meta,
+    plane::Shared,
     prepare::Endpoint,
     random::Random,
     state::{NAMESPACES, State},
@@ -10,14 +11,12 @@ use crate::{
 };
 use fedgate_karmada::{
     claim::{Claim, Decision, Edit},
-    condition::{Condition, fully_applied},
     names,
-    schedule::{self, Placed},
     select::{selectors, selectors_match},
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem::take,
     ops::RangeInclusive,
     sync::Arc,
@@ -32,9 +31,15 @@ pub(crate) struct Actor {
     /// How long it takes to look at an object: between these two.
     pace: RangeInclusive<Duration>,
     random: Random,
-    hold: bool,
+    pub(super) hold: bool,
     queue: VecDeque<Place>,
     queued: BTreeSet<Place>,
+    /// The members that have planes.
+    pub(super) members: BTreeMap<Box<str>, Arc<Shared>>,
+    /// Kinds whose templates get the status that their only member reports.
+    pub(super) aggregated: BTreeSet<Box<str>>,
+    /// Bindings that wait for the end of a Work.
+    pub(super) blocked: BTreeSet<Place>,
 }
 
 impl Actor {
@@ -45,6 +50,9 @@ impl Actor {
             hold,
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
+            members: BTreeMap::new(),
+            aggregated: BTreeSet::new(),
+            blocked: BTreeSet::new(),
         }
     }
 
@@ -65,6 +73,11 @@ impl Actor {
     /// whose pace varies.
     fn meets_conflict(&mut self) -> bool {
         self.pace.start() != self.pace.end() && self.random.happens(0.25)
+    }
+
+    /// Whether a binding is scheduled before its Works are made: one in two, of an actor whose pace varies.
+    pub(super) fn schedules_first(&mut self) -> bool {
+        self.pace.start() != self.pace.end() && !self.members.is_empty() && self.random.happens(0.5)
     }
 
     /// An object was written.
@@ -97,7 +110,8 @@ impl State {
         met
     }
 
-    fn karmada_again(&mut self, table: usize, key: &str) {
+    /// Has an object looked at again.
+    pub(super) fn karmada_again(&mut self, table: usize, key: &str) {
         if let Some(actor) = &mut self.karmada {
             actor.notice(table, key);
         }
@@ -120,25 +134,38 @@ impl State {
                     self.policy_pass(claim, table, key);
                 }
             }
+            ("work.karmada.io", "works") => self.work_pass(table, key),
             ("work.karmada.io", _) => self.binding_pass(table, key),
-            ("cluster.karmada.io", _) => {
-                for bindings in ["resourcebindings", "clusterresourcebindings"] {
-                    let Some(table) = self.table("work.karmada.io", bindings) else {
-                        continue;
-                    };
-                    let keys: Vec<Box<str>> = self.tables[table].objects.keys().cloned().collect();
-                    for key in keys {
-                        self.binding_pass(table, &key);
-                    }
-                }
-            }
+            ("cluster.karmada.io", _) => self.cluster_pass(key),
             ("config.karmada.io" | "coordination.k8s.io" | "events.k8s.io", _) | ("", "events") => {}
             _ => self.template_pass(table, key),
         }
     }
 
+    /// A Cluster may get or lose any binding, and its Works may have waited for it.
+    fn cluster_pass(&mut self, cluster: &str) {
+        for bindings in ["resourcebindings", "clusterresourcebindings"] {
+            let Some(table) = self.table("work.karmada.io", bindings) else {
+                continue;
+            };
+            let keys: Vec<Box<str>> = self.tables[table].objects.keys().cloned().collect();
+            for key in keys {
+                self.binding_pass(table, &key);
+            }
+        }
+        let Some(works) = self.works() else { return };
+        let space = names::work_namespace(cluster);
+        let keys: Vec<Box<str>> = self
+            .in_namespace(works, &space)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            self.work_pass(works, &key);
+        }
+    }
+
     /// Writes for Karmada; a write that is refused is tried again when something changes.
-    fn karmada_patch(&mut self, table: usize, object: &Value, endpoint: Endpoint, patch: &Value) {
+    pub(super) fn karmada_patch(&mut self, table: usize, object: &Value, endpoint: Endpoint, patch: &Value) {
         let definition = self.tables[table].definition.clone();
         let Some(version) = definition.storage() else {
             return;
@@ -150,7 +177,7 @@ impl State {
             namespace: meta::namespace(object),
             name: meta::name(object),
             endpoint,
-            manager: "karmada",
+            manager: super::KARMADA,
             dry_run: false,
         };
         let _ = self.patch(&target, Patch::Merge, patch);
@@ -213,20 +240,11 @@ impl State {
     fn binding_of(&self, template: &Value) -> Option<(usize, String)> {
         let namespace = meta::namespace(template);
         let kind = template["kind"].as_str().unwrap_or_default();
-        let plural = if namespace.is_empty() {
-            "clusterresourcebindings"
-        } else {
-            "resourcebindings"
-        };
         let name = names::binding(kind, meta::name(template));
-        // The binding of a cluster-claimd template has no namespace either.
-        Some((
-            self.table("work.karmada.io", plural)?,
-            meta::key(namespace, &name),
-        ))
+        Some((self.bindings_of(namespace)?, meta::key(namespace, &name)))
     }
 
-    fn template_pass(&mut self, table: usize, key: &str) {
+    pub(super) fn template_pass(&mut self, table: usize, key: &str) {
         let Some(template) = self.get(table, key).cloned() else {
             return;
         };
@@ -314,114 +332,15 @@ impl State {
             namespace,
             name: "",
             endpoint: Endpoint::Main,
-            manager: "karmada",
+            manager: super::KARMADA,
             dry_run: false,
         };
         // Refused only in a namespace that ends, where no binding is needed.
         let _ = self.create(&target, binding);
-    }
-
-    /// Schedules a binding, or lets it go when it ends.
-    fn binding_pass(&mut self, table: usize, key: &str) {
-        let Some(binding) = self.get(table, key).cloned() else {
-            // Its template may wait for the name.
-            return self.template_waits(key, table);
-        };
-        if meta::is_ending(&binding) {
-            if self.karmada.as_ref().is_some_and(|actor| !actor.hold) {
-                self.end_binding(table, &binding);
-            }
-            return;
-        }
-        if !schedule::is_scheduled(&binding) {
-            return;
-        }
-        let clusters = self.table("cluster.karmada.io", "clusters");
-        let clusters: Vec<_> = clusters
-            .into_iter()
-            .flat_map(|table| self.tables[table].objects.values().cloned())
-            .collect();
-        let Placed { members, condition } = schedule::place(&binding, &clusters);
-        if schedule::members(&binding) != members {
-            let patch = json!({"spec": {"clusters": schedule::targets(&members)}});
-            // The write brings the binding here once more.
-            return self.karmada_patch(table, &binding, Endpoint::Main, &patch);
-        }
-        if binding["status"]["schedulerObservedGeneration"] != binding["metadata"]["generation"] {
-            let now = self.clock.now();
-            let status = status(&binding, &members, &condition, &now);
-            self.karmada_patch(table, &binding, Endpoint::Status, &json!({"status": status}));
-        }
-    }
-
-    /// Looks at the templates that would have this binding.
-    fn template_waits(&mut self, key: &str, bindings: usize) {
-        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-        let name = key.rsplit('/').next().unwrap_or_default();
-        for table in 0..self.tables.len() {
-            let definition = &self.tables[table].definition;
-            let Some(template) = name.strip_suffix(&format!("-{}", definition.kind.to_lowercase())) else {
-                continue;
-            };
-            if definition.namespaced == self.tables[bindings].definition.namespaced {
-                let key = meta::key(namespace, template);
-                self.template_pass(table, &key);
-            }
-        }
-    }
-
-    fn end_binding(&mut self, table: usize, binding: &Value) {
-        let mut left = meta::list(binding, "finalizers").to_vec();
-        left.retain(|finalizer| {
-            finalizer != names::BINDING_FINALIZER && finalizer != names::CLUSTER_BINDING_FINALIZER
-        });
-        let patch = json!({"metadata": {"finalizers": left}});
-        self.karmada_patch(table, binding, Endpoint::Main, &patch);
-    }
-
-    /// Whether bindings that end are held; those held so far are looked at again.
-    pub(super) fn hold_bindings(&mut self, hold: bool) {
-        let Some(actor) = &mut self.karmada else { return };
-        actor.hold = hold;
-        for (at, table) in self.tables.iter().enumerate() {
-            if &*table.definition.group == "work.karmada.io" {
-                table.objects.keys().for_each(|key| actor.notice(at, key));
-            }
-        }
-    }
-
-    /// Lets a binding go that ends and was held.
-    pub(super) fn release_binding(&mut self, namespace: &str, name: &str) {
-        let plural = if namespace.is_empty() {
-            "clusterresourcebindings"
-        } else {
-            "resourcebindings"
-        };
-        let Some(table) = self.table("work.karmada.io", plural) else {
-            return;
-        };
-        let found = self.get(table, &meta::key(namespace, name)).cloned();
-        if let Some(binding) = found.filter(|binding| meta::is_ending(binding)) {
-            self.end_binding(table, &binding);
-        }
     }
 }
 
 fn owned_by(binding: &Value, template: &Value) -> bool {
     let owners = meta::list(binding, "ownerReferences");
     owners.iter().any(|owner| owner["uid"] == meta::uid(template))
-}
-
-/// The status of a binding that is applied at all of its members.
-fn status(binding: &Value, members: &BTreeSet<String>, scheduled: &Condition, now: &str) -> Value {
-    let items = members
-        .iter()
-        .map(|name| json!({"clusterName": name, "applied": true, "health": "Healthy"}));
-    let items: Vec<Value> = items.collect();
-    let conditions = scheduled.set_in(&json!([]), now);
-    json!({
-        "schedulerObservedGeneration": binding["metadata"]["generation"],
-        "conditions": fully_applied(members, &items).set_in(&conditions, now),
-        "aggregatedStatus": items,
-    })
 }

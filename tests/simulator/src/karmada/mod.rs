@@ -1,16 +1,27 @@
-//! Karmada's part of a hub: defaults of policies, claims on templates, bindings. There are no members; what a binding
-//! says of them follows from the clusters that the test names.
+//! Karmada's part of a hub: defaults of policies, claims on templates, bindings. A member may have a plane: then Works
+//! say what it gets, it gets that, and what it reports comes back. Of a member without one a binding says that whatever
+//! is dispatched is applied.
 
 mod actor;
+mod binding;
 mod claim;
+mod member;
+mod proxy;
 mod webhook;
+mod works;
 
 pub(crate) use actor::Actor;
+pub(crate) use member::{Membership, Told};
+pub(crate) use proxy::{Proxied, through, unreachable};
 pub(crate) use webhook::complete;
 
 use crate::{definition::Definition, plane::Plane};
+use fedgate_karmada::names;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+
+/// Who makes Karmada's changes, at members too.
+pub const KARMADA: &str = "karmada";
 
 /// A member cluster, as its `Cluster` object shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,12 +101,60 @@ impl Karmada {
     /// A member becomes ready, or is so no more.
     pub fn ready(&self, cluster: &str, ready: bool) {
         let status = if ready { "True" } else { "False" };
-        let conditions =
-            json!({"conditions": [{"type": "Ready", "status": status, "reason": "ClusterReady"}]});
+        let told = self.0.get(CLUSTER, "", cluster);
+        let told = told.as_ref().map(|cluster| &cluster["status"]["conditions"]);
+        let mut conditions = told.and_then(Value::as_array).cloned().unwrap_or_default();
+        conditions.retain(|condition| condition["type"] != "Ready");
+        conditions.insert(
+            0,
+            json!({"type": "Ready", "status": status, "reason": "ClusterReady"}),
+        );
+        let status = json!({"status": {"conditions": conditions}});
         // A cluster that is not there has no status.
-        let _ = self
-            .0
-            .merge_status(CLUSTER, "", cluster, json!({"status": conditions}));
+        let _ = self.0.merge_status(CLUSTER, "", cluster, status);
+    }
+
+    /// A member that has joined has this plane, which has its kinds already: from now on there are Works for it, Karmada
+    /// acts there, and the Cluster's proxy leads there.
+    pub fn member(&self, cluster: &str, plane: &Plane) {
+        let hub = Arc::downgrade(&self.0.0);
+        plane.0.with(|state| state.become_member(hub, cluster));
+        let space = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": names::work_namespace(cluster)}});
+        // One that is there already will do.
+        let _ = self.0.create(space);
+        self.0.0.with(|state| {
+            if let Some(actor) = &mut state.karmada {
+                actor.members.insert(cluster.into(), plane.0.clone());
+            }
+        });
+        self.report_kinds(cluster);
+    }
+
+    /// A member's kinds are reported, as after they have changed.
+    pub fn report_kinds(&self, cluster: &str) {
+        let member = self.0.0.state.lock().member(cluster);
+        let Some(kinds) = member.map(|member| member.state.lock().served_kinds()) else {
+            return;
+        };
+        let told = self.0.get(CLUSTER, "", cluster);
+        let told = told.as_ref().map(|cluster| &cluster["status"]["conditions"]);
+        let mut conditions = told.and_then(Value::as_array).cloned().unwrap_or_default();
+        conditions.retain(|condition| condition["type"] != "CompleteAPIEnablements");
+        conditions.push(json!({"type": "CompleteAPIEnablements", "status": "True", "reason": "Complete"}));
+        let status = json!({"status": {"conditions": conditions, "apiEnablements": kinds}});
+        // A cluster that is not there has no status.
+        let _ = self.0.merge_status(CLUSTER, "", cluster, status);
+    }
+
+    /// Templates of a kind get the status that the member reports which alone has them, as a statusAggregation does that
+    /// takes over one item whole.
+    pub fn aggregate(&self, kind: &str) {
+        self.0.0.with(|state| {
+            if let Some(actor) = &mut state.karmada {
+                actor.aggregated.insert(kind.into());
+            }
+        });
     }
 
     /// Whether bindings whose template is gone stay until [`Karmada::release`]. Those held so far go with `false`.
@@ -141,6 +200,7 @@ fn kinds() -> Vec<Arc<Definition>> {
             false,
             true,
         ),
+        plain("work.karmada.io", "v1alpha1", "Work", "works", true, true),
         plain(
             "cluster.karmada.io",
             "v1alpha1",

@@ -21,7 +21,7 @@ pub(crate) fn plane() -> (Simulator, Plane, Client) {
     (simulator, plane, client)
 }
 
-fn gadget() -> Value {
+pub(crate) fn gadget() -> Value {
     json!({"spec": {
         "group": "g.dev", "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
         "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},

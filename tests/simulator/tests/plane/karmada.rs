@@ -219,7 +219,7 @@ async fn karmada_takes_its_time() {
     plane.create(gadget("a", "DFW")).unwrap();
     let begun = tokio::time::Instant::now();
     let mut changed = plane.changed();
-    while binding(&plane).is_none_or(|binding| binding["status"].is_null()) {
+    while binding(&plane).is_none_or(|binding| binding["status"]["aggregatedStatus"].is_null()) {
         changed.changed().await.unwrap();
     }
     let steps = begun.elapsed().as_millis() / 100;

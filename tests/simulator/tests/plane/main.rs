@@ -7,6 +7,8 @@ mod client;
 mod ends;
 mod faults;
 mod karmada;
+mod lanes;
+mod proxy;
 mod server;
 mod verbs;
 mod watches;
