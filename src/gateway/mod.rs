@@ -10,6 +10,7 @@ pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
 pub mod lane;
+pub mod member;
 pub mod namespaces;
 pub mod operations;
 pub mod pin;

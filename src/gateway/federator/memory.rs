@@ -1,6 +1,6 @@
 //! State that the federator keeps for a deployment outside the index. Values only.
 
-use crate::gateway::{index::digest::Source, lane::Lane};
+use crate::gateway::{index::digest::Source, lane::Lane, member::Seen};
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
@@ -50,7 +50,7 @@ pub struct Memory {
     pub unapplied: Option<Instant>,
     /// Time of the last round in which the member's object was taken over again.
     pub mended: Option<Instant>,
-    /// What was last seen of its Works or at its member, while it is being deleted.
+    /// The last look at its Works or at its member, while it is being deleted.
     pub seen: Option<Seen>,
     /// How often that was looked for.
     pub looks: u32,
@@ -58,26 +58,6 @@ pub struct Memory {
     pub taken_over: bool,
     /// True if its tenant was told that the copy could not be marked as suspended.
     pub pause_failed: bool,
-}
-
-/// What was seen outside the index of an object that is being deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
-    /// All its Works are suspended, and none preserves its object.
-    WorksStopped,
-    /// Works go on.
-    WorksGoOn,
-    /// The member has no such object of ours.
-    Absent,
-    /// The member has the object; its finalizers.
-    There {
-        /// True if it is being deleted.
-        deleting: bool,
-        /// Its finalizers.
-        finalizers: Vec<String>,
-    },
-    /// No answer proves anything; the reason.
-    Unknown(String),
 }
 
 /// A state of a deployment that the hub has rejected.

@@ -24,6 +24,7 @@ use super::{
     context::{Context, Shared, State},
     hub_permit::HubPermit,
     index::{GatewayIndex, project_hub::NamedHub},
+    member::{self, Look, Seen, Subject},
 };
 use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
@@ -38,7 +39,6 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
-use lanes::deletion::Look;
 use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;
@@ -217,7 +217,7 @@ impl Reconciler for Federator {
                 }
                 run.session.memory.bound = true;
             }
-            Then::Look(look) => run.session.memory.seen = Some(lanes::look(run.ctx, snapshot, look).await?),
+            Then::Look(look) => run.session.memory.seen = Some(look_at(run.ctx, snapshot, look).await?),
             Then::Remember { .. } => {}
         }
         Ok(Flow::Again)
@@ -410,6 +410,15 @@ async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
         found.metadata.uid.as_deref() == Some(&*source.uid)
             && found.metadata.generation.unwrap_or(0) == source.digest.generation
     }))
+}
+
+async fn look_at(ctx: &Context<'_>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
+    let subject = Subject {
+        resource: &s.profile().resource,
+        namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
+        name: &s.name,
+    };
+    member::look(ctx, subject, look).await
 }
 
 async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {

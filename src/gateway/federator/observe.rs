@@ -100,7 +100,7 @@ pub struct Snapshot {
     pub policy_leaving: bool,
     /// UID of our hub, which the deployment is to name; `None` while that is not known.
     pub own_hub: Option<Arc<str>>,
-    /// What is known of its one member, for an object that lives at one.
+    /// Its one member and the way there, for an object that lives at one.
     pub lanes: Option<Box<Lanes>>,
     /// The resource of the record of members.
     pub config_maps: ApiResource,

@@ -32,7 +32,7 @@ pub(super) struct OrphanedBinding {
 
 /// Result of a read of the template from the hub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Lookup {
+pub(super) enum Lookup {
     /// The template has not been read in this reconcile.
     #[default]
     Unknown,

@@ -6,6 +6,7 @@
 mod bindings;
 mod brake;
 pub mod decide;
+mod members;
 mod observe;
 pub mod triggers;
 
@@ -16,6 +17,7 @@ use super::{
     confirm,
     context::{Context, State},
     index::{GatewayIndex, TableId},
+    member::{self, Look, Seen, Subject},
     queries::lifecycle,
     settings::Settings,
 };
@@ -199,13 +201,67 @@ pub enum Basis {
     Copy(confirm::Origin),
     /// A Namespace without the project namespace that it was made for.
     Namespace(confirm::Origin),
+    /// The end of an object that lived at one member, whose origin has this address.
+    Member(confirm::Origin),
+    /// A look at such an object.
+    Look(Look),
     /// The policy of a city set without users.
     CitySet,
     /// A binding without its template, which has this address.
     Binding(Option<Target>),
 }
 
+/// The reads of a reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The template of a binding.
+    template: Lookup,
+    /// An object that lived at one member.
+    seen: Option<Seen>,
+}
+
 impl Garbage {
+    /// Decides the end of an object that lives at one member: that of its copy, once it is due, or of its pin.
+    fn decide_member(
+        &self,
+        run: &Reconcile<'_, Self>,
+        index: &mut GatewayIndex,
+        kind: KindId,
+        plan: Plan<Prepared>,
+    ) -> Step<Basis> {
+        let has_copy = index.hub.copies[kind]
+            .get(&run.key.namespace, &run.key.name)
+            .is_some();
+        let is_due = if has_copy {
+            !plan.effects.is_empty()
+        } else {
+            observe::is_pin_orphaned(index, run.key, kind)
+        };
+        if !is_due {
+            return Step::Apply(plan, Basis::Member(None));
+        }
+        let looks = self.memory.lock().looks.get(run.key).copied().unwrap_or_default();
+        let snapshot = observe::member(index, run.key, kind, (run.session.seen.clone(), looks));
+        let next = members::next(&snapshot);
+        let origin = observe::origin_of_member(index, run.key, kind);
+        match next {
+            members::Next::Wait(requeue) => Step::End(requeue),
+            members::Next::Look(look) => Step::Read(Basis::Look(look)),
+            members::Next::LookAgain(requeue) => {
+                *self.memory.lock().looks.entry(run.key.clone()).or_default() += 1;
+                Step::End(requeue)
+            }
+            members::Next::Write(plan) => Step::Apply(plan, Basis::Member(origin)),
+            members::Next::Want(lane) => {
+                index.lanes.want(&run.key.namespace, run.key, Some(&lane));
+                let policies = index.hub_key(TableId::CityPolicies, &run.key.namespace, "");
+                run.ctx.queue.extend([policies], Priority::Fresh);
+                // The event of its policy does not enqueue an orphan.
+                Step::End(Requeue::After(run.ctx.settings.sweep_interval))
+            }
+        }
+    }
+
     /// True unless a list from the hub, not the index, shows a Namespace with the set's label.
     async fn is_unused(&self, ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
         let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
@@ -243,8 +299,7 @@ fn city_set_ended(ctx: &Context<'_>, key: &Key) {
 
 impl Reconciler for Garbage {
     type State = State;
-    /// The template of a binding, as it was read.
-    type Session = Lookup;
+    type Session = Session;
     type Basis = Basis;
 
     const NAME: &'static str = "garbage";
@@ -258,6 +313,9 @@ impl Reconciler for Garbage {
                     index.await_proof(plane, run.key);
                 }
                 let plan = self.decide_copy(&index, run.key, kind, settings, run.ctx.now());
+                if index.kinds[kind].is_exactly_one() {
+                    return self.decide_member(run, &mut index, kind, plan);
+                }
                 Step::Apply(plan, Basis::Copy(observe::origin(&index, run.key, kind)))
             }
             Some(TableId::Namespaces) => {
@@ -281,7 +339,7 @@ impl Reconciler for Garbage {
                 Step::Apply(plan, Basis::CitySet)
             }
             Some(TableId::Bindings) => {
-                match self.decide_binding(&index, run.key, &run.session, run.ctx.now()) {
+                match self.decide_binding(&index, run.key, &run.session.template, run.ctx.now()) {
                     bindings::Decision::Keep => Step::End(Requeue::AwaitChange),
                     bindings::Decision::Wait(_, left) => Step::End(Requeue::After(left)),
                     bindings::Decision::Read(target) => Step::Read(Basis::Binding(Some(target))),
@@ -297,9 +355,25 @@ impl Reconciler for Garbage {
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         if let Basis::Binding(Some(target)) = basis {
             let found = run.ctx.executor.get(target).await?;
-            run.session = found.map_or(Lookup::Absent, |object| {
+            run.session.template = found.map_or(Lookup::Absent, |object| {
                 Lookup::Found(object.metadata.uid.unwrap_or_default())
             });
+        }
+        if let Basis::Look(look) = basis {
+            let resource = {
+                let index = run.ctx.index.lock();
+                let table = index.table_of_kind(&run.key.kind);
+                table.map(|table| index.resource(table))
+            };
+            let Some(resource) = resource else {
+                return Ok(Flow::End(Requeue::AwaitChange));
+            };
+            let subject = Subject {
+                resource: &resource,
+                namespace: &run.key.namespace,
+                name: &run.key.name,
+            };
+            run.session.seen = Some(member::look(run.ctx, subject, look).await?);
         }
         Ok(Flow::Again)
     }
@@ -311,9 +385,11 @@ impl Reconciler for Garbage {
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let gone = match basis {
-            Basis::Copy(_) if confirm::is_torn_down(run.ctx, &run.key.namespace) => true,
+            Basis::Copy(_) | Basis::Member(_) if confirm::is_torn_down(run.ctx, &run.key.namespace) => true,
             Basis::Namespace(_) if confirm::is_torn_down(run.ctx, &run.key.name) => true,
-            Basis::Copy(origin) => confirm::deployment_gone(run.ctx, origin.clone()).await?,
+            Basis::Copy(origin) | Basis::Member(origin) => {
+                confirm::deployment_gone(run.ctx, origin.clone()).await?
+            }
             Basis::Namespace(origin) => confirm::namespace_gone(run.ctx, origin.clone()).await?,
             Basis::CitySet => match self.is_unused(run.ctx, run.key).await {
                 Ok(unused) => unused,
@@ -322,7 +398,7 @@ impl Reconciler for Garbage {
                     return Err(failure);
                 }
             },
-            Basis::Binding(_) => true,
+            Basis::Binding(_) | Basis::Look(_) => true,
         };
         if gone {
             return Ok(Flow::Go);
@@ -333,11 +409,18 @@ impl Reconciler for Garbage {
                 city_set_ended(run.ctx, run.key);
                 Requeue::After(run.ctx.settings.sweep_interval)
             }
-            Basis::Copy(_) | Basis::Namespace(_) | Basis::Binding(_) => Requeue::AwaitChange,
+            Basis::Copy(_) | Basis::Member(_) | Basis::Look(_) | Basis::Namespace(_) | Basis::Binding(_) => {
+                Requeue::AwaitChange
+            }
         }))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
+        if matches!(basis, Basis::Member(_)) {
+            run.session.seen = None;
+            self.memory.lock().looks.remove(run.key);
+            return Flow::Again;
+        }
         self.forget(run.key);
         if matches!(basis, Basis::CitySet) {
             city_set_ended(run.ctx, run.key);
@@ -360,6 +443,7 @@ impl Reconciler for Garbage {
     fn message(&self, basis: &Basis) -> Option<&'static str> {
         Some(match basis {
             Basis::Copy(_) => "orphaned copy deleted",
+            Basis::Member(_) | Basis::Look(_) => "orphaned object of one member stopped",
             Basis::Namespace(_) => "hub Namespace collected",
             Basis::CitySet => "unused city set deleted",
             Basis::Binding(_) => "orphaned binding deleted",

@@ -3,9 +3,13 @@
 use super::{
     brake::{Brakes, Census, Load},
     decide::{CitySetSnapshot, CopySnapshot, CopyState, NamespaceSnapshot, Origin},
+    members,
 };
 use crate::gateway::{
     index::{GatewayIndex, Project, TableId, digest},
+    lane::{Lane, Stage},
+    member::Seen,
+    pin,
     queries::lifecycle::{earlier_life, home, proven_gone, seems_gone},
 };
 use fedgate_api::keys;
@@ -60,6 +64,8 @@ pub(super) struct Memory {
     pub(super) copies: Since,
     /// Hub Namespaces without origin, unused city sets, and orphaned bindings.
     pub(super) rest: Since,
+    /// How often an object of one member was looked at.
+    pub(super) looks: HashMap<Key, u32>,
     /// Orphaned copies that count, and the brakes that hold for them.
     pub(super) brakes: Brakes,
 }
@@ -122,10 +128,24 @@ impl<'a> OriginLookup<'a> {
         }
     }
 
+    /// As [`Self::origin`]; an object that lives at one member has a new origin under its name only once it is gone there.
+    fn origin_at(&self, index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> Origin {
+        let (origin, pin) = (self.origin(kind, name), index.pin(kind, hub, name));
+        let (Self::Lives(project, namespace), Some(pin), Origin::There) = (self, pin, origin) else {
+            return origin;
+        };
+        let source = project.sources[kind].get(namespace, name);
+        if source.is_some_and(|source| source.uid != pin.source_uid) {
+            Origin::Absent
+        } else {
+            origin
+        }
+    }
+
     fn standing(
         &self,
-        kind: KindId,
-        name: &str,
+        index: &GatewayIndex,
+        (kind, hub, name): (KindId, &str, &str),
         row: &Row<digest::HubCopy>,
         seen: Option<&Arc<str>>,
     ) -> CopyState {
@@ -133,9 +153,8 @@ impl<'a> OriginLookup<'a> {
             seen_to_go: seen.is_some() && seen == row.digest.source_uid.as_ref(),
             uid: row.uid.clone(),
             deleting: row.deleting,
-            // The copy of an object that lives at one member is stopped before it is deleted, by another controller.
-            marked: row.digest.source_uid.is_some() && row.digest.lane.is_none(),
-            origin: self.origin(kind, name),
+            marked: row.digest.source_uid.is_some(),
+            origin: self.origin_at(index, kind, hub, name),
         }
     }
 }
@@ -172,7 +191,7 @@ pub(super) fn census(index: &GatewayIndex) -> Census {
             let known = home.take().filter(|(of, ..)| *of == hub);
             let (_, of, project) = home
                 .insert(known.unwrap_or_else(|| (hub, OriginLookup::of(index, hub), project(index, hub))));
-            let standing = of.standing(kind, name, row, seen_to_go(index, kind, hub, name));
+            let standing = of.standing(index, (kind, hub, name), row, seen_to_go(index, kind, hub, name));
             census.count(project, complete && standing.orphaned() && !standing.seen_to_go);
         }
     }
@@ -185,7 +204,7 @@ pub(super) fn copy(index: &GatewayIndex, memory: &Memory, key: &Key, kind: KindI
     let seen = seen_to_go(index, kind, hub, name);
     let copy = index.hub.copies[kind]
         .get(hub, name)
-        .map(|row| OriginLookup::of(index, hub).standing(kind, name, row, seen));
+        .map(|row| OriginLookup::of(index, hub).standing(index, (kind, hub, name), row, seen));
     let namespace = index.hub.namespaces.get("", hub);
     CopySnapshot {
         target: Target::namespaced(Plane::Hub, &index.kinds[kind].resource, hub, name),
@@ -233,7 +252,7 @@ pub(super) fn unproven_copy(index: &GatewayIndex, key: &Key, kind: KindId) -> Op
     let plane = index.lacks_proof(hub)?;
     let seen = seen_to_go(index, kind, hub, name);
     let seems = OriginLookup::presumed(index, hub)
-        .standing(kind, name, row, seen)
+        .standing(index, (kind, hub, name), row, seen)
         .orphaned();
     seems.then_some(plane)
 }
@@ -252,6 +271,59 @@ pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<(T
     let resource = &index.kinds[kind].resource;
     let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
     Some((target, copy.digest.source_uid.clone()?))
+}
+
+/// True if a pin has no copy, and its object is proven gone.
+pub(super) fn is_pin_orphaned(index: &GatewayIndex, key: &Key, kind: KindId) -> bool {
+    let (hub, name) = (&key.namespace, &key.name);
+    let origin = OriginLookup::of(index, hub).origin_at(index, kind, hub, name);
+    let is_gone = !matches!(origin, Origin::Unproven | Origin::There);
+    index.hub_proves() && is_gone && index.pin(kind, hub, name).is_some()
+}
+
+/// Takes the snapshot of an object that lived at one member.
+pub(super) fn member<'a>(
+    index: &'a GatewayIndex,
+    key: &Key,
+    kind: KindId,
+    seen: (Option<Seen>, u32),
+) -> members::Snapshot<'a> {
+    let (hub, name) = (&key.namespace, &key.name);
+    let profile = &index.kinds[kind];
+    let pin = index.pin(kind, hub, name);
+    let lane = pin.map(|pin| Lane::At(kind, Stage::Drop, pin.member.clone()));
+    let stopped = lane.filter(|lane| index.is_lane_open(hub, lane));
+    let record = pin::record_name(hub).and_then(|record| {
+        let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
+        let resource = &index.resources.config_maps;
+        let target = Target::namespaced(Plane::Hub, resource, keys::SYSTEM_NAMESPACE, &record);
+        Some((target, row.uid.clone()))
+    });
+    members::Snapshot {
+        kind: (kind, profile),
+        target: Target::namespaced(Plane::Hub, &profile.resource, hub, name),
+        copy: index.hub.copies[kind].get(hub, name),
+        binding: index.binding(kind, hub, name),
+        pin,
+        record,
+        key: pin::key(profile, name),
+        stopped: stopped.map(|lane| lane.name(&index.kinds)),
+        seen,
+    }
+}
+
+/// Address and UID of an object that lived at one member.
+pub(super) fn origin_of_member(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<(Target, Arc<str>)> {
+    let uid = index
+        .pin(kind, &key.namespace, &key.name)
+        .map(|pin| pin.source_uid.clone());
+    let Some(uid) = uid else {
+        return origin(index, key, kind);
+    };
+    let (project, namespace) = home(index, &key.namespace)?;
+    let resource = &index.kinds[kind].resource;
+    let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
+    Some((target, uid))
 }
 
 /// Number of bindings without the template that they were made for.
@@ -289,6 +361,7 @@ pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
                 .map(|(n, _)| index.hub_key(TableId::Federated(i), hub, n)),
         );
     }
+    index.pinned_keys(hub, &mut keys);
     keys.extend(
         index
             .hub

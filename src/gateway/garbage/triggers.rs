@@ -3,7 +3,7 @@
 
 use crate::gateway::index::{
     GatewayIndex, TableId,
-    change::{Change, SourceChange},
+    change::{BindingChange, Change, SourceChange},
 };
 use fedgate_api::names::city_set_policy;
 use fedgate_engine::key::Key;
@@ -27,7 +27,18 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             held,
             ..
         }) if *announced || *held => keys.push(index.hub_key(TableId::Federated(*kind), hub, name)),
-        Change::Pinned((_, hub, _)) => keys.push(index.hub_key(TableId::Namespaces, "", hub)),
+        Change::Pinned((kind, hub, name)) => {
+            keys.push(index.hub_key(TableId::Namespaces, "", hub));
+            keys.push(index.hub_key(TableId::Federated(*kind), hub, name));
+        }
+        Change::Binding(BindingChange {
+            hub,
+            template: Some((kind, name)),
+            ..
+        }) if index.kinds[*kind].is_exactly_one() => {
+            keys.push(index.hub_key(TableId::Federated(*kind), hub, name));
+        }
+        Change::CityPolicy { hub } if index.has_pins_in(hub) => index.pinned_keys(hub, keys),
         Change::CitySet { policy, .. } => keys.push(index.hub_key(TableId::CitySets, "", policy)),
         Change::CitySetLeft { set } => {
             keys.push(index.hub_key(TableId::CitySets, "", &city_set_policy(set)));

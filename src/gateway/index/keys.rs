@@ -137,6 +137,14 @@ impl GatewayIndex {
         keys.extend(secrets.map(|(name, _)| self.hub_key(TableId::Secrets, hub, name)));
     }
 
+    /// Keys of the copies in a hub namespace that are there or to be there: those of objects with a member.
+    pub fn pinned_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for kind in self.kinds.ids() {
+            let names = self.pinned_in(kind, hub);
+            keys.extend(names.map(|name| self.hub_key(TableId::Federated(kind), hub, name)));
+        }
+    }
+
     /// The key of a Workload.
     pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
         Key::new(

@@ -464,6 +464,15 @@ impl GatewayIndex {
             .as_ref()
     }
 
+    /// Names of the objects of a kind in a hub namespace that have members.
+    pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
+        let prefix = pin::key(&self.kinds[kind], "");
+        let record = pin::record_name(hub_namespace);
+        let row = record.and_then(|record| self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record));
+        let keys = row.into_iter().flat_map(|row| row.digest.0.keys());
+        keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
+    }
+
     /// True if objects of a hub namespace have members.
     pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
         let record = pin::record_name(hub_namespace);

@@ -61,12 +61,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             && s.proven
             && !s.needed[*id].contains(route)
         {
-            let write = Write::Delete {
-                uid: row.uid.to_string(),
-                resource_version: Some(row.resource_version()),
-            };
-            plan.effects
-                .push(effect(s, name, write, WriteReason::DeleteCityPolicy));
+            plan.effects.push(delete(s, name, row));
         }
     }
     plan
@@ -88,14 +83,17 @@ fn lanes(s: &Snapshot, plan: &mut Plan<Prepared>) {
     for (name, row) in &s.policies {
         let leaves = row.digest.lane.is_some() && !s.needed_lanes.contains(name);
         if leaves && !row.deleting && s.proven {
-            let write = Write::Delete {
-                uid: row.uid.to_string(),
-                resource_version: Some(row.resource_version()),
-            };
-            plan.effects
-                .push(effect(s, name, write, WriteReason::DeleteCityPolicy));
+            plan.effects.push(delete(s, name, row));
         }
     }
+}
+
+fn delete(s: &Snapshot, name: &str, row: &Row<CityPolicy>) -> Effect {
+    let write = Write::Delete {
+        uid: row.uid.to_string(),
+        resource_version: Some(row.resource_version()),
+    };
+    effect(s, name, write, WriteReason::DeleteCityPolicy)
 }
 
 fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect {

@@ -2,6 +2,7 @@
 
 pub(super) mod copy;
 pub(super) mod deletion;
+pub(super) mod lanes;
 pub(super) mod status;
 mod suspension;
 
@@ -10,7 +11,6 @@ pub use suspension::unmarked;
 
 use super::{
     conditions,
-    lanes::{self, decide::Case, deletion::Look},
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
     pauses,
@@ -21,6 +21,7 @@ use crate::gateway::{
         digest::{HubCopy, Source},
         project_hub::NamedHub,
     },
+    member::Look,
     rate_limit::{Class, Permit},
     references,
 };
@@ -34,6 +35,7 @@ use fedgate_engine::{
     reconcile::memory::MemoryUpdate,
     store::table::Row,
 };
+use lanes::Case;
 use serde_json::{Value, json};
 use status::{delay_step, status_step};
 use std::time::Duration;
@@ -200,7 +202,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
                         source,
                         now,
                     };
-                    lanes::decide::copy_step(&case, memory, permit)
+                    lanes::copy_step(&case, memory, permit)
                 }
                 None => copy_step(s, source, memory, permit, now),
             };

@@ -1,12 +1,12 @@
 //! Returns the copy's status, with the gateway's own conditions, to the project.
 
-use super::{Act, Settings, Step, source_target};
+use super::{Act, Settings, Step, lanes::Case, source_target};
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{
         conditions,
         delay::Delay,
-        lanes::{self, decide::Case},
+        lanes,
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },

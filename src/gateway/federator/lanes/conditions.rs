@@ -1,17 +1,16 @@
 //! The gateway's conditions on an object that lives at one member: `Federated`, `Scheduled`, `Applied`, `StatusCurrent`
 //! (contract: clusters.md §4). Pure.
 
-use super::{
-    decide::Case,
-    observe::{CompanionState, lane_of},
-};
+use super::observe::{CompanionState, lane_of};
 use crate::gateway::{
     federator::{
         conditions::{self as common, FEDERATED, clip},
-        memory::{GRACE_PERIOD, Memory, Seen},
+        decide::lanes::Case,
+        memory::{GRACE_PERIOD, Memory},
     },
     index::digest::{HubCopy, status::OwnCondition},
     lane::{CopyLane, Stage},
+    member::Seen,
     pin::Pin,
 };
 use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
@@ -65,14 +64,14 @@ fn condition(c: &Case<'_>, kind: &'static str, said: Said) -> OwnCondition {
 }
 
 /// While an object is being deleted: a guard holds.
-pub(super) fn held(c: &Case<'_>, guard: usize) -> OwnCondition {
+pub(in crate::gateway::federator) fn held(c: &Case<'_>, guard: usize) -> OwnCondition {
     let message = c.s.profile().deletion.guards.get(guard);
     let message = message.map(|guard| guard.message.clone()).unwrap_or_default();
     condition(c, FEDERATED, Err(("DeletionHeld", message)))
 }
 
 /// While an object is being deleted: the member, and what was seen of it.
-pub(super) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Seen>) -> OwnCondition {
+pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Seen>) -> OwnCondition {
     let since = c.source.digest.deleted.unwrap_or(c.now.wall);
     let member = &pin.member;
     let found = match seen {
@@ -137,7 +136,7 @@ fn federated(
     Some(Ok(("Delivered", format!("delivered to {at}"))))
 }
 
-/// What keeps the object from being carried, apart from its way to the member.
+/// Reason and message of a fault that keeps the object from being carried, apart from its way to the member.
 fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
     if let Some(fault) = common::invalid(c.s, c.source).filter(|fault| fault.reason != "NoCellForCity") {
         return Some((fault.reason, fault.message));

@@ -2,13 +2,9 @@
 //! delivered by lanes (contract: clusters.md §3).
 
 pub mod conditions;
-pub mod decide;
-pub mod deletion;
-mod look;
 pub mod observe;
 
-pub use look::look;
-pub use observe::{Lanes, destination, observe};
+pub use observe::{Lanes, destination, lane_of, observe};
 
 use super::observe::Snapshot;
 use crate::gateway::{context::Context, index::TableId, lane::Lane};

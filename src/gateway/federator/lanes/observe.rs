@@ -1,4 +1,4 @@
-//! What the index shows of an object that lives at one member, beside the snapshot that all objects have.
+//! The part of the index about an object that lives at one member, beside the snapshot that all objects have.
 
 use crate::gateway::{
     federator::destination::Destination,

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::gateway::{
-    federator::{Federator, memory::Seen},
+    federator::Federator,
     index::{
         GatewayIndex, TableId,
         fixture::{self, shop},
     },
+    member::Seen,
     testing::{LOST, Rig, refusal},
 };
 use fedgate_engine::reconcile::{

@@ -1,4 +1,4 @@
-//! What a binding tells of each member, for objects that live at one (contract: clusters.md §3).
+//! The state of each member in a binding, for objects that live at one (contract: clusters.md §3).
 
 use super::Strings;
 use kube::core::DynamicObject;

@@ -57,14 +57,14 @@ pub struct Source {
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
-    /// What its deletion depends on; `None` if it holds no guard and abandons no member.
+    /// Conditions of its deletion; `None` if it holds no guard and abandons no member.
     pub ending: Option<Box<Ending>>,
     /// The fields that the workload controller reads, for the kind that it writes; an error text if they are
     /// malformed.
     pub rollup: Option<Box<Result<Rollup, String>>>,
 }
 
-/// What the deletion of an object depends on.
+/// Conditions of the deletion of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ending {
     /// The first of its kind's guards that holds, by position.

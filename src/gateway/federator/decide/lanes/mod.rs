@@ -1,7 +1,8 @@
 //! The way of an object to its one member (contract: clusters.md §3.1 to §3.3): its copy is chosen for, pinned, and then
 //! delivered. No order of crashes and of Karmada's decisions delivers it to two members. Pure.
 
-use super::observe::{Lanes, lane_of};
+pub(super) mod deletion;
+
 use crate::gateway::{
     federator::{
         conditions,
@@ -10,6 +11,7 @@ use crate::gateway::{
             copy::{apply, confirmed, delete_copy, held_up, rendered, unclaim, written},
             copy_target,
         },
+        lanes::{Lanes, lane_of},
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
@@ -33,7 +35,7 @@ use std::{sync::Arc, time::Duration};
 /// Least time between two rounds in which a member's object is taken over again.
 const MEND_EVERY: Duration = Duration::from_secs(30);
 
-/// What a decision needs of an object that lives at one member.
+/// Everything that a decision needs of an object that lives at one member.
 pub(in crate::gateway::federator) struct Case<'a> {
     pub(in crate::gateway::federator) s: &'a Snapshot,
     pub(in crate::gateway::federator) lanes: &'a Lanes,
@@ -192,7 +194,7 @@ impl Case<'_> {
         Step::Wait(Requeue::AwaitChange)
     }
 
-    /// What the binding of this copy tells, and its members.
+    /// The state that the binding of this copy tells, and its members.
     pub(in crate::gateway::federator) fn delivery(
         &self,
         copy: &Row<HubCopy>,
@@ -298,7 +300,7 @@ impl Case<'_> {
             }
             Stage::Hold if is_there => idle(Stage::Pin),
             Stage::Mend if applied => idle(Stage::Pin),
-            Stage::Pin if pin.delivered && is_there && !applied => self.mend(memory),
+            Stage::Pin if pin.delivered && is_there && !applied => self.take_over(memory),
             stage => {
                 memory.unapplied = None;
                 idle(stage)
@@ -306,8 +308,8 @@ impl Case<'_> {
         }
     }
 
-    /// What Karmada has let go of is taken over again, after a while and not too often.
-    fn mend(&self, memory: &mut Memory) -> (Stage, Requeue) {
+    /// An object that Karmada has let go of is taken over again, after a while and not too often.
+    fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
         let since = *memory.unapplied.get_or_insert(self.now.instant);
         let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
             (at + MEND_EVERY).max(since + GRACE_PERIOD)

@@ -1,51 +1,23 @@
 //! Deletion of an object that lives at one member: its copy is stopped and deleted, the member is asked, and only then are
 //! companions, pin and finalizers released (contract: clusters.md §3.4). Pure.
 
-use super::{
-    conditions,
-    decide::{Case, record},
-    observe::lane_of,
-};
+use super::{Case, record};
 use crate::gateway::{
     federator::{
         decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},
-        memory::{Memory, Seen},
+        lanes::{conditions, lane_of},
+        memory::Memory,
     },
     index::digest::HubCopy,
     lane::{CopyLane, Lane, Stage},
+    member::{Look, Seen, pause},
     pin::Pin,
     rate_limit::Permit,
     reason::WriteReason,
 };
 use fedgate_engine::{plan::Requeue, store::table::Row};
 use fedgate_kinds::FinishedWhen;
-use std::{sync::Arc, time::Duration};
-
-/// First and longest time between two looks at a member, or at Works.
-const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// What is to be seen outside the index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    /// The Works of the binding with this id at this member.
-    Works {
-        /// The member.
-        member: Arc<str>,
-        /// The binding's permanent id.
-        id: Arc<str>,
-    },
-    /// The object at this member.
-    Member {
-        /// The pin, with the UIDs of the copies of ours.
-        pin: Arc<Pin>,
-    },
-}
-
-/// The time until the next look.
-fn pause(looks: u32) -> Duration {
-    let (first, longest) = LOOK_EVERY;
-    first.saturating_mul(1 << looks.min(6)).min(longest)
-}
+use std::sync::Arc;
 
 /// The next step of a deletion.
 pub(in crate::gateway::federator) fn delete_step(

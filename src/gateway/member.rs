@@ -1,0 +1,135 @@
+//! Reads of an object that lives at one member and is being deleted, of which the index does not tell: its Works, and the
+//! object at the member (contract: clusters.md §3.4).
+
+use super::{context::Context, index::resource, pin::Pin};
+use fedgate_api::keys;
+use fedgate_engine::{
+    error::Failure,
+    executor::{Answer, at_member},
+    key::Plane,
+    plan::Target,
+};
+use kube::core::{ApiResource, DynamicObject, Status};
+use std::{sync::Arc, time::Duration};
+
+/// Before the name of a member in the Namespace of its Works.
+const WORKS_PREFIX: &str = "karmada-es-";
+
+/// The object, as the hub and its members know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its kind.
+    pub resource: &'a ApiResource,
+    /// Its namespace there.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// State to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// The Works of the binding with this id at this member.
+    Works {
+        /// The member.
+        member: Arc<str>,
+        /// The binding's permanent id.
+        id: Arc<str>,
+    },
+    /// The object at this member.
+    Member {
+        /// The pin, with the UIDs of the copies of ours.
+        pin: Arc<Pin>,
+    },
+}
+
+/// State that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// All its Works are suspended, and none preserves its object.
+    WorksStopped,
+    /// Works go on.
+    WorksGoOn,
+    /// The member has no such object of ours.
+    Absent,
+    /// The member has the object; its finalizers.
+    There {
+        /// True if it is being deleted.
+        deleting: bool,
+        /// Its finalizers.
+        finalizers: Vec<String>,
+    },
+    /// No answer proves anything; the reason.
+    Unknown(String),
+}
+
+/// First and longest time between two looks.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The time until the next look, after so many.
+pub fn pause(looks: u32) -> Duration {
+    let (first, longest) = LOOK_EVERY;
+    first.saturating_mul(1 << looks.min(6)).min(longest)
+}
+
+/// Looks.
+pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen, Failure> {
+    match look {
+        Look::Works { member, id } => {
+            let works = resource("work.karmada.io", "v1alpha1", "Work", "works");
+            let target = Target::namespaced(Plane::Hub, &works, &format!("{WORKS_PREFIX}{member}"), "");
+            let found = ctx.executor.labelled(&target, (keys::BINDING_ID, id)).await?;
+            let stopped = found.iter().all(is_stopped);
+            Ok(if stopped {
+                Seen::WorksStopped
+            } else {
+                Seen::WorksGoOn
+            })
+        }
+        Look::Member { pin } => {
+            let proxied = at_member(&pin.member, s.resource, s.namespace);
+            let target = Target::cluster(Plane::Hub, &proxied, s.name);
+            match ctx.executor.ask(&target).await {
+                Ok(answer) => Ok(seen(s, pin, &answer)),
+                Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
+                    Ok(Seen::Unknown(failure.message))
+                }
+                Err(failure) => Err(failure),
+            }
+        }
+    }
+}
+
+/// True if Karmada dispatches nothing of a Work, and deletes its object with it.
+fn is_stopped(work: &DynamicObject) -> bool {
+    let spec = &work.data["spec"];
+    spec["suspendDispatching"] == true && spec["preserveResourcesOnDeletion"] != true
+}
+
+/// The state that an answer proves: absence only if the member itself says so of this very object, or has one that is not ours.
+fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
+    match answer {
+        Answer::Refused(status) if is_absence(s, status) => Seen::Absent,
+        Answer::Refused(status) => Seen::Unknown(format!("{} ({})", status.message, status.code)),
+        Answer::Found(object) => {
+            let annotations = object.metadata.annotations.as_ref();
+            let template = annotations.and_then(|all| all.get(keys::TEMPLATE_UID));
+            if template.is_some_and(|uid| !pin.copy_uids.iter().any(|own| **own == **uid)) {
+                return Seen::Absent;
+            }
+            Seen::There {
+                deleting: object.metadata.deletion_timestamp.is_some(),
+                finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
+            }
+        }
+    }
+}
+
+fn is_absence(s: Subject<'_>, status: &Status) -> bool {
+    let resource = s.resource;
+    let details = status.details.as_ref();
+    status.code == 404
+        && status.reason == "NotFound"
+        && details
+            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == s.name)
+}
