@@ -34,7 +34,7 @@ impl FederatedKind {
             (placement.immutable, "placement.immutable: true"),
             (placement.require_member_api, "placement.requireMemberAPI: true"),
         ];
-        let references = self.companions.iter().flat_map(|section| &section.references);
+        let mut references = self.companions.iter().flat_map(|section| &section.references);
         let of_the_rest = [
             (
                 self.deletion.finished_when == FinishedWhen::MemberAbsent,
@@ -60,7 +60,7 @@ impl FederatedKind {
                 .map(|(_, field)| (*field).to_owned())
         };
         used(&of_placement)
-            .or_else(|| references.filter_map(beyond).next())
+            .or_else(|| references.find_map(beyond))
             .or_else(|| used(&of_the_rest))
     }
 }

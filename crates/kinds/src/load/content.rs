@@ -126,9 +126,9 @@ fn federated(
             scripts: scripts(folder, cardinality)?,
         },
         origin: Origin {
+            file,
             label_line,
             prefix_line,
-            file,
         },
     };
     Ok(Kind::Federated(Box::new(kind)))

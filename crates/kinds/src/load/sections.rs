@@ -340,15 +340,17 @@ impl Parts<'_> {
                 "allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"";
             return self.refuse(&found.kind, message);
         }
-        let patterns = found.allow.iter().map(|text| match NamePattern::parse(&text.value) {
-            Some(pattern) => Ok(pattern),
-            None => {
-                let message = format!(
-                    "pattern {:?} fits almost any name; allowed are patterns with 4 or more characters beside '*'",
-                    text.value
-                );
-                self.refuse(text, message)
-            }
+        let patterns = found.allow.iter().map(|text| {
+            NamePattern::parse(&text.value).map_or_else(
+                || {
+                    let message = format!(
+                        "pattern {:?} fits almost any name; allowed are patterns with 4 or more characters beside '*'",
+                        text.value
+                    );
+                    self.refuse(text, message)
+                },
+                Ok,
+            )
         });
         Ok(Return {
             allow: patterns.collect::<Result<_, _>>()?,
