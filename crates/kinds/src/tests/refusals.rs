@@ -40,20 +40,20 @@ const FILES: &[Row] = &[
     (
         GOOD,
         "returns: []",
-        "10: field \"returns\" needs language: 2; allowed without it are language, plural, placement, carriedAnnotations, \
-         suspendAnnotation, status, companions, writeBack, interpreter",
+        "10: field \"returns\" needs language: 2; allowed without it are plural, placement, carriedAnnotations, \
+         suspendAnnotation, status, companions, writeBack, interpreter, language",
     ),
     (
         GOOD,
         "scope: Cluster",
-        "10: field \"scope\" needs language: 2; allowed without it are language, plural, placement, carriedAnnotations, \
-         suspendAnnotation, status, companions, writeBack, interpreter",
+        "10: field \"scope\" needs language: 2; allowed without it are plural, placement, carriedAnnotations, \
+         suspendAnnotation, status, companions, writeBack, interpreter, language",
     ),
     (
         GOOD,
         "language: 1\nplatform: {from: hub}",
-        "11: field \"platform\" needs language: 2; allowed without it are language, plural, placement, \
-         carriedAnnotations, suspendAnnotation, status, companions, writeBack, interpreter",
+        "11: field \"platform\" needs language: 2; allowed without it are plural, placement, \
+         carriedAnnotations, suspendAnnotation, status, companions, writeBack, interpreter, language",
     ),
     (
         ALL,
