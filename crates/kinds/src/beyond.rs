@@ -1,4 +1,4 @@
-//! What of the language of kinds the gateway does not carry yet.
+//! The fields of a kind's file that the gateway does not carry yet.
 
 use super::{
     Cardinality, ConditionsIn, FederatedKind, FinishedWhen, Kinds, Reference, Required, Suspension,

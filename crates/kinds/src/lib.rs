@@ -39,13 +39,13 @@ pub struct FederatedKind {
     pub carried_annotations: Vec<String>,
     /// Annotation that suspends the object if its value is `true`; `None` if the kind cannot be suspended.
     pub suspend_annotation: Option<String>,
-    /// What a suspension does.
+    /// The effect of a suspension.
     pub suspension: Suspension,
     /// Rules for the status in the project.
     pub status: StatusRules,
     /// Objects that the gateway syncs together with the object.
     pub companions: Option<Companions>,
-    /// What holds a deletion back, and when it is over.
+    /// Guards of a deletion, and the state in which it is over.
     pub deletion: DeletionRules,
     /// Secrets of the member that go back to the project.
     pub returns: Vec<Return>,
@@ -96,7 +96,7 @@ pub enum Cardinality {
     ExactlyOne,
 }
 
-/// What the suspension of an object, or of its project, does.
+/// The effect of suspending an object or its project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Suspension {

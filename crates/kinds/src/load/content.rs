@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use std::{path::Path, sync::Arc};
 
-/// What a folder describes.
+/// The content of a folder.
 pub(super) enum Kind {
     Federated(Box<FederatedKind>),
     Platform(PlatformKind),

@@ -30,7 +30,7 @@ const COMPANIONS_PREFIXES: [&str; 3] = ["with-", "keep-", "park-"];
 /// The condition types that the gateway owns in a file of language 2, unless the file names others.
 const OWN_CONDITIONS: [&str; 4] = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
 
-/// What the sections of a file have in common.
+/// The file of the sections, and the values on which they all depend.
 pub(super) struct Parts<'a> {
     pub(super) file: &'a str,
     pub(super) schema: Schema,

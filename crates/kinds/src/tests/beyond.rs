@@ -1,4 +1,4 @@
-//! What of the language the gateway does not carry yet.
+//! The fields of the language that the gateway does not carry yet.
 
 use super::{
     load, load_all,

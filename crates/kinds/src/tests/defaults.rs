@@ -1,4 +1,4 @@
-//! What a file means that leaves things out.
+//! The meaning of a file that leaves things out.
 
 use super::{
     GOOD, load,

@@ -319,7 +319,7 @@ const PREFIXES: &[Row] = &[
 
 const KIND: &str = "example.com/v1/Gizmo/kind.yaml";
 
-/// What each row is refused with; the wrong ones.
+/// The rows that are not refused with their text.
 fn wrong(rows: &[Row], file: impl Fn(&str, &str) -> String) -> Vec<String> {
     let differs = |(base, added, expected): &Row| {
         let text = file(base, added);
