@@ -21,8 +21,8 @@ pub(crate) fn every_kind_that_is_named_has_a_definition() {
     let definitions = definitions();
     let kinds = Kinds::load_dir(&roots()[0]).unwrap();
     let mut needed: Vec<(&ApiResource, &str, bool)> = Vec::new();
-    let named = |resource: &ApiResource| resource.group != fedgate_api::GROUP;
-    for kind in kinds.federated.iter().filter(|kind| named(&kind.resource)) {
+    let is_further = |resource: &ApiResource| resource.group != fedgate_api::GROUP;
+    for kind in kinds.federated.iter().filter(|kind| is_further(&kind.resource)) {
         needed.push((&kind.resource, "Namespaced", true));
         let companions = kind.companions.iter().flat_map(|section| &section.references);
         let defined = companions.filter(|reference| !reference.resource.group.is_empty());
@@ -47,7 +47,8 @@ pub(crate) fn every_kind_that_is_named_has_a_definition() {
                 )
         };
         let found = definitions.iter().find(is_it);
-        let definition = found.unwrap_or_else(|| panic!("no definition of {resource:?}"));
+        assert!(found.is_some(), "no definition of {resource:?}");
+        let definition = found.unwrap();
         let version = &definition["spec"]["versions"][0];
         assert_eq!(
             (&version["name"], &version["served"]),

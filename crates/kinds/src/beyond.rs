@@ -68,7 +68,9 @@ impl FederatedKind {
 fn beyond(reference: &Reference) -> Option<String> {
     let resource = &reference.resource;
     let what = match () {
-        () if reference.companion_kind().is_none() => format!("companions of kind {}", resource.kind),
+        () if reference.companion_kind().is_none() => {
+            format!("companions of kind {} of {}", resource.kind, resource.api_version)
+        }
         () if reference.required == Required::Always => "companions.references[].required: always".to_owned(),
         () if reference.before_applied => "companions.references[].before: applied".to_owned(),
         () if ![UNLIMITED, file::SOURCE_BYTES].contains(&reference.max_bytes) => {

@@ -19,7 +19,7 @@ fn the_first_field_that_is_not_carried_is_named() {
         (
             ALL,
             referring("apiVersion: example.com/v1, kind: Lease, plural: leases"),
-            "companions of kind Lease",
+            "companions of kind Lease of example.com/v1",
         ),
         (
             ALL,

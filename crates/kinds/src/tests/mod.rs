@@ -250,8 +250,13 @@ proptest::proptest! {
         at in proptest::prelude::any::<proptest::sample::Index>(),
         with in "[ -~\\n]{0,8}",
         taken in 0..12_usize,
+        file in proptest::sample::select(vec![
+            GOOD,
+            include_str!("../../../../interpreters/azimuth.stackhpc.com/v1alpha1/Cluster/kind.yaml"),
+            refusals::PLATFORM,
+        ]),
     ) {
-        let mut text: Vec<char> = GOOD.chars().collect();
+        let mut text: Vec<char> = file.chars().collect();
         let at = at.index(text.len());
         let end = text.len().min(at + taken);
         text.splice(at..end, with.chars());
