@@ -191,10 +191,26 @@ const ARROWS: &[(&str, Arrows)] = &[
         "crates/kinds/src",
         &[
             ("lua", &[]),
-            ("file", &[]),
             ("query", &[]),
             ("per_kind", &[]),
-            ("load", &["file", "lua", "query"]),
+            ("platform", &[]),
+            ("companions", &["query"]),
+            ("deletion", &["query"]),
+            ("returns", &["query"]),
+            ("file", &["companions", "deletion"]),
+            (
+                "load",
+                &[
+                    "companions",
+                    "deletion",
+                    "file",
+                    "lua",
+                    "platform",
+                    "query",
+                    "returns",
+                ],
+            ),
+            ("beyond", &["companions", "deletion", "file", "load"]),
         ],
     ),
 ];

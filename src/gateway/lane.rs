@@ -24,36 +24,50 @@ const SET_LIMIT: usize = 50;
 pub enum Stage {
     /// Given to the one member, delivered nowhere; the member loses what it has when the copy is deleted.
     Drop,
+    /// Delivered for the first time. A Work that preserves and was never applied cannot end, and holds its Cluster with it.
+    Send,
     /// Delivered; the member keeps the object whatever becomes of copy and policy.
     Pin,
     /// As [`Stage::Pin`], with changes held back.
     Hold,
     /// As [`Stage::Pin`], taking over an object that the member already has.
     Mend,
+    /// Given to no member: its Cluster has left the hub, and nothing is to be dispatched to one that joins under its name.
+    Away,
 }
 
 impl Stage {
     /// All stages.
-    pub const ALL: [Self; 4] = [Self::Drop, Self::Pin, Self::Hold, Self::Mend];
+    pub const ALL: [Self; 6] = [
+        Self::Drop,
+        Self::Send,
+        Self::Pin,
+        Self::Hold,
+        Self::Mend,
+        Self::Away,
+    ];
 
-    /// The word in names of policies.
+    /// The word in names of policies, which are label values: with a prefix of 10 and the name of a Cluster they have at most
+    /// 63 characters.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Drop => "drop-",
+            Self::Send => "send-",
             Self::Pin => "pin-",
             Self::Hold => "hold-",
             Self::Mend => "mend-",
+            Self::Away => "none-",
         }
     }
 
     /// True if the member keeps the object when Karmada lets go of it.
     pub const fn preserves(self) -> bool {
-        !matches!(self, Self::Drop)
+        matches!(self, Self::Pin | Self::Hold | Self::Mend)
     }
 
     /// True if the member gets what the copy has.
     pub const fn delivers(self) -> bool {
-        matches!(self, Self::Pin | Self::Mend)
+        matches!(self, Self::Send | Self::Pin | Self::Mend)
     }
 }
 
@@ -134,10 +148,11 @@ impl Lane {
             }
             Self::At(id, stage, member) => {
                 let resource = &kinds[*id].resource;
+                let member = if *stage == Stage::Away { NO_MEMBER } else { member };
                 let mut spec = json!({
                     "resourceSelectors": [selector(&resource.api_version, &resource.kind)],
                     "placement": {
-                        "clusterAffinity": {"clusterNames": [&**member]},
+                        "clusterAffinity": {"clusterNames": [member]},
                         "clusterTolerations": tolerations,
                         "spreadConstraints": one,
                     },

@@ -2,10 +2,29 @@
 
 use anyhow::Result;
 use fedgate_sandbox::{Progress, definitions_check};
+use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+
+/// The definitions of tests: each in a file of its own, as the check reads them.
+fn of_tests() -> Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml") {
+            for definition in serde_saphyr::from_multiple::<Value>(&std::fs::read_to_string(file)?)? {
+                let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+                let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.yaml"));
+                std::fs::write(&file, definition.to_string())?;
+                files.push(file);
+            }
+        }
+    }
+    Ok(files)
+}
 
 const WORKLOADS: &str = "workloads.compute.datumapis.com.yaml";
 
@@ -29,6 +48,7 @@ async fn the_oldest_kubernetes_accepts_the_definitions_and_would_refuse_a_dear_r
         }
     }
     assert!(files.contains(&folder.join(WORKLOADS)), "{files:?}");
+    files.extend(of_tests()?);
     let judged = judge(&files)?;
     assert!(judged.status.success(), "{}", said(&judged));
 

@@ -3,8 +3,8 @@
 
 use crate::support::{
     Case, annotation, condition, has_finalizer,
-    kinds::{CONFIG_MAP, SECRET, VAULT},
-    label, seconds, trials, uid,
+    kinds::{CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT},
+    label, seconds, trials, uid, wait_for,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -13,6 +13,10 @@ trials![
     v01_a_vault_is_pinned_and_delivered_with_its_secret,
     v02_a_held_vault_gets_its_edit_when_it_is_resumed,
     v03_a_deleted_vault_stays_until_its_member_has_let_it_go,
+    v04_hands_on_the_hub_end_nothing_at_the_member,
+    v05_a_vault_whose_finalizers_were_taken_off_ends_at_its_member,
+    v06_a_refusal_of_the_member_is_told_in_its_words,
+    v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member,
 ];
 
 const NAME: &str = "gold";
@@ -176,5 +180,144 @@ async fn v03_a_deleted_vault_stays_until_its_member_has_let_it_go(case: Case) {
     case.dfw
         .plane
         .gone(&SECRET, &case.hub_ns, "token", seconds(60))
+        .await;
+}
+
+async fn v04_hands_on_the_hub_end_nothing_at_the_member(case: Case) {
+    delivered(&case).await;
+    let there = case
+        .dfw
+        .plane
+        .exists(&VAULT, &case.hub_ns, NAME, seconds(5))
+        .await;
+    let size = |n: i64| json!({"spec": {"size": n}});
+    let follows = async |n: i64| {
+        case.merge(&VAULT, NAME, size(n)).await;
+        let now = case
+            .dfw
+            .plane
+            .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(120), |o| {
+                o["spec"]["size"] == n
+            })
+            .await;
+        assert_eq!(uid(&now), uid(&there), "it is the same object after edit {n}");
+        let pinned = format!("vault-pin-{}", case.dfw.name);
+        case.hub
+            .sees(&VAULT, &case.hub_ns, NAME, "is pinned again", seconds(60), |o| {
+                label(o, keys::LANE) == Some(&*pinned)
+            })
+            .await;
+    };
+    case.hub.delete(&VAULT, &case.hub_ns, NAME).await;
+    follows(2).await;
+    case.hub
+        .delete(&POLICY, &case.hub_ns, &format!("vault-pin-{}", case.dfw.name))
+        .await;
+    follows(3).await;
+    case.hub.delete(&NAMESPACE, "", &case.hub_ns).await;
+    follows(4).await;
+    let pin = pin(&case).await.expect("it is pinned");
+    assert_eq!(pin["member"], case.dfw.name);
+    assert_eq!(pin["copyUids"].as_array().map(Vec::len), Some(3));
+}
+
+async fn v05_a_vault_whose_finalizers_were_taken_off_ends_at_its_member(case: Case) {
+    delivered(&case).await;
+    case.delete(&VAULT, NAME).await;
+    let free = json!({"metadata": {"finalizers": null}});
+    case.project.merge(&VAULT, &case.ns, NAME, free).await;
+    case.dfw
+        .plane
+        .gone(&VAULT, &case.hub_ns, NAME, seconds(200))
+        .await;
+    case.dfw
+        .plane
+        .gone(&SECRET, &case.hub_ns, "token", seconds(60))
+        .await;
+    wait_for("the pin is removed", seconds(60), || async {
+        pin(&case).await.is_none().then_some(())
+    })
+    .await;
+}
+
+async fn v06_a_refusal_of_the_member_is_told_in_its_words(case: Case) {
+    let mut small = vault(&case.dfw.city);
+    small["metadata"]["name"] = json!("small");
+    // The member holds an object of the name that is not ours.
+    case.create(&VAULT, small).await;
+    case.secret("token", "Opaque", &json!({"token": "t"})).await;
+    case.project
+        .sees(&VAULT, &case.ns, "small", "is delivered", seconds(120), |o| {
+            is(o, "Federated", "Delivered")
+        })
+        .await;
+    case.dfw
+        .plane
+        .create(
+            &VAULT,
+            &case.hub_ns,
+            json!({"metadata": {"name": NAME}, "spec": {"size": 9}}),
+        )
+        .await;
+    case.create(&VAULT, vault(&case.dfw.city)).await;
+    let said = case
+        .project
+        .sees(&VAULT, &case.ns, NAME, "is refused", seconds(90), |o| {
+            is(o, "Applied", "ApplyFailed")
+        })
+        .await;
+    let message = condition(&said, "Applied")
+        .map(|c| c["message"].clone())
+        .unwrap_or_default();
+    let words = message.as_str().unwrap_or_default();
+    assert!(
+        words.starts_with(&format!("{}: ", case.dfw.name)) && words.contains("already exists"),
+        "{words}"
+    );
+    assert!(is(&said, "Federated", "ApplyFailed"), "{said}");
+    let foreign = case
+        .dfw
+        .plane
+        .get(&VAULT, &case.hub_ns, NAME)
+        .await
+        .expect("it is there");
+    assert_eq!(foreign["spec"]["size"], 9, "it is never overwritten");
+    case.dfw.plane.delete(&VAULT, &case.hub_ns, NAME).await;
+    case.project
+        .sees(&VAULT, &case.ns, NAME, "is delivered", seconds(120), |o| {
+            is(o, "Federated", "Delivered")
+        })
+        .await;
+}
+
+async fn v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member(case: Case) {
+    delivered(&case).await;
+    let place = |city: &str| json!({"metadata": {"labels": {keys::CITY_CODE: city}}});
+    case.merge(&VAULT, NAME, place(&case.lhr.city)).await;
+    case.merge(&VAULT, NAME, json!({"spec": {"size": 3}})).await;
+    case.project
+        .sees(&VAULT, &case.ns, NAME, "is refused", seconds(60), |o| {
+            is(o, "Federated", "PlacementImmutable")
+        })
+        .await;
+    let copy = case
+        .hub
+        .get(&VAULT, &case.hub_ns, NAME)
+        .await
+        .expect("the copy is there");
+    assert_eq!(
+        (label(&copy, keys::CITY_CODE), &copy["spec"]["size"]),
+        (Some(&*case.dfw.city), &json!(1))
+    );
+    assert!(
+        case.lhr.plane.get(&NAMESPACE, "", &case.hub_ns).await.is_none(),
+        "the other city gets nothing"
+    );
+    case.merge(&VAULT, NAME, place(&case.dfw.city)).await;
+    case.dfw
+        .plane
+        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
+            o["spec"]["size"] == 3
+        })
         .await;
 }

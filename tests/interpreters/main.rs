@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod definitions;
 mod karmada;
 
 use fedgate_kinds::{
@@ -160,6 +161,10 @@ fn main() {
         trial(
             "an_aggregated_message_fits_the_schema_and_cuts_no_character",
             an_aggregated_message_fits_the_schema_and_cuts_no_character,
+        ),
+        trial(
+            "every_kind_that_is_named_has_a_definition",
+            definitions::every_kind_that_is_named_has_a_definition,
         ),
         trial(
             "karmada_agreed_on_every_case",

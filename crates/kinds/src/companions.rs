@@ -24,7 +24,7 @@ pub struct Reference {
     pub path: Query,
     /// Field of the referring object that holds the name, e.g. `secretName`; `None` if the path selects the names.
     pub name_field: Option<String>,
-    /// What must be there.
+    /// The sources that must exist.
     pub required: Required,
     /// True if the member must have applied the companion before the object, or a new spec of it, is delivered.
     pub before_applied: bool,
@@ -36,7 +36,7 @@ pub struct Reference {
     pub line: u64,
 }
 
-/// What a [`Reference`] demands.
+/// The sources that must exist for a [`Reference`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Required {

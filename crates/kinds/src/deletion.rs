@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct DeletionRules {
     /// When the deletion is over.
     pub finished_when: FinishedWhen,
-    /// What holds a deletion back, in the order of the file.
+    /// The guards, in the order of the file.
     pub guards: Vec<Guard>,
     /// True if the annotation `fedgate.dev/abandon` ends the wait for a member.
     pub abandon: bool,
@@ -33,7 +33,7 @@ pub struct Guard {
     pub path: Query,
     /// The text, number or boolean that holds the deletion.
     pub equals: Value,
-    /// What the tenant is told.
+    /// The message to the tenant.
     pub message: String,
 }
 

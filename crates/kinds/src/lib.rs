@@ -17,6 +17,7 @@ mod returns;
 
 pub use companions::{CompanionKind, Companions, Reference, Required};
 pub use deletion::{DeletionRules, FinishedWhen, Guard};
+use file::STATUS_BYTES;
 pub use load::{Kinds, LoadError};
 pub use per_kind::{KindId, PerKind};
 pub use platform::PlatformKind;
@@ -39,13 +40,13 @@ pub struct FederatedKind {
     pub carried_annotations: Vec<String>,
     /// Annotation that suspends the object if its value is `true`; `None` if the kind cannot be suspended.
     pub suspend_annotation: Option<String>,
-    /// What a suspension does.
+    /// The effect of a suspension.
     pub suspension: Suspension,
     /// Rules for the status in the project.
     pub status: StatusRules,
     /// Objects that the gateway syncs together with the object.
     pub companions: Option<Companions>,
-    /// What holds a deletion back, and when it is over.
+    /// Guards of a deletion, and the state in which it is over.
     pub deletion: DeletionRules,
     /// Secrets of the member that go back to the project.
     pub returns: Vec<Return>,
@@ -96,7 +97,7 @@ pub enum Cardinality {
     ExactlyOne,
 }
 
-/// What the suspension of an object, or of its project, does.
+/// The effect of suspending an object or its project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Suspension {
@@ -158,6 +159,15 @@ pub struct Interpreter {
 }
 
 impl FederatedKind {
+    /// The largest status that is returned, in bytes.
+    pub fn largest_status(&self) -> u32 {
+        if self.status.max_bytes == UNLIMITED {
+            STATUS_BYTES
+        } else {
+            self.status.max_bytes
+        }
+    }
+
     /// The annotation by which a copy says that it is suspended; `None` if suspended objects are not dispatched instead, or
     /// cannot be suspended.
     pub fn suspension_mark(&self) -> Option<&str> {

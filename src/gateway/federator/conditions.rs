@@ -7,10 +7,7 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
-    index::digest::{
-        Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize,
-        status::{OwnCondition, SIZE_LIMIT},
-    },
+    index::digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize, status::OwnCondition},
     index::secondary::places::NoCity,
     queries::cities::CITY_LIMIT,
     route::Route,
@@ -431,14 +428,14 @@ pub fn resumed(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> 
 pub fn too_large(s: &Snapshot) -> Option<Event> {
     let source = s.source.as_ref().filter(|source| !source.deleting)?;
     let copy = s.copy.as_ref()?;
-    let size = copy.digest.status.size;
+    let (size, limit) = (copy.digest.status.size, s.profile().largest_status());
     let ours = copy.digest.source_uid.as_ref() == Some(&source.uid);
     let found = if size == u32::MAX {
         format!("more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are returned")
     } else {
-        format!("{size} bytes, at most {SIZE_LIMIT} are returned")
+        format!("{size} bytes, at most {limit} are returned")
     };
-    (ours && size > SIZE_LIMIT).then(|| Event {
+    (ours && size > limit).then(|| Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: true,

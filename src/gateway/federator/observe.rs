@@ -152,7 +152,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         listed: index.hub.clusters.synced(),
     };
     let asked = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
-    let destination = lanes::destination(index, (kind, hub_name, &key.name), copy.as_ref(), &asked);
+    let destination = lanes::destination(index, (kind, hub_name, &key.name), &asked);
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
     let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
     let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));

@@ -69,7 +69,7 @@ pub(super) fn next(s: &Snapshot<'_>) -> Next {
 /// True if a copy was delivered to no member.
 fn is_nowhere(s: &Snapshot<'_>, copy: &Row<HubCopy>) -> bool {
     let lane = CopyLane::read(s.kind.1, copy.digest.lane.as_deref());
-    !matches!(lane, CopyLane::At(stage, _) if stage.preserves())
+    !matches!(lane, CopyLane::At(stage, _) if stage != Stage::Drop)
 }
 
 fn delete(s: &Snapshot<'_>, copy: &Row<HubCopy>) -> Next {

@@ -6,7 +6,7 @@ use super::{
     change::Change,
     digest::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-        WriteBackDigest, status::SIZE_LIMIT,
+        WriteBackDigest,
     },
     ownership::RejectedClaim,
     project_hub::OtherHub,
@@ -111,7 +111,8 @@ impl GatewayIndex {
                 }
                 for d in deltas {
                     let copy = self.hub.copies[i].get(&d.name.0, &d.name.1);
-                    let too_large = copy.is_some_and(|row| row.digest.status.size > SIZE_LIMIT);
+                    let too_large =
+                        copy.is_some_and(|row| row.digest.status.size > kinds[i].largest_status());
                     if too_large || !self.needs_body(&d.name.0, Self::specs_synced) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }

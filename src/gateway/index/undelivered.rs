@@ -7,13 +7,13 @@ use super::{
     Deployment, GatewayIndex, Project,
     by_cell::WriteBacksByCell,
     change::{Change, SourceChange},
-    digest::{HubCopy, Source, WriteBackDigest, status::SIZE_LIMIT},
+    digest::{HubCopy, Source, WriteBackDigest},
     project_hub::NamedHub,
     summary::is_refused,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{clock::Now, diff::Digest, key::Plane, random::HashMap, store::table::Row};
-use fedgate_kinds::KindId;
+use fedgate_kinds::{FederatedKind, KindId};
 use fedgate_operations::Stage;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -129,17 +129,18 @@ fn to_cell(source: &Row<Source>, copy: Option<&Row<HubCopy>>, is_reported: bool)
 }
 
 /// A status that the project lacks.
-fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, own: &[String]) -> Option<Proof> {
+fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, kind: &FederatedKind) -> Option<Proof> {
     let copy = copy?;
     let waits = copy.digest.source_uid.as_ref() == Some(&source.uid)
         && copy.digest.source_generation >= Some(source.digest.generation)
         && copy.digest.status.reported
-        && copy.digest.status.size <= SIZE_LIMIT
+        && copy.digest.status.size <= kind.largest_status()
         && !source.deleting
-        && !source
-            .digest
-            .status
-            .is_returned(&copy.digest.status, own, source.digest.generation);
+        && !source.digest.status.is_returned(
+            &copy.digest.status,
+            &kind.status.own_conditions,
+            source.digest.generation,
+        );
     waits.then_some(None)
 }
 
@@ -261,7 +262,8 @@ impl GatewayIndex {
         // A deployment that is left to another hub waits for nothing here.
         let source = source.filter(|row| self.named_hub(project, namespace, row) != NamedHub::Other);
         let copy = self.hub.copies[*kind].get(hub, name);
-        let own = &self.kinds[*kind].status.own_conditions;
+        let profile = &self.kinds[*kind];
+        let own = &profile.status.own_conditions;
         let is_reported = own.iter().any(|condition| condition == "Federated");
         // A write that a suspended project refuses is no delay.
         let admitted =
@@ -270,7 +272,7 @@ impl GatewayIndex {
             [
                 admitted(to_hub(source, copy), copy.is_none()),
                 to_cell(source, copy, is_reported),
-                admitted(to_project(source, copy, own), true),
+                admitted(to_project(source, copy, profile), true),
             ]
         });
         let waits = waits.unwrap_or_default();

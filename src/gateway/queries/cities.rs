@@ -58,6 +58,14 @@ impl GatewayIndex {
         self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
     }
 
+    /// The city of an object that has its member: that of its copy, or of the member while there is none.
+    pub fn pinned_city(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<CityCode> {
+        let pin = self.pin(kind, hub_namespace, name)?;
+        let copy = self.hub.copies[kind].get(hub_namespace, name);
+        let city = copy.and_then(|row| row.digest.city.clone());
+        city.or_else(|| self.hub.clusters.get("", &pin.member)?.digest.city.clone())
+    }
+
     /// The deliveries, except to cities without a cell, of the announced deployments of a kind in the project namespace
     /// that owns a hub namespace.
     fn announced_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityRoute> {
@@ -72,13 +80,20 @@ impl GatewayIndex {
         // An object that has its member stays there, whatever place it names later.
         let sources = is_alone.then(|| self.owned_sources(kind, hub_namespace));
         let sources = sources.into_iter().flatten();
-        let unpinned = sources
-            .filter(move |(name, _)| self.pin(kind, hub_namespace, name).is_none())
-            .filter_map(|(name, row)| Some((Self::announced(name, row)?, row.digest.hub.as_ref())));
+        let alone = sources
+            .filter(|(_, row)| !self.is_foreign(row.digest.hub.as_ref()))
+            .filter_map(move |(name, row)| {
+                let place = Self::announced(name, row)?;
+                let pinned = self.pinned_city(kind, hub_namespace, name);
+                pinned.map_or_else(
+                    || self.city_route(place).ok(),
+                    |city| Some(CityRoute::to_city(city)),
+                )
+            });
         places
-            .chain(unpinned)
             .filter(|(_, hub)| !self.is_foreign(*hub))
             .filter_map(|(place, _)| self.city_route(place).ok())
+            .chain(alone)
             .filter(move |CityRoute { city, .. }| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
                 self.hub.secondary.serves(city) || there().contains(city)

@@ -9,8 +9,6 @@ use serde_saphyr::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KindFile {
-    #[serde(default, rename = "language")]
-    _language: Unread,
     plural: Spanned<String>,
     placement: PlacementFile,
     carried_annotations: Vec<String>,
@@ -19,6 +17,8 @@ pub(crate) struct KindFile {
     companions: Option<CompanionsFile>,
     write_back: Option<two::WriteBackFile>,
     interpreter: Option<two::InterpreterFile>,
+    #[serde(default, rename = "language")]
+    _language: Unread,
 }
 
 #[derive(Deserialize)]

@@ -77,7 +77,7 @@ pub(crate) struct ReferenceFile {
     pub(crate) max_bytes: Option<Spanned<i64>>,
 }
 
-/// What an object waits for before it is delivered.
+/// The state of a companion that an object waits for before it is delivered.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Before {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use std::{path::Path, sync::Arc};
 
-/// What a folder describes.
+/// The content of a folder.
 pub(super) enum Kind {
     Federated(Box<FederatedKind>),
     Platform(PlatformKind),
@@ -126,9 +126,9 @@ fn federated(
             scripts: scripts(folder, cardinality)?,
         },
         origin: Origin {
+            file,
             label_line,
             prefix_line,
-            file,
         },
     };
     Ok(Kind::Federated(Box::new(kind)))

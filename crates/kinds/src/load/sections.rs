@@ -30,7 +30,7 @@ const COMPANIONS_PREFIXES: [&str; 3] = ["with-", "keep-", "park-"];
 /// The condition types that the gateway owns in a file of language 2, unless the file names others.
 const OWN_CONDITIONS: [&str; 4] = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
 
-/// What the sections of a file have in common.
+/// The file of the sections, and the values on which they all depend.
 pub(super) struct Parts<'a> {
     pub(super) file: &'a str,
     pub(super) schema: Schema,
@@ -340,15 +340,17 @@ impl Parts<'_> {
                 "allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"";
             return self.refuse(&found.kind, message);
         }
-        let patterns = found.allow.iter().map(|text| match NamePattern::parse(&text.value) {
-            Some(pattern) => Ok(pattern),
-            None => {
-                let message = format!(
-                    "pattern {:?} fits almost any name; allowed are patterns with 4 or more characters beside '*'",
-                    text.value
-                );
-                self.refuse(text, message)
-            }
+        let patterns = found.allow.iter().map(|text| {
+            NamePattern::parse(&text.value).map_or_else(
+                || {
+                    let message = format!(
+                        "pattern {:?} fits almost any name; allowed are patterns with 4 or more characters beside '*'",
+                        text.value
+                    );
+                    self.refuse(text, message)
+                },
+                Ok,
+            )
         });
         Ok(Return {
             allow: patterns.collect::<Result<_, _>>()?,

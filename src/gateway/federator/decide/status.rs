@@ -12,7 +12,7 @@ use crate::gateway::{
     },
     index::digest::{
         HubCopy, Source,
-        status::{OwnCondition, SIZE_LIMIT, render_status},
+        status::{OwnCondition, render_status},
     },
 };
 use fedgate_engine::{
@@ -48,7 +48,7 @@ pub(super) fn status_step(
         c.digest.status.reported
             && c.digest.source_uid.as_deref() == Some(&*source.uid)
             && !conditions::is_older(source, c)
-            && c.digest.status.size <= SIZE_LIMIT.min(s.profile().status.max_bytes)
+            && c.digest.status.size <= s.profile().largest_status()
     });
     let (own, mut next) = match &s.lanes {
         Some(lanes) => lanes::conditions::own(

@@ -181,6 +181,10 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         return idle(Some(Err(("NoCellForCity", message))));
     }
     if let Ok(Some(pin)) = &c.lanes.pin {
+        if c.lanes.is_member_gone {
+            let message = format!("it lives at {}, which has left the hub", pin.member);
+            return idle(Some(Err(("Strayed", message))));
+        }
         if memory
             .strayed
             .is_some_and(|since| c.now.since(since) >= GRACE_PERIOD)
@@ -254,11 +258,11 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         );
         return idle(Some(Err(("MemberReplaced", message))));
     }
-    if c.source.digest.suspended {
+    let stage = stage(c, copy, pin);
+    if c.source.digest.suspended && stage.is_some_and(|stage| !stage.delivers()) {
         let message = "it is suspended; its object at the member stays as it is";
         return idle(Some(Err(("DispatchSuspended", message.to_owned()))));
     }
-    let stage = stage(c, copy, pin);
     if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {
         return idle(Some(Err(fault)));
     }
@@ -314,8 +318,8 @@ fn status_current(c: &Case<'_>, reported: bool) -> Option<Said> {
         return Some(Err(("MemberNotReady", message)));
     }
     let copy = c.s.copy.as_ref()?;
-    if copy.digest.status.size > c.s.profile().status.max_bytes {
-        let (size, most) = (copy.digest.status.size, c.s.profile().status.max_bytes);
+    if copy.digest.status.size > c.s.profile().largest_status() {
+        let (size, most) = (copy.digest.status.size, c.s.profile().largest_status());
         let message =
             format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
         return Some(Err(("StatusTooLarge", message)));

@@ -109,11 +109,9 @@ impl Lanes {
 pub fn destination(
     index: &GatewayIndex,
     (kind, hub, name): (KindId, &str, &str),
-    copy: Option<&Row<HubCopy>>,
     asked: &Destination,
 ) -> Destination {
-    let city = copy.and_then(|copy| copy.digest.city.clone());
-    match city.filter(|_| index.pin(kind, hub, name).is_some()) {
+    match index.pinned_city(kind, hub, name) {
         Some(city) => Destination::staying(&index.kinds[kind], city),
         None => asked.clone(),
     }

@@ -353,7 +353,7 @@ fn a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone() {
         );
     }
     world.binding("vault-drop-dfw-1", &[MEMBER], &json!([]));
-    assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
+    assert_eq!(world.decides(), ["change_lane vault-send-dfw-1"]);
     world
         .index
         .list_hub(TableId::Namespaces, &[fixture::hub_namespace("dfw")]);
@@ -415,7 +415,7 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     binding["status"]["aggregatedStatus"][0]["applied"] = json!(true);
     let binding = world.next(binding);
     world.index.hub_has(TableId::Bindings, &binding);
-    assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
+    assert_eq!(world.decides(), ["change_lane vault-send-dfw-1"]);
 }
 
 #[test]
@@ -423,7 +423,12 @@ fn the_first_delivery_is_recorded_and_edits_follow() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Send, &json!([]));
+    assert!(
+        !world.decides().iter().any(|word| word.contains("pin")),
+        "nothing is applied yet"
+    );
+    world.at(Stage::Send, &applied());
     assert_eq!(
         world.decides(),
         [
@@ -431,6 +436,12 @@ fn the_first_delivery_is_recorded_and_edits_follow() {
         ]
     );
     world.pin(&json!({"delivered": true}));
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-pin-dfw-1"],
+        "preserved from now on"
+    );
+    world.at(Stage::Pin, &applied());
     assert_eq!(world.says()[0], "Federated Delivered");
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
     assert_eq!(world.decides(), [r#"update_copy vault-pin-dfw-1 {"size":5}"#]);
@@ -456,7 +467,7 @@ fn a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them(
     );
     // Before the first delivery there is nothing to hold.
     world.pin(&json!({}));
-    world.at(Stage::Pin, &json!([]));
+    world.at(Stage::Send, &json!([]));
     world.source(&json!({"metadata": {"annotations": mark}}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }
@@ -518,8 +529,26 @@ fn nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says
     world.pin(&json!({"delivered": true}));
     world.at(Stage::Pin, &applied());
     world.cluster(MEMBER, "DFW", "m-new");
-    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-hold-dfw-1"],
+        "what it has applied is preserved"
+    );
+    world.at(Stage::Pin, &json!([]));
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-drop-dfw-1"],
+        "what it has refused is stopped"
+    );
     world.at(Stage::Drop, &json!([]));
+    assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
+    world.memory.seen = Some(Seen::WorksStopped);
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-none-dfw-1"],
+        "and given to no member"
+    );
+    world.at(Stage::Away, &json!([]));
     assert_eq!(world.says()[0], "Federated MemberReplaced");
     let mut cluster = fixture::object("", MEMBER, "m-new");
     merge(
@@ -538,9 +567,11 @@ fn nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says
     world.at(Stage::Pin, &applied());
     assert_eq!(
         world.decides(),
-        ["change_lane vault-drop-dfw-1"],
-        "and it waits for one that has left"
+        ["change_lane vault-none-dfw-1"],
+        "before one joins under its name"
     );
+    world.at(Stage::Away, &json!([]));
+    assert_eq!(world.says()[0], "Federated Strayed");
 }
 
 #[test]

@@ -435,6 +435,7 @@ fn instances(object: &DynamicObject) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fedgate_kinds::Query;
 
     #[test]
     fn references_keep_their_order_are_named_once_and_end_at_the_limit() {
@@ -454,5 +455,28 @@ mod tests {
         assert!(!found[0].optional, "required once is required");
         let many = read((0..100_000).map(|n| format!("s-{n}")).collect());
         assert_eq!(many.len(), REFERENCE_LIMIT + 1);
+    }
+
+    #[test]
+    fn a_path_may_find_the_names_themselves_and_a_source_may_be_optional_by_its_kind() {
+        let mut kind = FederatedKind::builtin().unwrap().remove(0);
+        let rules = &mut kind.companions.as_mut().unwrap().references;
+        rules.truncate(3);
+        for (rule, required) in
+            rules
+                .iter_mut()
+                .zip([Required::Optional, Required::IfNamed, Required::Always])
+        {
+            rule.path = Query::parse("$.spec.names[*]").unwrap();
+            rule.name_field = None;
+            rule.required = required;
+        }
+        rules[1].path = Query::parse("$.spec.one").unwrap();
+        rules[2].resource.kind = "Lease".to_owned();
+        let object = json!({"spec": {"names": ["a", "", 3, {"name": "b"}, "c"], "one": "d"}});
+        let found = references(&kind, &object, &mut Strings::default());
+        let found: Vec<_> = found.iter().map(|r| (r.kind, &*r.name, r.optional)).collect();
+        let (map, secret) = (CompanionKind::ConfigMap, CompanionKind::Secret);
+        assert_eq!(found, [(map, "a", true), (map, "c", true), (secret, "d", false)]);
     }
 }

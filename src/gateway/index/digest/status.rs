@@ -7,9 +7,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
 
-/// Largest status that the gateway returns, in bytes.
-pub const SIZE_LIMIT: u32 = 64 * 1024;
-
 /// Maximum number of conditions in a status that the gateway writes.
 const CONDITIONS: usize = 32;
 /// Maximum number of conditions in a digest: as many as the gateway writes, plus one.

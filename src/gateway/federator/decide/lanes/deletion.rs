@@ -56,7 +56,7 @@ fn without_pin(c: &Case<'_>, copy: &Row<HubCopy>, memory: &Memory) -> Step {
         return Step::Wait(Requeue::AwaitChange);
     }
     if let CopyLane::At(stage, member) = lane_of(c.s.profile(), copy)
-        && stage.preserves()
+        && stage != Stage::Drop
     {
         return c.restore_pin(copy, member, memory);
     }
@@ -128,7 +128,7 @@ fn stop(
 }
 
 /// Looks again after a while.
-fn again(memory: &mut Memory) -> Step {
+pub(super) fn again(memory: &mut Memory) -> Step {
     memory.seen = None;
     memory.looks = memory.looks.saturating_add(1);
     Step::Wait(Requeue::After(pause(memory.looks - 1)))

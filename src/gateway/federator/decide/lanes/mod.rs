@@ -17,6 +17,7 @@ use crate::gateway::{
     },
     index::digest::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
+    member::{Look, Seen},
     pin::{self, Pin},
     rate_limit::{Class, Permit},
     reason::WriteReason,
@@ -172,7 +173,7 @@ impl Case<'_> {
             // The pin was lost: lane and binding together are its record.
             let is_there = delivery.is_some_and(|(_, clusters)| clusters == [member]);
             return if is_there {
-                self.write_pin(copy, member, stage != Stage::Drop, memory)
+                self.write_pin(copy, member, stage.preserves(), memory)
             } else {
                 Step::Wait(Requeue::AwaitChange)
             };
@@ -232,6 +233,12 @@ impl Case<'_> {
             };
             return self.patch_pin(&delivered, memory);
         }
+        if stage == Some(Stage::Drop)
+            && self.is_replaced(pin)
+            && let Some(step) = self.before_away(pin, copy, memory)
+        {
+            return step;
+        }
         let (wanted, next) = self.wanted_stage(pin, stage, there.is_some(), applied, memory);
         let lane = self.lane(Choice::Stage(wanted, pin));
         if stage != Some(wanted) {
@@ -239,7 +246,7 @@ impl Case<'_> {
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
             return self.change_lane(copy, &lane, memory, permit, with_spec);
         }
-        let may_change = !wanted.preserves() || wanted.delivers();
+        let may_change = wanted.delivers() || wanted == Stage::Drop;
         let is_held = self.source.digest.suspended || self.lanes.asks_for.is_some() || !may_change;
         if self.differs(copy, memory) && !is_held && self.is_furnished_for(wanted) {
             return self.update(copy, &lane, memory, permit);
@@ -257,6 +264,30 @@ impl Case<'_> {
         }
     }
 
+    /// True if the Cluster of the pin has joined anew, and no operator has said that it is the same member.
+    fn is_replaced(&self, pin: &Pin) -> bool {
+        let member = self.lanes.member.as_ref();
+        member.is_some_and(|member| !member.is_of(pin))
+    }
+
+    /// Before the last Work of a member goes, it must not preserve: one that was refused could not end.
+    fn before_away(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+        let (delivery, _) = self.delivery(copy)?;
+        match (&memory.seen, &delivery.id) {
+            (Some(Seen::WorksStopped), _) => {
+                memory.seen = None;
+                memory.looks = 0;
+                None
+            }
+            (None, Some(id)) if delivery.suspended => Some(Step::Look(Look::Works {
+                member: pin.member.clone(),
+                id: id.clone(),
+            })),
+            (Some(_), _) => Some(deletion::again(memory)),
+            (None, _) => Some(Step::Wait(Requeue::AwaitChange)),
+        }
+    }
+
     fn wanted_stage(
         &self,
         pin: &Pin,
@@ -267,22 +298,26 @@ impl Case<'_> {
     ) -> (Stage, Requeue) {
         let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
         let idle = |stage| (stage, Requeue::AwaitChange);
-        let is_replaced = self
-            .lanes
-            .member
-            .as_ref()
-            .is_some_and(|member| !member.is_of(pin));
-        // A Cluster that joins again gets what its binding delivers before anybody can look at it. With its Cluster a
-        // member has lost its Works, so nothing is deleted there by this lane.
-        if is_replaced || self.lanes.is_member_gone {
-            return idle(Stage::Drop);
+        // A Cluster that joins again gets what its binding delivers before anybody can look at it.
+        if self.lanes.is_member_gone {
+            return idle(Stage::Away);
+        }
+        if self.is_replaced(pin) {
+            return idle(match stage {
+                Some(Stage::Drop | Stage::Away) => Stage::Away,
+                Some(stage) if stage.preserves() && applied => Stage::Hold,
+                Some(_) | None => Stage::Drop,
+            });
         }
         let Some(stage) = stage else {
             return idle(Stage::Drop);
         };
+        if stage == Stage::Away {
+            return idle(if pin.delivered { Stage::Mend } else { Stage::Drop });
+        }
         if self.source.digest.suspended {
             memory.strayed = None;
-            return idle(if stage == Stage::Drop { Stage::Drop } else { back });
+            return idle(back);
         }
         if is_there {
             memory.strayed = None;
@@ -296,8 +331,9 @@ impl Case<'_> {
         }
         match stage {
             Stage::Drop if is_there && self.lanes.is_kept && self.is_furnished() => {
-                idle(if pin.delivered { Stage::Mend } else { Stage::Pin })
+                idle(if pin.delivered { Stage::Mend } else { Stage::Send })
             }
+            Stage::Send if pin.delivered => idle(Stage::Pin),
             Stage::Hold if is_there => idle(Stage::Pin),
             Stage::Mend if applied => idle(Stage::Pin),
             Stage::Pin if pin.delivered && is_there && !applied => self.take_over(memory),

@@ -1,5 +1,11 @@
 //! Tests of loading: the built-in kinds, and each fault that a folder can have.
 
+mod beyond;
+mod defaults;
+mod refusals;
+mod shipped;
+mod together;
+
 use super::*;
 use std::{fmt::Write, fs, path::Path};
 
@@ -17,17 +23,23 @@ status:
 
 /// Loads `kind.yaml` and scripts as kind Gizmo, from a new folder with a group of the test's own.
 fn load(kind: &str, scripts: &[(&str, &str)]) -> Result<Vec<FederatedKind>, String> {
+    let kinds = load_all(&[("example.com/v1/Gizmo", kind)], scripts)?;
+    Ok(kinds.federated)
+}
+
+/// Loads files as the kinds of these folders, beside the default kinds; the scripts are the first one's.
+fn load_all(kinds: &[(&str, &str)], scripts: &[(&str, &str)]) -> Result<Kinds, String> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let dir = std::env::temp_dir().join(format!("fedgate-kinds-{}-{number}", std::process::id()));
-    let folder = dir.join("example.com/v1/Gizmo");
-    write(&folder, "kind.yaml", kind);
+    for (folder, kind) in kinds {
+        write(&dir.join(folder), "kind.yaml", kind);
+    }
     for (name, text) in scripts {
-        write(&folder, name, text);
+        write(&dir.join(kinds[0].0), name, text);
     }
     let loaded = Kinds::load(&[], Some(&dir))
-        .map(|kinds| kinds.federated)
         .map_err(|error| error.to_string().replace(&dir.display().to_string(), "DIR"));
     fs::remove_dir_all(&dir).unwrap();
     loaded
@@ -84,7 +96,7 @@ fn the_interpreter_object_carries_the_scripts_verbatim() {
     ];
     assert_eq!(keys, expected);
     let text = include_str!(
-        "../../../interpreters/compute.datumapis.com/v1alpha/WorkloadDeployment/health-interpretation.lua"
+        "../../../../interpreters/compute.datumapis.com/v1alpha/WorkloadDeployment/health-interpretation.lua"
     );
     assert_eq!(customizations["healthInterpretation"]["luaScript"], text);
 }
@@ -238,8 +250,13 @@ proptest::proptest! {
         at in proptest::prelude::any::<proptest::sample::Index>(),
         with in "[ -~\\n]{0,8}",
         taken in 0..12_usize,
+        file in proptest::sample::select(vec![
+            GOOD,
+            include_str!("../../../../interpreters/azimuth.stackhpc.com/v1alpha1/Cluster/kind.yaml"),
+            refusals::PLATFORM,
+        ]),
     ) {
-        let mut text: Vec<char> = GOOD.chars().collect();
+        let mut text: Vec<char> = file.chars().collect();
         let at = at.index(text.len());
         let end = text.len().min(at + taken);
         text.splice(at..end, with.chars());

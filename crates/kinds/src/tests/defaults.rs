@@ -1,0 +1,110 @@
+//! The meaning of a file that leaves things out.
+
+use super::{
+    GOOD, load,
+    refusals::{ALL, ONE, referring},
+};
+use crate::{Cardinality, ConditionsIn, FinishedWhen, Required, ReturnName, Suspension, UNLIMITED};
+use std::fmt::Write;
+
+#[test]
+fn a_file_of_language_1_keeps_its_meaning() {
+    let mut text = format!("{GOOD}companions:\n  references:\n");
+    for optional in [true, false] {
+        writeln!(
+            text,
+            "  - {{kind: Secret, path: '$.spec.s', nameField: secretName, mayBeOptional: {optional}}}"
+        )
+        .unwrap();
+    }
+    for text in [text.clone(), format!("language: 1\n{text}")] {
+        let kind = load(&text, &[]).unwrap().remove(1);
+        let place = &kind.placement;
+        assert_eq!(
+            (place.cardinality, place.immutable, place.require_member_api),
+            (Cardinality::All, false, false)
+        );
+        assert!(kind.status.own_conditions.is_empty());
+        assert_eq!(
+            (kind.status.max_bytes, kind.status.conditions_in, kind.suspension),
+            (UNLIMITED, ConditionsIn::Status, Suspension::Annotation)
+        );
+        assert_eq!(kind.deletion.finished_when, FinishedWhen::Released);
+        assert!(kind.deletion.guards.is_empty() && !kind.deletion.abandon && kind.returns.is_empty());
+        let references = &kind.companions.as_ref().unwrap().references;
+        let required: Vec<Required> = references.iter().map(|r| r.required).collect();
+        assert_eq!(required, [Required::BesideTheName, Required::IfNamed]);
+        let secret = &references[0];
+        assert_eq!(
+            (
+                secret.resource.api_version.as_str(),
+                secret.resource.plural.as_str()
+            ),
+            ("v1", "secrets")
+        );
+        assert_eq!((secret.before_applied, secret.max_bytes), (false, UNLIMITED));
+        assert_eq!(kind.beyond_this_version(), None);
+    }
+}
+
+#[test]
+fn defaults_of_language_2_depend_on_the_cardinality() {
+    let reference = "{kind: Secret, path: $.spec.s}";
+    for (base, one) in [(ALL, false), (ONE, true)] {
+        let text = format!(
+            "{}returns:\n- {{kind: Secret, path: $.status.s, allow: ['*-app']}}\n",
+            referring(base, reference)
+        );
+        let kind = load(&text, &[]).unwrap().remove(1);
+        let place = &kind.placement;
+        assert_eq!((place.immutable, place.require_member_api), (one, one));
+        assert_eq!(place.cardinality == Cardinality::ExactlyOne, one);
+        assert_eq!(kind.suspension == Suspension::Dispatch, one);
+        let secret = &kind.companions.as_ref().unwrap().references[0];
+        assert_eq!((secret.before_applied, secret.adopted), (one, false));
+        assert_eq!(
+            (secret.required, secret.max_bytes),
+            (Required::IfNamed, 256 * 1024)
+        );
+        assert_eq!(
+            (&secret.name_field, secret.line),
+            (&None, if one { 10 } else { 9 })
+        );
+        let own = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
+        assert_eq!(kind.status.own_conditions, own);
+        assert_eq!(
+            (kind.status.max_bytes, kind.returns[0].max_bytes),
+            (64 * 1024, 64 * 1024)
+        );
+        assert!(matches!(&kind.returns[0].name, ReturnName::Path(path) if path.text() == "$.status.s"));
+        assert!(kind.carried_annotations.is_empty() && kind.status.counters.is_empty());
+        assert_eq!(kind.deletion.finished_when, FinishedWhen::Released);
+    }
+}
+
+#[test]
+fn what_a_file_of_language_2_says_wins_over_the_defaults() {
+    let text = format!(
+        "{ONE}  requireMemberAPI: false\nsuspension: dispatch\nstatus: {{maxBytes: 524288, conditionsIn: annotation, \
+         ownConditions: [Federated]}}\ncompanions:\n  references:\n  - {{kind: Secret, path: $.spec.s, required: always, \
+         before: none, maxBytes: 1024}}\n"
+    );
+    let kind = load(&text, &[]).unwrap().remove(1);
+    assert!(kind.placement.immutable && !kind.placement.require_member_api);
+    assert_eq!(kind.suspension, Suspension::Dispatch);
+    let status = &kind.status;
+    assert_eq!(
+        (status.max_bytes, status.conditions_in),
+        (512 * 1024, ConditionsIn::Annotation)
+    );
+    assert_eq!(status.own_conditions, ["Federated"]);
+    let secret = &kind.companions.as_ref().unwrap().references[0];
+    assert_eq!(
+        (secret.required, secret.before_applied, secret.max_bytes),
+        (Required::Always, false, 1024)
+    );
+    let all = format!("{ALL}  immutable: true\n  requireMemberAPI: true\nsuspension: dispatch\n");
+    let kind = load(&all, &[]).unwrap().remove(1);
+    assert!(kind.placement.immutable && kind.placement.require_member_api);
+    assert_eq!(kind.suspension, Suspension::Dispatch);
+}

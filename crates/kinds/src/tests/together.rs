@@ -1,0 +1,91 @@
+//! Checks between kinds.
+
+use super::{
+    load_all,
+    refusals::{ALL, ONE, PLATFORM},
+};
+
+fn referring(kind: &str, api_version: &str) -> String {
+    ALL.replace("gizmos", "widgets").replace("gizmo-", "widget-")
+        + &format!(
+            "companions:\n  references:\n  - {{kind: Secret, path: $.spec.s}}\n  \
+             - {{apiVersion: {api_version}, kind: {kind}, plural: gizmos, path: $.spec.g}}\n"
+        )
+}
+
+#[test]
+fn a_kind_that_lives_at_one_member_is_no_companion() {
+    for (version, place) in [
+        ("example.com/v1", "kind Gizmo of example.com/v1"),
+        ("example.com/v2", "v2"),
+    ] {
+        let widget = referring("Gizmo", version);
+        let error = load_all(
+            &[("example.com/v1/Gizmo", ONE), ("example.com/v1/Widget", &widget)],
+            &[],
+        )
+        .unwrap_err();
+        assert!(
+            error.starts_with("DIR/example.com/v1/Widget/kind.yaml:10: kind Gizmo of ")
+                && error.contains(place),
+            "{error}"
+        );
+        assert!(
+            error.ends_with(
+                "lives at exactly one member by DIR/example.com/v1/Gizmo/kind.yaml, so it cannot be a companion; take \
+                 the reference out"
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_kind_at_every_member_and_one_of_another_group_may_be_companions() {
+    let widget = referring("Gizmo", "example.com/v1");
+    load_all(
+        &[("example.com/v1/Gizmo", ALL), ("example.com/v1/Widget", &widget)],
+        &[],
+    )
+    .unwrap();
+    let widget = referring("Gizmo", "example.org/v1");
+    load_all(
+        &[("example.com/v1/Gizmo", ONE), ("example.com/v1/Widget", &widget)],
+        &[],
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_kind_cannot_be_its_own_companion() {
+    let own = format!(
+        "{ONE}companions:\n  references:\n  - {{apiVersion: example.com/v1, kind: Gizmo, plural: gizmos, path: $.spec.g}}\n"
+    );
+    let error = load_all(&[("example.com/v1/Gizmo", &own)], &[]).unwrap_err();
+    assert!(
+        error.starts_with("DIR/example.com/v1/Gizmo/kind.yaml:10: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn kinds_of_the_platform_load_beside_federated_ones() {
+    let platform = format!("{PLATFORM}# none\n").replace(
+        "{from: hub}",
+        "{from: hub, selector: {matchLabels: {tier: gold}, matchExpressions: [{key: old, operator: DoesNotExist}]}}",
+    );
+    let kinds = load_all(
+        &[("example.com/v1/Gizmo", ONE), ("example.com/v1/Plan", &platform)],
+        &[],
+    )
+    .unwrap();
+    assert_eq!((kinds.federated.len(), kinds.platform.len()), (2, 1));
+    let plan = &kinds.platform[0];
+    assert_eq!(
+        (plan.resource.kind.as_str(), plan.resource.plural.as_str()),
+        ("Plan", "gizmos")
+    );
+    assert_eq!(plan.selector.to_string(), "tier=gold,!old");
+    let all = load_all(&[("example.com/v1/Plan", PLATFORM)], &[]).unwrap();
+    assert!(all.platform[0].selector.selects_all());
+}
