@@ -44,9 +44,13 @@ impl Side {
             .ask(&fact.at, &format!("GET {}", fact.get), &Value::Null)
             .await;
         if let Ok(found) = &mut found {
-            found["metadata"]["managedFields"].take();
+            match &fact.of {
+                Some(binding) => *found = work_of(found, binding),
+                None => drop(found["metadata"]["managedFields"].take()),
+            }
         }
         let instead = match (&fact.has, found) {
+            (None, Ok(Value::Null)) => return None,
             (Some(wanted), Ok(found)) if has(&found, wanted) => return None,
             (None, Err(kube::Error::Api(status))) if status.code == 404 => return None,
             (Some(wanted), Ok(found)) => format!("is {found}, not {wanted}"),
@@ -76,6 +80,18 @@ impl Side {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+/// The Work of a binding in a list of Works; `null` if it is not there.
+fn work_of(list: &Value, binding: &str) -> Value {
+    let (namespace, name) = binding.split_once('/').unwrap();
+    let is_of = |work: &&Value| {
+        let annotations = &work["metadata"]["annotations"];
+        annotations["resourcebinding.karmada.io/namespace"] == namespace
+            && annotations["resourcebinding.karmada.io/name"] == name
+    };
+    let works = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    works.iter().find(is_of).cloned().unwrap_or_default()
 }
 
 /// Whether an object has these fields. Conditions are looked for by what is wanted of them; other lists are compared whole.
@@ -136,6 +152,10 @@ pub(crate) async fn run(side: &Side, scenario: &Scenario, namespace: String) -> 
 fn fact_in(fact: &Fact, namespace: &str) -> Fact {
     Fact {
         get: fact.get.replace("${ns}", namespace),
+        of: fact
+            .of
+            .as_ref()
+            .map(|binding| binding.replace("${ns}", namespace)),
         at: fact.at.clone(),
         has: fact.has.as_ref().map(|wanted| fill(wanted, namespace)),
     }

@@ -13,6 +13,9 @@ pub(crate) struct Scenario {
     /// Whether it needs members.
     #[serde(default)]
     pub(crate) members: bool,
+    /// Whether only Karmada itself has it: the stand-in has no suspension, preservation or Works.
+    #[serde(default)]
+    pub(crate) karmada: bool,
     /// Labels of its namespace.
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,
@@ -45,8 +48,11 @@ pub(crate) enum Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
-    /// Its path.
+    /// Its path, or that of the list that it is in.
     pub(crate) get: String,
+    /// Namespace and name of a binding: of the list of Works, this one's. Karmada puts a hash into the name of a Work.
+    #[serde(default)]
+    pub(crate) of: Option<String>,
     /// The plane, `hub` unless it says another.
     #[serde(default = "hub")]
     pub(crate) at: String,
