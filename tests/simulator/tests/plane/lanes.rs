@@ -391,6 +391,40 @@ async fn of_two_kinds_with_one_name_the_first_has_the_binding() {
 }
 
 #[tokio::test]
+async fn what_waits_for_its_namespace_comes_with_it() {
+    let rig = rig(Duration::ZERO);
+    let space = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "ns-1", "labels": {LANE: "all"}}});
+    rig.hub.create(space).unwrap();
+    let mut policy = Value::clone(&rig.hub.get("PropagationPolicy", "default", "pin-dfw-1").unwrap());
+    policy["metadata"] = json!({"name": "pin-dfw-1", "namespace": "ns-1"});
+    policy["spec"]["resourceSelectors"][0]["namespace"] = json!("ns-1");
+    rig.hub.create(policy).unwrap();
+    let mut gadget = named("a", &json!({"size": 1}));
+    gadget["metadata"]["namespace"] = json!("ns-1");
+    gadget["metadata"]["labels"] = json!({LANE: "pin-dfw-1"});
+    rig.hub.create(gadget).unwrap();
+    let item = || {
+        let binding = rig.hub.get("ResourceBinding", "ns-1", "a-gadget").unwrap();
+        binding["status"]["aggregatedStatus"][0].clone()
+    };
+    assert_eq!(
+        item()["appliedMessage"],
+        "Failed to apply all manifests (0/1): namespaces \"ns-1\" not found"
+    );
+    let all = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+    "metadata": {"name": "all"},
+    "spec": {
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace",
+            "labelSelector": {"matchLabels": {LANE: "all"}}}],
+        "placement": {},
+    }});
+    rig.hub.create(all).unwrap();
+    assert_eq!(item()["applied"], true);
+    assert!(rig.members[0].get("Gadget", "ns-1", "a").is_some());
+}
+
+#[tokio::test]
 async fn a_member_that_is_not_ready_gets_nothing_and_loses_nothing() {
     let rig = rig(Duration::ZERO);
     rig.create("pin-dfw-1", 1);
