@@ -250,7 +250,7 @@ async fn a_work_that_preserves_and_was_never_applied_cannot_end() {
     assert!(stuck["metadata"]["deletionTimestamp"].is_string());
     // The next copy of the name gets no Work there.
     rig.create("pin-dfw-1", 2);
-    assert!(rig.at(0).is_none() && rig.binding().unwrap()["status"]["aggregatedStatus"] == json!([]));
+    assert!(rig.at(0).is_none() && rig.binding().unwrap()["status"]["aggregatedStatus"].is_null());
     let name = stuck["metadata"]["name"].as_str().unwrap();
     let bare = json!({"metadata": {"finalizers": null}});
     rig.hub.merge("Work", "karmada-es-dfw-1", name, bare).unwrap();
