@@ -10,19 +10,31 @@ use std::{collections::BTreeMap, fs, path::Path};
 pub(crate) struct Scenario {
     /// What it shows.
     pub(crate) name: String,
-    /// Whether it needs members.
+    /// Whether it needs interpreters of kinds, which the simulator does not have.
     #[serde(default)]
-    pub(crate) members: bool,
-    /// Whether only Karmada itself has it: the stand-in has no suspension, preservation or Works.
+    pub(crate) interpreters: bool,
+    /// Policies that select Gadgets by the label `example.dev/lane`, whose value is the policy's name: what each says
+    /// beside that.
     #[serde(default)]
-    pub(crate) karmada: bool,
+    pub(crate) lanes: BTreeMap<String, Lane>,
     /// Labels of its namespace.
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) steps: Vec<Step>,
 }
 
-/// `${ns}` in any text is the scenario's namespace.
+/// A policy that binds Gadgets to the first of these clusters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lane {
+    /// The clusters that its placement names.
+    pub(crate) clusters: Vec<String>,
+    /// More of its specification.
+    #[serde(default)]
+    pub(crate) spec: serde_json::Map<String, Value>,
+}
+
+/// `${ns}` in any text is the scenario's namespace, and `${name}` what was kept under that name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, untagged)]
 pub(crate) enum Step {
@@ -37,6 +49,26 @@ pub(crate) enum Step {
         #[serde(default)]
         body: Value,
     },
+    /// Gives a Gadget to another lane, by one patch that takes the claim off.
+    Lane {
+        lane: String,
+        /// Its name.
+        #[serde(rename = "of", default = "first")]
+        gadget: String,
+        /// More of the patch.
+        #[serde(default)]
+        body: Value,
+    },
+    /// Keeps texts of an object, or of the item of a list that has these fields.
+    Keep {
+        /// By name, where each text is: a JSON pointer.
+        keep: BTreeMap<String, String>,
+        get: String,
+        #[serde(default = "hub")]
+        at: String,
+        #[serde(default)]
+        some: Value,
+    },
     /// What must hold, soon.
     Expect {
         /// All of it at one time.
@@ -48,17 +80,24 @@ pub(crate) enum Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
-    /// Its path, or that of the list that it is in.
+    /// Its path.
     pub(crate) get: String,
-    /// Namespace and name of a binding: of the list of Works, this one's. Karmada puts a hash into the name of a Work.
-    #[serde(default)]
-    pub(crate) of: Option<String>,
     /// The plane, `hub` unless it says another.
     #[serde(default = "hub")]
     pub(crate) at: String,
     /// What it must have: these fields; `*` is any text, `null` is no such field. Without it there is no such object.
     #[serde(default)]
     pub(crate) has: Option<Value>,
+    /// What an item of the list must have.
+    #[serde(default)]
+    pub(crate) some: Option<Value>,
+    /// What no item of the list may have.
+    #[serde(default)]
+    pub(crate) none: Option<Value>,
+}
+
+fn first() -> String {
+    "a".to_owned()
 }
 
 fn hub() -> String {

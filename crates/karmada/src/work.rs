@@ -35,6 +35,24 @@ pub fn desired(template: &Value, binding: &Value, member: &str, id: &str) -> Val
     })
 }
 
+/// The Work of a Namespace that is synced to every member: the Namespace owns it.
+pub fn of_namespace(namespace: &Value, member: &str, id: &str) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {
+            "name": names::work(namespace.kind(), "", namespace.name()),
+            "namespace": names::work_namespace(member),
+            "finalizers": [names::WORK_FINALIZER],
+            "labels": {names::WORK_ID: id},
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Namespace", "name": namespace.name(),
+                "uid": namespace["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {"workload": {"manifests": [manifest::render(namespace, None, member, id)]}},
+    })
+}
+
 /// True if a binding delivers nothing new to a member.
 fn is_held_back(binding: &Value, member: &str) -> bool {
     let suspension = &binding["spec"]["suspension"];

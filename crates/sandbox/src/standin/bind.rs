@@ -1,42 +1,38 @@
-//! Reconciles a binding: placement, dependencies, and the works of its members.
+//! Reconciles a binding: placement, dependencies, and the Works of its members.
 
 use super::{
-    depend, manifest,
+    depend,
     refs::{Key, NamespacedName, ObjectRef, Plane},
     wire::{self, label},
+    works,
     world::{StepError, World, now, version},
 };
 use fedgate_karmada::{names, schedule};
 use kube::api::DynamicObject;
 use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// Reconciles the binding `at`.
 pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepError> {
     let Some(binding) = world.binding(at) else {
-        if world.mirrors.synced(&Plane::Hub, &at.binding_kind()) {
-            withdraw_all(world, at);
-        }
+        world.made.lock().remove(at);
         return Ok(());
     };
     if binding.metadata.deletion_timestamp.is_some() {
         return end(world, at, &binding).await;
     }
     let binding = identify(world, at, binding).await?;
-    let binding = schedule(world, at, binding).await?;
-    deliver(world, at, binding).await
+    // What is lifted from suspension by the write that changes the placement goes where the binding was scheduled before.
+    let delivered = deliver(world, at, binding.clone()).await;
+    schedule(world, at, binding).await?;
+    delivered
 }
 
-/// Withdraws all works of a binding.
-fn withdraw_all(world: &World, at: &NamespacedName) {
-    world.made.lock().remove(at);
-    world.wake_deliveries(world.works.withdraw(at, &BTreeSet::new()));
-}
-
-/// Deletes a binding: withdraws the members' copies, releases the attached bindings and removes the finalizers. Karmada
-/// does not wait until the members have confirmed either.
+/// Deletes a binding: deletes its Works, releases the attached bindings and removes the finalizers. Karmada does not wait
+/// until the members have confirmed either.
 async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Result<(), StepError> {
-    withdraw_all(world, at);
+    world.made.lock().remove(at);
+    works::delete_all(world, binding).await?;
     depend::release_all(world, binding).await?;
     let own = [
         names::BINDING_FINALIZER,
@@ -85,15 +81,17 @@ async fn schedule(
     world: &World,
     at: &NamespacedName,
     mut binding: Arc<DynamicObject>,
-) -> Result<Arc<DynamicObject>, StepError> {
+) -> Result<(), StepError> {
     if !schedule::is_scheduled(&binding) {
-        return Ok(binding);
+        return Ok(());
     }
     if !world.mirrors.synced(&Plane::Hub, &wire::cluster()) {
         return Err(StepError::Wait("the first list of Clusters".to_owned()));
     }
     let placed = schedule::place(&binding, &world.clusters());
     let placement = binding.data["spec"]["placement"].to_string();
+    // The scheduler has observed what it read, not what it writes.
+    let generation = json!(binding.metadata.generation);
     let moved = placed.members != schedule::members(&binding);
     if moved || wire::annotation(&binding, wire::APPLIED_PLACEMENT) != placement {
         let clusters = schedule::targets(&placed.members);
@@ -106,7 +104,6 @@ async fn schedule(
     let scheduled = placed.condition.status == "True";
     let status = &binding.data["status"];
     let conditions = placed.condition.set_in(&status["conditions"], &now());
-    let generation = json!(binding.metadata.generation);
     let stale = scheduled && status["schedulerObservedGeneration"] != generation;
     if conditions != status["conditions"] || stale {
         let mut patch = json!({"conditions": conditions});
@@ -114,12 +111,12 @@ async fn schedule(
             patch["schedulerObservedGeneration"] = generation;
             patch["lastScheduledTime"] = json!(now());
         }
-        binding = Arc::new(world.merge_status(&at.binding_kind(), &binding, patch).await?);
+        world.merge_status(&at.binding_kind(), &binding, patch).await?;
     }
-    Ok(binding)
+    Ok(())
 }
 
-/// Creates the works of a binding that is new or changed, and updates its attached bindings.
+/// Keeps the Works of a binding that is new or changed, and updates its attached bindings.
 async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>) -> Result<(), StepError> {
     let resource = &binding.data["spec"]["resource"];
     let Some(template_at) = ObjectRef::read(resource) else {
@@ -158,21 +155,12 @@ async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>
     if !changed {
         return Ok(());
     }
-    let targets = schedule::reached(&binding);
-    let withdrawn = world.works.withdraw(at, &targets);
-    let fewer = !withdrawn.is_empty();
-    world.wake_deliveries(withdrawn);
-    for target in targets {
-        if let Some((member, _)) = world.members.get_key_value(target.as_str()) {
-            let object = manifest::render(&template, Some(&binding), member);
-            world.works.put(member, &template_at, Some(at), object);
-            world.wake_deliveries(vec![(member.clone(), template_at.clone())]);
-        }
+    let kept = works::keep(world, &template, &binding, &schedule::reached(&binding)).await;
+    if let Err(StepError::Refused(reason)) = &kept {
+        world.warn(&template, "SyncWorkFailed", reason).await;
     }
+    kept?;
     world.made.lock().insert(at.clone(), made(&binding));
-    // The first report waits until a member has reported.
-    if fewer || before.is_some() {
-        world.wake(Key::Report(at.clone()));
-    }
+    world.wake(Key::Report(at.clone()));
     Ok(())
 }

@@ -9,17 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{api::DynamicObject, core::ObjectMeta};
 use serde_json::{Value, json};
 
-/// Fields of a policy's spec that its bindings copy.
-const CARRIED: [&str; 7] = [
-    "placement",
-    "propagateDeps",
-    "schedulerName",
-    "conflictResolution",
-    "preserveResourcesOnDeletion",
-    "failover",
-    "suspension",
-];
-
 /// Result of merging a desired binding into an existing binding.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Joined {
@@ -88,7 +77,7 @@ pub(super) fn owned_by(template: &DynamicObject) -> DynamicObject {
 /// The binding of `template` that `policy` defines.
 pub(super) fn build(template: &DynamicObject, policy: &DynamicObject) -> DynamicObject {
     let mut binding = owned_by(template);
-    for field in CARRIED {
+    for field in names::CARRIED {
         let value = &policy.data["spec"][field];
         if !value.is_null() {
             binding.data["spec"][field] = value.clone();
@@ -107,7 +96,7 @@ pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined 
     if !label(desired, Claim::Policy.label()).is_empty() {
         Edit::apply(&Claim::ClusterPolicy.strip(), &mut joined);
     }
-    for field in CARRIED.into_iter().chain(["resource"]) {
+    for field in names::CARRIED.into_iter().chain(["resource"]) {
         let value = desired.data["spec"][field].clone();
         if value == joined.data["spec"][field] {
             continue;

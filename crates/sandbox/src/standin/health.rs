@@ -1,11 +1,11 @@
 //! Probes each member and reports its reachability and its kinds in the status of its Cluster object.
 
 use super::{
-    refs::Plane,
+    refs::{Kind, Plane},
     wire,
     world::{StepError, World, now},
 };
-use fedgate_karmada::condition::Condition;
+use fedgate_karmada::{condition::Condition, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
@@ -28,6 +28,9 @@ pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Cl
         } else {
             None
         };
+        if let Err(error) = space(&world, &member).await {
+            tracing::debug!(%member, %error, "the namespace of a member's Works could not be made");
+        }
         if (bad == 0 || bad >= PATIENCE)
             && let Err(error) = say(&world, &member, bad == 0, kinds).await
         {
@@ -51,25 +54,24 @@ async fn answers(client: &Client) -> bool {
 /// change: they are asked for once and kept in `built_in`.
 async fn kinds(client: &Client, built_in: &mut Vec<Value>) -> Option<Value> {
     let first = built_in.is_empty();
-    let mut enabled = Vec::new();
-    for group in client.list_api_groups().await.ok()?.groups {
-        for version in group.versions.iter().map(|version| &version.group_version) {
-            if is_built_in(&group.name) && !first {
-                continue;
-            }
-            let served = client.list_api_group_resources(version).await.ok()?;
-            enabled.push((is_built_in(&group.name), enablement(version, &served)));
-        }
-    }
+    let (mut own, mut other) = (Vec::new(), Vec::new());
     if first {
         for version in client.list_core_api_versions().await.ok()?.versions {
             let served = client.list_core_api_resources(&version).await.ok()?;
-            built_in.push(enablement(&version, &served));
+            own.push(enablement(&version, &served));
         }
     }
-    let (own, other): (Vec<_>, Vec<_>) = enabled.into_iter().partition(|(own, _)| *own);
-    built_in.extend(own.into_iter().map(|(_, enablement)| enablement));
-    let other = other.into_iter().map(|(_, enablement)| enablement);
+    for group in client.list_api_groups().await.ok()?.groups {
+        let is_own = is_built_in(&group.name);
+        for version in group.versions.iter().map(|version| &version.group_version) {
+            if !is_own || first {
+                let served = client.list_api_group_resources(version).await.ok()?;
+                let list = if is_own { &mut own } else { &mut other };
+                list.push(enablement(version, &served));
+            }
+        }
+    }
+    built_in.extend(own);
     Some(built_in.iter().cloned().chain(other).collect())
 }
 
@@ -87,6 +89,23 @@ fn enablement(version: &str, served: &APIResourceList) -> Value {
         .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
         .collect();
     json!({"groupVersion": version, "resources": resources})
+}
+
+/// Makes the namespace of the Works of a member that has joined.
+async fn space(world: &World, member: &str) -> Result<(), StepError> {
+    let name = names::work_namespace(member);
+    let there = |kind: &Kind, name: &str| {
+        let mirror = world.mirrors.get(&Plane::Hub, kind);
+        mirror.is_some_and(|mirror| mirror.get("", name).is_some())
+    };
+    let synced = world.mirrors.synced(&Plane::Hub, &wire::namespace());
+    if !synced || !there(&wire::cluster(), member) || there(&wire::namespace(), &name) {
+        return Ok(());
+    }
+    let space = wire::read(json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+    }))?;
+    world.create(&wire::namespace(), &space).await.map(drop)
 }
 
 async fn say(world: &World, member: &str, ready: bool, kinds: Option<Value>) -> Result<(), StepError> {

@@ -1,9 +1,8 @@
 //! Runs the scripts of `ResourceInterpreterCustomizations`.
 
 use super::{
-    manifest::as_value,
     refs::{Kind, ObjectRef, Plane},
-    wire,
+    wire::{self, as_value},
     world::{StepError, World},
 };
 use fedgate_kinds::lua::LuaError;
@@ -110,16 +109,14 @@ pub(super) fn dependencies(
 pub(super) fn retain(
     world: &World,
     kind: &Kind,
-    desired: DynamicObject,
-    observed: &DynamicObject,
-) -> Result<DynamicObject, StepError> {
+    desired: Value,
+    observed: &Value,
+) -> Result<Value, StepError> {
     let Some(text) = script(world, kind, "retention") else {
         return Ok(desired);
     };
-    let value = world
+    world
         .lua
-        .retain(&text, &as_value(&desired), &as_value(observed))
-        .map_err(failed("Retain"))?;
-    serde_json::from_value(value)
-        .map_err(|error| StepError::Wait(format!("Retain returned no object: {error}")))
+        .retain(&text, &desired, observed)
+        .map_err(failed("Retain"))
 }

@@ -1,9 +1,6 @@
 //! Watch caches: one mirror per plane and kind.
 
-use super::{
-    manifest,
-    refs::{Kind, ObjectRef, Plane},
-};
+use super::refs::{Kind, ObjectRef, Plane};
 use kube::{
     api::{ApiResource, DynamicObject},
     discovery::Scope,
@@ -177,25 +174,6 @@ impl Mirrors {
         self.get(plane, kind)
             .map(|mirror| mirror.list(namespace))
             .unwrap_or_default()
-    }
-
-    /// The objects at a member that Karmada manages.
-    pub(super) fn managed_at(&self, member: &Arc<str>) -> Vec<ObjectRef> {
-        let mirrors: Vec<(Kind, Arc<Mirror>)> = self
-            .map
-            .read()
-            .iter()
-            .filter(|((plane, _), _)| *plane == Plane::Member(member.clone()))
-            .map(|((_, kind), mirror)| (kind.clone(), Arc::clone(mirror)))
-            .collect();
-        let managed = |(kind, mirror): &(Kind, Arc<Mirror>)| -> Vec<ObjectRef> {
-            let objects = mirror
-                .list(None)
-                .into_iter()
-                .filter(|object| manifest::is_managed(object));
-            objects.map(|object| ObjectRef::to(kind, &object)).collect()
-        };
-        mirrors.iter().flat_map(managed).collect()
     }
 
     /// True if a kind's first list is complete.

@@ -1,24 +1,25 @@
 //! A STAND-IN for Karmada, for tests without Karmada's executables. It is not Karmada and shares no code with it; where
 //! the two differ, Karmada is right and the stand-in must be fixed.
 //!
-//! It replaces the controllers of the hub that a federation gateway depends on. It is event-driven and uses no `Work`
-//! objects:
+//! It replaces the controllers of the hub that a federation gateway depends on. It is event-driven:
 //!
 //! * policies get a permanent ID and a finalizer (by a patch after their creation; Karmada has an admission webhook);
 //! * the policy that matches a template claims it, with a PUT of the whole object; the template gets a binding;
-//! * bindings are scheduled by the clusters' labels, duplicated to every match, and get conditions and members' status;
-//! * members get the template with Karmada's keys, drift is reverted, and unwanted objects are deleted in the
-//!   background; a member whose Cluster is not ready gets neither;
+//! * bindings are scheduled by the clusters' labels, names, taints and kinds, to every match or to as many as a spread
+//!   constraint admits, and get conditions and members' status;
+//! * a Work says what a member gets of a template, unless it is suspended: the template with Karmada's keys; drift is
+//!   reverted; when the Work ends the object is deleted in the background or, preserved, loses Karmada's keys; a member
+//!   whose Cluster is not ready gets neither;
 //! * the Lua scripts of `ResourceInterpreterCustomizations` reflect and aggregate status;
 //! * `ConfigMaps` and Secrets that a template depends on are synced with it through attached bindings;
 //! * Namespaces without the skip label are synced to every member.
 //!
-//! It has no override policies, replicas, failover, preemption, spread constraints, suspension or Works. The hub needs
-//! a garbage collector, which deletes a binding when its template is deleted.
+//! It has no override policies, replicas, failover, preemption or spread constraints by anything but clusters. The hub
+//! needs a garbage collector, which deletes a binding when its template is deleted.
 //!
-//! All state is in the API servers; the state in memory is rebuilt after a start. Pure decisions are in `claim`,
-//! `select`, `schedule`, `binding`, `attached`, `manifest` and `status`; `template`, `policy`, `bind`, `depend`,
-//! `deliver` and `report` are the reconcilers that execute them; `wake` maps each event to the keys that it enqueues.
+//! All state is in the API servers; the state in memory is rebuilt after a start. Pure decisions are in the crate
+//! `fedgate-karmada`, in `binding` and `attached`; `template`, `policy`, `bind`, `depend`, `works`, `deliver` and
+//! `report` are the reconcilers that execute them; `wake` maps each event to the keys that it enqueues.
 
 mod attached;
 mod bind;
@@ -28,13 +29,11 @@ mod deliver;
 mod depend;
 mod health;
 mod interpret;
-mod manifest;
 mod mirror;
 mod policy;
 mod queue;
 mod refs;
 mod report;
-mod status;
 mod template;
 mod wake;
 mod watch;
@@ -136,6 +135,7 @@ pub async fn run(
         wire::cluster_policy(),
         wire::binding(),
         wire::cluster_binding(),
+        wire::work(),
     ] {
         world.watch(&Plane::Hub, &kind);
     }
@@ -185,7 +185,7 @@ async fn pass(world: &World, key: &Key) -> Result<(), StepError> {
         Key::Policy(at) => policy::pass(world, at).await,
         Key::Template(at) => template::pass(world, at).await,
         Key::Binding(at) => bind::pass(world, at).await,
-        Key::Delivery { member, object } => deliver::pass(world, member, object).await,
+        Key::Work(at) => deliver::pass(world, at).await,
         Key::Report(at) => report::pass(world, at).await,
     }
 }

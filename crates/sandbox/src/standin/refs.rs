@@ -77,6 +77,17 @@ impl ObjectRef {
         })
     }
 
+    /// The object itself, as JSON.
+    pub(super) fn of(object: &Value) -> Option<Self> {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let name = Some(text("name")).filter(|name| !name.is_empty())?;
+        Some(Self {
+            kind: Kind::of(object)?,
+            namespace: text("namespace").into(),
+            name: name.into(),
+        })
+    }
+
     /// Reference to an object of a known kind.
     pub(super) fn to(kind: &Kind, object: &DynamicObject) -> Self {
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
@@ -167,15 +178,10 @@ pub(super) enum Key {
     Policy(NamespacedName),
     /// Claim and binding of a hub object.
     Template(ObjectRef),
-    /// Placement, dependencies and deliveries of a binding.
+    /// Placement, dependencies and Works of a binding.
     Binding(NamespacedName),
-    /// One object at one member.
-    Delivery {
-        /// The member.
-        member: Arc<str>,
-        /// The object.
-        object: ObjectRef,
-    },
+    /// What a member must have of one object.
+    Work(NamespacedName),
     /// The status of a binding and of its template.
     Report(NamespacedName),
 }

@@ -3,10 +3,10 @@
 use super::{
     interpret,
     refs::{NamespacedName, ObjectRef, Plane},
-    status::{Applied, items},
+    works,
     world::{StepError, World, limited, now},
 };
-use fedgate_karmada::{condition::fully_applied, schedule};
+use fedgate_karmada::{condition::fully_applied, schedule, work};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,40 +19,10 @@ pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepE
     if binding.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let shares = world.works.shares(at);
+    let items = work::items(&works::of(world, &binding));
     let status = &binding.data["status"];
-    let reported = status["aggregatedStatus"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    if shares.is_empty() && reported.is_empty() && status["lastScheduledTime"].is_null() {
+    if items.is_empty() && status["aggregatedStatus"].is_null() && status["lastScheduledTime"].is_null() {
         return Ok(());
-    }
-    let unready = |name: &str| {
-        !world
-            .clusters()
-            .iter()
-            .any(|cluster| cluster.metadata.name.as_deref() == Some(name) && schedule::is_ready(cluster))
-    };
-    if shares
-        .iter()
-        .any(|share| share.applied == Applied::Pending && !unready(&share.member))
-    {
-        // The delivery enqueues this report again.
-        return Ok(());
-    }
-    let mut items = items(&shares);
-    for item in &mut items {
-        // For a member that has not answered since the start, the last reported item is kept.
-        let pending = shares
-            .iter()
-            .any(|s| s.applied == Applied::Pending && item["clusterName"] == s.member.as_str());
-        if let Some(last) = reported
-            .iter()
-            .find(|last| pending && last["clusterName"] == item["clusterName"])
-        {
-            *item = last.clone();
-        }
     }
     let binding = record(world, at, binding.clone(), &items).await?;
     aggregate(world, &binding, &items).await

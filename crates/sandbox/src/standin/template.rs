@@ -2,9 +2,9 @@
 
 use super::{
     binding::{self, Joined},
-    manifest,
     refs::{NamespacedName, ObjectRef, Plane},
     wire::{self, label},
+    works,
     world::{StepError, World},
 };
 use fedgate_api::keys::SKIP_AUTO_PROPAGATION;
@@ -20,39 +20,31 @@ use std::sync::Arc;
 pub(super) async fn pass(world: &World, at: &ObjectRef) -> Result<(), StepError> {
     let is_namespace = at.kind == wire::namespace();
     let Some(template) = world.hub_object(at) else {
-        if is_namespace && world.mirrors.synced(&Plane::Hub, &at.kind) {
-            world.wake_deliveries(world.works.withdraw_everywhere(at));
-        }
         return Ok(());
     };
     if names::is_reserved(&at.namespace) {
         return Ok(());
     }
     if is_namespace {
-        spread(world, at, &template);
+        spread(world, at, &template).await?;
     }
     propagate(world, at, template).await
 }
 
 /// Delivers a Namespace without the skip label to every member.
-fn spread(world: &World, at: &ObjectRef, template: &DynamicObject) {
+async fn spread(world: &World, at: &ObjectRef, template: &DynamicObject) -> Result<(), StepError> {
     let skipped = label(template, SKIP_AUTO_PROPAGATION).eq_ignore_ascii_case("true");
     let ours = names::is_reserved(&at.name) || &*at.name == "default";
     if skipped || ours || template.metadata.deletion_timestamp.is_some() {
-        return;
+        return Ok(());
     }
     for cluster in world.clusters() {
-        let Some((member, _)) = world
-            .members
-            .get_key_value(cluster.metadata.name.as_deref().unwrap_or_default())
-        else {
-            continue;
-        };
-        world
-            .works
-            .put(member, at, None, manifest::render(template, None, member));
-        world.wake_deliveries(vec![(member.clone(), at.clone())]);
+        let member = cluster.metadata.name.as_deref().unwrap_or_default();
+        if world.members.contains_key(member) {
+            works::keep_namespace(world, template, member).await?;
+        }
     }
+    Ok(())
 }
 
 async fn propagate(world: &World, at: &ObjectRef, template: Arc<DynamicObject>) -> Result<(), StepError> {
@@ -108,10 +100,20 @@ async fn apply(
     match binding::join(&existing, &desired) {
         Joined::Same => Ok(()),
         Joined::Changed(next) => world.replace(&kind, &next).await.map(drop),
-        Joined::OfEarlierObject => Err(StepError::Wait(format!(
-            "binding {} of an earlier {at} is not collected yet",
-            name.name
-        ))),
+        Joined::OfEarlierObject => {
+            let why = "failed to update binding due to different owner reference UID, will try again later after \
+                       binding is garbage collected, see https://github.com/karmada-io/karmada/issues/2090";
+            let note = format!(
+                "Apply policy({}/{}) failed: {why}",
+                policy.namespace(),
+                policy.name()
+            );
+            world.warn(template, "ApplyPolicyFailed", &note).await;
+            Err(StepError::Wait(format!(
+                "binding {} of another object is not collected yet",
+                name.name
+            )))
+        }
     }
 }
 

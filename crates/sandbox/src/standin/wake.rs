@@ -1,10 +1,11 @@
 //! Maps each watch event to the keys that it enqueues.
 
 use super::{
-    attached, manifest,
+    attached,
     mirror::Change,
     refs::{Key, Kind, NamespacedName, ObjectRef, Plane},
     wire::{self, annotation, label},
+    works,
     world::World,
 };
 use fedgate_karmada::{
@@ -13,6 +14,7 @@ use fedgate_karmada::{
     select::{selectors, selectors_match},
 };
 use kube::api::DynamicObject;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Enqueues the keys that depend on a changed object.
@@ -23,6 +25,8 @@ pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change
         policy(world, change);
     } else if *kind == wire::binding() || *kind == wire::cluster_binding() {
         binding(world, change);
+    } else if *kind == wire::work() {
+        work(world, change);
     } else if *kind == wire::cluster() {
         cluster(world, change);
     } else if *kind == wire::interpreter() {
@@ -37,14 +41,8 @@ pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change
 /// The first list of a kind is complete: enqueues the keys that waited for it.
 pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
     if let Plane::Member(member) = plane {
-        world.wake_deliveries(
-            world
-                .works
-                .at(member, |object| object.kind == *kind)
-                .into_iter()
-                .map(|at| (member.clone(), at))
-                .collect(),
-        );
+        let of_kind = works::at(world, member, |content| Kind::of(content).as_ref() == Some(kind));
+        works::wake(world, of_kind);
     } else {
         all_bindings(world, |_| true);
         if !is_template(kind) {
@@ -63,6 +61,7 @@ fn is_template(kind: &Kind) -> bool {
         wire::cluster_policy(),
         wire::binding(),
         wire::cluster_binding(),
+        wire::work(),
         wire::cluster(),
         wire::interpreter(),
     ];
@@ -125,12 +124,15 @@ fn binding(world: &World, change: &Change) {
     }
 }
 
-/// A Cluster whose labels or readiness changed enqueues all scheduled bindings and the deliveries of its member.
+/// A Cluster whose labels, taints, kinds or readiness changed enqueues all scheduled bindings and the Works of its
+/// member.
 fn cluster(world: &World, change: &Change) {
     let facts = |cluster: &Arc<DynamicObject>| {
         (
             cluster.metadata.labels.clone(),
             is_ready(cluster),
+            cluster.data["spec"]["taints"].clone(),
+            cluster.data["status"]["apiEnablements"].clone(),
             cluster.metadata.deletion_timestamp.is_some(),
         )
     };
@@ -142,9 +144,7 @@ fn cluster(world: &World, change: &Change) {
         .latest()
         .and_then(|cluster| cluster.metadata.name.as_deref())
         .unwrap_or_default();
-    if let Some((member, _)) = world.members.get_key_value(name) {
-        everything_at(world, member);
-    }
+    works::wake(world, works::at(world, name, |_| true));
     if change.old.is_none() {
         for namespace in world.mirrors.list(&Plane::Hub, &wire::namespace(), None) {
             world.wake(Key::Template(ObjectRef::to(&wire::namespace(), &namespace)));
@@ -152,14 +152,19 @@ fn cluster(world: &World, change: &Change) {
     }
 }
 
-/// Enqueues all deliveries of a member: the objects that it must have, and the managed objects that it has.
-fn everything_at(world: &World, member: &Arc<str>) {
-    let mut objects = world.works.at(member, |_| true);
-    objects.extend(world.mirrors.managed_at(member));
-    world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
+/// Enqueues a changed Work and the report of its binding. When it was deleted, its binding may wait for its name.
+fn work(world: &World, change: &Change) {
+    let Some(latest) = change.latest() else { return };
+    world.wake(Key::Work(NamespacedName::to(latest)));
+    if let Some(binding) = works::binding(latest) {
+        if change.new.is_none() {
+            world.wake(Key::Binding(binding.clone()));
+        }
+        world.wake(Key::Report(binding));
+    }
 }
 
-/// A changed script enqueues all bindings and deliveries of its kind.
+/// A changed script enqueues all bindings and Works of its kind.
 fn interpreter(world: &World, latest: &DynamicObject) {
     let Some(kind) = Kind::of(&latest.data["spec"]["target"]) else {
         return;
@@ -169,8 +174,8 @@ fn interpreter(world: &World, latest: &DynamicObject) {
         Kind::of(&binding.data["spec"]["resource"]).as_ref() == Some(&kind)
     });
     for member in world.members.keys() {
-        let objects = world.works.at(member, |object| object.kind == kind);
-        world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
+        let of_kind = works::at(world, member, |content| Kind::of(content).as_ref() == Some(&kind));
+        works::wake(world, of_kind);
     }
 }
 
@@ -205,18 +210,16 @@ fn specification(object: &DynamicObject) -> DynamicObject {
     bare
 }
 
-/// A changed object at a member enqueues its own delivery; a Namespace enqueues the deliveries that wait for it.
+/// A changed object at a member enqueues its Work; a Namespace enqueues the Works that wait for it.
 fn at_member(world: &World, member: &Arc<str>, kind: &Kind, change: &Change) {
     let Some(latest) = change.latest() else { return };
     let at = ObjectRef::to(kind, latest);
     if *kind == wire::namespace() && (change.old.is_none() || change.new.is_none()) {
-        let inside = world.works.at(member, |object| object.namespace == at.name);
-        world.wake_deliveries(inside.into_iter().map(|at| (member.clone(), at)).collect());
+        let inside = |content: &Value| content["metadata"]["namespace"] == *at.name;
+        works::wake(world, works::at(world, member, inside));
     }
-    if change.both().any(|state| manifest::is_managed(state)) || world.works.get(member, &at).is_some() {
-        world.wake(Key::Delivery {
-            member: member.clone(),
-            object: at,
-        });
+    let work = works::name(member, &at);
+    if works::get(world, &work).is_some() {
+        world.wake(Key::Work(work));
     }
 }

@@ -1,43 +1,20 @@
 //! Karmada's keys, names and kinds, as in its release of August 2026.
 
-use super::refs::Kind;
+use super::{refs::Kind, world::StepError};
 use fedgate_api::names::short_hash;
+use fedgate_karmada::names;
 use kube::{api::DynamicObject, core::TypeMeta};
+use serde_json::Value;
 
 /// Finalizer of a binding whose template's dependencies are synced with it.
 pub(super) const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 
-/// Annotation at members: the binding's namespace.
-pub(super) const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
-/// Annotation at members: the binding's name.
-pub(super) const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
-/// Annotation at members: the cluster binding's name.
-pub(super) const CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
 /// Annotation of a binding: the dependencies of its template, as JSON.
 pub(super) const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
 /// Prefix of the labels which record that a binding needs an attached binding.
 pub(super) const DEPENDED_BY: &str = "resourcebinding.karmada.io/depended-by-";
 /// Annotation of a binding: the placement that was scheduled, as JSON.
 pub(super) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
-
-/// Label at members: the objects that Karmada manages.
-pub(super) const MANAGED: &str = "karmada.io/managed";
-/// Annotation at members: UID of the template.
-pub(super) const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
-/// Annotation at members: generation of the template.
-pub(super) const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
-/// Annotation at members: the labels that the hub set.
-pub(super) const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
-/// Annotation at members: the annotations that the hub set.
-pub(super) const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
-/// Label at members: permanent ID of the Work.
-pub(super) const WORK_ID: &str = "work.karmada.io/permanent-id";
-/// Annotation at members: name of the Work.
-pub(super) const WORK_NAME: &str = "work.karmada.io/name";
-/// Annotation at members: namespace of the Work.
-pub(super) const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
-/// Annotation: how to handle an object that exists at the member already.
-pub(super) const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
 /// A namespaced policy.
 pub(super) fn policy() -> Kind {
@@ -57,6 +34,11 @@ pub(super) fn binding() -> Kind {
 /// A cluster-scoped binding.
 pub(super) fn cluster_binding() -> Kind {
     Kind::new("work.karmada.io/v1alpha2", "ClusterResourceBinding")
+}
+
+/// What a member must have.
+pub(super) fn work() -> Kind {
+    Kind::new("work.karmada.io/v1alpha1", "Work")
 }
 
 /// The scripts of a kind.
@@ -82,19 +64,14 @@ pub(super) fn types(kind: &Kind) -> TypeMeta {
     }
 }
 
-/// Name that Karmada would give the Work; no code looks a Work up by it.
-pub(super) fn work_name(kind: &str, namespace: &str, name: &str) -> String {
-    format!(
-        "{}-{}",
-        name.replace(':', "."),
-        short_hash(&format!("{namespace}/{kind}/{name}"), 8)
-    )
-    .to_lowercase()
+/// An object as JSON.
+pub(super) fn as_value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
 }
 
-/// Namespace of a member's Works.
-pub(super) fn work_namespace(member: &str) -> String {
-    format!("karmada-es-{member}")
+/// An object from JSON.
+pub(super) fn read(object: Value) -> Result<DynamicObject, StepError> {
+    serde_json::from_value(object).map_err(|error| StepError::Refused(format!("no object: {error}")))
 }
 
 /// A permanent ID in the form of a UUID. Karmada's is random; here it is a hash of `seed`, so that a retried write has
@@ -114,17 +91,7 @@ pub(super) fn permanent_id(seed: &str) -> String {
 
 /// The label on an attached binding which records that binding `namespace/name` needs it.
 pub(super) fn depended_by(namespace: &str, name: &str) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    // FNV-1a, in an alphabet that forms no words.
-    let text = format!("{namespace}/{name}");
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    let safe = hash
-        .to_string()
-        .bytes()
-        .map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()]))
-        .collect::<String>();
+    let safe = names::safe_hash(&format!("{namespace}/{name}"));
     format!("{DEPENDED_BY}{safe}")
 }
 
@@ -154,7 +121,6 @@ mod tests {
 
     #[test]
     fn names_are_those_of_karmada() {
-        assert!(work_name("Secret", "ns-1", "web").starts_with("web-"));
         let id = permanent_id("x");
         assert_eq!(id.len(), 36);
         assert_eq!(id, permanent_id("x"));

@@ -1,187 +1,173 @@
-//! The objects that each member must have. Karmada keeps them in `Work` objects; the stand-in keeps them in memory and
-//! rebuilds them from the bindings after a start.
+//! The Works on the hub: what each member must have.
 
 use super::{
-    refs::{NamespacedName, ObjectRef},
-    status::{Applied, Share},
+    refs::{Key, NamespacedName, ObjectRef, Plane},
+    wire::{self, as_value, label},
+    world::{StepError, World, limited},
 };
-use kube::api::DynamicObject;
-use parking_lot::Mutex;
-use serde_json::Value;
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use fedgate_karmada::{names, work};
+use kube::api::{DeleteParams, DynamicObject, Preconditions};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, sync::Arc};
 
-/// One object for one member.
-#[derive(Debug, Clone)]
-pub(super) struct Work {
-    /// The binding that wants the object; `None` for a Namespace that is synced to every member.
-    pub(super) binding: Option<NamespacedName>,
-    /// The object as it must be at the member.
-    pub(super) manifest: Arc<DynamicObject>,
-    /// A write that changed nothing: the wanted and the observed content. They differ because the member's API server
-    /// fills in defaults.
-    pub(super) settled: Option<(String, String)>,
-    share: Share,
+/// A Work, from the watch cache.
+pub(super) fn get(world: &World, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
+    world
+        .mirrors
+        .get(&Plane::Hub, &wire::work())?
+        .get(&at.namespace, &at.name)
 }
 
-/// All works.
-#[derive(Debug, Default)]
-pub(super) struct Works {
-    map: Mutex<HashMap<(Arc<str>, ObjectRef), Work>>,
+/// The Works of a binding, those that end included.
+pub(super) fn of(world: &World, binding: &DynamicObject) -> Vec<Arc<DynamicObject>> {
+    let key = match binding.metadata.namespace {
+        Some(_) => names::BINDING_ID,
+        None => names::CLUSTER_BINDING_ID,
+    };
+    let id = label(binding, key);
+    let mut works = world.mirrors.list(&Plane::Hub, &wire::work(), None);
+    works.retain(|work| !id.is_empty() && label(work, key) == id);
+    works
 }
 
-impl Works {
-    /// The work of an object at a member.
-    pub(super) fn get(&self, member: &Arc<str>, object: &ObjectRef) -> Option<Work> {
-        self.map.lock().get(&(member.clone(), object.clone())).cloned()
-    }
+/// The Works of a member whose content `filter` accepts.
+pub(super) fn at(world: &World, member: &str, filter: impl Fn(&Value) -> bool) -> Vec<NamespacedName> {
+    let space = names::work_namespace(member);
+    let works = world.mirrors.list(&Plane::Hub, &wire::work(), Some(&space));
+    works
+        .iter()
+        .filter(|work| filter(work::content(*work)))
+        .map(|work| NamespacedName::to(work))
+        .collect()
+}
 
-    /// Adds an object for a member, or replaces its manifest. The recorded delivery state of an existing work is kept.
-    pub(super) fn put(
-        &self,
-        member: &Arc<str>,
-        object: &ObjectRef,
-        binding: Option<&NamespacedName>,
-        manifest: DynamicObject,
-    ) {
-        let mut map = self.map.lock();
-        let manifest = Arc::new(manifest);
-        match map.get_mut(&(member.clone(), object.clone())) {
-            Some(work) if binding.is_none() && work.binding.is_some() => {}
-            Some(work) => {
-                work.binding = binding.cloned();
-                work.manifest = manifest;
-            }
-            None => {
-                let share = Share {
-                    member: member.to_string(),
-                    ..Share::default()
-                };
-                let work = Work {
-                    binding: binding.cloned(),
-                    manifest,
-                    settled: None,
-                    share,
-                };
-                map.insert((member.clone(), object.clone()), work);
-            }
-        }
-    }
-
-    /// Removes the works of `binding`, except those at the members in `keep`. Returns the removed works.
-    pub(super) fn withdraw(
-        &self,
-        binding: &NamespacedName,
-        keep: &BTreeSet<String>,
-    ) -> Vec<(Arc<str>, ObjectRef)> {
-        self.remove(|member, _, work| work.binding.as_ref() == Some(binding) && !keep.contains(member))
-    }
-
-    /// Removes a Namespace that is synced to every member. Returns the removed works.
-    pub(super) fn withdraw_everywhere(&self, namespace: &ObjectRef) -> Vec<(Arc<str>, ObjectRef)> {
-        self.remove(|_, object, work| work.binding.is_none() && object == namespace)
-    }
-
-    fn remove(&self, gone: impl Fn(&str, &ObjectRef, &Work) -> bool) -> Vec<(Arc<str>, ObjectRef)> {
-        let mut map = self.map.lock();
-        let keys: Vec<_> = map
-            .iter()
-            .filter(|((member, object), work)| gone(member, object, work))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in &keys {
-            map.remove(key);
-        }
-        keys
-    }
-
-    /// The delivery state of a binding at each of its members.
-    pub(super) fn shares(&self, binding: &NamespacedName) -> Vec<Share> {
-        let map = self.map.lock();
-        map.values()
-            .filter(|work| work.binding.as_ref() == Some(binding))
-            .map(|work| work.share.clone())
-            .collect()
-    }
-
-    /// The objects that a member must have and that `filter` accepts.
-    pub(super) fn at(&self, member: &str, filter: impl Fn(&ObjectRef) -> bool) -> Vec<ObjectRef> {
-        let map = self.map.lock();
-        map.keys()
-            .filter(|(at, object)| &**at == member && filter(object))
-            .map(|(_, object)| object.clone())
-            .collect()
-    }
-
-    /// Records the contents that a write without effect compared.
-    pub(super) fn settle(&self, member: &Arc<str>, object: &ObjectRef, settled: (String, String)) {
-        if let Some(work) = self.map.lock().get_mut(&(member.clone(), object.clone())) {
-            work.settled = Some(settled);
-        }
-    }
-
-    /// Records the result of a delivery; returns the binding if the result changed.
-    pub(super) fn applied(
-        &self,
-        member: &Arc<str>,
-        object: &ObjectRef,
-        applied: Applied,
-    ) -> Option<NamespacedName> {
-        let mut map = self.map.lock();
-        let work = map.get_mut(&(member.clone(), object.clone()))?;
-        let news = work.share.applied != applied;
-        work.share.applied = applied;
-        work.binding.clone().filter(|_| news)
-    }
-
-    /// Records status and health of the member's object; returns the binding if either changed.
-    pub(super) fn reflected(
-        &self,
-        member: &Arc<str>,
-        object: &ObjectRef,
-        status: Option<Value>,
-        health: &'static str,
-    ) -> Option<NamespacedName> {
-        let mut map = self.map.lock();
-        let work = map.get_mut(&(member.clone(), object.clone()))?;
-        let news = work.share.status != status || work.share.health != Some(health);
-        (work.share.status, work.share.health) = (status, Some(health));
-        work.binding.clone().filter(|_| news)
+/// The Work of an object at a member, whether or not it exists.
+pub(super) fn name(member: &str, object: &ObjectRef) -> NamespacedName {
+    NamespacedName {
+        namespace: names::work_namespace(member).into(),
+        name: names::work(&object.kind.kind, &object.namespace, &object.name).into(),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{from_value, json};
+/// The binding of a Work.
+pub(super) fn binding(work: &DynamicObject) -> Option<NamespacedName> {
+    let (namespace, name) = work::binding(work)?;
+    Some(NamespacedName {
+        namespace: namespace.into(),
+        name: name.into(),
+    })
+}
 
-    #[test]
-    fn works_belong_to_bindings_and_keep_their_share() {
-        let works = Works::default();
-        let member: Arc<str> = "dfw-1".into();
-        let object =
-            ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Namespace", "name": "ns-1"})).unwrap();
-        let binding = object.binding();
-        let manifest: DynamicObject = from_value(json!({"metadata": {"name": "ns-1"}})).unwrap();
-        works.put(&member, &object, None, manifest.clone());
-        works.put(&member, &object, Some(&binding), manifest.clone());
-        works.put(&member, &object, None, manifest.clone());
-        assert_eq!(
-            works.get(&member, &object).unwrap().binding,
-            Some(binding.clone())
-        );
-        assert_eq!(
-            works.applied(&member, &object, Applied::Done),
-            Some(binding.clone())
-        );
-        assert_eq!(works.applied(&member, &object, Applied::Done), None);
-        assert!(works.reflected(&member, &object, None, "Healthy").is_some());
-        works.put(&member, &object, Some(&binding), manifest);
-        assert_eq!(works.shares(&binding)[0].applied, Applied::Done);
-        assert!(works.withdraw(&binding, &["dfw-1".to_owned()].into()).is_empty());
-        assert_eq!(works.withdraw(&binding, &BTreeSet::new()).len(), 1);
-        assert!(works.get(&member, &object).is_none());
+/// Enqueues Works.
+pub(super) fn wake(world: &World, works: Vec<NamespacedName>) {
+    for at in works {
+        world.wake(Key::Work(at));
     }
+}
+
+/// Creates the Work of a binding for each of its targets, or brings it up to date, and deletes those of other members.
+pub(super) async fn keep(
+    world: &World,
+    template: &DynamicObject,
+    binding: &DynamicObject,
+    targets: &BTreeSet<String>,
+) -> Result<(), StepError> {
+    if !world.mirrors.synced(&Plane::Hub, &wire::work()) {
+        return Err(StepError::Wait("the first list of Works".to_owned()));
+    }
+    for work in of(world, binding) {
+        let member = work.metadata.namespace.as_deref().and_then(names::member_of);
+        if member.is_none_or(|member| !targets.contains(member)) {
+            delete(world, &work).await?;
+        }
+    }
+    let (template, binding) = (as_value(template), as_value(binding));
+    let known = |target: &&String| world.members.contains_key(target.as_str());
+    for member in targets.iter().filter(known) {
+        write(world, member, &template, |id| {
+            work::desired(&template, &binding, member, id)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Keeps the Work of a Namespace that is synced to every member. The Work of a binding is left alone.
+pub(super) async fn keep_namespace(
+    world: &World,
+    namespace: &DynamicObject,
+    member: &str,
+) -> Result<(), StepError> {
+    let at = name(member, &ObjectRef::to(&wire::namespace(), namespace));
+    if get(world, &at).is_some_and(|work| binding(&work).is_some()) {
+        return Ok(());
+    }
+    let namespace = as_value(namespace);
+    write(world, member, &namespace, |id| {
+        work::of_namespace(&namespace, member, id)
+    })
+    .await
+}
+
+async fn write(
+    world: &World,
+    member: &str,
+    template: &Value,
+    desired: impl Fn(&str) -> Value,
+) -> Result<(), StepError> {
+    let Some(object) = ObjectRef::of(template) else {
+        return Ok(());
+    };
+    let at = name(member, &object);
+    let Some(existing) = get(world, &at) else {
+        let uid = template["metadata"]["uid"].as_str().unwrap_or_default();
+        let id = wire::permanent_id(&format!("{member}/{uid}"));
+        let new = wire::read(desired(&id))?;
+        return world.create(&wire::work(), &new).await.map(drop);
+    };
+    if existing.metadata.deletion_timestamp.is_some() {
+        return Err(StepError::Refused(format!(
+            "work {}/{} is being deleted",
+            at.namespace, at.name
+        )));
+    }
+    match work::join(&as_value(&existing), &desired(work::id(&existing))) {
+        Some(joined) => world.replace(&wire::work(), &wire::read(joined)?).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Deletes the Works of a binding. Karmada does not wait until they are gone.
+pub(super) async fn delete_all(world: &World, binding: &DynamicObject) -> Result<(), StepError> {
+    for work in of(world, binding) {
+        delete(world, &work).await?;
+    }
+    Ok(())
+}
+
+async fn delete(world: &World, work: &DynamicObject) -> Result<(), StepError> {
+    if work.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let at = ObjectRef::to(&wire::work(), work);
+    let api = world.api(&Plane::Hub, &wire::work(), &at.namespace)?;
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: work.metadata.uid.clone(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match limited(&at, "delete", api.delete(&at.name, &params)).await {
+        Err(StepError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Takes the finalizer off a Work that has ended.
+pub(super) async fn release(world: &World, work: &DynamicObject) -> Result<(), StepError> {
+    let mut left = work.metadata.finalizers.clone().unwrap_or_default();
+    left.retain(|finalizer| finalizer != names::WORK_FINALIZER);
+    let patch = json!({"metadata": {"finalizers": left}});
+    world.merge(&wire::work(), work, patch).await.map(drop)
 }

@@ -1,11 +1,10 @@
-//! Shared state of all reconciles: clients, mirrors, works and the calls to API servers.
+//! Shared state of all reconciles: clients, mirrors and the calls to API servers.
 
 use super::{
     mirror::Mirrors,
     queue::Queue,
     refs::{Key, Kind, NamespacedName, ObjectRef, Plane},
     wire,
-    works::Works,
 };
 use fedgate_kinds::lua::{Host, LuaError};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -68,13 +67,13 @@ pub(super) struct World {
     pub(super) members: BTreeMap<Arc<str>, Client>,
     /// The objects that the watches cache.
     pub(super) mirrors: Mirrors,
-    /// The objects that each member must have.
-    pub(super) works: Works,
+    /// Writes that changed nothing more, by Work: the wanted and the observed content.
+    pub(super) settled: Mutex<HashMap<NamespacedName, (Value, Value)>>,
     /// The keys to reconcile.
     pub(super) queue: Arc<Queue>,
     /// Runs the interpreters' scripts.
     pub(super) lua: Host,
-    /// UID and generation of each binding whose works exist.
+    /// UID and generation of each binding whose dependencies are recorded and whose Works exist.
     pub(super) made: Mutex<HashMap<NamespacedName, (String, i64)>>,
     /// UID and generation of each policy whose unmatched claims are removed.
     pub(super) swept: Mutex<HashMap<NamespacedName, (String, i64)>>,
@@ -98,7 +97,7 @@ impl World {
             hub,
             members,
             mirrors: Mirrors::default(),
-            works: Works::default(),
+            settled: Mutex::default(),
             queue: Arc::default(),
             lua: Host::new(),
             made: Mutex::default(),
@@ -126,13 +125,6 @@ impl World {
     /// Enqueues a key.
     pub(super) fn wake(&self, key: Key) {
         self.queue.add(key);
-    }
-
-    /// Enqueues deliveries.
-    pub(super) fn wake_deliveries(&self, deliveries: Vec<(Arc<str>, ObjectRef)>) {
-        for (member, object) in deliveries {
-            self.wake(Key::Delivery { member, object });
-        }
     }
 
     /// An object of the hub, from the watch cache.

@@ -90,8 +90,13 @@ impl State {
         let now = self.clock.now();
         let status = &binding["status"];
         let conditions = fully_applied(&targets, &items).set_in(&status["conditions"], &now);
-        if conditions != status["conditions"] || status["aggregatedStatus"] != json!(items) {
-            let status = json!({"conditions": conditions, "aggregatedStatus": items});
+        let list = if items.is_empty() {
+            Value::Null
+        } else {
+            json!(items)
+        };
+        if conditions != status["conditions"] || status["aggregatedStatus"] != list {
+            let status = json!({"conditions": conditions, "aggregatedStatus": list});
             self.karmada_patch(table, &binding, Endpoint::Status, &json!({"status": status}));
         }
         self.aggregate(&binding, &items);

@@ -250,7 +250,7 @@ async fn a_work_that_preserves_and_was_never_applied_cannot_end() {
     assert!(stuck["metadata"]["deletionTimestamp"].is_string());
     // The next copy of the name gets no Work there.
     rig.create("pin-dfw-1", 2);
-    assert!(rig.at(0).is_none() && rig.binding().unwrap()["status"]["aggregatedStatus"] == json!([]));
+    assert!(rig.at(0).is_none() && rig.binding().unwrap()["status"]["aggregatedStatus"].is_null());
     let name = stuck["metadata"]["name"].as_str().unwrap();
     let bare = json!({"metadata": {"finalizers": null}});
     rig.hub.merge("Work", "karmada-es-dfw-1", name, bare).unwrap();
@@ -388,6 +388,40 @@ async fn of_two_kinds_with_one_name_the_first_has_the_binding() {
         None,
         "no member serves it"
     );
+}
+
+#[tokio::test]
+async fn what_waits_for_its_namespace_comes_with_it() {
+    let rig = rig(Duration::ZERO);
+    let space = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "ns-1", "labels": {LANE: "all"}}});
+    rig.hub.create(space).unwrap();
+    let mut policy = Value::clone(&rig.hub.get("PropagationPolicy", "default", "pin-dfw-1").unwrap());
+    policy["metadata"] = json!({"name": "pin-dfw-1", "namespace": "ns-1"});
+    policy["spec"]["resourceSelectors"][0]["namespace"] = json!("ns-1");
+    rig.hub.create(policy).unwrap();
+    let mut gadget = named("a", &json!({"size": 1}));
+    gadget["metadata"]["namespace"] = json!("ns-1");
+    gadget["metadata"]["labels"] = json!({LANE: "pin-dfw-1"});
+    rig.hub.create(gadget).unwrap();
+    let item = || {
+        let binding = rig.hub.get("ResourceBinding", "ns-1", "a-gadget").unwrap();
+        binding["status"]["aggregatedStatus"][0].clone()
+    };
+    assert_eq!(
+        item()["appliedMessage"],
+        "Failed to apply all manifests (0/1): namespaces \"ns-1\" not found"
+    );
+    let all = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+    "metadata": {"name": "all"},
+    "spec": {
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace",
+            "labelSelector": {"matchLabels": {LANE: "all"}}}],
+        "placement": {},
+    }});
+    rig.hub.create(all).unwrap();
+    assert_eq!(item()["applied"], true);
+    assert!(rig.members[0].get("Gadget", "ns-1", "a").is_some());
 }
 
 #[tokio::test]
