@@ -13,10 +13,11 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "api",
     "cell",
     "cli",
+    "clusters",
     "federation",
     "locations",
     "operations",

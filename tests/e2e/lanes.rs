@@ -35,6 +35,13 @@ async fn delivered(case: &Case) -> Value {
             is(o, "Federated", "Delivered")
         })
         .await;
+    // From then on the member keeps it.
+    let lane = format!("vault-pin-{}", case.dfw.name);
+    case.hub
+        .sees(&VAULT, &case.hub_ns, NAME, "is pinned", seconds(60), |o| {
+            label(o, keys::LANE) == Some(&*lane)
+        })
+        .await;
     made
 }
 

@@ -111,8 +111,7 @@ impl GatewayIndex {
                 }
                 for d in deltas {
                     let copy = self.hub.copies[i].get(&d.name.0, &d.name.1);
-                    let too_large =
-                        copy.is_some_and(|row| row.digest.status.size > kinds[i].largest_status());
+                    let too_large = copy.is_some_and(|row| row.digest.is_too_large(&kinds[i]));
                     if too_large || !self.needs_body(&d.name.0, Self::specs_synced) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }

@@ -176,14 +176,20 @@ fn apply_spec(s: &Snapshot, name: &str, spec: &Value, reason: WriteReason) -> Ef
     )
 }
 
+/// The policies that the plan deletes.
+fn deleted<'a>(
+    s: &'a Snapshot,
+    plan: &'a Plan<Prepared>,
+) -> impl Iterator<Item = &'a (Arc<str>, Row<CityPolicy>)> {
+    plan.effects
+        .iter()
+        .filter(|e| matches!(e.write, Write::Delete { .. }))
+        .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
+}
+
 /// The names of the lanes whose policy the plan deletes, each with the hub namespace.
 pub fn withdrawn_lanes(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
-    let deleted = plan
-        .effects
-        .iter()
-        .filter(|e| matches!(e.write, Write::Delete { .. }));
-    deleted
-        .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
+    deleted(s, plan)
         .filter(|(_, row)| row.digest.lane.is_some())
         .map(|(name, _)| (s.namespace.clone(), name.clone()))
         .collect()
@@ -191,10 +197,7 @@ pub fn withdrawn_lanes(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Ar
 
 /// The routes whose policy the plan deletes, each with the hub namespace.
 pub fn withdrawing(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Route)> {
-    plan.effects
-        .iter()
-        .filter(|e| matches!(e.write, Write::Delete { .. }))
-        .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
+    deleted(s, plan)
         .filter_map(|(_, row)| row.digest.selects.clone())
         .map(|(_, route)| (s.namespace.clone(), route))
         .collect()

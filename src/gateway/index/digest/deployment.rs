@@ -381,6 +381,11 @@ impl HubCopy {
         place::whole(self.content, self.placed)
     }
 
+    /// True if its status is not returned.
+    pub fn is_too_large(&self, kind: &FederatedKind) -> bool {
+        self.status.size > kind.largest_status()
+    }
+
     /// The label by which it is given to a policy, if it has exactly one.
     pub fn route(&self) -> Option<Route> {
         match self.routed {
