@@ -3,8 +3,8 @@
 use crate::{Object, schedule::is_ready, select::cluster_matches};
 use serde_json::{Value, json};
 
-/// The first reason that keeps a member from a binding, as Karmada counts it; `None` without one. Only the affinity takes a binding
-/// from a member that is `held`, i.e. has it already.
+/// The first reason, in the words of Karmada, that keeps a member from a binding; `None` if there is none. Only the
+/// affinity takes a binding from a member that is `held`, one that has it already.
 pub(crate) fn obstacle(binding: &impl Object, cluster: &impl Object, held: bool) -> Option<String> {
     let placement = &binding.field("spec")["placement"];
     if !held && !serves(cluster, &binding.field("spec")["resource"]) {

@@ -111,6 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn a_work_is_named_as_karmada_names_it() {
+        assert_eq!(work("Cluster", "ns-kg", "g4"), "g4-5bdc564cbb");
+        assert_eq!(
+            work("ClusterRole", "", "karmada-impersonator"),
+            "karmada-impersonator-7cbb6bd5c9"
+        );
+        assert_eq!(member_of(&work_namespace("dfw-1")), Some("dfw-1"));
+    }
+
+    #[test]
     fn reserved_namespaces_are_left_alone() {
         for name in ["kube-system", "karmada-es-dfw-1", "karmada-system"] {
             assert!(is_reserved(name), "{name}");
