@@ -4,7 +4,9 @@
 use crate::support::{
     Case, annotation, condition, has_finalizer,
     kinds::{CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT},
-    label, seconds, trials, uid, wait_for,
+    label, seconds,
+    suite::is_real,
+    trials, uid, wait_for,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -150,6 +152,10 @@ async fn v02_a_held_vault_gets_its_edit_when_it_is_resumed(case: Case) {
 }
 
 async fn v03_a_deleted_vault_stays_until_its_member_has_let_it_go(case: Case) {
+    if !is_real() {
+        eprintln!("    NOT RUN: the stand-in has no proxy to ask a member by");
+        return;
+    }
     delivered(&case).await;
     let held = json!({"metadata": {"finalizers": ["example.fedgate.dev/drain"]}});
     case.dfw.plane.merge(&VAULT, &case.hub_ns, NAME, held).await;

@@ -123,7 +123,7 @@ fn confirm(s: &Snapshot<'_>, pin: &Arc<Pin>) -> Next {
     let asks = s.kind.1.deletion.finished_when == FinishedWhen::MemberAbsent;
     match &s.seen.0 {
         Some(Seen::Absent) => release(s),
-        None if !asks && !pin.delivered => release(s),
+        None if !asks => release(s),
         None => Next::Look(Look::Member { pin: pin.clone() }),
         Some(_) => Next::LookAgain(Requeue::After(pause(s.seen.1))),
     }

@@ -22,7 +22,7 @@ use std::{
     ffi::OsString,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 use tokio::sync::{Mutex, OnceCell};
 
@@ -477,9 +477,41 @@ impl Suite {
     }
 }
 
-/// Folder of the made-up kinds that are federated beside the built-in one.
+/// True if real Karmada takes the place of the stand-in.
+pub(crate) fn is_real() -> bool {
+    std::env::var_os("KARMADA_BIN_DIR").is_some_and(|bin| !bin.is_empty())
+}
+
+/// Folder of the made-up kinds that are federated beside the built-in one. The stand-in has no proxy to its members, so that
+/// there a deletion is over when the hub has let go.
 pub(crate) fn kinds_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds")
+    const VAULT: &str = "example.fedgate.dev/v1/Vault";
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+        if is_real() {
+            return folder;
+        }
+        let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
+        for kind in ["example.fedgate.dev/v1/Gadget", VAULT] {
+            let into = copy.join(kind);
+            std::fs::create_dir_all(&into).expect("make the folder of a kind");
+            for file in std::fs::read_dir(folder.join(kind))
+                .expect("read the folder of a kind")
+                .flatten()
+            {
+                if file.path().is_file() {
+                    std::fs::copy(file.path(), into.join(file.file_name())).expect("copy a file of a kind");
+                }
+            }
+        }
+        let file = copy.join(VAULT).join("kind.yaml");
+        let text = std::fs::read_to_string(&file).expect("read kind.yaml");
+        let text = text.replace("finishedWhen: memberAbsent", "finishedWhen: released");
+        let text = text.replace("  abandon: true\n", "");
+        std::fs::write(&file, text).expect("write kind.yaml");
+        copy
+    });
+    FOLDER.clone()
 }
 
 /// The federated kinds, the built-in one first.

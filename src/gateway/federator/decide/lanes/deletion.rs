@@ -148,7 +148,7 @@ fn confirm_absent(
     let ending = c.source.digest.ending.as_ref();
     let is_abandoned = ending.and_then(|ending| ending.abandons.as_ref()) == Some(&pin.member);
     let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
-    if is_abandoned || is_released && !pin.delivered {
+    if is_abandoned || is_released {
         return release(c, memory);
     }
     match memory.seen.clone() {
