@@ -11,7 +11,9 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 }
 
 fn lane(object: &Value) -> &str {
-    object["metadata"]["labels"][keys::LANE].as_str().unwrap_or_default()
+    object["metadata"]["labels"][keys::LANE]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// What is wrong, a line each: each vault is at one member as its tenant wrote it, and nothing is left of others.
@@ -23,15 +25,34 @@ pub(super) fn wrong(rig: &Rig) -> Vec<String> {
             let (namespace, name) = (text(&vault, "namespace"), text(&vault, "name"));
             let space = plane.get("Namespace", "", namespace);
             let hub = space.map_or_else(String::new, |space| format!("ns-{}", text(&space, "uid")));
-            delivered(rig, &format!("{project} {namespace}/{name}"), &hub, &vault, &mut lines);
+            delivered(
+                rig,
+                &format!("{project} {namespace}/{name}"),
+                &hub,
+                &vault,
+                &mut lines,
+            );
             expected.insert((hub, name.to_owned()));
         }
     }
-    let own = |object: &Value| (text(object, "namespace").to_owned(), text(object, "name").to_owned());
+    let own = |object: &Value| {
+        (
+            text(object, "namespace").to_owned(),
+            text(object, "name").to_owned(),
+        )
+    };
     let members = MEMBERS.iter().filter_map(|(name, _)| rig.simulator.plane(name));
     for plane in members.chain([rig.hub.clone()]) {
-        for vault in plane.list("Vault").iter().filter(|vault| !expected.contains(&own(vault))) {
-            lines.push(format!("{} has {:?}, which has no origin", plane.name(), own(vault)));
+        for vault in plane
+            .list("Vault")
+            .iter()
+            .filter(|vault| !expected.contains(&own(vault)))
+        {
+            lines.push(format!(
+                "{} has {:?}, which has no origin",
+                plane.name(),
+                own(vault)
+            ));
         }
     }
     lines.extend(left_over(rig, &expected));
@@ -53,10 +74,15 @@ fn delivered(rig: &Rig, place: &str, hub: &str, vault: &Value, lines: &mut Vec<S
         let copy = copy.map(|copy| lane(&copy).to_owned());
         let members: Vec<&str> = there.iter().map(|(member, _)| *member).collect();
         let conditions = &vault["status"]["conditions"];
-        return lines.push(format!("{place} is at {members:?}, its copy in {copy:?}: {conditions}"));
+        return lines.push(format!(
+            "{place} is at {members:?}, its copy in {copy:?}: {conditions}"
+        ));
     };
     if below["spec"] != vault["spec"] {
-        lines.push(format!("{place} is {} at {member}, not {}", below["spec"], vault["spec"]));
+        lines.push(format!(
+            "{place} is {} at {member}, not {}",
+            below["spec"], vault["spec"]
+        ));
     }
     let copy = rig.hub.get("Vault", hub, name);
     let copy_lane = copy.as_ref().map(|copy| lane(copy).to_owned());
@@ -64,7 +90,9 @@ fn delivered(rig: &Rig, place: &str, hub: &str, vault: &Value, lines: &mut Vec<S
         lines.push(format!("{place} is at {member}, its copy in {copy_lane:?}"));
     }
     let conditions = vault["status"]["conditions"].as_array().into_iter().flatten();
-    let federated = conditions.clone().find(|condition| condition["type"] == "Federated");
+    let federated = conditions
+        .clone()
+        .find(|condition| condition["type"] == "Federated");
     if federated.is_none_or(|condition| condition["reason"] != "Delivered") {
         lines.push(format!("{place} says {federated:?}"));
     }
@@ -81,7 +109,11 @@ fn left_over(rig: &Rig, expected: &BTreeSet<(String, String)>) -> Vec<String> {
         let Some(space) = text(&record, "name").strip_prefix("fedgate-pins-") else {
             continue;
         };
-        for key in record["data"].as_object().into_iter().flat_map(|data| data.keys()) {
+        for key in record["data"]
+            .as_object()
+            .into_iter()
+            .flat_map(|data| data.keys())
+        {
             let name = key.rsplit('_').next().unwrap_or_default().to_owned();
             if !expected.contains(&(format!("ns-{space}"), name)) {
                 lines.push(format!("{key} of ns-{space} is pinned and is not there"));
@@ -94,14 +126,21 @@ fn left_over(rig: &Rig, expected: &BTreeSet<(String, String)>) -> Vec<String> {
         .map(|object| (text(&object, "namespace").to_owned(), lane(&object).to_owned()))
         .collect();
     for policy in rig.hub.list("PropagationPolicy") {
-        let at = (text(&policy, "namespace").to_owned(), text(&policy, "name").to_owned());
+        let at = (
+            text(&policy, "namespace").to_owned(),
+            text(&policy, "name").to_owned(),
+        );
         if !used.contains(&at) {
             lines.push(format!("{at:?} is a lane that nothing is in"));
         }
     }
     for work in rig.hub.list("Work") {
         if !work["metadata"]["deletionTimestamp"].is_null() {
-            lines.push(format!("Work {}/{} does not end", text(&work, "namespace"), text(&work, "name")));
+            lines.push(format!(
+                "Work {}/{} does not end",
+                text(&work, "namespace"),
+                text(&work, "name")
+            ));
         }
     }
     lines

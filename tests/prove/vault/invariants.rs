@@ -33,7 +33,9 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 }
 
 fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"]["annotations"][key].as_str().unwrap_or_default()
+    object["metadata"]["annotations"][key]
+        .as_str()
+        .unwrap_or_default()
 }
 
 fn is_ending(object: &Value) -> bool {
@@ -69,7 +71,10 @@ impl Guard {
             lines.extend(found.into_iter().map(|line| {
                 let (plane, kind, namespace, name) = &at;
                 let user = &change.user;
-                format!("change {} by {user} at {plane}: {kind} {namespace}/{name}: {line}", self.seen)
+                format!(
+                    "change {} by {user} at {plane}: {kind} {namespace}/{name}: {line}",
+                    self.seen
+                )
             }));
         }
         lines
@@ -96,7 +101,12 @@ impl Guard {
     }
 
     fn get(&self, plane: &Arc<str>, kind: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
-        let at = (plane.clone(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+        let at = (
+            plane.clone(),
+            kind.to_owned(),
+            namespace.to_owned(),
+            name.to_owned(),
+        );
         self.objects.get(&at)
     }
 
@@ -126,7 +136,9 @@ impl Guard {
         let mut others = self.objects.keys().filter(|(plane, of, ns, n)| {
             is_member(plane) && plane != member && of == kind && ns == namespace && n == name
         });
-        others.next().map(|(other, ..)| format!("L1: {other} has it, too"))
+        others
+            .next()
+            .map(|(other, ..)| format!("L1: {other} has it, too"))
     }
 
     /// The member that the pin of an object names.

@@ -42,7 +42,8 @@ impl Scene {
         for plane in rig.projects.values().chain([&rig.hub]) {
             plane.define_all(&[VAULT.clone()]);
         }
-        let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
+        let own =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
         // One that is there already will do.
         let _ = rig.hub.create(own);
         rig.karmada.aggregate("Vault");
@@ -66,7 +67,11 @@ impl Scene {
 /// All planes but those of Karmada's members.
 pub(super) fn upper(rig: &Rig) -> Vec<(String, Plane)> {
     let mut planes = vec![(HUB.to_owned(), rig.hub.clone())];
-    planes.extend(rig.projects.iter().map(|(name, plane)| (name.clone(), plane.clone())));
+    planes.extend(
+        rig.projects
+            .iter()
+            .map(|(name, plane)| (name.clone(), plane.clone())),
+    );
     planes
 }
 
