@@ -96,8 +96,8 @@ fn delivered(rig: &Rig, place: &str, hub: &str, vault: &Value, lines: &mut Vec<S
     if federated.is_none_or(|condition| condition["reason"] != "Delivered") {
         lines.push(format!("{place} says {federated:?}"));
     }
-    let plane = rig.simulator.plane(member);
-    if plane.is_none_or(|plane| plane.get("Secret", hub, LOGIN).is_none()) {
+    let at = rig.simulator.plane(member);
+    if at.is_none_or(|at| at.get("Secret", hub, LOGIN).is_none()) {
         lines.push(format!("{place} has no {LOGIN} at {member}"));
     }
 }

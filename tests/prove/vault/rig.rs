@@ -40,7 +40,7 @@ impl Scene {
         rig.kinds
             .extend(kinds.into_iter().filter(FederatedKind::is_exactly_one));
         for plane in rig.projects.values().chain([&rig.hub]) {
-            plane.define_all(&[VAULT.clone()]);
+            plane.define_all(std::slice::from_ref(&VAULT));
         }
         let own =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
@@ -51,7 +51,7 @@ impl Scene {
         for (name, city) in MEMBERS {
             let plane = rig.simulator.add(name);
             plane.define_all(&COMPUTE);
-            plane.define_all(&[VAULT.clone()]);
+            plane.define_all(std::slice::from_ref(&VAULT));
             plane.controllers(Controllers::Within(Duration::from_secs(2)));
             rig.karmada.join(&Cluster::new(name, keys::CITY_CODE, city));
             rig.karmada.member(name, &plane);
