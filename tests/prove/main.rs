@@ -43,5 +43,6 @@ mod stale;
 mod state;
 mod stuck;
 mod two_hubs;
+mod vault;
 mod walls;
 mod wire;

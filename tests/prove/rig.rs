@@ -93,6 +93,8 @@ pub(crate) struct Rig {
     pub(crate) karmada: Karmada,
     pub(crate) projects: BTreeMap<String, Plane>,
     pub(crate) settings: Settings,
+    /// The kinds that gateways federate.
+    pub(crate) kinds: Vec<FederatedKind>,
     /// Limits of the gateways' clients.
     pub(crate) limits: Limits,
     /// Whether gateways stand for election.
@@ -202,6 +204,7 @@ impl Rig {
             hub,
             projects: BTreeMap::new(),
             settings: settings(),
+            kinds: KINDS.clone(),
             limits: limits(),
             elected: false,
             unhurried: false,
@@ -325,7 +328,7 @@ impl Rig {
             metrics: metrics.clone(),
             clock: Clock::of(move || wall(began, off.load(Ordering::Relaxed))),
         };
-        let gateway = gateway::new(hub, KINDS.clone(), self.settings.clone(), setup);
+        let gateway = gateway::new(hub, self.kinds.clone(), self.settings.clone(), setup);
         let (stop, stopped) = oneshot::channel();
         let (projects, events) = mpsc::unbounded_channel();
         let end = tokio::spawn({

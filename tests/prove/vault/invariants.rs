@@ -1,0 +1,182 @@
+//! What must hold at every moment of objects that live at one member, checked against each change in its order.
+
+use super::rig::MEMBERS;
+use crate::rig::HUB;
+use fedgate_api::keys;
+use fedgate_simulator::{CONTROLLERS, Change, DIRECT, karmada::KARMADA};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Plane, kind, namespace, name.
+type Place = (Arc<str>, String, String, String);
+
+/// Follows the changes of all planes.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    objects: BTreeMap<Place, Arc<Value>>,
+    /// UIDs of objects of the hub that a hand has deleted, or whose Namespace it has deleted.
+    by_hand: BTreeSet<String>,
+    /// Hub Namespaces that a hand has deleted, while they end.
+    emptied: BTreeSet<String>,
+    /// UIDs of vaults of projects, and whether each may still be there below.
+    alive: BTreeMap<String, bool>,
+    /// How many vaults were delivered.
+    pub(super) deliveries: usize,
+    seen: usize,
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"][key].as_str().unwrap_or_default()
+}
+
+fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"]["annotations"][key]
+        .as_str()
+        .unwrap_or_default()
+}
+
+fn is_ending(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn place(plane: &Arc<str>, object: &Value) -> Place {
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(object, "namespace"), text(object, "name"));
+    (plane.clone(), kind, namespace.to_owned(), name.to_owned())
+}
+
+fn is_member(plane: &str) -> bool {
+    MEMBERS.iter().any(|(name, _)| *name == plane)
+}
+
+impl Guard {
+    /// What the next changes violate, a line each.
+    pub(super) fn violations(&mut self, changes: &[Change]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for change in changes {
+            self.seen += 1;
+            let Some(object) = change.after.as_ref().or(change.before.as_ref()) else {
+                continue;
+            };
+            let at = place(&change.plane, object);
+            self.learn(change, object);
+            let found = self.check(change, &at);
+            match &change.after {
+                Some(after) => self.objects.insert(at.clone(), after.clone()),
+                None => self.objects.remove(&at),
+            };
+            lines.extend(found.into_iter().map(|line| {
+                let (plane, kind, namespace, name) = &at;
+                let user = &change.user;
+                format!(
+                    "change {} by {user} at {plane}: {kind} {namespace}/{name}: {line}",
+                    self.seen
+                )
+            }));
+        }
+        lines
+    }
+
+    /// Takes in what a hand does to the hub, and which vaults the tenants want no more.
+    fn learn(&mut self, change: &Change, object: &Value) {
+        let ends = change.after.as_deref().is_none_or(is_ending);
+        let uid = text(object, "uid").to_owned();
+        if &*change.plane == HUB {
+            let is_namespace = object["kind"] == "Namespace";
+            if is_namespace && change.after.is_none() {
+                self.emptied.remove(text(object, "name"));
+            } else if is_namespace && ends && &*change.user == DIRECT {
+                self.emptied.insert(text(object, "name").to_owned());
+            }
+            let is_emptied = &*change.user == CONTROLLERS && self.emptied.contains(text(object, "namespace"));
+            if ends && (&*change.user == DIRECT || is_emptied) {
+                self.by_hand.insert(uid);
+            }
+        } else if !is_member(&change.plane) && object["kind"] == "Vault" {
+            self.alive.insert(uid, !ends);
+        }
+    }
+
+    fn get(&self, plane: &Arc<str>, kind: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
+        let at = (
+            plane.clone(),
+            kind.to_owned(),
+            namespace.to_owned(),
+            name.to_owned(),
+        );
+        self.objects.get(&at)
+    }
+
+    fn check(&mut self, change: &Change, at: &Place) -> Vec<String> {
+        if !is_member(&change.plane) {
+            return Vec::new();
+        }
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        let begins = before.is_none();
+        let goes = before.is_some_and(|before| !is_ending(before)) && after.is_none_or(is_ending);
+        let mut lines = Vec::new();
+        match &*at.1 {
+            "Vault" if begins && &*change.user == KARMADA => {
+                self.deliveries += 1;
+                lines.extend(self.at_another(at));
+                lines.extend(self.unpinned(at));
+            }
+            "Vault" if goes => lines.extend(before.and_then(|vault| self.unasked(vault))),
+            "Secret" if goes => lines.extend(before.and_then(|secret| self.needed(at, secret))),
+            _ => {}
+        }
+        lines
+    }
+
+    /// L1: never two members.
+    fn at_another(&self, (member, kind, namespace, name): &Place) -> Option<String> {
+        let mut others = self.objects.keys().filter(|(plane, of, ns, n)| {
+            is_member(plane) && plane != member && of == kind && ns == namespace && n == name
+        });
+        others
+            .next()
+            .map(|(other, ..)| format!("L1: {other} has it, too"))
+    }
+
+    /// The member that the pin of an object names.
+    fn pinned(&self, namespace: &str, name: &str) -> Option<String> {
+        let record = namespace.replacen("ns-", "fedgate-pins-", 1);
+        let record = self.get(&Arc::from(HUB), "ConfigMap", keys::SYSTEM_NAMESPACE, &record)?;
+        let pin = record["data"][format!("vaults.example.fedgate.dev_{name}")].as_str()?;
+        let pin: Value = serde_json::from_str(pin).ok()?;
+        pin["member"].as_str().map(str::to_owned)
+    }
+
+    /// L2: nothing is delivered without a pin.
+    fn unpinned(&self, (member, _, namespace, name): &Place) -> Option<String> {
+        let pinned = self.pinned(namespace, name);
+        (pinned.as_deref() != Some(&**member)).then(|| format!("L2: its pin names {pinned:?}"))
+    }
+
+    /// L3: a companion stays as long as an object that is pinned there needs it, but for one that a hand has deleted.
+    fn needed(&self, (member, _, namespace, name): &Place, secret: &Value) -> Option<String> {
+        if self.by_hand.contains(annotation(secret, keys::TEMPLATE_UID)) {
+            return None;
+        }
+        let mut vaults = self.objects.iter().filter(|((plane, kind, ns, vault), object)| {
+            plane == member
+                && kind == "Vault"
+                && ns == namespace
+                && object["spec"]["credentials"]["secretName"] == name.as_str()
+                && self.pinned(ns, vault).as_deref() == Some(&**member)
+        });
+        vaults
+            .next()
+            .map(|((.., vault), _)| format!("L3: it goes before {vault}, which needs it"))
+    }
+
+    /// L4: a member's object is deleted only after the tenant's.
+    fn unasked(&self, vault: &Value) -> Option<String> {
+        let source = annotation(vault, keys::SOURCE_UID);
+        let is_alive = self.alive.get(source).copied();
+        (is_alive != Some(false)).then(|| format!("L4: it goes though {source} is {is_alive:?}"))
+    }
+}

@@ -1,0 +1,8 @@
+//! Proofs of objects that live at one member (docs/contract, clusters.md): a made-up kind, `Vault`, whose members have planes.
+
+mod crash;
+mod end;
+mod invariants;
+mod ops;
+mod random;
+mod rig;

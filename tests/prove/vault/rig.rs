@@ -1,0 +1,112 @@
+//! Members with planes of their own, and what an operator does there.
+
+use crate::rig::{COMPUTE, HUB, Rig};
+use fedgate_api::keys;
+use fedgate_kinds::{FederatedKind, Kinds};
+use fedgate_simulator::{Controllers, Definition, Plane, karmada::Cluster};
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+/// The members that have planes: two of one city, one of another.
+pub(super) const MEMBERS: [(&str, &str); 3] = [("dfw-1", "DFW"), ("dfw-2", "DFW"), ("lhr-1", "LHR")];
+pub(super) const CLUSTER: &str = "Cluster.cluster.karmada.io";
+/// What a member's operator holds its object with.
+const DRAIN: &str = "example.fedgate.dev/drain";
+/// How long the operator takes to let an object go.
+const DRAINS_FOR: Duration = Duration::from_secs(3);
+
+static VAULT: LazyLock<Arc<Definition>> = LazyLock::new(|| {
+    let crd: Value = serde_saphyr::from_str(include_str!("../../kinds/vault-crd.yaml")).unwrap();
+    Arc::new(Definition::parse(&crd))
+});
+
+/// Planes, members, and operators at the members that act until this is dropped.
+pub(super) struct Scene {
+    pub(super) rig: Rig,
+    _operators: JoinSet<()>,
+}
+
+impl Scene {
+    /// Planes of these projects, without a gateway.
+    pub(super) fn new(seed: u64, projects: &[&str]) -> Self {
+        let mut rig = Rig::unhurried(seed, projects);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+        let kinds = Kinds::load_dir(&folder).unwrap().federated;
+        rig.kinds
+            .extend(kinds.into_iter().filter(FederatedKind::is_exactly_one));
+        for plane in rig.projects.values().chain([&rig.hub]) {
+            plane.define_all(std::slice::from_ref(&VAULT));
+        }
+        let own =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
+        // One that is there already will do.
+        let _ = rig.hub.create(own);
+        rig.karmada.aggregate("Vault");
+        let mut operators = JoinSet::new();
+        for (name, city) in MEMBERS {
+            let plane = rig.simulator.add(name);
+            plane.define_all(&COMPUTE);
+            plane.define_all(std::slice::from_ref(&VAULT));
+            plane.controllers(Controllers::Within(Duration::from_secs(2)));
+            rig.karmada.join(&Cluster::new(name, keys::CITY_CODE, city));
+            rig.karmada.member(name, &plane);
+            operators.spawn(operate(plane));
+        }
+        Self {
+            rig,
+            _operators: operators,
+        }
+    }
+}
+
+/// All planes but those of Karmada's members.
+pub(super) fn upper(rig: &Rig) -> Vec<(String, Plane)> {
+    let mut planes = vec![(HUB.to_owned(), rig.hub.clone())];
+    planes.extend(
+        rig.projects
+            .iter()
+            .map(|(name, plane)| (name.clone(), plane.clone())),
+    );
+    planes
+}
+
+/// The member's operator: it holds each object, says that it is ready, and lets it go a while after it was deleted.
+async fn operate(member: Plane) {
+    let mut changed = member.changed();
+    loop {
+        let mut ends = false;
+        for vault in member.list("Vault") {
+            let text = |key: &str| vault["metadata"][key].as_str().unwrap_or_default();
+            let (namespace, name) = (text("namespace"), text("name"));
+            let finalizers = |of: Value| json!({"metadata": {"finalizers": of}});
+            let is_held = vault["metadata"]["finalizers"][0] == DRAIN;
+            // What is gone meanwhile needs nothing.
+            if !vault["metadata"]["deletionTimestamp"].is_null() {
+                ends = true;
+            } else if !is_held {
+                let _ = member.merge("Vault", namespace, name, finalizers(json!([DRAIN])));
+            } else if vault["status"]["observedGeneration"] != vault["metadata"]["generation"] {
+                let status = json!({"phase": "Ready", "ready": 1,
+                    "observedGeneration": vault["metadata"]["generation"]});
+                let _ = member.merge_status("Vault", namespace, name, json!({"status": status}));
+            }
+        }
+        if ends {
+            tokio::time::sleep(DRAINS_FOR).await;
+            for vault in member.list("Vault") {
+                if !vault["metadata"]["deletionTimestamp"].is_null() {
+                    let text = |key: &str| vault["metadata"][key].as_str().unwrap_or_default();
+                    let free = json!({"metadata": {"finalizers": null}});
+                    let _ = member.merge("Vault", text("namespace"), text("name"), free);
+                }
+            }
+        } else if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
