@@ -24,6 +24,8 @@ pub struct Subject<'a> {
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
+    /// Name of the binding of its copy.
+    pub binding: &'a str,
 }
 
 /// State to be read.
@@ -36,10 +38,12 @@ pub enum Look {
         /// The binding's permanent id.
         id: Arc<str>,
     },
-    /// The object at this member.
+    /// The object at this member, once no Work of its binding is left.
     Member {
         /// The pin, with the UIDs of the copies of ours.
         pin: Arc<Pin>,
+        /// The binding's permanent id, if it is known.
+        id: Option<Arc<str>>,
     },
 }
 
@@ -76,17 +80,19 @@ pub fn pause(looks: u32) -> Duration {
 pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen, Failure> {
     match look {
         Look::Works { member, id } => {
-            let works = resource("work.karmada.io", "v1alpha1", "Work", "works");
-            let target = Target::namespaced(Plane::Hub, &works, &format!("{WORKS_PREFIX}{member}"), "");
-            let found = ctx.executor.labelled(&target, (keys::BINDING_ID, id)).await?;
-            let stopped = found.iter().all(is_stopped);
-            Ok(if stopped {
+            let found = works(ctx, member, Some(id)).await?;
+            Ok(if found.iter().all(is_stopped) {
                 Seen::WorksStopped
             } else {
                 Seen::WorksGoOn
             })
         }
-        Look::Member { pin } => {
+        Look::Member { pin, id } => {
+            // A Work can outlive its binding, and deletes its object last.
+            let left = works(ctx, &pin.member, id.as_ref()).await?;
+            if left.iter().any(|work| is_of(work, s)) {
+                return Ok(Seen::WorksGoOn);
+            }
             let proxied = at_member(&pin.member, s.resource, s.namespace);
             let target = Target::cluster(Plane::Hub, &proxied, s.name);
             match ctx.executor.ask(&target).await {
@@ -98,6 +104,26 @@ pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen
             }
         }
     }
+}
+
+/// The Works at a member: those of a binding, or all if its id is not known.
+async fn works(
+    ctx: &Context<'_>,
+    member: &str,
+    id: Option<&Arc<str>>,
+) -> Result<Vec<DynamicObject>, Failure> {
+    let resource = resource("work.karmada.io", "v1alpha1", "Work", "works");
+    let target = Target::namespaced(Plane::Hub, &resource, &format!("{WORKS_PREFIX}{member}"), "");
+    let label = id.map(|id| (keys::BINDING_ID, &**id));
+    ctx.executor.list(&target, label).await
+}
+
+/// True if a Work is of the binding of the object's copy.
+fn is_of(work: &DynamicObject, s: Subject<'_>) -> bool {
+    let annotations = work.metadata.annotations.as_ref();
+    let says =
+        |key: &str, value: &str| annotations.is_some_and(|all| all.get(key).is_some_and(|v| v == value));
+    says(keys::BINDING_NAMESPACE, s.namespace) && says(keys::BINDING_NAME, s.binding)
 }
 
 /// True if Karmada dispatches nothing of a Work, and deletes its object with it.

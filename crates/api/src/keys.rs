@@ -132,6 +132,10 @@ pub const CLUSTER_CLAIM_ID: &str = "clusterpropagationpolicy.karmada.io/permanen
 pub const CLUSTER_CLAIM_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 /// Annotation of Karmada on an object at a member: UID of the hub's object that it was made from.
 pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+/// Annotation of Karmada on the Works of a binding: its namespace.
+pub const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+/// Annotation of Karmada on the Works of a binding: its name.
+pub const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
 /// Label of Karmada on the Works of a binding: its permanent id.
 pub const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 /// Annotation on the Clusters of a hub whose controllers are the sandbox's stand-in for Karmada.

@@ -7,7 +7,7 @@ use fedgate_engine::{
     reconcile::{normalized::Normalized, quarantine::RETRY_AFTER, throttle::TokenBucket},
     store::table::Row,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Time after a write of the copy until a missing delivery becomes `Propagating`, a missing report becomes
@@ -52,6 +52,8 @@ pub struct Memory {
     pub mended: Option<Instant>,
     /// The last look at its Works or at its member, while it is being deleted.
     pub seen: Option<Seen>,
+    /// Permanent id of its last binding, while it is being deleted.
+    pub binding_id: Option<Arc<str>>,
     /// How often that was looked for.
     pub looks: u32,
     /// While it is being deleted: true once Karmada manages the member's object, so that it deletes it.

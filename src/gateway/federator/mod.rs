@@ -413,10 +413,12 @@ async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
 }
 
 async fn look_at(ctx: &Context<'_>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
+    let binding = ctx.index.lock().binding_name(s.kind, &s.name);
     let subject = Subject {
         resource: &s.profile().resource,
         namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
         name: &s.name,
+        binding: &binding,
     };
     member::look(ctx, subject, look).await
 }

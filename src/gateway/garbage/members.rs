@@ -124,7 +124,10 @@ fn confirm(s: &Snapshot<'_>, pin: &Arc<Pin>) -> Next {
     match &s.seen.0 {
         Some(Seen::Absent) => release(s),
         None if !asks => release(s),
-        None => Next::Look(Look::Member { pin: pin.clone() }),
+        None => Next::Look(Look::Member {
+            pin: pin.clone(),
+            id: None,
+        }),
         Some(_) => Next::LookAgain(Requeue::After(pause(s.seen.1))),
     }
 }

@@ -363,15 +363,21 @@ impl Reconciler for Garbage {
             let resource = {
                 let index = run.ctx.index.lock();
                 let table = index.table_of_kind(&run.key.kind);
-                table.map(|table| index.resource(table))
+                table.and_then(|table| match table {
+                    TableId::Federated(kind) => {
+                        Some((index.resource(table), index.binding_name(kind, &run.key.name)))
+                    }
+                    _ => None,
+                })
             };
-            let Some(resource) = resource else {
+            let Some((resource, binding)) = resource else {
                 return Ok(Flow::End(Requeue::AwaitChange));
             };
             let subject = Subject {
                 resource: &resource,
                 namespace: &run.key.namespace,
                 name: &run.key.name,
+                binding: &binding,
             };
             run.session.seen = Some(member::look(run.ctx, subject, look).await?);
         }

@@ -3,6 +3,7 @@
 use super::decide::Snapshot;
 use crate::gateway::{
     index::GatewayIndex,
+    lane::{Lane, Stage},
     queries::{cities::policy_claims, lifecycle},
 };
 use fedgate_kinds::PerKind;
@@ -68,7 +69,10 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
                 .collect()
         })
         .collect();
+    // Without a project namespace only that lane is needed in which copies end.
+    let is_last = |lane: &&Lane| matches!(lane, Lane::At(_, Stage::Drop, _)) && index.has_pins_in(hub);
     let wanted = index.lanes.wanted(hub).into_iter().filter(|_| !earlier);
+    let wanted = wanted.filter(|lane| owner.is_some() || is_last(lane));
     let lanes: BTreeMap<String, Value> = wanted
         .map(|lane| (lane.name(&index.kinds), lane.spec(&index.kinds, hub)))
         .collect();

@@ -36,15 +36,17 @@ pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource
 }
 
 impl Executor {
-    /// Lists the objects of the target's kind and namespace with a label. A standby reads nothing.
-    pub async fn labelled(
+    /// Lists the objects of the target's kind and namespace, of those with a label if one is given. A standby reads nothing.
+    pub async fn list(
         &self,
         target: &Target,
-        label: (&str, &str),
+        label: Option<(&str, &str)>,
     ) -> Result<Vec<DynamicObject>, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
-        let params = ListParams::default().labels(&format!("{}={}", label.0, label.1));
+        let params = label.map_or_else(ListParams::default, |(key, value)| {
+            ListParams::default().labels(&format!("{key}={value}"))
+        });
         let answer = api.list(&params).await.map_err(|e| failure(target, "list", &e));
         self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
         answer.map(|found| {

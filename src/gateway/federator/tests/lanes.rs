@@ -212,7 +212,7 @@ impl World {
             Action::ConfirmGone => vec!["confirm gone".to_owned()],
             Action::Permit(class) => vec![format!("permit {class:?}")],
             Action::Look(Look::Works { member, id }) => vec![format!("look at works of {id} at {member}")],
-            Action::Look(Look::Member { pin }) => vec![format!("look at {}", pin.member)],
+            Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }
     }

@@ -53,6 +53,7 @@ fn everything(at: Instant) -> Memory {
         unapplied: Some(at),
         mended: Some(at),
         seen: Some(Seen::Absent),
+        binding_id: Some("id".into()),
         looks: 3,
         taken_over: true,
         pause_failed: true,

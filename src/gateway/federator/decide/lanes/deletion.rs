@@ -27,6 +27,13 @@ pub(in crate::gateway::federator) fn delete_step(
     permit: Permit,
 ) -> Step {
     memory.bound |= c.s.binding.is_some();
+    let delivery =
+        c.s.binding
+            .as_ref()
+            .and_then(|row| row.digest.delivery.as_deref());
+    if let Some(id) = delivery.and_then(|delivery| delivery.id.as_ref()) {
+        memory.binding_id = Some(id.clone());
+    }
     let guard = c.source.digest.ending.as_ref().and_then(|ending| ending.guard);
     if let Some(guard) = guard {
         let held = conditions::held(c, guard);
@@ -152,7 +159,10 @@ fn confirm_absent(
         return release(c, memory);
     }
     match memory.seen.clone() {
-        None => Step::Look(Look::Member { pin: pin.clone() }),
+        None => Step::Look(Look::Member {
+            pin: pin.clone(),
+            id: memory.binding_id.clone(),
+        }),
         Some(Seen::Absent) => release(c, memory),
         // Karmada let go of the copy by another hand: only what it manages is deleted by it.
         Some(Seen::There { deleting: false, .. }) => {
