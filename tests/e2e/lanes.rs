@@ -3,7 +3,7 @@
 
 use crate::support::{
     Case, annotation, condition, has_finalizer,
-    kinds::{CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT},
+    kinds::{CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT, WORK},
     label, seconds,
     suite::is_real,
     trials, uid, wait_for,
@@ -37,14 +37,28 @@ async fn delivered(case: &Case) -> Value {
             is(o, "Federated", "Delivered")
         })
         .await;
-    // From then on the member keeps it.
+    preserved(case).await;
+    made
+}
+
+/// Waits until the member keeps the vault whatever becomes of its copy.
+async fn preserved(case: &Case) {
     let lane = format!("vault-pin-{}", case.dfw.name);
     case.hub
         .sees(&VAULT, &case.hub_ns, NAME, "is pinned", seconds(60), |o| {
             label(o, keys::LANE) == Some(&*lane)
         })
         .await;
-    made
+    let works = format!("karmada-es-{}", case.dfw.name);
+    wait_for("its Work preserves", seconds(60), || async {
+        let works = case.hub.list(&WORK, &works, "").await;
+        let own = works.iter().find(|work| {
+            annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
+                && annotation(work, keys::BINDING_NAME) == Some("gold-vault")
+        });
+        (own?["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
+    })
+    .await;
 }
 
 fn is(object: &Value, kind: &str, reason: &str) -> bool {
@@ -214,12 +228,7 @@ async fn v04_hands_on_the_hub_end_nothing_at_the_member(case: Case) {
             })
             .await;
         assert_eq!(uid(&now), uid(&there), "it is the same object after edit {n}");
-        let pinned = format!("vault-pin-{}", case.dfw.name);
-        case.hub
-            .sees(&VAULT, &case.hub_ns, NAME, "is pinned again", seconds(60), |o| {
-                label(o, keys::LANE) == Some(&*pinned)
-            })
-            .await;
+        preserved(&case).await;
     };
     case.hub.delete(&VAULT, &case.hub_ns, NAME).await;
     follows(2).await;
