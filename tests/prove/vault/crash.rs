@@ -163,9 +163,8 @@ fn whole() -> Vec<&'static [Act]> {
 }
 
 #[test]
-#[ignore = "a deletion makes its copy again while Karmada's Works still end"]
 fn a_vault() {
-    every_request("vault", &whole(), None, 6 * STRIDE, true);
+    every_request("vault", &whole(), None, STRIDE, true);
 }
 
 #[test]
@@ -179,13 +178,11 @@ fn a_vault_that_stays_while_its_city_changes() {
 }
 
 #[test]
-#[ignore = "a deletion makes its copy again while Karmada's Works still end"]
 fn a_vault_whose_city_changes() {
-    every_request("vault, no label", &whole(), UNLABELLED, 6 * STRIDE, false);
+    every_request("vault, no label", &whole(), UNLABELLED, STRIDE, false);
 }
 
 #[test]
-#[ignore = "a deletion makes its copy again while Karmada's Works still end"]
 fn a_vault_whose_member_is_tainted() {
-    every_request("vault, tainted", &whole(), TAINTED, 6 * STRIDE, false);
+    every_request("vault, tainted", &whole(), TAINTED, STRIDE, false);
 }
