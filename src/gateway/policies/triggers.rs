@@ -30,7 +30,9 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             announced: true,
             ..
         }) => keys.push(key(hub)),
-        Change::Companion { hub, .. } if index.has_pins() => keys.push(key(hub)),
+        Change::Companion { hub, .. } | Change::CompanionDelivered { hub, .. } if index.has_pins() => {
+            keys.push(key(hub));
+        }
         Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
@@ -39,10 +41,10 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetsOfProject { .. }
         | Change::ClaimRejected { .. }
         | Change::Companion { .. }
+        | Change::CompanionDelivered { .. }
         | Change::Copy { .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
-        | Change::CompanionDelivered { .. }
         | Change::Member { .. }
         | Change::Pinned(_)
         | Change::PlaceFreed { .. }
