@@ -176,10 +176,14 @@ impl Guard {
     /// L4: a member's object is deleted only after the tenant's. Nothing preserves one that was just delivered for the first
     /// time, so that a hand which deletes its copy then ends it.
     fn unasked(&self, vault: &Value) -> Option<String> {
-        let lane = vault["metadata"]["labels"][keys::LANE]
-            .as_str()
-            .unwrap_or_default();
-        if lane.contains("-send-") && self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID)) {
+        let is_preserved = self.objects.iter().any(|((plane, kind, ..), work)| {
+            &**plane == HUB
+                && kind == "Work"
+                && annotation(work, keys::BINDING_NAMESPACE) == text(vault, "namespace")
+                && annotation(work, keys::BINDING_NAME) == format!("{}-vault", text(vault, "name"))
+                && work["spec"]["preserveResourcesOnDeletion"] == true
+        });
+        if !is_preserved && self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID)) {
             return None;
         }
         let source = annotation(vault, keys::SOURCE_UID);
