@@ -141,13 +141,24 @@ impl Guard {
             .map(|(other, ..)| format!("L1: {other} has it, too"))
     }
 
-    /// The member that the pin of an object names.
-    fn pinned(&self, namespace: &str, name: &str) -> Option<String> {
+    /// The pin of an object.
+    fn pin(&self, namespace: &str, name: &str) -> Option<Value> {
         let record = namespace.replacen("ns-", "fedgate-pins-", 1);
         let record = self.get(&Arc::from(HUB), "ConfigMap", keys::SYSTEM_NAMESPACE, &record)?;
         let pin = record["data"][format!("vaults.example.fedgate.dev_{name}")].as_str()?;
-        let pin: Value = serde_json::from_str(pin).ok()?;
-        pin["member"].as_str().map(str::to_owned)
+        serde_json::from_str(pin).ok()
+    }
+
+    /// The member that the pin of an object names.
+    fn pinned(&self, namespace: &str, name: &str) -> Option<String> {
+        self.pin(namespace, name)?["member"].as_str().map(str::to_owned)
+    }
+
+    /// UIDs of the copies that its pin names.
+    fn copies(&self, namespace: &str, name: &str) -> Vec<String> {
+        let pin = self.pin(namespace, name).unwrap_or_default();
+        let copies = pin["copyUids"].as_array().into_iter().flatten();
+        copies.filter_map(|uid| uid.as_str().map(str::to_owned)).collect()
     }
 
     /// L2: nothing is delivered without a pin.
@@ -183,7 +194,10 @@ impl Guard {
                 && annotation(work, keys::BINDING_NAME) == format!("{}-vault", text(vault, "name"))
                 && work["spec"]["preserveResourcesOnDeletion"] == true
         });
-        if !is_preserved && self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID)) {
+        let copies = self.copies(text(vault, "namespace"), text(vault, "name"));
+        let is_taken = copies.iter().any(|copy| self.by_hand.contains(copy))
+            || self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID));
+        if !is_preserved && is_taken {
             return None;
         }
         let source = annotation(vault, keys::SOURCE_UID);
