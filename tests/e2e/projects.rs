@@ -157,7 +157,8 @@ async fn a69_project_that_never_answers(case: Case) {
 /// The watches of a project, as soon as all of them show an error and none a complete list.
 async fn failing_watches(case: &Case, key: &str, error: &str) -> Vec<Value> {
     let what = format!("every watch of project {key} shows an error with {error:?}");
-    wait_for(&what, seconds(30), || async {
+    // One watch in turn probes a server that does not answer, every 5 s.
+    wait_for(&what, seconds(90), || async {
         let watches = case.suite.gateway.project(key).await?["watches"].clone();
         let watches = watches.as_array()?.clone();
         let fails = |watch: &Value| {
