@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod locations;
 pub mod networking;
 pub mod ownership;
+mod pins;
 mod project;
 pub mod project_hub;
 mod proof;
@@ -33,10 +34,7 @@ pub mod undelivered;
 pub mod watches;
 pub mod withheld;
 
-use super::{
-    pin::{self, Pin},
-    route::{CityRoute, Route},
-};
+use super::route::{CityRoute, Route};
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
@@ -340,11 +338,6 @@ impl GatewayIndex {
         tables
     }
 
-    /// True if objects of a federated kind live at one member.
-    pub fn has_pins(&self) -> bool {
-        self.kinds.iter().any(FederatedKind::is_exactly_one)
-    }
-
     /// The kind that the workload controller writes, if it is federated here.
     pub fn workload_kind(&self) -> Option<KindId> {
         self.kinds.position(|k| {
@@ -449,35 +442,6 @@ impl GatewayIndex {
         };
         // An object that lives at one member goes by lanes, which follow it.
         delivered && (self.kinds[kind].is_exactly_one() || has_policy())
-    }
-
-    /// The hub's record of the member of an object that lives at one.
-    pub fn pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Arc<Pin>> {
-        if !self.kinds[kind].is_exactly_one() {
-            return None;
-        }
-        let record = pin::record_name(hub_namespace)?;
-        let row = self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record)?;
-        row.digest
-            .0
-            .get(pin::key(&self.kinds[kind], name).as_str())?
-            .as_ref()
-    }
-
-    /// Names of the objects of a kind in a hub namespace that have members.
-    pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
-        let prefix = pin::key(&self.kinds[kind], "");
-        let record = pin::record_name(hub_namespace);
-        let row = record.and_then(|record| self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record));
-        let keys = row.into_iter().flat_map(|row| row.digest.0.keys());
-        keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
-    }
-
-    /// True if objects of a hub namespace have members.
-    pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
-        let record = pin::record_name(hub_namespace);
-        let row = record.and_then(|record| self.hub.pins.get(fedgate_api::keys::SYSTEM_NAMESPACE, &record));
-        row.is_some_and(|row| !row.digest.0.is_empty())
     }
 
     /// Karmada's name for the binding of a copy.

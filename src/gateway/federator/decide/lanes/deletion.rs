@@ -1,7 +1,7 @@
 //! Deletion of an object that lives at one member: its copy is stopped and deleted, the member is asked, and only then are
 //! companions, pin and finalizers released (contract: clusters.md §3.4). Pure.
 
-use super::{Case, record};
+use super::{Case, pins::record};
 use crate::gateway::{
     federator::{
         decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},

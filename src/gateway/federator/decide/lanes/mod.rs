@@ -2,6 +2,8 @@
 //! delivered. No order of crashes and of Karmada's decisions delivers it to two members. Pure.
 
 pub(super) mod deletion;
+mod pins;
+mod stage;
 
 use crate::gateway::{
     federator::{
@@ -12,13 +14,12 @@ use crate::gateway::{
             copy_target,
         },
         lanes::{Lanes, lane_of},
-        memory::{GRACE_PERIOD, Memory},
+        memory::Memory,
         observe::Snapshot,
     },
     index::digest::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
-    member::{Look, Seen},
-    pin::{self, Pin},
+    pin::Pin,
     rate_limit::{Class, Permit},
     reason::WriteReason,
 };
@@ -26,15 +27,11 @@ use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::{
     clock::Now,
     diff::{is_payload, merge_patch},
-    key::Plane,
-    plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
+    plan::{Effect, Endpoint, Plan, Requeue, Write},
     store::table::Row,
 };
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
-
-/// Least time between two rounds in which a member's object is taken over again.
-const MEND_EVERY: Duration = Duration::from_secs(30);
+use std::sync::Arc;
 
 /// Everything that a decision needs of an object that lives at one member.
 pub(in crate::gateway::federator) struct Case<'a> {
@@ -264,100 +261,6 @@ impl Case<'_> {
         }
     }
 
-    /// True if the Cluster of the pin has joined anew, and no operator has said that it is the same member.
-    fn is_replaced(&self, pin: &Pin) -> bool {
-        let member = self.lanes.member.as_ref();
-        member.is_some_and(|member| !member.is_of(pin))
-    }
-
-    /// Before the last Work of a member goes, it must not preserve: one that was refused could not end.
-    fn before_away(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
-        let (delivery, _) = self.delivery(copy)?;
-        match (&memory.seen, &delivery.id) {
-            (Some(Seen::WorksStopped), _) => {
-                memory.seen = None;
-                memory.looks = 0;
-                None
-            }
-            (None, Some(id)) if delivery.suspended => Some(Step::Look(Look::Works {
-                member: pin.member.clone(),
-                id: id.clone(),
-            })),
-            (Some(_), _) => Some(deletion::again(memory)),
-            (None, _) => Some(Step::Wait(Requeue::AwaitChange)),
-        }
-    }
-
-    fn wanted_stage(
-        &self,
-        pin: &Pin,
-        stage: Option<Stage>,
-        is_there: bool,
-        applied: bool,
-        memory: &mut Memory,
-    ) -> (Stage, Requeue) {
-        let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
-        let idle = |stage| (stage, Requeue::AwaitChange);
-        // A Cluster that joins again gets what its binding delivers before anybody can look at it.
-        if self.lanes.is_member_gone {
-            return idle(Stage::Away);
-        }
-        if self.is_replaced(pin) {
-            return idle(match stage {
-                Some(Stage::Drop | Stage::Away) => Stage::Away,
-                Some(stage) if stage.preserves() && applied => Stage::Hold,
-                Some(_) | None => Stage::Drop,
-            });
-        }
-        let Some(stage) = stage else {
-            return idle(Stage::Drop);
-        };
-        if stage == Stage::Away {
-            return idle(if pin.delivered { Stage::Mend } else { Stage::Drop });
-        }
-        if self.source.digest.suspended {
-            memory.strayed = None;
-            return idle(back);
-        }
-        if is_there {
-            memory.strayed = None;
-        } else if stage.delivers() {
-            let since = *memory.strayed.get_or_insert(self.now.instant);
-            let waited = self.now.since(since);
-            if waited >= GRACE_PERIOD {
-                return idle(back);
-            }
-            return (stage, Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
-        }
-        match stage {
-            Stage::Drop if is_there && self.lanes.is_kept && self.is_furnished() => {
-                idle(if pin.delivered { Stage::Mend } else { Stage::Send })
-            }
-            Stage::Send if pin.delivered => idle(Stage::Pin),
-            Stage::Hold if is_there => idle(Stage::Pin),
-            Stage::Mend if applied => idle(Stage::Pin),
-            Stage::Pin if pin.delivered && is_there && !applied => self.take_over(memory),
-            stage => {
-                memory.unapplied = None;
-                idle(stage)
-            }
-        }
-    }
-
-    /// An object that Karmada has let go of is taken over again, after a while and not too often.
-    fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
-        let since = *memory.unapplied.get_or_insert(self.now.instant);
-        let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
-            (at + MEND_EVERY).max(since + GRACE_PERIOD)
-        });
-        if self.now.instant < due {
-            return (Stage::Pin, Requeue::After(due - self.now.instant));
-        }
-        memory.mended = Some(self.now.instant);
-        memory.unapplied = None;
-        (Stage::Mend, Requeue::AwaitChange)
-    }
-
     fn update(&self, copy: &Row<HubCopy>, lane: &Lane, memory: &mut Memory, permit: Permit) -> Step {
         memory.lane = Some(lane.clone());
         if let Some(step) = held_up(permit, Class::Update) {
@@ -430,28 +333,6 @@ impl Case<'_> {
         act(effect, written(memory, Some(self.now)))
     }
 
-    /// Writes the pin again that was lost while the copy was in a lane of this member.
-    pub(in crate::gateway::federator) fn restore_pin(
-        &self,
-        copy: &Row<HubCopy>,
-        member: &str,
-        memory: &Memory,
-    ) -> Step {
-        self.write_pin(copy, member, true, memory)
-    }
-
-    /// Adds a copy to those that were made of the object.
-    pub(in crate::gateway::federator) fn add_copy(
-        &self,
-        pin: &Pin,
-        copy: &Row<HubCopy>,
-        memory: &Memory,
-    ) -> Step {
-        let mut more = pin.clone();
-        more.copy_uids.push(copy.uid.clone());
-        self.patch_pin(&more, memory)
-    }
-
     /// Makes the copy again at its member, delivered nowhere.
     pub(in crate::gateway::federator) fn create_again(
         &self,
@@ -461,65 +342,4 @@ impl Case<'_> {
     ) -> Step {
         self.create(memory, permit, &self.lane(Choice::Stage(Stage::Drop, pin)))
     }
-
-    fn write_pin(&self, copy: &Row<HubCopy>, member: &str, delivered: bool, memory: &Memory) -> Step {
-        let mut candidates = self.lanes.candidates.iter();
-        let Some(member) = candidates.find(|candidate| *candidate.name == *member) else {
-            // Karmada's Cluster is not in the index yet, or no longer in the city.
-            return Step::Wait(Requeue::AwaitChange);
-        };
-        let pin = Pin {
-            member: member.name.clone(),
-            member_uid: member.uid.clone(),
-            copy_uids: vec![copy.uid.clone()],
-            source_uid: self.source.uid.clone(),
-            delivered,
-            kept: Vec::new(),
-        };
-        self.patch_pin(&pin, memory)
-    }
-
-    fn patch_pin(&self, pin: &Pin, memory: &Memory) -> Step {
-        record(self.s, self.lanes, Some(pin)).map_or(Step::Wait(Requeue::AwaitChange), |effect| {
-            act(effect, memory.clone())
-        })
-    }
-}
-
-/// Writes the pin of an object, or removes it.
-pub(super) fn record(s: &Snapshot, lanes: &Lanes, pin: Option<&Pin>) -> Option<Effect> {
-    let hub = s.hub.as_ref()?;
-    let name = pin::record_name(hub.as_str())?;
-    let key = pin::key(s.profile(), &s.name);
-    let value = pin.map_or(Value::Null, |pin| json!(pin.text()));
-    let write = match &lanes.record {
-        Some(uid) => Write::Merge {
-            patch: json!({"metadata": {"uid": &**uid}, "data": {key: value}}),
-        },
-        None if pin.is_none() => return None,
-        None => {
-            let mut labels: Map<String, Value> = lanes
-                .identity
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), json!(value)))
-                .collect();
-            labels.insert(keys::PINS.to_owned(), json!("true"));
-            Write::Create {
-                body: json!({"apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": {"name": name, "namespace": keys::SYSTEM_NAMESPACE, "labels": labels},
-                    "data": {key: value}}),
-            }
-        }
-    };
-    let reason = if pin.is_some() {
-        WriteReason::WritePin
-    } else {
-        WriteReason::RemovePin
-    };
-    Some(Effect {
-        target: Target::namespaced(Plane::Hub, &s.config_maps, keys::SYSTEM_NAMESPACE, &name),
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    })
 }

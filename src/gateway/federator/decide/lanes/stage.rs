@@ -1,0 +1,115 @@
+//! The stage that a pinned copy is to have (contract: clusters.md §3, §4). Pure.
+
+use super::{Case, deletion};
+use crate::gateway::{
+    federator::{
+        decide::Step,
+        memory::{GRACE_PERIOD, Memory},
+    },
+    index::digest::HubCopy,
+    lane::Stage,
+    member::{Look, Seen},
+    pin::Pin,
+};
+use fedgate_engine::{plan::Requeue, store::table::Row};
+use std::time::Duration;
+
+/// Least time between two rounds in which a member's object is taken over again.
+const MEND_EVERY: Duration = Duration::from_secs(30);
+
+impl Case<'_> {
+    /// True if the Cluster of the pin has joined anew, and no operator has said that it is the same member.
+    pub(super) fn is_replaced(&self, pin: &Pin) -> bool {
+        let member = self.lanes.member.as_ref();
+        member.is_some_and(|member| !member.is_of(pin))
+    }
+
+    /// Before the last Work of a member goes, it must not preserve: one that was refused could not end.
+    pub(super) fn before_away(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+        let (delivery, _) = self.delivery(copy)?;
+        match (&memory.seen, &delivery.id) {
+            (Some(Seen::WorksStopped), _) => {
+                memory.seen = None;
+                memory.looks = 0;
+                None
+            }
+            (None, Some(id)) if delivery.suspended => Some(Step::Look(Look::Works {
+                member: pin.member.clone(),
+                id: id.clone(),
+            })),
+            (Some(_), _) => Some(deletion::again(memory)),
+            (None, _) => Some(Step::Wait(Requeue::AwaitChange)),
+        }
+    }
+
+    /// The stage that the copy is to have now, and when that may change without an event.
+    pub(super) fn wanted_stage(
+        &self,
+        pin: &Pin,
+        stage: Option<Stage>,
+        is_there: bool,
+        applied: bool,
+        memory: &mut Memory,
+    ) -> (Stage, Requeue) {
+        let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
+        let idle = |stage| (stage, Requeue::AwaitChange);
+        // A Cluster that joins again gets what its binding delivers before anybody can look at it.
+        if self.lanes.is_member_gone {
+            return idle(Stage::Away);
+        }
+        if self.is_replaced(pin) {
+            return idle(match stage {
+                Some(Stage::Drop | Stage::Away) => Stage::Away,
+                Some(stage) if stage.preserves() && applied => Stage::Hold,
+                Some(_) | None => Stage::Drop,
+            });
+        }
+        let Some(stage) = stage else {
+            return idle(Stage::Drop);
+        };
+        if stage == Stage::Away {
+            return idle(if pin.delivered { Stage::Mend } else { Stage::Drop });
+        }
+        if self.source.digest.suspended {
+            memory.strayed = None;
+            return idle(back);
+        }
+        if is_there {
+            memory.strayed = None;
+        } else if stage.delivers() {
+            let since = *memory.strayed.get_or_insert(self.now.instant);
+            let waited = self.now.since(since);
+            if waited >= GRACE_PERIOD {
+                return idle(back);
+            }
+            return (stage, Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
+        }
+        match stage {
+            Stage::Drop if is_there && self.lanes.is_kept && self.is_furnished() => {
+                idle(if pin.delivered { Stage::Mend } else { Stage::Send })
+            }
+            Stage::Send if pin.delivered => idle(Stage::Pin),
+            Stage::Hold if is_there => idle(Stage::Pin),
+            Stage::Mend if applied => idle(Stage::Pin),
+            Stage::Pin if pin.delivered && is_there && !applied => self.take_over(memory),
+            stage => {
+                memory.unapplied = None;
+                idle(stage)
+            }
+        }
+    }
+
+    /// An object that Karmada has let go of is taken over again, after a while and not too often.
+    fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
+        let since = *memory.unapplied.get_or_insert(self.now.instant);
+        let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
+            (at + MEND_EVERY).max(since + GRACE_PERIOD)
+        });
+        if self.now.instant < due {
+            return (Stage::Pin, Requeue::After(due - self.now.instant));
+        }
+        memory.mended = Some(self.now.instant);
+        memory.unapplied = None;
+        (Stage::Mend, Requeue::AwaitChange)
+    }
+}

@@ -1,0 +1,43 @@
+//! The hub's records of members: of which objects they tell.
+
+use super::GatewayIndex;
+use crate::gateway::pin::{self, Pin};
+use fedgate_api::keys;
+use fedgate_kinds::{FederatedKind, KindId};
+use std::sync::Arc;
+
+impl GatewayIndex {
+    /// True if objects of a federated kind live at one member.
+    pub fn has_pins(&self) -> bool {
+        self.kinds.iter().any(FederatedKind::is_exactly_one)
+    }
+
+    /// The hub's record of the member of an object that lives at one.
+    pub fn pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Arc<Pin>> {
+        if !self.kinds[kind].is_exactly_one() {
+            return None;
+        }
+        let record = pin::record_name(hub_namespace)?;
+        let row = self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
+        row.digest
+            .0
+            .get(pin::key(&self.kinds[kind], name).as_str())?
+            .as_ref()
+    }
+
+    /// Names of the objects of a kind in a hub namespace that have members.
+    pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
+        let prefix = pin::key(&self.kinds[kind], "");
+        let record = pin::record_name(hub_namespace);
+        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
+        let keys = row.into_iter().flat_map(|row| row.digest.0.keys());
+        keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
+    }
+
+    /// True if objects of a hub namespace have members.
+    pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
+        let record = pin::record_name(hub_namespace);
+        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
+        row.is_some_and(|row| !row.digest.0.is_empty())
+    }
+}
