@@ -159,3 +159,87 @@ fn is_absence(s: Subject<'_>, status: &Status) -> bool {
         && details
             .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == s.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Words for what an answer of the proxy proves of object `lab`.
+    fn proves(answer: &Answer) -> &'static str {
+        let resource = resource("k8s.example.dev", "v1", "Cluster", "clusters");
+        let pin =
+            r#"{"member":"dfw-1","memberUid":"m","copyUids":["c-1","c-2"],"sourceUid":"u","delivered":true}"#;
+        let subject = Subject {
+            resource: &resource,
+            namespace: "ns-a1",
+            name: "lab",
+            binding: "lab-cluster",
+        };
+        match seen(subject, &Pin::parse(pin).unwrap(), answer) {
+            Seen::Absent => "absent",
+            Seen::There { deleting: true, .. } => "ends",
+            Seen::There { .. } => "there",
+            Seen::Unknown(_) => "nothing",
+            Seen::WorksStopped | Seen::WorksGoOn => "works",
+        }
+    }
+
+    fn refused(code: u16, reason: &str, details: &Value) -> Answer {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+            "reason": reason, "message": "no", "details": details});
+        Answer::Refused(serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn only_the_members_own_word_about_this_object_proves_that_it_is_gone() {
+        let own = json!({"name": "lab", "group": "k8s.example.dev", "kind": "clusters"});
+        assert_eq!(proves(&refused(404, "NotFound", &own)), "absent");
+        for (code, reason, details) in [
+            // The hub has no Cluster of the member's name, which may be that of the object.
+            (
+                404,
+                "NotFound",
+                json!({"name": "lab", "group": "cluster.karmada.io", "kind": "clusters"}),
+            ),
+            (
+                404,
+                "NotFound",
+                json!({"name": "lab", "group": "k8s.example.dev", "kind": "machines"}),
+            ),
+            (
+                404,
+                "NotFound",
+                json!({"name": "other", "group": "k8s.example.dev", "kind": "clusters"}),
+            ),
+            (404, "NotFound", json!({})),
+            (403, "Forbidden", own.clone()),
+            (401, "Unauthorized", own.clone()),
+            (500, "", own.clone()),
+            (503, "ServiceUnavailable", own),
+        ] {
+            assert_eq!(
+                proves(&refused(code, reason, &details)),
+                "nothing",
+                "{code} {details}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_object_of_another_template_is_not_ours() {
+        let found = |annotations: &Value, deleted: &Value| {
+            let object = json!({"metadata": {"name": "lab", "annotations": annotations, "deletionTimestamp": deleted}});
+            Answer::Found(serde_json::from_value(object).unwrap())
+        };
+        let of = |uid: &str| json!({keys::TEMPLATE_UID: uid});
+        assert_eq!(proves(&found(&of("c-2"), &Value::Null)), "there");
+        assert_eq!(proves(&found(&of("c-1"), &json!("2026-05-04T10:00:00Z"))), "ends");
+        assert_eq!(proves(&found(&of("another"), &Value::Null)), "absent");
+        assert_eq!(
+            proves(&found(&json!({}), &Value::Null)),
+            "there",
+            "Karmada may have let go of it"
+        );
+    }
+}

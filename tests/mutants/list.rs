@@ -85,6 +85,39 @@ mutants! {
             "carried > source.digest.generation" => "false",
             "gateway::federator::tests::an_older_generation_is_carried_and_said_only_if_the_project_confirms_it";
     }
+    "src/gateway/federator/decide/lanes/stage.rs" {
+        delivered_before_its_namespace_is_kept:
+            "is_there && self.lanes.is_kept && self.is_furnished()" => "is_there && self.is_furnished()",
+            "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
+        delivered_before_its_companions:
+            "self.lanes.is_kept && self.is_furnished()" => "self.lanes.is_kept",
+            "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
+        preserved_before_it_was_applied:
+            "if pin.delivered { Stage::Mend } else { Stage::Send }" => "if pin.delivered { Stage::Mend } else { Stage::Pin }",
+            "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
+        delivered_to_a_cluster_that_joined_anew:
+            "member.is_some_and(|member| !member.is_of(pin))" => "false",
+            "gateway::federator::tests::lanes::nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same";
+        suspended_object_dispatched:
+            "self.source.digest.suspended" => "false",
+            "gateway::federator::tests::lanes::a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them";
+        taken_over_all_the_time:
+            "self.now.instant < due" => "false",
+            "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
+    }
+    "src/gateway/federator/decide/lanes/deletion.rs" {
+        guarded_object_deleted:
+            "c.source.digest.ending.as_ref().and_then(|ending| ending.guard)" => "None",
+            "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
+        any_name_abandons:
+            "ending.and_then(|ending| ending.abandons.as_ref()) == Some(&pin.member)" => "ending.is_some()",
+            "gateway::federator::tests::lanes::only_the_name_of_its_member_abandons_it";
+    }
+    "src/gateway/member.rs" {
+        absence_by_another_group:
+            "of.group == resource.group" => "true",
+            "gateway::member::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";
+    }
     "src/gateway/policies/decide.rs" {
         policy_deleted_as_it_is_now:
             "Some(row.resource_version())" => "None",

@@ -354,12 +354,10 @@ fn a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone() {
     }
     world.binding("vault-drop-dfw-1", &[MEMBER], &json!([]));
     assert_eq!(world.decides(), ["change_lane vault-send-dfw-1"]);
-    world
-        .index
-        .list_hub(TableId::Namespaces, &[fixture::hub_namespace("dfw")]);
-    world
-        .index
-        .list_hub(TableId::CitySets, &[fixture::city_set("cities-dfw", &["DFW"])]);
+    let plain = world.next(fixture::hub_namespace("dfw"));
+    world.index.hub_has(TableId::Namespaces, &plain);
+    let set = world.next(fixture::city_set("cities-dfw", &["DFW"]));
+    world.index.hub_has(TableId::CitySets, &set);
     assert!(
         !world.decides().iter().any(|word| word.starts_with("change_lane")),
         "its Namespace has to be preserved first"
