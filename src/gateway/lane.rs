@@ -191,6 +191,16 @@ impl Lane {
     }
 }
 
+/// The merge patch that gives this version of an object to a lane, and takes Karmada's claim off.
+pub fn patch(uid: &str, resource_version: &str, name: &str) -> Value {
+    json!({"metadata": {
+        "uid": uid,
+        "resourceVersion": resource_version,
+        "labels": {keys::LANE: name, keys::CLAIM_ID: null},
+        "annotations": {keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null},
+    }})
+}
+
 /// API version and kind of the companions of all kinds that live at one member, sorted.
 fn companion_kinds(kinds: &PerKind<FederatedKind>) -> BTreeSet<(&str, &str)> {
     let at_one = kinds.iter().filter(|kind| kind.is_exactly_one());

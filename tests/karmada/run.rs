@@ -129,7 +129,7 @@ fn has(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// What stands for `${name}`, by name.
+/// Texts in the place of `${name}`, by name.
 type Words = BTreeMap<String, String>;
 
 /// A step that keeps texts.

@@ -88,10 +88,10 @@ pub(crate) struct Fact {
     /// What it must have: these fields; `*` is any text, `null` is no such field. Without it there is no such object.
     #[serde(default)]
     pub(crate) has: Option<Value>,
-    /// What an item of the list must have.
+    /// Fields that an item of the list must have.
     #[serde(default)]
     pub(crate) some: Option<Value>,
-    /// What no item of the list may have.
+    /// Fields that no item of the list may have.
     #[serde(default)]
     pub(crate) none: Option<Value>,
 }

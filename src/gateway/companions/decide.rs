@@ -4,7 +4,7 @@ use super::referenced_by;
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::digest::{Companion, Payload},
-    lane::Lane,
+    lane::{self, Lane},
     rate_limit::Class,
 };
 use fedgate_api::{keys, names::ProjectKey};
@@ -101,14 +101,13 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     if s.lane.is_some() && s.open_lane.is_none() {
         return idle;
     }
-    if let Some(lane) = s
+    if let Some(name) = s
         .open_lane
         .as_ref()
-        .filter(|lane| row.digest.lane.as_deref() != Some(lane))
+        .filter(|name| row.digest.lane.as_deref() != Some(name))
     {
-        let patch = json!({"metadata": {"uid": &*row.uid, "resourceVersion": row.resource_version(),
-            "labels": {keys::LANE: lane, keys::CLAIM_ID: null},
-            "annotations": {keys::REFERENCED_BY: &*wanted, keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}}});
+        let mut patch = lane::patch(&row.uid, &row.resource_version(), name);
+        patch["metadata"]["annotations"][keys::REFERENCED_BY] = json!(&*wanted);
         return one(Write::Merge { patch }, WriteReason::MoveCompanion);
     }
     if row.digest.referenced_by.as_ref() == Some(&wanted) {

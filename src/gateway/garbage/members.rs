@@ -3,12 +3,11 @@
 
 use crate::gateway::{
     index::digest::{Binding, HubCopy},
-    lane::{CopyLane, Lane, Stage},
+    lane::{self, CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
     pin::Pin,
     reason::WriteReason,
 };
-use fedgate_api::keys;
 use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
@@ -90,14 +89,12 @@ fn write_to(target: &Target, write: Write, reason: WriteReason) -> Next {
 }
 
 fn stop(s: &Snapshot<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Next {
-    let lane = CopyLane::read(s.kind.1, copy.digest.lane.as_deref());
-    if lane != CopyLane::At(Stage::Drop, &pin.member) {
+    let at = CopyLane::read(s.kind.1, copy.digest.lane.as_deref());
+    if at != CopyLane::At(Stage::Drop, &pin.member) {
         let Some(name) = &s.stopped else {
             return Next::Want(Lane::At(s.kind.0, Stage::Drop, pin.member.clone()));
         };
-        let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
-            "labels": {keys::LANE: name, keys::CLAIM_ID: null},
-            "annotations": {keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}}});
+        let patch = lane::patch(&copy.uid, &copy.resource_version(), name);
         return write_to(&s.target, Write::Merge { patch }, WriteReason::ChangeLane);
     }
     let own = s
@@ -147,6 +144,7 @@ mod tests {
         digest::Strings,
         fixture::{self, HUB},
     };
+    use fedgate_api::keys;
     use fedgate_engine::key::Plane;
     use fedgate_kinds::Kinds;
     use std::{path::Path, sync::LazyLock};

@@ -44,7 +44,7 @@ const KEPT: &[&[Act]] = &[
 /// At last it is deleted.
 const DELETED: &[Act] = &[Delete("p", "default", "gold")];
 
-/// What becomes of Karmada's choice while the gateway is dead, and how that ends a step later.
+/// A change of Karmada's choice while the gateway is dead, which ends a step later.
 type Choice = Option<(Act, Act)>;
 
 const UNLABELLED: Choice = Some((City("dfw-1", None), City("dfw-1", Some("DFW"))));

@@ -180,7 +180,7 @@ pub(super) enum Key {
     Template(ObjectRef),
     /// Placement, dependencies and Works of a binding.
     Binding(NamespacedName),
-    /// What a member must have of one object.
+    /// The state of one object that a member must have.
     Work(NamespacedName),
     /// The status of a binding and of its template.
     Report(NamespacedName),

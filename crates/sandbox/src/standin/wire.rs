@@ -36,7 +36,7 @@ pub(super) fn cluster_binding() -> Kind {
     Kind::new("work.karmada.io/v1alpha2", "ClusterResourceBinding")
 }
 
-/// What a member must have.
+/// The state that a member must have.
 pub(super) fn work() -> Kind {
     Kind::new("work.karmada.io/v1alpha1", "Work")
 }

@@ -208,37 +208,53 @@ pub(in crate::gateway::federator) fn apply(s: &Snapshot, body: Value, reason: Wr
     }
 }
 
-pub(in crate::gateway::federator) fn unclaim() -> (Value, Value) {
+fn unclaim() -> (Value, Value) {
     (
         json!({keys::CLAIM_ID: null}),
         json!({keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}),
     )
 }
 
+/// The merge patch that gives a copy to another policy: these labels, no claim, and the new payload if there is one.
+pub(in crate::gateway::federator) fn given<'a>(
+    s: &Snapshot,
+    copy: &Row<HubCopy>,
+    route: impl Iterator<Item = (&'a str, Value)>,
+    payload: Option<(&Value, &Value)>,
+) -> Value {
+    let (mut labels, mut annotations) = unclaim();
+    for (key, value) in route {
+        labels[key] = value;
+    }
+    let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version()}});
+    if let Some((from, body)) = payload {
+        for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
+            if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
+                into.extend(wanted.clone());
+            }
+        }
+        for key in &s.profile().carried_annotations {
+            if annotations.get(key).is_none() {
+                annotations[key] = Value::Null;
+            }
+        }
+        let roots = [from, body].into_iter().filter_map(Value::as_object);
+        for root in roots.flat_map(Map::keys).filter(|root| is_payload(root)) {
+            if let Some(inner) = merge_patch(&from[root], &body[root]) {
+                patch[root] = inner;
+            }
+        }
+    }
+    patch["metadata"]["labels"] = labels;
+    patch["metadata"]["annotations"] = annotations;
+    patch
+}
+
 /// One merge patch: labels, payload, generation and removal of the claim, so that Karmada schedules again.
 fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, route: &Route, from: &Value, body: &Value) -> Effect {
-    let (mut labels, mut annotations) = unclaim();
-    for (key, value) in route.labels(s.profile()) {
-        labels[key] = json!(value);
-    }
-    for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
-        if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
-            into.extend(wanted.clone());
-        }
-    }
-    for key in &s.profile().carried_annotations {
-        if annotations.get(key).is_none() {
-            annotations[key] = Value::Null;
-        }
-    }
-    let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
-        "labels": labels, "annotations": annotations}});
-    let roots = [from, body].into_iter().filter_map(Value::as_object);
-    for root in roots.flat_map(Map::keys).filter(|root| is_payload(root)) {
-        if let Some(inner) = merge_patch(&from[root], &body[root]) {
-            patch[root] = inner;
-        }
-    }
+    let labels = route.labels(s.profile()).into_iter();
+    let labels = labels.map(|(key, value)| (key, json!(value)));
+    let patch = given(s, copy, labels, Some((from, body)));
     let write = Write::Merge { patch };
     Effect {
         target: copy_target(s),

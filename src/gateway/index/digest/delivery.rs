@@ -31,6 +31,14 @@ pub struct Item {
     pub message: Arc<str>,
 }
 
+/// Most characters of a member's words that a condition shows: a cell writes them.
+const SHOWN: usize = 1_024;
+
+fn shown(message: &Value) -> Arc<str> {
+    let text = message.as_str().unwrap_or_default();
+    text.chars().take(SHOWN).collect::<String>().into()
+}
+
 impl Delivery {
     /// Digests a `ResourceBinding`.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
@@ -59,7 +67,7 @@ impl Delivery {
                 .map(|item| Item {
                     member: words.intern(&text(&item["clusterName"])),
                     applied: item["applied"] == true,
-                    message: text(&item["appliedMessage"]).into(),
+                    message: shown(&item["appliedMessage"]),
                 })
                 .collect(),
         }

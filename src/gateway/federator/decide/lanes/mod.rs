@@ -10,7 +10,7 @@ use crate::gateway::{
         conditions,
         decide::{
             Act, Step, act,
-            copy::{apply, confirmed, delete_copy, held_up, rendered, unclaim, written},
+            copy::{apply, confirmed, delete_copy, given, held_up, rendered, written},
             copy_target,
         },
         lanes::{Lanes, lane_of},
@@ -26,11 +26,10 @@ use crate::gateway::{
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::{
     clock::Now,
-    diff::{is_payload, merge_patch},
     plan::{Effect, Endpoint, Plan, Requeue, Write},
     store::table::Row,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Everything that a decision needs of an object that lives at one member.
@@ -295,35 +294,14 @@ impl Case<'_> {
         if let Some(step) = held_up(permit, Class::Update) {
             return step;
         }
-        let (mut labels, mut annotations) = unclaim();
-        labels[keys::LANE] = json!(lane.name(&self.s.kinds));
-        let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version()}});
-        if with_spec {
-            let (Some(from), Some(to)) = (&copy.body, &self.source.body) else {
-                return Step::Read(self.source.body.is_none(), copy.body.is_none());
-            };
-            let body = self.render(to, lane);
-            for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
-                if let (Some(into), Some(wanted)) =
-                    (into.as_object_mut(), body["metadata"][field].as_object())
-                {
-                    into.extend(wanted.clone());
-                }
-            }
-            for key in &self.s.profile().carried_annotations {
-                if annotations.get(key).is_none() {
-                    annotations[key] = Value::Null;
-                }
-            }
-            let roots = [&from.data, &body].into_iter().filter_map(Value::as_object);
-            for root in roots.flat_map(Map::keys).filter(|root| is_payload(root)) {
-                if let Some(inner) = merge_patch(&from.data[root], &body[root]) {
-                    patch[root] = inner;
-                }
-            }
-        }
-        patch["metadata"]["labels"] = labels;
-        patch["metadata"]["annotations"] = annotations;
+        let body = match (with_spec, &copy.body, &self.source.body) {
+            (false, ..) => None,
+            (true, Some(from), Some(to)) => Some((from, self.render(to, lane))),
+            (true, from, to) => return Step::Read(to.is_none(), from.is_none()),
+        };
+        let payload = body.as_ref().map(|(from, body)| (&from.data, body));
+        let label = [(keys::LANE, json!(lane.name(&self.s.kinds)))];
+        let patch = given(self.s, copy, label.into_iter(), payload);
         let effect = Effect {
             target: copy_target(self.s),
             endpoint: Endpoint::Main,
