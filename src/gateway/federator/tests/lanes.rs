@@ -67,7 +67,7 @@ impl World {
         for table in index.project_tables() {
             index.list_shop(table, if table == TableId::Namespaces { &live } else { &[] });
         }
-        for table in [TableId::ConfigMaps, TableId::Secrets] {
+        for table in [TableId::CONFIG_MAPS, TableId::SECRETS] {
             index.list_shop(table, &[]);
         }
         let mut world = Self {
@@ -170,7 +170,7 @@ impl World {
                 "metadata": {"generation": 4, "annotations": {keys::CLAIM_NAME: lane},
                     "labels": {keys::BINDING_ID: "id-1"},
                     "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME, "uid": "c-gold"}]},
-                "spec": {"resource": {"kind": "Vault", "name": NAME}, "clusters": clusters,
+                "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME}, "clusters": clusters,
                     "suspension": {"dispatching": !lane.contains("-pin-")}},
                 "status": {"schedulerObservedGeneration": 4,
                     "conditions": [{"type": "Scheduled", "status": "True"}],
@@ -211,7 +211,9 @@ impl World {
             Action::Read { source, copy } => panic!("read {source} {copy}"),
             Action::ConfirmGone => vec!["confirm gone".to_owned()],
             Action::Permit(class) => vec![format!("permit {class:?}")],
-            Action::Look(Look::Works { member, id }) => vec![format!("look at works of {id} at {member}")],
+            Action::Look(Look::Works { member, ids }) => {
+                vec![format!("look at works of {} at {member}", ids.join(", "))]
+            }
             Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }
@@ -375,7 +377,7 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     assert_eq!(world.says(), ["Federated SourceNotFound"]);
     world
         .index
-        .list_shop(TableId::Secrets, &[fixture::object("default", "token", "s-1")]);
+        .list_shop(TableId::SECRETS, &[fixture::object("default", "token", "s-1")]);
     assert_eq!(
         world.decides(),
         [r#"create_copy vault-choose-dfw {"credentials":{"secretName":"token"},"size":1}"#]
@@ -397,14 +399,14 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     );
     let mut companion = fixture::companion("token", &json!(["default/gold"]));
     companion["metadata"]["labels"] = json!({keys::LANE: "with-dfw-1"});
-    world.index.hub_has(TableId::Secrets, &companion);
+    world.index.hub_has(TableId::SECRETS, &companion);
     let mut binding = fixture::object(HUB, "token-secret", "b-token");
     merge(
         &mut binding,
         &json!({
             "metadata": {"annotations": {keys::CLAIM_NAME: "with-dfw-1"},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "token", "uid": "k-token"}]},
-            "spec": {"resource": {"kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
             "status": {"aggregatedStatus": [{"clusterName": "dfw-1", "appliedMessage": "no room"}]},
         }),
     );
