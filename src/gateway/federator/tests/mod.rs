@@ -1,5 +1,6 @@
 //! Decisions of the federator: the exact effects, and no others.
 
+mod adopted;
 mod carrying;
 mod city;
 mod deletion;

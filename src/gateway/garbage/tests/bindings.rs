@@ -18,7 +18,8 @@ fn binding(kind: &str, owner: Option<&str>) -> Value {
 
 pub(super) fn version_of(kind: &str) -> &'static str {
     match kind {
-        "WorkloadDeployment" | "Gadget" => "compute.datumapis.com/v1alpha",
+        "WorkloadDeployment" => "compute.datumapis.com/v1alpha",
+        "Gadget" => "example.dev/v1",
         "ConfigMap" | "Secret" => "v1",
         _ => "x/v1",
     }
