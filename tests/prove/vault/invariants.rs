@@ -23,6 +23,8 @@ pub(super) struct Guard {
     emptied: BTreeSet<String>,
     /// UIDs of vaults of projects, and whether each may still be there below.
     alive: BTreeMap<String, bool>,
+    /// UIDs of the hub's seals whose objects a member's collector has taken.
+    collected: BTreeSet<String>,
     /// How many vaults were delivered.
     pub(super) deliveries: usize,
     seen: usize,
@@ -126,9 +128,14 @@ impl Guard {
             }
             "Vault" if goes => lines.extend(before.and_then(|vault| self.unasked(vault))),
             "Secret" | "Seal" if goes => {
-                lines.extend(before.and_then(|companion| self.needed(at, companion)))
+                let companion = before.unwrap_or(&Value::Null);
+                if at.1 == "Seal" && &*change.user == CONTROLLERS {
+                    let uid = annotation(companion, keys::TEMPLATE_UID).to_owned();
+                    self.collected.insert(uid);
+                }
+                lines.extend(self.needed(at, companion));
             }
-            "Seal" if begins && &*change.user == KARMADA => lines.extend(self.collected(at)),
+            "Seal" if begins => lines.extend(after.and_then(|seal| self.made_again(at, seal))),
             _ => {}
         }
         lines
@@ -219,15 +226,13 @@ impl Guard {
         })
     }
 
-    /// L5: the seal that a member has deleted together with its vault is not made again.
-    fn collected(&self, (member, _, namespace, name): &Place) -> Option<String> {
-        let copy = self.get(&Arc::from(HUB), "Vault", namespace, name);
-        let is_ending = |of: &Arc<Value>| self.alive.get(annotation(of, keys::SOURCE_UID)) == Some(&false);
-        let is_there = self.get(member, "Vault", namespace, name).is_some();
-        let was_delivered = self
+    /// L5: a seal that the member's collector has taken with its vault is not made again for the same companion.
+    fn made_again(&self, (_, _, namespace, name): &Place, seal: &Value) -> Option<String> {
+        let source = self
             .pin(namespace, name)
-            .is_some_and(|pin| pin["delivered"] == true);
-        (was_delivered && !is_there && copy.is_some_and(is_ending))
-            .then(|| "L5: it is made again after its vault has gone".to_owned())
+            .and_then(|pin| pin["sourceUid"].as_str().map(str::to_owned));
+        let lives = source.is_some_and(|uid| self.alive.get(&uid) == Some(&true));
+        let was_collected = self.collected.contains(annotation(seal, keys::TEMPLATE_UID));
+        (was_collected && !lives).then(|| "L5: it is made again after its vault has gone".to_owned())
     }
 }
