@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin_auth;
+mod adopted;
 mod budget;
 mod budget_companions;
 mod by_hand;
@@ -62,6 +63,7 @@ fn together() -> Vec<Trial> {
         admin_auth::trials(),
         kinds::trials(),
         lanes::trials(),
+        adopted::trials(),
     ]
     .into_iter()
     .flatten()

@@ -23,9 +23,12 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),
-            released: true,
+            released,
+            settled,
             ..
-        }) => index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys),
+        }) if *released || *settled && index.kinds[*kind].is_exactly_one() => {
+            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys)
+        }
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
         Change::Payload {
             project,

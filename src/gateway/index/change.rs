@@ -85,7 +85,7 @@ pub enum Change {
     Copy {
         /// The copy.
         copy: Deployment,
-        /// True if it is another object, in another place, or gone.
+        /// True if it is another object, in another place, gone, or of another spec if it lives at one member.
         moved: bool,
     },
     /// An object has another member, or none.
@@ -209,6 +209,8 @@ pub struct BindingChange {
     pub released: bool,
     /// True if it is gone.
     pub gone: bool,
+    /// True if its members have applied it, and had not before.
+    pub settled: bool,
 }
 
 /// A change of a deployment in a project.
@@ -283,12 +285,14 @@ impl GatewayIndex {
             placed: cells(new) != cells(old),
             released: new.is_none() || policy(new) != policy(old),
             gone: new.is_none(),
+            settled: new.is_some_and(|row| row.digest.applied) && !old.is_some_and(|row| row.digest.applied),
         }))
     }
 
     pub(super) fn copy_change(&self, kind: KindId, delta: &RowChange<HubCopy>) -> Change {
         let (hub, name) = &delta.name;
         let new = self.hub.copies[kind].get(hub, name);
+        let is_exactly_one = self.kinds[kind].is_exactly_one();
         let place = |row: Option<&Row<HubCopy>>| {
             row.map(|row| {
                 let of = &row.digest;
@@ -298,6 +302,7 @@ impl GatewayIndex {
                     of.location.clone(),
                     of.route(),
                     of.lane.clone(),
+                    of.source_generation.filter(|_| is_exactly_one),
                 )
             })
         };
