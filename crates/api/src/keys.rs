@@ -114,6 +114,8 @@ pub const PINS: &str = "fedgate.dev/pins";
 pub const SAME_AS: &str = "fedgate.dev/same-as";
 /// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).
 pub const ABANDON: &str = "fedgate.dev/abandon";
+/// Annotation on a project's object whose schema has no conditions: those of the gateway, as JSON (clusters.md §1).
+pub const CONDITIONS: &str = "fedgate.dev/conditions";
 
 /// Annotation on a copy: UID of the project deployment.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";

@@ -1,6 +1,6 @@
 //! The fields of a kind's file that the gateway does not carry yet.
 
-use super::{ConditionsIn, FederatedKind, Kinds, Suspension};
+use super::{FederatedKind, Kinds, Suspension};
 
 impl Kinds {
     /// Names the first kind that the gateway does not carry yet, with its file and the field; `None` if it carries all.
@@ -35,10 +35,6 @@ impl FederatedKind {
                 "suspension: dispatch",
             ),
             (!self.returns.is_empty(), "returns"),
-            (
-                self.status.conditions_in == ConditionsIn::Annotation,
-                "status.conditionsIn: annotation",
-            ),
         ];
         let mut used = fields.into_iter().filter(|(used, _)| *used);
         used.next().map(|(_, field)| field.to_owned())

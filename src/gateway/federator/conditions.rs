@@ -424,6 +424,22 @@ pub fn resumed(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> 
     })
 }
 
+/// The Event for conditions that the project's API server has dropped.
+pub fn pruned(s: &Snapshot, source: &Row<Source>) -> Event {
+    Event {
+        plane: Plane::Project(s.project.clone()),
+        about: about(s, source),
+        warning: true,
+        reason: "ConditionsPruned".to_owned(),
+        action: "Federating".to_owned(),
+        message: format!(
+            "the schema of {} has no status.conditions: the gateway's are in annotation {} from now on",
+            s.profile().resource.kind,
+            keys::CONDITIONS
+        ),
+    }
+}
+
 /// The Event for a status that exceeds the size limit; the project keeps the last one.
 pub fn too_large(s: &Snapshot) -> Option<Event> {
     let source = s.source.as_ref().filter(|source| !source.deleting)?;

@@ -15,6 +15,7 @@ mod naming;
 pub mod observe;
 pub mod pauses;
 mod render;
+mod settle;
 pub mod triggers;
 
 #[cfg(test)]
@@ -270,7 +271,7 @@ impl Reconciler for Federator {
             permit.used();
         }
         record_stage(run.ctx, snapshot, &mut run.session.memory, reason);
-        settle(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
+        settle::settle(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
         Flow::Again
     }
 
@@ -356,45 +357,6 @@ fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reaso
         }
         Some(WriteReason::ReturnStatus) if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
             ctx.record_stage(Stage::HubStatusToProject, ctx.enqueued_at);
-        }
-        _ => {}
-    }
-}
-
-/// Records that an API server answered with something other than what was applied, so that it is not applied
-/// forever. The basis is the state that was decided on: a change that has arrived since then has not been applied
-/// yet.
-fn settle(
-    ctx: &Context<'_>,
-    key: &Key,
-    before: &Snapshot,
-    memory: &mut Memory,
-    reason: Option<WriteReason>,
-    applied: &Plan<Applied>,
-) {
-    let Some(after) = observe::observe(&ctx.index.lock(), key, &before.project) else {
-        return;
-    };
-    match (reason, &before.source, &before.copy, &after.source, &after.copy) {
-        (
-            Some(WriteReason::CreateCopy | WriteReason::UpdateCopy | WriteReason::MoveCopy),
-            Some(asked),
-            _,
-            _,
-            Some(got),
-        ) if applied.produced_version(&got.resource_version()) => {
-            memory.payload.record(before.wanted(asked), got.digest.whole());
-        }
-        (Some(WriteReason::ReturnStatus), _, Some(asked), Some(got), _)
-            if applied.produced_version(&got.resource_version())
-                && !got.digest.status.is_returned(
-                    &asked.digest.status,
-                    &before.profile().status.own_conditions,
-                    got.digest.generation,
-                ) =>
-        {
-            let (hub, project) = decide::status_digests(asked, got);
-            memory.status.record(hub, project);
         }
         _ => {}
     }

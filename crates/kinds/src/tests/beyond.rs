@@ -25,11 +25,6 @@ fn the_first_field_that_is_not_carried_is_named() {
             "returns",
         ),
         (ALL, "suspension: dispatch\n".to_owned(), "suspension: dispatch"),
-        (
-            ALL,
-            "status: {conditionsIn: annotation}\n".to_owned(),
-            "status.conditionsIn: annotation",
-        ),
     ] {
         let text = format!("{base}{added}");
         let kind = load(&text, &[]).unwrap().remove(1);

@@ -12,17 +12,18 @@ use crate::gateway::{
     },
     index::digest::{
         HubCopy, Source,
-        status::{OwnCondition, render_status},
+        status::{OwnCondition, render_foreign, render_status},
     },
 };
+use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
-    plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Write},
     reconcile::throttle::{Rate, WriteKind},
     store::table::Row,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Writes the project's status if that changes anything and is due.
@@ -63,7 +64,7 @@ pub(super) fn status_step(
         ),
         None => conditions::own(s, source, report.is_some(), memory, now),
     };
-    let mut due = false;
+    let (mut due, mut is_unreturned) = (false, false);
     let accepted = |copy| {
         let (hub, project) = status_digests(copy, source);
         memory.status.accepts(hub, project)
@@ -77,7 +78,7 @@ pub(super) fn status_step(
     {
         match conditions::defer_no_cell_reporting(copy, source, memory, now) {
             Some(wait) => next = next.earlier(Requeue::After(wait)),
-            None => due = true,
+            None => (due, is_unreturned) = (true, true),
         }
     } else {
         memory.unreported = None;
@@ -109,6 +110,10 @@ pub(super) fn status_step(
         } else {
             requeue_unchanged(memory, next)
         });
+    }
+    let is_noted = notes_conditions(source, memory);
+    if is_noted && !is_unreturned {
+        return note_conditions(s, source, &own, memory, settings, now).by(next);
     }
     let serving = report.map(|copy| copy.digest.status.serving());
     let write_kind = if serving.is_some_and(|new| new != source.digest.status.serving()) {
@@ -149,6 +154,100 @@ fn throttle(memory: &Memory, settings: &Settings, write_kind: WriteKind, now: No
     memory.status_writes.wait(rate, write_kind, now.instant)
 }
 
+/// True if the gateway's own conditions are kept in an annotation: the kind says so, or the project's schema has none.
+fn notes_conditions(source: &Row<Source>, memory: &Memory) -> bool {
+    source.digest.notes_conditions || memory.pruned
+}
+
+/// Writes the gateway's own conditions to the annotation, those of other types in it stay.
+fn note_conditions(
+    s: &Snapshot,
+    source: &Row<Source>,
+    own: &[OwnCondition],
+    memory: &Memory,
+    settings: &Settings,
+    now: Now,
+) -> Step {
+    if let Some(wait) = throttle(memory, settings, WriteKind::Progress, now) {
+        return Step::Wait(Requeue::After(wait));
+    }
+    let Some(body) = &source.body else {
+        return Step::Read(true, false);
+    };
+    let noted = body
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(keys::CONDITIONS));
+    let noted: Value = noted
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let kept: Vec<Value> = noted
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|had| {
+            s.profile()
+                .status
+                .own_conditions
+                .iter()
+                .any(|own| had["type"] == **own)
+        })
+        .cloned()
+        .collect();
+    let (types, generation) = (replaced(s, source, own), source.digest.generation);
+    let had = &source.digest.status;
+    let rendered = render_status(
+        &json!({"conditions": kept}),
+        &[],
+        &types,
+        own,
+        had,
+        generation,
+        now.wall,
+    );
+    let text = rendered["conditions"].to_string();
+    let effect = Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Main,
+        write: Write::Merge {
+            patch: json!({"metadata": {"uid": &*source.uid, "annotations": {keys::CONDITIONS: text}}}),
+        },
+        reason: WriteReason::ReturnStatus.into(),
+    };
+    let mut plan = with_events(Plan::one(effect), s, source, own);
+    if memory.pruned && !source.digest.notes_conditions {
+        plan.notes.push(conditions::pruned(s, source));
+    }
+    Step::Act(Box::new(Act::new(plan, written(memory, settings, now))))
+}
+
+/// The plan with the Events of the conditions that it writes.
+fn with_events(
+    mut plan: Plan<Prepared>,
+    s: &Snapshot,
+    source: &Row<Source>,
+    own: &[OwnCondition],
+) -> Plan<Prepared> {
+    plan.notes
+        .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
+    plan.notes
+        .extend(own.iter().find_map(|c| conditions::resumed(s, source, c)));
+    plan
+}
+
+/// The memory after a write.
+fn written(memory: &Memory, settings: &Settings, now: Now) -> Memory {
+    let mut applied = Memory {
+        true_since: None,
+        ..memory.clone()
+    };
+    applied
+        .status_writes
+        .take(Rate::new(settings.status_interval), now.instant);
+    applied
+}
+
 fn write_status(
     s: &Snapshot,
     source: &Row<Source>,
@@ -158,6 +257,9 @@ fn write_status(
     settings: &Settings,
     now: Now,
 ) -> Step {
+    if report.is_none() && notes_conditions(source, memory) {
+        return note_conditions(s, source, own, memory, settings, now);
+    }
     // Without a report the project keeps its status; only own conditions are replaced.
     let (body, own_types): (_, Vec<String>) = match report {
         Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
@@ -168,17 +270,15 @@ fn write_status(
         None if report.is_none() && source.digest.status.is_absent() => json!({}),
         None => return Step::Read(report.is_none(), report.is_some()),
     };
-    let generation = source.digest.generation;
+    let (generation, had) = (source.digest.generation, &source.digest.status);
     let counters = &s.profile().status.counters;
-    let status = render_status(
-        &base,
-        counters,
-        &own_types,
-        own,
-        &source.digest.status,
-        generation,
-        now.wall,
-    );
+    let is_noted = notes_conditions(source, memory);
+    let own = if is_noted { &[] } else { own };
+    let status = if is_noted {
+        render_foreign(&base, counters, had, generation, now.wall)
+    } else {
+        render_status(&base, counters, &own_types, own, had, generation, now.wall)
+    };
     let resource = &s.profile().resource;
     let body = json!({
         "apiVersion": resource.api_version,
@@ -196,19 +296,8 @@ fn write_status(
         write,
         reason: reason.into(),
     };
-    let mut plan = Plan::one(effect);
-    plan.notes
-        .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
-    plan.notes
-        .extend(own.iter().find_map(|c| conditions::resumed(s, source, c)));
-    let mut applied = Memory {
-        true_since: None,
-        ..memory.clone()
-    };
-    applied
-        .status_writes
-        .take(Rate::new(settings.status_interval), now.instant);
-    Step::Act(Box::new(Act::new(plan, applied)))
+    let plan = with_events(Plan::one(effect), s, source, own);
+    Step::Act(Box::new(Act::new(plan, written(memory, settings, now))))
 }
 
 /// The condition types that a write without a report replaces: those that it sets, and conditions of references

@@ -44,13 +44,23 @@ pub(super) struct World {
     /// Name of the object that is decided on.
     pub(super) name: &'static str,
     pub(super) memory: Memory,
-    now: Now,
+    pub(super) now: Now,
     version: u64,
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        let kinds = kinds();
+        Self::with(|_| ())
+    }
+
+    /// The same, with its kind changed.
+    pub(super) fn with(change: impl Fn(&mut FederatedKind)) -> Self {
+        let mut kinds = PerKind::clone(&kinds());
+        kinds
+            .iter_mut()
+            .filter(|kind| kind.is_exactly_one())
+            .for_each(change);
+        let kinds = Arc::new(kinds);
         let kind = kinds.position(FederatedKind::is_exactly_one).unwrap();
         let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
         for table in index.hub_tables() {
@@ -164,7 +174,7 @@ impl World {
     }
 
     /// The binding of the copy, by the policy of a lane.
-    fn binding(&mut self, lane: &str, members: &[&str], item: &Value) {
+    pub(super) fn binding(&mut self, lane: &str, members: &[&str], item: &Value) {
         self.binding_with(lane, members, item, &json!([]));
     }
 

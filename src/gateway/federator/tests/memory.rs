@@ -56,6 +56,7 @@ fn everything(at: Instant) -> Memory {
         binding_id: Some("id".into()),
         looks: 3,
         taken_over: true,
+        pruned: true,
         pause_failed: true,
     }
 }

@@ -9,6 +9,7 @@ mod index;
 mod lanes;
 mod memory;
 mod naming;
+mod noted;
 mod places;
 mod standby;
 mod status;

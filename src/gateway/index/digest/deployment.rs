@@ -14,7 +14,7 @@ use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{CompanionKinds, FederatedKind, Suspension};
+use fedgate_kinds::{CompanionKinds, ConditionsIn, FederatedKind, Suspension};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -49,8 +49,10 @@ pub struct Source {
     pub references: Box<[Reference]>,
     /// The rule of its kind that must name an object and names none, by position.
     pub unnamed: Option<u8>,
-    /// Its status.
+    /// Its status, with the gateway's own conditions wherever they are.
     pub status: StatusDigest,
+    /// True if those are in an annotation.
+    pub notes_conditions: bool,
     /// Its largest scale setting.
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
@@ -274,7 +276,15 @@ impl Source {
         let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
         let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
         let error = of(companions.and_then(|c| c.error_annotation.as_ref()));
-        let status = object.data.get("status");
+        let mut status = StatusDigest::of(object.data.get("status"), &kind.status.counters, words);
+        let noted = annotation(object, keys::CONDITIONS);
+        let notes_conditions = noted.is_some() || kind.status.conditions_in == ConditionsIn::Annotation;
+        if notes_conditions {
+            let noted: Vec<Value> = noted
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default();
+            status = status.with_own(&noted, &kind.status.own_conditions, words);
+        }
         let named = || {
             object
                 .data
@@ -315,7 +325,8 @@ impl Source {
             references,
             unnamed,
             ending: Ending::read(kind, object, &whole, words),
-            status: StatusDigest::of(status, &kind.status.counters, words),
+            status,
+            notes_conditions,
             scale: kind
                 .write_back
                 .iter()

@@ -128,6 +128,21 @@ impl StatusDigest {
         }
     }
 
+    /// Takes the gateway's own conditions from another place than the status.
+    pub fn with_own(mut self, noted: &[Value], own_types: &[String], words: &mut Strings) -> Self {
+        let is_own = |kind: &str| own_types.iter().any(|own| own == kind);
+        let mut conditions: Vec<ConditionDigest> = self.conditions.into_vec();
+        conditions.retain(|condition| !is_own(&condition.kind));
+        for condition in noted.iter().take(CONDITIONS).map(|c| condition_digest(c, words)) {
+            let is_first = !conditions.iter().any(|had| had.kind == condition.kind);
+            if is_own(&condition.kind) && is_first {
+                conditions.push(condition);
+            }
+        }
+        self.conditions = conditions.into();
+        self
+    }
+
     /// True if the object has no status.
     pub fn is_absent(&self) -> bool {
         self.size == 0
@@ -250,6 +265,22 @@ pub fn render_status(
     }));
     status.insert("conditions".into(), Value::Array(conditions));
     Value::Object(status)
+}
+
+/// Renders a status whose schema has no place for the gateway's own conditions: `base` with the project's generations.
+pub fn render_foreign(
+    base: &Value,
+    counters: &[String],
+    had: &StatusDigest,
+    generation: i64,
+    now: Timestamp,
+) -> Value {
+    let has_conditions = !base["conditions"].is_null();
+    let mut status = render_status(base, counters, &[], &[], had, generation, now);
+    if let Some(status) = status.as_object_mut().filter(|_| !has_conditions) {
+        status.remove("conditions");
+    }
+    status
 }
 
 /// Gives a condition of the hub the project's observed generation and transition time.

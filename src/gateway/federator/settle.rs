@@ -1,0 +1,72 @@
+//! Answers of API servers that differ from what was written: they are not written again.
+
+use super::{
+    decide,
+    memory::Memory,
+    observe::{self, Snapshot},
+};
+use crate::gateway::{context::Context, index::digest::status::StatusDigest, reason::WriteReason};
+use fedgate_engine::{
+    key::Key,
+    plan::{Applied, Plan, Write},
+};
+use serde_json::Value;
+
+/// Records that an API server answered with something other than what was applied, so that it is not applied
+/// forever. The basis is the state that was decided on: a change that has arrived since then has not been applied
+/// yet.
+pub(super) fn settle(
+    ctx: &Context<'_>,
+    key: &Key,
+    before: &Snapshot,
+    memory: &mut Memory,
+    reason: Option<WriteReason>,
+    applied: &Plan<Applied>,
+) {
+    let Some(after) = observe::observe(&ctx.index.lock(), key, &before.project) else {
+        return;
+    };
+    if reason == Some(WriteReason::ReturnStatus)
+        && let Some(got) = &after.source
+        && applied.produced_version(&got.resource_version())
+    {
+        memory.pruned |= lost_conditions(before, applied, &got.digest.status);
+    }
+    match (reason, &before.source, &before.copy, &after.source, &after.copy) {
+        (
+            Some(WriteReason::CreateCopy | WriteReason::UpdateCopy | WriteReason::MoveCopy),
+            Some(asked),
+            _,
+            _,
+            Some(got),
+        ) if applied.produced_version(&got.resource_version()) => {
+            memory.payload.record(before.wanted(asked), got.digest.whole());
+        }
+        (Some(WriteReason::ReturnStatus), _, Some(asked), Some(got), _)
+            if applied.produced_version(&got.resource_version())
+                && !got.digest.status.is_returned(
+                    &asked.digest.status,
+                    &before.profile().status.own_conditions,
+                    got.digest.generation,
+                ) =>
+        {
+            let (hub, project) = decide::status_digests(asked, got);
+            memory.status.record(hub, project);
+        }
+        _ => {}
+    }
+}
+
+/// True if the project's API server has stored a status without the gateway's own conditions that were sent with it.
+fn lost_conditions(s: &Snapshot, applied: &Plan<Applied>, stored: &StatusDigest) -> bool {
+    let own = &s.profile().status.own_conditions;
+    let is_own = |condition: &Value| own.iter().any(|kind| condition["type"] == **kind);
+    let sent = applied.effects.iter().any(|effect| match &effect.write {
+        Write::Apply { body, .. } => {
+            let conditions = body["status"]["conditions"].as_array();
+            conditions.is_some_and(|all| all.iter().any(is_own))
+        }
+        Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } => false,
+    });
+    sent && own.iter().all(|kind| stored.condition(kind).is_none())
+}
