@@ -6,11 +6,16 @@ use fedgate_api::keys;
 use fedgate_engine::{
     error::Failure,
     executor::{Answer, at_member},
-    key::Plane,
+    key::{Key, Plane},
     plan::Target,
+    random::HashMap,
+    runtime::queue::Priority,
 };
+use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, Status};
+use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
+use tokio::task::JoinHandle;
 
 /// Before the name of a member in the Namespace of its Works.
 const WORKS_PREFIX: &str = "karmada-es-";
@@ -28,6 +33,57 @@ pub struct Subject<'a> {
     pub binding: &'a str,
 }
 
+impl Subject<'_> {
+    /// The object at a member, by the hub's proxy.
+    fn at(&self, member: &str) -> Target {
+        let proxied = at_member(member, self.resource, self.namespace);
+        Target::cluster(Plane::Hub, &proxied, self.name)
+    }
+}
+
+/// Watches of members' objects whose end is awaited, by the key that each wakes.
+#[derive(Debug, Default)]
+pub struct Watches(Mutex<HashMap<Key, Watch>>);
+
+/// A watch; it ends when this is dropped.
+#[derive(Debug)]
+struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Most of them at a time; those beyond are looked at now and then.
+const WATCHES: usize = 64;
+
+impl Watches {
+    /// Enqueues the key at the next change of an object that was seen at its member.
+    pub fn wake(&self, ctx: &Context<'_>, key: &Key, s: Subject<'_>, (member, version): (&str, &str)) {
+        let mut watches = self.0.lock();
+        watches.retain(|_, task| !task.0.is_finished());
+        if watches.len() >= WATCHES && !watches.contains_key(key) {
+            return;
+        }
+        let Ok(change) = ctx.executor.next_change(&s.at(member), version) else {
+            return;
+        };
+        let (queue, own) = (ctx.queue.clone(), key.clone());
+        let task = tokio::spawn(async move {
+            if change.await {
+                queue.extend([own], Priority::Fresh);
+            }
+        });
+        watches.insert(key.clone(), Watch(task));
+    }
+
+    /// Ends the watch that would wake a key.
+    pub fn end(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+}
+
 /// State to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
@@ -38,6 +94,8 @@ pub enum Look {
         /// The bindings' permanent ids.
         ids: Vec<Arc<str>>,
     },
+    /// The name under which the hub knows the gateway.
+    HubUser,
     /// The object at this member, once no Work of its binding is left.
     Member {
         /// The pin, with the UIDs of the copies of ours.
@@ -50,10 +108,14 @@ pub enum Look {
 /// State that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
+    /// The name under which the hub knows the gateway; the index has it.
+    HubUser,
     /// All its Works are suspended, and none preserves its object.
     WorksStopped,
     /// Works go on.
     WorksGoOn,
+    /// This Work is being deleted and does not end; its name with its Namespace.
+    WorkStuck(String),
     /// The member has no such object of ours.
     Absent,
     /// The member has the object; its finalizers.
@@ -62,6 +124,8 @@ pub enum Seen {
         deleting: bool,
         /// Its finalizers.
         finalizers: Vec<String>,
+        /// Its resourceVersion.
+        version: String,
     },
     /// No answer proves anything; the reason.
     Unknown(String),
@@ -79,6 +143,11 @@ pub fn pause(looks: u32) -> Duration {
 /// Looks.
 pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen, Failure> {
     match look {
+        Look::HubUser => {
+            let user = ctx.executor.own_user(&Plane::Hub).await?;
+            ctx.index.lock().hub_user = Some(user.into());
+            Ok(Seen::HubUser)
+        }
         Look::Works { member, ids } => {
             for id in ids {
                 if !works(ctx, member, Some(id)).await?.iter().all(is_stopped) {
@@ -90,12 +159,10 @@ pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen
         Look::Member { pin, id } => {
             // A Work can outlive its binding, and deletes its object last.
             let left = works(ctx, &pin.member, id.as_ref()).await?;
-            if left.iter().any(|work| is_of(work, s)) {
-                return Ok(Seen::WorksGoOn);
+            if let Some(seen) = left_over(&left, s, ctx.now().wall) {
+                return Ok(seen);
             }
-            let proxied = at_member(&pin.member, s.resource, s.namespace);
-            let target = Target::cluster(Plane::Hub, &proxied, s.name);
-            match ctx.executor.ask(&target).await {
+            match ctx.executor.ask(&s.at(&pin.member)).await {
                 Ok(answer) => Ok(seen(s, pin, &answer)),
                 Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
                     Ok(Seen::Unknown(failure.message))
@@ -132,6 +199,32 @@ fn is_stopped(work: &DynamicObject) -> bool {
     spec["suspendDispatching"] == true && spec["preserveResourcesOnDeletion"] != true
 }
 
+/// The state that Works of the object's binding prove; `None` if there are none.
+fn left_over(works: &[DynamicObject], s: Subject<'_>, now: Timestamp) -> Option<Seen> {
+    let mut goes_on = None;
+    for work in works.iter().filter(|work| is_of(work, s)) {
+        if is_stuck(work, now) {
+            return Some(Seen::WorkStuck(named(work)));
+        }
+        goes_on = Some(Seen::WorksGoOn);
+    }
+    goes_on
+}
+
+/// Time after which a Work that is being deleted counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// True if a Work is being deleted for longer than that takes.
+fn is_stuck(work: &DynamicObject, now: Timestamp) -> bool {
+    let since = work.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    since.is_some_and(|since| now.duration_since(since).unsigned_abs() >= STUCK_AFTER && now >= since)
+}
+
+fn named(work: &DynamicObject) -> String {
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{}/{}", text(&work.metadata.namespace), text(&work.metadata.name))
+}
+
 /// The state that an answer proves: absence only if the member itself says so of this very object, or has one that is not ours.
 fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
     match answer {
@@ -146,6 +239,7 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
             Seen::There {
                 deleting: object.metadata.deletion_timestamp.is_some(),
                 finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
+                version: object.metadata.resource_version.clone().unwrap_or_default(),
             }
         }
     }
@@ -181,8 +275,26 @@ mod tests {
             Seen::There { deleting: true, .. } => "ends",
             Seen::There { .. } => "there",
             Seen::Unknown(_) => "nothing",
-            Seen::WorksStopped | Seen::WorksGoOn => "works",
+            Seen::WorksStopped | Seen::WorksGoOn | Seen::WorkStuck(_) | Seen::HubUser => "works",
         }
+    }
+
+    #[test]
+    fn a_work_is_stuck_when_its_deletion_takes_too_long() {
+        let work = |deleted: Value| {
+            let work = json!({"metadata": {"namespace": "karmada-es-dfw-1", "name": "lab-1", "deletionTimestamp": deleted}});
+            serde_json::from_value::<DynamicObject>(work).unwrap()
+        };
+        let now = "2026-05-04T10:00:10Z".parse().unwrap();
+        for (deleted, stuck) in [
+            (json!("2026-05-04T10:00:05Z"), true),
+            (json!("2026-05-04T10:00:06Z"), false),
+            (json!("2026-05-04T10:00:59Z"), false),
+            (Value::Null, false),
+        ] {
+            assert_eq!(is_stuck(&work(deleted.clone()), now), stuck, "{deleted}");
+        }
+        assert_eq!(named(&work(Value::Null)), "karmada-es-dfw-1/lab-1");
     }
 
     fn refused(code: u16, reason: &str, details: &Value) -> Answer {

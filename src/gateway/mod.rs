@@ -319,6 +319,14 @@ impl Role for Gateway {
             let owners = index.owners.iter().filter(|(_, owner)| ours(owner));
             owners.map(|(hub, _)| hub.clone()).collect()
         };
+        if *plane == Plane::Hub {
+            // It may have another credential.
+            let former = shared.index.lock().hub_user.take();
+            if former.is_some_and(|user| user.starts_with("system:serviceaccount:")) {
+                let keys = shared.index.lock().ready_keys();
+                shared.queue.extend(keys, Priority::Backlog);
+            }
+        }
         shared
             .queue
             .retry_failed(|key| *plane == Plane::Hub || key.plane == *plane || hubs.contains(&key.namespace));

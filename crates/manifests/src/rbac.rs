@@ -85,7 +85,7 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
 fn member_kind(kind: &KindManifests) -> Vec<Value> {
     bound(
         &role_name(kind),
-        &json!([rule(&kind.group, &[&kind.plural], &["get"])]),
+        &json!([rule(&kind.group, &[&kind.plural], &["get", "watch"])]),
     )
 }
 

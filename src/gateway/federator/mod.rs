@@ -52,6 +52,8 @@ pub struct Federator {
     pub delays: Delays,
     /// Which deployments are to name our hub.
     pub naming: Naming,
+    /// Watches of members' objects whose end is awaited.
+    watches: member::Watches,
 }
 
 impl Federator {
@@ -71,6 +73,28 @@ impl Federator {
             memory.claim_repaired.take_if(|at| now.since(*at) >= RETRY_AFTER);
             !matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project))
         });
+    }
+}
+
+impl Federator {
+    /// Looks; the end of an object that its member still has is awaited by a watch.
+    async fn look_at(&self, run: &Reconcile<'_, Self>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
+        let binding = run.ctx.index.lock().binding_name(s.kind, &s.name);
+        let subject = Subject {
+            resource: &s.profile().resource,
+            namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
+            name: &s.name,
+            binding: &binding,
+        };
+        let seen = member::look(run.ctx, subject, look).await?;
+        match (&seen, look) {
+            (Seen::There { version, .. }, Look::Member { pin, .. }) => {
+                self.watches
+                    .wake(run.ctx, run.key, subject, (&pin.member, version));
+            }
+            _ => self.watches.end(run.key),
+        }
+        Ok(seen)
     }
 }
 
@@ -218,7 +242,12 @@ impl Reconciler for Federator {
                 }
                 run.session.memory.bound = true;
             }
-            Then::Look(look) => run.session.memory.seen = Some(look_at(run.ctx, snapshot, look).await?),
+            Then::Look(look) => {
+                let seen = self.look_at(run, snapshot, look).await?;
+                if seen != Seen::HubUser {
+                    run.session.memory.seen = Some(seen);
+                }
+            }
             Then::Remember { .. } => {}
         }
         Ok(Flow::Again)
@@ -372,17 +401,6 @@ async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
         found.metadata.uid.as_deref() == Some(&*source.uid)
             && found.metadata.generation.unwrap_or(0) == source.digest.generation
     }))
-}
-
-async fn look_at(ctx: &Context<'_>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
-    let binding = ctx.index.lock().binding_name(s.kind, &s.name);
-    let subject = Subject {
-        resource: &s.profile().resource,
-        namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
-        name: &s.name,
-        binding: &binding,
-    };
-    member::look(ctx, subject, look).await
 }
 
 async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {

@@ -180,6 +180,8 @@ pub struct GatewayIndex {
     pub hub: Hub,
     /// Which hub it is.
     pub identity: HubIdentity,
+    /// The name under which the hub knows the gateway, once it was asked.
+    pub hub_user: Option<Arc<str>>,
     hub_engagement: u64,
     engagements: u64,
     /// The engaged projects.
@@ -264,6 +266,7 @@ impl GatewayIndex {
             largest_spec: LARGEST_SPEC,
             hub,
             identity: HubIdentity::default(),
+            hub_user: None,
             hub_engagement: 0,
             engagements: 0,
             projects: BTreeMap::new(),

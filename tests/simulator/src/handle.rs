@@ -108,9 +108,12 @@ fn nothing_here() -> Answer {
     }
 }
 
-/// Reviews of one's own rights: everything is allowed.
+/// Reviews of one's own name, and of one's own rights: everything is allowed.
 fn review(call: &Call, body: &[u8]) -> Option<Answer> {
     let status = match (&*call.group, &*call.resource, call.verb) {
+        ("authentication.k8s.io", "selfsubjectreviews", Verb::Create) => {
+            json!({"userInfo": {"username": call.manager()}})
+        }
         ("authorization.k8s.io", "selfsubjectaccessreviews", Verb::Create) => json!({"allowed": true}),
         ("authorization.k8s.io", "selfsubjectrulesreviews", Verb::Create) => json!({
             "incomplete": false,

@@ -3,13 +3,20 @@
 use super::{Executor, failure};
 use crate::{
     error::Failure,
+    key::Plane,
     object::LenientObject,
     plan::{Endpoint, Target},
 };
+use futures::StreamExt;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
-    api::ListParams,
+    Api,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
     core::{ApiResource, DynamicObject, Status},
 };
+
+/// Longest time of a watch of one object, in seconds.
+const WATCHED_FOR: u32 = 240;
 
 /// Answer of an API server to a GET, which a proxy has passed on or has answered itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +62,21 @@ impl Executor {
         })
     }
 
+    /// The name under which a plane knows this process.
+    pub async fn own_user(&self, plane: &Plane) -> Result<String, Failure> {
+        let reviews = ApiResource::erase::<SelfSubjectReview>(&());
+        let target = Target::cluster(plane.clone(), &reviews, "");
+        self.may_write(&target, "create")?;
+        let client = self.api(&target, Endpoint::Main, "create")?.into_client();
+        let answer = Api::<SelfSubjectReview>::all(client)
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await
+            .map_err(|e| failure(&target, "create", &e));
+        self.ended(&target, Endpoint::Main, "create", answer.as_ref().err());
+        let user = answer?.status.and_then(|status| status.user_info);
+        Ok(user.and_then(|user| user.username).unwrap_or_default())
+    }
+
     /// Gets an object and returns a refusal as it is: what it proves, its caller knows.
     pub async fn ask(&self, target: &Target) -> Result<Answer, Failure> {
         self.may_write(target, "get")?;
@@ -64,5 +86,28 @@ impl Executor {
             Err(kube::Error::Api(status)) => Ok(Answer::Refused(status)),
             Err(error) => Err(failure(target, "get", &error)),
         }
+    }
+
+    /// Waits for the next change of an object after a version of it: true once there is one, false if the server ends the
+    /// watch before, at the latest after [`WATCHED_FOR`].
+    pub fn next_change(
+        &self,
+        target: &Target,
+        version: &str,
+    ) -> Result<impl Future<Output = bool> + Send + use<>, Failure> {
+        self.may_write(target, "watch")?;
+        let api = self.api(target, Endpoint::Main, "watch")?;
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={}", target.name))
+            .timeout(WATCHED_FOR)
+            .disable_bookmarks();
+        let version = version.to_owned();
+        Ok(async move {
+            let Ok(events) = api.watch(&params, &version).await else {
+                return false;
+            };
+            let first = std::pin::pin!(events).next().await;
+            matches!(first, Some(Ok(event)) if !matches!(event, WatchEvent::Error(_)))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway's conditions on an object that lives at one member: `Federated`, `Scheduled`, `Applied`, `StatusCurrent`
 //! (contract: clusters.md §4). Pure.
 
-use super::observe::{CompanionState, lane_of};
+use super::observe::{CompanionState, HubUser, lane_of};
 use crate::gateway::{
     federator::{
         conditions::{self as common, FEDERATED, clip},
@@ -25,10 +25,11 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 21] = [
+pub const FAULTS: [&str; 22] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
+    "HubIdentityRefused",
     "HubNameTaken",
     "HubRefused",
     "InvalidCityCode",
@@ -75,13 +76,21 @@ pub(in crate::gateway::federator) fn held(c: &Case<'_>, guard: usize) -> OwnCond
 pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Seen>) -> OwnCondition {
     let since = c.source.digest.deleted.unwrap_or(c.now.wall);
     let member = &pin.member;
+    if let Some(Seen::WorkStuck(work)) = seen {
+        let message = format!(
+            "being deleted at {member} since {since}: Work {work} does not end, because it preserves an object that is not \
+             there; an operator of the hub takes its finalizers off"
+        );
+        return condition(c, FEDERATED, Err(("WorkStuck", message)));
+    }
     let found = match seen {
         Some(Seen::There { finalizers, .. }) if !finalizers.is_empty() => {
             format!("it is there, held by {}", finalizers.join(", "))
         }
         Some(Seen::There { .. }) => "it is there".to_owned(),
         Some(Seen::Unknown(why)) => format!("{member} does not say whether it is gone: {why}"),
-        Some(Seen::Absent | Seen::WorksStopped | Seen::WorksGoOn) | None => {
+        Some(Seen::Absent | Seen::WorksStopped | Seen::WorksGoOn | Seen::WorkStuck(_) | Seen::HubUser)
+        | None => {
             format!("the hub has not withdrawn it from {member} yet")
         }
     };
@@ -148,6 +157,13 @@ fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
             "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
         );
         return Some(("PlacementImmutable", message));
+    }
+    if let HubUser::ServiceAccount(user) = &c.lanes.hub_user {
+        let message = format!(
+            "the hub knows the gateway as {user}, and no member can be asked in the name of a ServiceAccount whether a \
+             deleted object is gone; give the gateway a client certificate of user fedgate-gateway without organization"
+        );
+        return Some(("HubIdentityRefused", message));
     }
     if let Some(kind) = &c.lanes.held_by {
         let message = format!(

@@ -15,7 +15,7 @@ use fedgate_api::{
     names::{self, CityCode},
 };
 use fedgate_engine::{diff::Digest, store::table::Row};
-use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, FinishedWhen, KindId, PerKind};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// State of an object that lives at one member.
@@ -41,10 +41,37 @@ pub struct Lanes {
     pub companions: Vec<CompanionState>,
     /// The companions that went with the object to its member.
     pub kept: Kept,
+    /// Whether members can be asked in the gateway's name.
+    pub hub_user: HubUser,
     /// The city that the object names, if it is pinned in another one.
     pub asks_for: Option<String>,
     /// Kind of the object that owns the binding of the copy's name, if that is another one.
     pub held_by: Option<Arc<str>>,
+}
+
+/// Whether members can be asked in the name under which the hub knows the gateway. Of a `ServiceAccount` the groups would
+/// have to be bound, too, and with them every `ServiceAccount` of the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HubUser {
+    /// It is not known yet.
+    Unknown,
+    /// They can, or need not.
+    Fit,
+    /// This `ServiceAccount` cannot.
+    ServiceAccount(Arc<str>),
+}
+
+impl HubUser {
+    fn read(index: &GatewayIndex, kind: KindId) -> Self {
+        if index.kinds[kind].deletion.finished_when != FinishedWhen::MemberAbsent {
+            return Self::Fit;
+        }
+        match &index.hub_user {
+            None => Self::Unknown,
+            Some(user) if user.starts_with("system:serviceaccount:") => Self::ServiceAccount(user.clone()),
+            Some(_) => Self::Fit,
+        }
+    }
 }
 
 /// A member: a Karmada Cluster.
@@ -161,6 +188,7 @@ pub fn observe(
             .map(|(companion, of)| state(index, (kind, hub, name), (*companion, of), member))
             .collect(),
         kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
+        hub_user: HubUser::read(index, kind),
         asks_for: asked
             .filter(|asked| pinned.is_some() && Some(*asked) != city)
             .map(ToString::to_string),

@@ -23,7 +23,7 @@ use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Write},
 };
-use fedgate_kinds::{FederatedKind, KindId, Kinds, PerKind};
+use fedgate_kinds::{FederatedKind, FinishedWhen, KindId, Kinds, PerKind};
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -82,6 +82,7 @@ impl World {
         for companions in index.companions.ids() {
             index.list_shop(TableId::Companions(companions), &[]);
         }
+        index.hub_user = Some("fedgate-gateway".into());
         let mut world = Self {
             index,
             kind,
@@ -234,6 +235,7 @@ impl World {
             Action::Look(Look::Works { member, ids }) => {
                 vec![format!("look at works of {} at {member}", ids.join(", "))]
             }
+            Action::Look(Look::HubUser) => vec!["ask who it is".to_owned()],
             Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }
@@ -323,6 +325,34 @@ fn a_copy_is_made_in_the_choosing_lane_once_its_policy_is_there() {
     assert_eq!(world.decides(), [""; 0], "nothing for the hub");
     assert!(world.wants(&choose), "{:?}", world.memory.lane);
     world.policy(&choose);
+    assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
+}
+
+#[test]
+fn nothing_goes_to_the_hub_before_it_is_known_that_members_can_be_asked() {
+    let mut world = World::new();
+    world.policies();
+    world.index.hub_user = None;
+    assert_eq!(world.decides(), ["ask who it is"]);
+    world.index.hub_user = Some("system:serviceaccount:fedgate-system:fedgate-gateway".into());
+    assert_eq!(world.says()[0], "Federated HubIdentityRefused");
+    assert!(!world.decides().iter().any(|word| word.contains("copy")));
+    world.pin(&json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
+    assert!(
+        !world.decides().iter().any(|word| word.contains("copy")),
+        "an edit waits, too"
+    );
+    world.index.hub_user = Some("fedgate-gateway".into());
+    assert_eq!(world.decides(), [r#"update_copy vault-pin-dfw-1 {"size":5}"#]);
+}
+
+#[test]
+fn a_kind_that_asks_no_member_does_with_any_user() {
+    let mut world = World::with(|kind| kind.deletion.finished_when = FinishedWhen::Released);
+    world.policies();
+    world.index.hub_user = None;
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
 
@@ -686,6 +716,7 @@ fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
     world.memory.seen = Some(Seen::There {
         deleting: true,
         finalizers: vec!["drain".to_owned()],
+        version: "7".to_owned(),
     });
     assert_eq!(world.decides(), ["return_status"]);
     assert_eq!(world.decides(), ["look at dfw-1"]);
@@ -730,6 +761,7 @@ fn an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted()
     world.memory.seen = Some(Seen::There {
         deleting: false,
         finalizers: Vec::new(),
+        version: "7".to_owned(),
     });
     assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));

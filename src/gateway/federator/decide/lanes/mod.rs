@@ -13,12 +13,13 @@ use crate::gateway::{
             copy::{apply, confirmed, delete_copy, given, held_up, rendered, written},
             copy_target,
         },
-        lanes::{Lanes, lane_of},
+        lanes::{HubUser, Lanes, lane_of},
         memory::Memory,
         observe::Snapshot,
     },
     index::digest::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
+    member::Look,
     pin::Pin,
     rate_limit::{Class, Permit},
     reason::WriteReason,
@@ -61,6 +62,15 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
         (Some(pin), None) => c.create(memory, permit, &c.lane(Choice::Stage(Stage::Drop, pin))),
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory, permit),
     };
+    match (&step, &c.lanes.hub_user) {
+        (Step::Act(_) | Step::Permit(_) | Step::Read(..), HubUser::Unknown) => {
+            return Step::Look(Look::HubUser);
+        }
+        (Step::Act(_) | Step::Permit(_) | Step::Read(..), HubUser::ServiceAccount(_)) => {
+            return Step::Wait(Requeue::AwaitChange);
+        }
+        _ => {}
+    }
     if matches!(step, Step::Wait(_)) {
         memory.refused = None;
     }
