@@ -10,6 +10,7 @@ use crate::support::{
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 trials![
     v01_a_vault_is_pinned_and_delivered_with_its_secret,
@@ -200,9 +201,16 @@ async fn v03_a_deleted_vault_stays_until_its_member_has_let_it_go(case: Case) {
         .plane
         .exists(&SECRET, &case.hub_ns, "token", seconds(5))
         .await;
+    // The gateway's looks are 16 s apart by now.
+    sleep(seconds(20)).await;
     let free = json!({"metadata": {"finalizers": null}});
     case.dfw.plane.merge(&VAULT, &case.hub_ns, NAME, free).await;
+    let since = Instant::now();
     case.project.gone(&VAULT, &case.ns, NAME, seconds(120)).await;
+    eprintln!(
+        "    gone {:.1} s after its member's object",
+        since.elapsed().as_secs_f64()
+    );
     assert_eq!(pin(&case).await, None);
     case.dfw
         .plane
