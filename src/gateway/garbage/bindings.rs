@@ -113,7 +113,7 @@ fn observe(index: &GatewayIndex, key: &Key) -> Option<OrphanedBinding> {
         return None;
     }
     let row = index.hub.bindings.get(hub, name).filter(|row| !row.deleting)?;
-    let template = index.template_table(&row.digest.kind)?;
+    let template = index.template_table(&row.digest)?;
     Some(OrphanedBinding {
         target: Target::namespaced(Plane::Hub, &index.resource(TableId::Bindings), hub, name),
         uid: row.uid.clone(),

@@ -10,6 +10,7 @@ use super::{
     },
     ownership::RejectedClaim,
     project_hub::OtherHub,
+    tables::resource,
 };
 use fedgate_api::names::{self, HubNamespace, ProjectKey};
 use fedgate_engine::{
@@ -75,7 +76,7 @@ impl GatewayIndex {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
                     let of_copy = |row: &&Row<Binding>| {
-                        kinds.iter().any(|kind| *kind.resource.kind == *row.digest.kind)
+                        kinds.iter().any(|kind| row.digest.binds(&kind.resource))
                     };
                     self.summary
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
@@ -170,23 +171,18 @@ impl GatewayIndex {
         applied
     }
 
-    /// The table of the template of a binding of this kind, if that kind is ours.
-    pub fn template_table(&self, kind: &str) -> Option<TableId> {
-        match kind {
-            "ConfigMap" => Some(TableId::ConfigMaps),
-            "Secret" => Some(TableId::Secrets),
-            _ => self
-                .kinds
-                .position(|k| *k.resource.kind == *kind)
-                .map(TableId::Federated),
-        }
+    /// The table of the template of a binding, if that kind is ours.
+    pub fn template_table(&self, binding: &Binding) -> Option<TableId> {
+        let companions = [TableId::ConfigMaps, TableId::Secrets].into_iter();
+        let mut tables = companions.chain(self.kinds.ids().map(TableId::Federated));
+        tables.find(|table| binding.binds(resource(&self.resources, &self.kinds, *table)))
     }
 
     /// Records whether a binding has lost its template.
     fn track_orphaned_binding(&mut self, name: &Name, applied: &mut Applied) {
         let hub = &self.hub;
         let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
-            let template = match self.template_table(&row.digest.kind) {
+            let template = match self.template_table(&row.digest) {
                 Some(TableId::Federated(i)) => hub.copies[i].get(&name.0, &row.digest.name).map(|r| &r.uid),
                 Some(TableId::ConfigMaps) => hub.config_maps.get(&name.0, &row.digest.name).map(|r| &r.uid),
                 Some(TableId::Secrets) => hub.secrets.get(&name.0, &row.digest.name).map(|r| &r.uid),

@@ -269,7 +269,7 @@ impl GatewayIndex {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = self.kinds.position(|k| *k.resource.kind == *digest.kind);
+        let kind = self.kinds.position(|k| digest.binds(&k.resource));
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
         let cells =
             |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));

@@ -65,7 +65,10 @@ async fn an_orphaned_binding_goes_after_its_grace_period_and_the_hubs_own_answer
 
 fn kind_of(kind: &str) -> String {
     let index = hub(&[]);
-    let table = index.template_table(kind).unwrap();
+    let table = match kind {
+        "ConfigMap" => TableId::ConfigMaps,
+        _ => TableId::Federated(index.kinds.position(|of| of.resource.kind == kind).unwrap()),
+    };
     index.kind_of(table).as_str().to_lowercase()
 }
 

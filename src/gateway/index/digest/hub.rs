@@ -280,6 +280,8 @@ pub struct Binding {
     pub owner: Option<Arc<str>>,
     /// Kind of the bound object, e.g. `WorkloadDeployment`.
     pub kind: Arc<str>,
+    /// Its group, if the binding tells it: kinds of several groups may have one name.
+    pub group: Option<Arc<str>>,
     /// Name of the bound object.
     pub name: Arc<str>,
     /// Name of the policy that claims it.
@@ -355,6 +357,9 @@ impl Binding {
                 .next()
                 .map(|o| words.intern(&o.uid)),
             kind: words.intern(resource("kind")),
+            group: Some(resource("apiVersion"))
+                .filter(|text| !text.is_empty())
+                .map(|text| words.intern(text.rsplit_once('/').map_or("", |(group, _)| group))),
             name: words.intern(resource("name")),
             delivery: policy
                 .filter(|name| lane::is_lane_name(kinds, name))
@@ -370,6 +375,11 @@ impl Binding {
 }
 
 impl Binding {
+    /// True if the bound object is of this kind.
+    pub fn binds(&self, resource: &ApiResource) -> bool {
+        *resource.kind == *self.kind && self.group.as_ref().is_none_or(|group| **group == *resource.group)
+    }
+
     /// True if it is applied at a cell, as far as the binding shows that.
     pub fn is_applied_at(&self, cell: &str) -> bool {
         self.applied
