@@ -100,6 +100,7 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
+    companions: Companions,
 }
 
 /// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
@@ -278,7 +279,7 @@ impl Role for Gateway {
             ) => driver::reconcile(&self.garbage, ctx, key).await,
             (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
             (Plane::Hub, table) if table.companion().is_some() => {
-                driver::reconcile(&Companions, ctx, key).await
+                driver::reconcile(&self.companions, ctx, key).await
             }
             _ => Ok(Requeue::AwaitChange),
         }
@@ -296,11 +297,10 @@ impl Role for Gateway {
 
     fn on_command(&self, shared: &Shared, command: Command) {
         match command {
-            Command::WatchReferences(key, engagement) => {
+            Command::WatchReferences(key, engagement, tables) => {
                 let plane = Plane::Project(key);
                 // A project that is engaged again meanwhile sends its own command.
                 if shared.planes.engagement(&plane) == engagement {
-                    let tables = [TableId::ConfigMaps, TableId::Secrets];
                     shared.planes.watch_more(&plane, &tables);
                 }
             }

@@ -344,6 +344,7 @@ mod tests {
             group: "compute.datumapis.com".to_owned(),
             plural: "workloaddeployments".to_owned(),
             write_back: None,
+            companions: Vec::new(),
             is_exactly_one: false,
             asks_member: false,
             interpreter: None,

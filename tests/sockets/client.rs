@@ -83,6 +83,7 @@ impl Watching {
                 fields: None,
                 page: SMALL_OBJECTS,
                 unread: &[],
+                may_be_absent: false,
             };
             let health = WatchStatus::default();
             // Nobody listens any more once the test is over.

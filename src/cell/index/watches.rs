@@ -105,6 +105,7 @@ impl Index for CellIndex {
                 _ => watch::HUB_OBJECTS,
             },
             unread: &[],
+            may_be_absent: false,
         }
     }
 

@@ -4,7 +4,7 @@
 use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
-    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, WriteBackDigest},
+    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, Template, WriteBackDigest},
     secondary::{entries, places::PlacesChanged},
 };
 use crate::gateway::{pin, references::Reference};
@@ -269,7 +269,10 @@ impl GatewayIndex {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = self.kinds.position(|k| digest.binds(&k.resource));
+        let kind = match digest.template {
+            Template::Copy(kind) => Some(kind),
+            Template::Companion(_) | Template::Other => None,
+        };
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
         let cells =
             |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
@@ -310,7 +313,9 @@ impl GatewayIndex {
         let new = self.hub.bindings.get(hub, name);
         let told = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.delivery.clone());
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = CompanionKind::of("v1", &digest.kind)?;
+        let Template::Companion(kind) = digest.template else {
+            return None;
+        };
         (told(new) != told(delta.old.as_ref())).then(|| Change::CompanionDelivered {
             kind,
             hub: hub.clone(),
@@ -458,7 +463,13 @@ impl GatewayIndex {
         let (namespace, name) = &delta.name;
         let of = self.projects.get_mut(project)?;
         let new = of.sources[kind].get(namespace, name);
-        of.references |= new.is_some_and(|row| !row.digest.references.is_empty());
+        for reference in new.iter().flat_map(|row| row.digest.references.iter()) {
+            of.references.insert(reference.kind);
+            if reference.kind.is_core() {
+                of.references.insert(CompanionKind::CONFIG_MAP);
+                of.references.insert(CompanionKind::SECRET);
+            }
+        }
         self.source_change(project, kind, delta)
     }
 

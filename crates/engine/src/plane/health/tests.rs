@@ -120,6 +120,7 @@ impl Watches {
                     labels: None,
                     fields: None,
                     unread: &[],
+                    may_be_absent: false,
                 };
                 run(
                     &Plane::Hub,

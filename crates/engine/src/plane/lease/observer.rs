@@ -28,6 +28,7 @@ pub(super) fn watch(
         fields: Some(format!("metadata.name={name}")),
         page: watch::SMALL_OBJECTS,
         unread: &[],
+        may_be_absent: false,
     };
     async move {
         let (health, mut generation) = (WatchStatus::default(), plane.generation());

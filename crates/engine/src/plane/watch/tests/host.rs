@@ -122,6 +122,7 @@ fn planes(server: &Server, count: usize, host: &Arc<Host>) -> Planes {
                     labels: None,
                     fields: None,
                     unread: &[],
+                    may_be_absent: false,
                 };
                 let (client, health) = (connection.current(), connection.health());
                 run(&plane, client, &selection, &status, health, |_| {}, |_| {}).await;

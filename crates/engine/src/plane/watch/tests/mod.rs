@@ -155,6 +155,7 @@ impl Running {
                 labels: None,
                 fields: None,
                 unread: &[],
+                may_be_absent: false,
             };
             let table = Mutex::new(Table::<()>::default());
             let sink = |event| {
