@@ -8,8 +8,6 @@ mod example;
 mod karmada;
 mod server;
 mod store;
-#[cfg(test)]
-mod tests;
 mod text;
 mod world;
 
@@ -30,7 +28,7 @@ use std::{
 pub enum Chapter {
     /// It is created.
     Create,
-    /// A number or a boolean of its spec is changed.
+    /// A number of its spec is changed, or a boolean if it has none.
     Edit,
     /// It is suspended, and resumed.
     Suspend,
@@ -90,9 +88,6 @@ pub enum ExplainError {
     /// The object names no city.
     #[error("the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does")]
     NoPlace(String),
-    /// The object has nothing that can be edited.
-    #[error("the object's spec has no number and no boolean that could be edited; leave the chapter edit out")]
-    NothingToEdit,
     /// A request was refused.
     #[error("the gateway cannot go on: {0}")]
     Failed(String),

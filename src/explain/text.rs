@@ -75,7 +75,9 @@ fn chapter(out: &mut String, told: &Told) {
         let _ = writeln!(out, "  nothing");
     }
     for [type_, status, reason, message] in &told.conditions {
-        let _ = writeln!(out, "  {type_}={status} {reason}: {message}");
+        let texts = [reason.as_str(), message].into_iter().filter(|text| !text.is_empty());
+        let why = texts.collect::<Vec<_>>().join(": ");
+        let _ = writeln!(out, "{}", format!("  {type_}={status} {why}").trim_end());
     }
 }
 

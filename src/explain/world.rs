@@ -191,9 +191,15 @@ pub(super) async fn play(
     let created = world.chapter("Create", |world| world.write(object)).await?;
     told.push((Chapter::Create, created));
     if chapters.contains(&Chapter::Edit) {
-        let (path, patch) = edit(&example.object).ok_or(ExplainError::NothingToEdit)?;
-        let title = format!("Edit of {path}");
-        told.push((Chapter::Edit, world.chapter(&title, |world| world.patch(&patch)).await?));
+        match edit(&example.object) {
+            Some((path, patch)) => {
+                let title = format!("Edit of {path}");
+                told.push((Chapter::Edit, world.chapter(&title, |world| world.patch(&patch)).await?));
+            }
+            None => explanation
+                .notes
+                .push("no edit: its spec has no number and no boolean to change".to_owned()),
+        }
     }
     if chapters.contains(&Chapter::Suspend) {
         for (title, on) in [("Suspend", true), ("Resume", false)] {
