@@ -111,6 +111,18 @@ impl KindManifests {
     }
 }
 
+impl KindManifests {
+    /// Group and plural of what members get: objects of the kind, and companions beside `ConfigMap` and Secret.
+    pub fn delivered(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = std::iter::once((&*self.group, &*self.plural));
+        own.chain(
+            self.companions
+                .iter()
+                .map(|(group, plural)| (&**group, &**plural)),
+        )
+    }
+}
+
 /// A file: objects that belong together, and the planes that they are applied to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {

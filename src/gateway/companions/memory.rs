@@ -1,4 +1,4 @@
-//! What the companion controller remembers between reconciles of a key.
+//! Memory of the companion controller between reconciles of a key.
 
 use super::decide::Snapshot;
 use fedgate_engine::{clock::Now, diff::Digest, key::Key, plan::Requeue, random::HashMap};

@@ -118,7 +118,7 @@ impl Users {
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
         match CompanionLane::read(label) {
-            // What its member keeps must be stopped before it can go.
+            // A companion that its member keeps must be stopped before it can go.
             CompanionLane::Keep(member) | CompanionLane::Park(member) if self.entries.is_empty() => {
                 return Some(Lane::Park(member.into()));
             }
