@@ -1,17 +1,17 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
-#[cfg(feature = "checks")]
-use fedgate::{
-    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
-    explain,
-};
 use fedgate::{
     chart, client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
     config::{self, AdminAuth, CellArgs, GatewayArgs},
     doctor::{self, Role},
     membership, monitoring, process, telemetry,
+};
+#[cfg(feature = "checks")]
+use fedgate::{
+    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
+    explain,
 };
 use fedgate_engine::{
     metrics::Metrics,

@@ -1,7 +1,10 @@
 //! The object to explain: from a file, or from the cases beside the scripts.
 
 use super::{ExplainError, store::merge};
-use fedgate_kinds::{FederatedKind, lua::checks::{self, Report}};
+use fedgate_kinds::{
+    FederatedKind,
+    lua::checks::{self, Report},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -33,7 +36,9 @@ pub(super) struct Example {
 pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example, ExplainError> {
     let folder = folder(kind);
     let beside = folder.join(FILE);
-    let file = file.map(Path::to_owned).or_else(|| beside.is_file().then_some(beside));
+    let file = file
+        .map(Path::to_owned)
+        .or_else(|| beside.is_file().then_some(beside));
     let (documents, origin) = match file {
         Some(file) => (read(&file)?, format!("the object: {}", file.display())),
         None => of_cases(kind, &folder)?,
@@ -46,9 +51,16 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
     })?;
     let mut origin = vec![origin];
     object["metadata"]["namespace"] = json!(NAMESPACE);
-    let status = object.as_object_mut().and_then(|fields| fields.remove("status")).unwrap_or_default();
+    let status = object
+        .as_object_mut()
+        .and_then(|fields| fields.remove("status"))
+        .unwrap_or_default();
     let city = place(kind, &mut object, &mut origin)?;
-    let given = documents.iter().filter(|one| !is_of(kind, one)).cloned().collect();
+    let given = documents
+        .iter()
+        .filter(|one| !is_of(kind, one))
+        .cloned()
+        .collect();
     let sources = sources(kind, &object, given, &mut origin);
     Ok(Example {
         object,
@@ -95,7 +107,10 @@ fn of_cases(kind: &FederatedKind, folder: &Path) -> Result<(Vec<Value>, String),
     let name = object["metadata"]["name"].clone();
     object["metadata"] = json!({"name": name});
     let file = case.file.display();
-    Ok((vec![object], format!("the object: that of case {:?} in {file}", case.name)))
+    Ok((
+        vec![object],
+        format!("the object: that of case {:?} in {file}", case.name),
+    ))
 }
 
 /// The city that the object names; one that names none gets one, if its path is that of a single field.
@@ -107,7 +122,10 @@ fn place(kind: &FederatedKind, object: &mut Value, origin: &mut Vec<String>) -> 
     }
     let unplaced = || ExplainError::NoPlace(path.text().to_owned());
     let fields = fields(path.text()).ok_or_else(unplaced)?;
-    let patch = fields.iter().rev().fold(json!(CITY), |inner, field| json!({*field: inner}));
+    let patch = fields
+        .iter()
+        .rev()
+        .fold(json!(CITY), |inner, field| json!({*field: inner}));
     merge(object, &patch);
     if path.first(object).and_then(Value::as_str) != Some(CITY) {
         return Err(unplaced());

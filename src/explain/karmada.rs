@@ -44,8 +44,9 @@ impl Karmada<'_> {
             }
         }
         let templates = store.iter().filter(|(at, _)| is_template(at));
-        let templates: Vec<(Address, Value)> =
-            templates.map(|(at, object)| (at.clone(), object.clone())).collect();
+        let templates: Vec<(Address, Value)> = templates
+            .map(|(at, object)| (at.clone(), object.clone()))
+            .collect();
         for (at, template) in templates {
             give(store, &at, &template);
         }
@@ -56,7 +57,13 @@ impl Karmada<'_> {
     }
 
     /// A binding: its members, their Works, and what they report.
-    fn bound(&self, store: &mut Store, at: &Address, binding: &Value, lines: &mut Vec<(&'static str, String)>) {
+    fn bound(
+        &self,
+        store: &mut Store,
+        at: &Address,
+        binding: &Value,
+        lines: &mut Vec<(&'static str, String)>,
+    ) {
         let Some((template_at, template)) = template_of(store, binding) else {
             for (work_at, work) in works_of(store, binding) {
                 end(store, &work_at, &work, lines);
@@ -73,8 +80,14 @@ impl Karmada<'_> {
         let placed = schedule::place(binding, &clusters);
         if schedule::members(binding) != placed.members {
             let members: Vec<&str> = placed.members.iter().map(String::as_str).collect();
-            lines.push(("Karmada", format!("gives {} to {}", called(&template), members.join(", "))));
-            store.merge(at, &json!({"spec": {"clusters": schedule::targets(&placed.members)}}));
+            lines.push((
+                "Karmada",
+                format!("gives {} to {}", called(&template), members.join(", ")),
+            ));
+            store.merge(
+                at,
+                &json!({"spec": {"clusters": schedule::targets(&placed.members)}}),
+            );
         }
         let binding = store.get(at).cloned().unwrap_or_default();
         for (work_at, work) in works_of(store, &binding) {
@@ -86,7 +99,10 @@ impl Karmada<'_> {
         for member in &placed.members {
             self.dispatch(store, &template_at, &template, &binding, member, lines);
         }
-        let works: Vec<Value> = works_of(store, &binding).into_iter().map(|(_, work)| work).collect();
+        let works: Vec<Value> = works_of(store, &binding)
+            .into_iter()
+            .map(|(_, work)| work)
+            .collect();
         let items = work::items(&works);
         let conditions = placed.condition.set_in(&binding["status"]["conditions"], &now);
         let conditions = fully_applied(&placed.members, &items).set_in(&conditions, &now);
@@ -122,7 +138,9 @@ impl Karmada<'_> {
         if !work::is_suspended(&work) {
             let content = work::content(&work).clone();
             let there = store.get(&below).cloned();
-            let wanted = there.as_ref().map_or(content.clone(), |there| manifest::retain(&content, there));
+            let wanted = there
+                .as_ref()
+                .map_or(content.clone(), |there| manifest::retain(&content, there));
             let differs = there
                 .as_ref()
                 .is_none_or(|there| manifest::substance(there) != manifest::substance(&wanted));
@@ -163,7 +181,9 @@ impl Karmada<'_> {
         }
         let script = self.script("statusReflection");
         let status = script.map(|script| self.lua.reflect_status(script, object).unwrap_or_default());
-        status.or_else(|| Some(object["status"].clone())).filter(|status| !status.is_null())
+        status
+            .or_else(|| Some(object["status"].clone()))
+            .filter(|status| !status.is_null())
     }
 
     /// What the kind's script makes of the reports.
@@ -176,7 +196,9 @@ impl Karmada<'_> {
         lines: &mut Vec<(&'static str, String)>,
     ) {
         let reported = items.iter().any(|item| !item["status"].is_null());
-        let Some(script) = self.script("statusAggregation").filter(|_| reported && self.is_explained(template))
+        let Some(script) = self
+            .script("statusAggregation")
+            .filter(|_| reported && self.is_explained(template))
         else {
             return;
         };
@@ -258,7 +280,9 @@ fn template_of(store: &Store, binding: &Value) -> Option<(Address, Value)> {
 fn works_of(store: &Store, binding: &Value) -> Vec<(Address, Value)> {
     let id = binding.label(names::BINDING_ID);
     let works = store.on_hub(WORKS, "works").into_iter();
-    works.filter(|(_, work)| work.label(names::BINDING_ID) == id).collect()
+    works
+        .filter(|(_, work)| work.label(names::BINDING_ID) == id)
+        .collect()
 }
 
 /// Ends a Work, and its object unless that is preserved.

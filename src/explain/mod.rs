@@ -6,6 +6,7 @@
 
 mod example;
 mod karmada;
+mod planes;
 mod server;
 mod store;
 mod text;
@@ -56,10 +57,14 @@ pub enum ExplainError {
     #[error("{0}")]
     Load(#[from] LoadError),
     /// The folder of a kind cannot be found.
-    #[error("cannot read {0}: {1}; give a folder of kinds, or the folder <group>/<version>/<Kind> of one kind")]
+    #[error(
+        "cannot read {0}: {1}; give a folder of kinds, or the folder <group>/<version>/<Kind> of one kind"
+    )]
     Folder(String, io::Error),
     /// The folder has no kind whose objects a project has.
-    #[error("{0} holds no kind of objects that tenants own; give a folder <group>/<version>/<Kind> with a kind.yaml")]
+    #[error(
+        "{0} holds no kind of objects that tenants own; give a folder <group>/<version>/<Kind> with a kind.yaml"
+    )]
     NoKind(String),
     /// There is no object.
     #[error("there is no object of kind {kind} to explain: write one into {file}, or give --object FILE")]
@@ -86,7 +91,9 @@ pub enum ExplainError {
         api_version: String,
     },
     /// The object names no city.
-    #[error("the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does")]
+    #[error(
+        "the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does"
+    )]
     NoPlace(String),
     /// A request was refused.
     #[error("the gateway cannot go on: {0}")]
@@ -148,7 +155,12 @@ pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation
             Err(ExplainError::Kind { .. }) if !alone => continue,
             found => found?,
         };
-        explained.push(on_a_thread((kind, &kinds.federated), &found, &chapters, settings)?);
+        explained.push(on_a_thread(
+            (kind, &kinds.federated),
+            &found,
+            &chapters,
+            settings,
+        )?);
     }
     if explained.is_empty() {
         return Err(ExplainError::NoKind(options.dir.display().to_string()));
@@ -172,7 +184,9 @@ fn root_of(dir: &Path) -> Result<(PathBuf, Option<(String, String)>), ExplainErr
     } else {
         full.ancestors().nth(3)
     };
-    let root = root.filter(|root| !root.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let root = root
+        .filter(|root| !root.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     Ok((root.to_owned(), Some((format!("{group}/{version}"), kind))))
 }
 
@@ -185,7 +199,10 @@ fn chapters(asked: &[Chapter]) -> Vec<Chapter> {
     };
     let all = asked.contains(&Chapter::All);
     let order = [Chapter::Create, Chapter::Edit, Chapter::Suspend, Chapter::Delete];
-    order.into_iter().filter(|chapter| all || asked.contains(chapter)).collect()
+    order
+        .into_iter()
+        .filter(|chapter| all || asked.contains(chapter))
+        .collect()
 }
 
 /// Plays on a thread of its own, where the order of hash maps is always the same.
@@ -197,7 +214,9 @@ fn on_a_thread(
 ) -> Result<Explanation, ExplainError> {
     let play = || {
         Random::seed(1);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
         runtime.block_on(world::play(kinds, example, chapters, settings))
     };
     std::thread::scope(|threads| match threads.spawn(play).join() {

@@ -90,18 +90,23 @@ impl Servers {
     /// The objects below a path, of those with a label if the query names one.
     fn list(&self, at: &Address, query: &str) -> Value {
         let pairs = form_urlencoded::parse(query.as_bytes());
-        let selector = pairs.filter(|(key, _)| key == "labelSelector").map(|(_, text)| text).next();
+        let selector = pairs
+            .filter(|(key, _)| key == "labelSelector")
+            .map(|(_, text)| text)
+            .next();
         let label = selector.as_ref().and_then(|text| text.split_once('='));
-        let is_wanted = |object: &Value| {
-            label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
-        };
+        let is_wanted =
+            |object: &Value| label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value);
         let below = |one: &Address| {
             one.server == at.server
                 && one.group == at.group
                 && one.plural == at.plural
                 && (at.namespace.is_empty() || one.namespace == at.namespace)
         };
-        let all = self.store.iter().filter(|(one, object)| below(one) && is_wanted(object));
+        let all = self
+            .store
+            .iter()
+            .filter(|(one, object)| below(one) && is_wanted(object));
         let items: Vec<&Value> = all.map(|(_, object)| object).collect();
         json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
     }
@@ -131,7 +136,11 @@ impl Servers {
             _ => "",
         };
         self.happens(Happening::Request(Box::new(Request {
-            plane: if at.server == Server::Project { "project" } else { "hub" },
+            plane: if at.server == Server::Project {
+                "project"
+            } else {
+                "hub"
+            },
             verb,
             kind,
             namespace: at.namespace.clone(),
@@ -139,7 +148,11 @@ impl Servers {
             member: path.member.clone(),
             is_status: path.subresource == "status",
             reason: reason.to_owned(),
-            body: if verb == "delete" { Value::Null } else { body.clone() },
+            body: if verb == "delete" {
+                Value::Null
+            } else {
+                body.clone()
+            },
         })));
     }
 
@@ -256,7 +269,10 @@ mod tests {
         let plain = parse("/api/v1/namespaces/ns-a1");
         assert_eq!(plain.address, Address::hub("", "namespaces", "", "ns-a1"));
         let copy = parse("/apis/example.dev/v1/namespaces/ns-a1/things/one/status");
-        assert_eq!(copy.address, Address::hub("example.dev", "things", "ns-a1", "one"));
+        assert_eq!(
+            copy.address,
+            Address::hub("example.dev", "things", "ns-a1", "one")
+        );
         assert_eq!(copy.subresource, "status");
         let below = parse(
             "/apis/cluster.karmada.io/v1alpha1/clusters/dfw-1/proxy/apis/example.dev/v1/namespaces/ns-a1/things/one",

@@ -74,8 +74,7 @@ impl Store {
 
     /// The objects of a kind on the hub.
     pub(super) fn on_hub(&self, group: &str, plural: &str) -> Vec<(Address, Value)> {
-        let of_kind =
-            |at: &&Address| at.server == Server::Hub && at.group == group && at.plural == plural;
+        let of_kind = |at: &&Address| at.server == Server::Hub && at.group == group && at.plural == plural;
         let all = self.objects.iter().filter(|(at, _)| of_kind(at));
         all.map(|(at, object)| (at.clone(), object.clone())).collect()
     }
@@ -227,11 +226,17 @@ mod tests {
         let made = store.put(&at(), json!({"spec": {"size": 1}}));
         assert_eq!(generation(&made), 1);
         let labelled = store
-            .merge(&at(), &json!({"metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}))
+            .merge(
+                &at(),
+                &json!({"metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}),
+            )
             .unwrap();
         assert_eq!(generation(&labelled), 1);
         let edited = store.apply(&at(), &json!({"spec": {"size": 2}}));
-        assert_eq!((generation(&edited), &edited["metadata"]["labels"]["a"]), (2, &json!("b")));
+        assert_eq!(
+            (generation(&edited), &edited["metadata"]["labels"]["a"]),
+            (2, &json!("b"))
+        );
         assert_eq!(edited["metadata"]["uid"], made["metadata"]["uid"]);
         store.changes();
         store.apply(&at(), &json!({"spec": {"size": 2}}));

@@ -28,7 +28,10 @@ fn of_object(explanation: &Explanation) -> String {
     };
     let members = explanation.members.join(", ");
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{kind} of {api_version}: {object}, {place} of its city ({members})");
+    let _ = writeln!(
+        out,
+        "{kind} of {api_version}: {object}, {place} of its city ({members})"
+    );
     for note in &explanation.notes {
         let _ = writeln!(out, "  {note}");
     }
@@ -53,7 +56,11 @@ fn chapter(out: &mut String, told: &Told) {
         Happening::Other(..) => None,
     });
     let width = |text: fn(&Request) -> String| {
-        requests.clone().map(|request| text(request).chars().count()).max().unwrap_or(0)
+        requests
+            .clone()
+            .map(|request| text(request).chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let (verbs, subjects) = (width(|request| request.verb.to_owned()), width(subject));
     let (planes, times) = (7, 5);
@@ -75,7 +82,9 @@ fn chapter(out: &mut String, told: &Told) {
         let _ = writeln!(out, "  nothing");
     }
     for [type_, status, reason, message] in &told.conditions {
-        let texts = [reason.as_str(), message].into_iter().filter(|text| !text.is_empty());
+        let texts = [reason.as_str(), message]
+            .into_iter()
+            .filter(|text| !text.is_empty());
         let why = texts.collect::<Vec<_>>().join(": ");
         let _ = writeln!(out, "{}", format!("  {type_}={status} {why}").trim_end());
     }
@@ -96,7 +105,9 @@ fn subject(request: &Request) -> String {
         (namespace, name) => format!("{namespace}/{name}"),
     };
     let status = if *is_status { " status" } else { "" };
-    let member = member.as_ref().map_or_else(String::new, |member| format!(" at {member}"));
+    let member = member
+        .as_ref()
+        .map_or_else(String::new, |member| format!(" at {member}"));
     format!("{kind} {place}{status}{member}")
 }
 

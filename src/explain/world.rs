@@ -5,6 +5,7 @@ use super::{
     Chapter, ExplainError, Explanation, Told,
     example::{Example, NAMESPACE},
     karmada::Karmada,
+    planes::{Planes, is_watched, target},
     server::{self, Happening, Servers},
     store::{Address, Server},
 };
@@ -12,28 +13,25 @@ use crate::gateway::{self, Gateway, context::Context, index::GatewayIndex, setti
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::{Clock, Now},
-    executor::PlaneAccess,
     key::{Key, Plane},
     metrics::{Metrics, PlaneKind},
-    plan::{ReasonLabel, Requeue, Target, WriteResult},
-    plane::{
-        discovery::ProjectEvent,
-        health::PlaneHealth,
-        lease::LeaseHandle,
-        watch::{WatchEvent, WatchSpec},
+    plan::Requeue,
+    plane::{discovery::ProjectEvent, lease::LeaseHandle, watch::WatchEvent},
+    runtime::{
+        Runtime, Setup,
+        index::Index,
+        queue::{Outcome, Priority},
+        role::Role,
     },
-    runtime::{Runtime, Setup, index::Index, queue::{Outcome, Priority}, role::Role},
 };
 use fedgate_kinds::{FederatedKind, lua::Host};
-use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -50,109 +48,6 @@ const BEGIN: i64 = 1_767_225_600;
 const QUIET: Duration = Duration::from_mins(15);
 /// No chapter takes more steps.
 const MOST_STEPS: usize = 20_000;
-
-/// The gateway's access to the servers.
-struct Planes {
-    servers: Arc<Mutex<Servers>>,
-    hub: Client,
-    project: Client,
-    key: ProjectKey,
-    engagement: AtomicU64,
-    runtime: OnceLock<Weak<Runtime<Gateway>>>,
-}
-
-impl Planes {
-    fn plane(&self, server: &Server) -> Option<(Plane, u64)> {
-        match server {
-            Server::Hub => Some((Plane::Hub, 0)),
-            Server::Project => Some((
-                Plane::Project(self.key.clone()),
-                self.engagement.load(Ordering::Relaxed),
-            )),
-            Server::Member(_) => None,
-        }
-    }
-
-    /// Tells the index what has changed.
-    fn feed(&self) {
-        let Some(runtime) = self.runtime.get().and_then(Weak::upgrade) else {
-            return;
-        };
-        let changes = self.servers.lock().store.changes();
-        for (at, event) in changes {
-            let Some((plane, engagement)) = self.plane(&at.server) else {
-                continue;
-            };
-            let table = runtime.shared.index.lock().table_of(&target(&plane, &at));
-            let Some(table) = table else { continue };
-            let spec = runtime.shared.index.lock().watch_spec(&plane, table);
-            let object = match &event {
-                WatchEvent::Apply(object) | WatchEvent::Delete(object) => json!(object),
-                _ => continue,
-            };
-            if is_watched(&spec, &at, &object) {
-                runtime.shared.planes.event(&plane, engagement, table, event);
-            }
-        }
-    }
-}
-
-fn target(plane: &Plane, at: &Address) -> Target {
-    let resource = ApiResource {
-        group: at.group.clone(),
-        version: String::new(),
-        api_version: String::new(),
-        kind: String::new(),
-        plural: at.plural.clone(),
-    };
-    if at.namespace.is_empty() {
-        Target::cluster(plane.clone(), &resource, &at.name)
-    } else {
-        Target::namespaced(plane.clone(), &resource, &at.namespace, &at.name)
-    }
-}
-
-fn is_watched(spec: &WatchSpec, at: &Address, object: &Value) -> bool {
-    let label = spec.labels.as_ref().and_then(|text| text.split_once('='));
-    spec.namespace.as_ref().is_none_or(|namespace| *namespace == at.namespace)
-        && label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == *value)
-}
-
-impl PlaneAccess for Planes {
-    fn client(&self, plane: &Plane) -> Option<Client> {
-        match plane {
-            Plane::Hub => Some(self.hub.clone()),
-            Plane::Project(_) => Some(self.project.clone()),
-            Plane::Cell => None,
-        }
-    }
-
-    fn may_write(&self) -> bool {
-        true
-    }
-
-    fn permit_expired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
-
-    fn write_unresolved(&self, _: &Target) {}
-
-    fn health(&self, _: &Plane) -> Option<Arc<PlaneHealth>> {
-        None
-    }
-
-    fn object_observed(&self, _: &Target, _: u64, _: WriteResult) {
-        self.feed();
-    }
-
-    fn wrote(&self, target: &Target, reason: ReasonLabel) {
-        let namespace = target.namespace.as_deref().unwrap_or_default();
-        let mut servers = self.servers.lock();
-        servers.give_reason(target.plane.kind(), namespace, &target.name, reason.label());
-    }
-
-    fn fight_detected(&self, _: &Target, _: &'static str) {}
-}
 
 /// The play; see the module.
 struct World<'a> {
@@ -185,7 +80,9 @@ pub(super) async fn play(
         chapters: Vec::new(),
     };
     let beyond = kind.beyond_this_version();
-    explanation.notes.extend(beyond.map(|field| format!("not carried by this version: {field}")));
+    explanation
+        .notes
+        .extend(beyond.map(|field| format!("not carried by this version: {field}")));
     let mut told = vec![(Chapter::Create, world.start().await?)];
     let object = example.object.clone();
     let created = world.chapter("Create", |world| world.write(object)).await?;
@@ -194,7 +91,10 @@ pub(super) async fn play(
         match edit(&example.object) {
             Some((path, patch)) => {
                 let title = format!("Edit of {path}");
-                told.push((Chapter::Edit, world.chapter(&title, |world| world.patch(&patch)).await?));
+                told.push((
+                    Chapter::Edit,
+                    world.chapter(&title, |world| world.patch(&patch)).await?,
+                ));
             }
             None => explanation
                 .notes
@@ -203,11 +103,17 @@ pub(super) async fn play(
     }
     if chapters.contains(&Chapter::Suspend) {
         for (title, on) in [("Suspend", true), ("Resume", false)] {
-            told.push((Chapter::Suspend, world.chapter(title, |world| world.suspend(on)).await?));
+            told.push((
+                Chapter::Suspend,
+                world.chapter(title, |world| world.suspend(on)).await?,
+            ));
         }
     }
     if chapters.contains(&Chapter::Delete) {
-        told.push((Chapter::Delete, world.chapter("Delete", |world| world.delete()).await?));
+        told.push((
+            Chapter::Delete,
+            world.chapter("Delete", |world| world.delete()).await?,
+        ));
     }
     let shown = told.into_iter().filter(|(chapter, _)| chapters.contains(chapter));
     explanation.chapters = shown.map(|(_, told)| told).collect();
@@ -282,7 +188,8 @@ impl<'a> World<'a> {
         let mut servers = self.planes.servers.lock();
         let store = &mut servers.store;
         store.now = self.clock.lock().wall;
-        let namespace = |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"uid": uid}});
+        let namespace =
+            |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"uid": uid}});
         for (name, uid) in [(keys::HUB_IDENTITY, "hub"), (keys::SYSTEM_NAMESPACE, "system")] {
             store.put(&Address::hub("", "namespaces", "", name), namespace(uid));
         }
@@ -290,8 +197,14 @@ impl<'a> World<'a> {
             let at = Address::hub("", "namespaces", "", name).at(Server::Project);
             store.put(&at, namespace(uid));
         }
-        let references = self.kind.companions.iter().flat_map(|section| &section.references);
-        let resources = references.map(|reference| &reference.resource).chain([&self.kind.resource]);
+        let references = self
+            .kind
+            .companions
+            .iter()
+            .flat_map(|section| &section.references);
+        let resources = references
+            .map(|reference| &reference.resource)
+            .chain([&self.kind.resource]);
         let served: Vec<Value> = resources
             .map(|of| json!({"groupVersion": of.api_version, "resources": [{"kind": of.kind, "name": of.plural}]}))
             .collect();
@@ -302,7 +215,10 @@ impl<'a> World<'a> {
                     "impersonatorSecretRef": {"namespace": "karmada-cluster", "name": name}},
                 "status": {"apiEnablements": served, "conditions": [
                     {"type": "Ready", "status": "True"}, {"type": "CompleteAPIEnablements", "status": "True"}]}});
-            store.put(&Address::hub("cluster.karmada.io", "clusters", "", &name), cluster);
+            store.put(
+                &Address::hub("cluster.karmada.io", "clusters", "", &name),
+                cluster,
+            );
         }
         for (group, plural, source) in &example.sources {
             let name = source["metadata"]["name"].as_str().unwrap_or_default();
@@ -349,7 +265,8 @@ impl<'a> World<'a> {
         let index = self.runtime.shared.index.lock();
         let spec = index.watch_spec(&plane, table);
         for (at, object) in objects {
-            let is_listed = index.table_of(&target(&plane, &at)) == Some(table) && is_watched(&spec, &at, &object);
+            let is_listed =
+                index.table_of(&target(&plane, &at)) == Some(table) && is_watched(&spec, &at, &object);
             if let Ok(object) = serde_json::from_value(object)
                 && is_listed
             {
@@ -363,11 +280,7 @@ impl<'a> World<'a> {
     }
 
     /// The tenant does something, and everything follows from it.
-    async fn chapter(
-        &mut self,
-        title: &str,
-        act: impl FnOnce(&Self),
-    ) -> Result<Told, ExplainError> {
+    async fn chapter(&mut self, title: &str, act: impl FnOnce(&Self)) -> Result<Told, ExplainError> {
         let began = self.clock.lock().wall;
         self.planes.servers.lock().happened.clear();
         act(self);
@@ -406,7 +319,9 @@ impl<'a> World<'a> {
                 last = self.clock.lock().instant;
             }
         }
-        Err(ExplainError::Failed(format!("it does not come to rest in {MOST_STEPS} steps")))
+        Err(ExplainError::Failed(format!(
+            "it does not come to rest in {MOST_STEPS} steps"
+        )))
     }
 
     /// Reconciles the next key.
@@ -443,7 +358,10 @@ impl<'a> World<'a> {
         let mut now = self.clock.lock();
         let by = to.saturating_duration_since(now.instant);
         now.instant += by;
-        now.wall = now.wall.checked_add(SignedDuration::try_from(by).unwrap_or_default()).unwrap_or(now.wall);
+        now.wall = now
+            .wall
+            .checked_add(SignedDuration::try_from(by).unwrap_or_default())
+            .unwrap_or(now.wall);
         self.planes.servers.lock().store.now = now.wall;
     }
 
@@ -477,7 +395,8 @@ fn conditions(object: Option<&Value>) -> Vec<[String; 4]> {
     let list = object.and_then(|object| object["status"]["conditions"].as_array());
     let all = list.into_iter().flatten();
     let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    all.map(|one| ["type", "status", "reason", "message"].map(|field| text(one, field))).collect()
+    all.map(|one| ["type", "status", "reason", "message"].map(|field| text(one, field)))
+        .collect()
 }
 
 /// A change of the first number in the spec, else of the first boolean: its path, and the patch.

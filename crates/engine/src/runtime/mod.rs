@@ -131,8 +131,7 @@ fn share<S: RoleState>(
     let shared = Shared {
         index,
         queue,
-        executor: Executor::new(access(&planes), identity, clock.clone())
-            .releasing(S::releases),
+        executor: Executor::new(access(&planes), identity, clock.clone()).releasing(S::releases),
         planes,
         workers,
         quarantine,

@@ -266,7 +266,10 @@ fn the_uid_that_a_platform_gives_stays() {
 fn a_binding_is_that_of_its_kind_though_another_group_has_one_of_that_name() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("interpreters");
     let kinds = fedgate_kinds::Kinds::load_dir(&folder).unwrap().federated;
-    let clusters: Vec<_> = kinds.into_iter().filter(|kind| kind.resource.kind == "Cluster").collect();
+    let clusters: Vec<_> = kinds
+        .into_iter()
+        .filter(|kind| kind.resource.kind == "Cluster")
+        .collect();
     assert_eq!(clusters.len(), 2);
     let mut index = GatewayIndex::new(std::sync::Arc::new(clusters.into()), WorkloadChecks::default());
     for table in index.hub_tables() {
