@@ -192,7 +192,7 @@ pub struct ExplainArgs {
     /// else an object of the cases beside the scripts.
     #[arg(long, value_name = "FILE")]
     pub object: Option<PathBuf>,
-    /// What happens to the object; may be repeated. Default: create and delete.
+    /// Part of the life of the object; may be repeated. Default: create and delete.
     #[arg(long = "chapter", value_enum, value_name = "CHAPTER")]
     pub chapters: Vec<Chapter>,
     /// Format.

@@ -26,7 +26,7 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// What an object is called in a line.
+/// The words for an object in a line.
 fn called(object: &Value) -> String {
     format!("{} {}", object.kind(), object.name())
 }
@@ -174,7 +174,7 @@ impl Karmada<'_> {
         scripts.find_map(|(key, script)| (key == operation).then_some(&**script))
     }
 
-    /// What the kind's script reports of a member's object.
+    /// The status that the kind's script reports of a member's object.
     fn reflected(&self, object: &Value) -> Option<Value> {
         if !self.is_explained(object) || object["status"].is_null() {
             return None;
@@ -186,7 +186,7 @@ impl Karmada<'_> {
             .filter(|status| !status.is_null())
     }
 
-    /// What the kind's script makes of the reports.
+    /// Writes the status that the kind's script makes of the reports.
     fn aggregate(
         &self,
         store: &mut Store,

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// What happens to an object.
+/// A part of an object's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Chapter {
     /// It is created.
@@ -39,7 +39,7 @@ pub enum Chapter {
     All,
 }
 
-/// What to explain.
+/// The object to explain, and the chapters.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder of kinds, or of one kind.
@@ -103,7 +103,7 @@ pub enum ExplainError {
     Runtime(#[from] io::Error),
 }
 
-/// What becomes of an object.
+/// The course of an object's life.
 #[derive(Debug, Clone)]
 pub struct Explanation {
     /// The kind.
@@ -118,16 +118,16 @@ pub struct Explanation {
     pub members: Vec<String>,
     /// Where the object is from, and what is not shown.
     pub notes: Vec<String>,
-    /// What happens.
-    pub chapters: Vec<Told>,
+    /// The chapters, in their order.
+    pub chapters: Vec<ChapterSteps>,
 }
 
 /// A chapter.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// What the tenant does.
+pub struct ChapterSteps {
+    /// The act of the tenant.
     pub title: String,
-    /// What follows, each with the time since then.
+    /// The consequences, each with the time since then.
     pub happened: Vec<(Duration, Happening)>,
     /// The conditions of the object at the end: type, status, reason, message.
     pub conditions: Vec<[String; 4]>,

@@ -33,7 +33,7 @@ pub struct Request {
     pub body: Value,
 }
 
-/// What happened.
+/// An event of the play.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// The gateway sent a request.
@@ -50,7 +50,7 @@ struct Path {
     member: Option<String>,
 }
 
-/// What a server answers.
+/// The answer of a server.
 type Answer = (StatusCode, Value);
 
 /// The servers.
@@ -123,17 +123,18 @@ impl Servers {
         };
         let named = body["kind"].as_str().filter(|_| verb != "delete");
         let kind = named.unwrap_or_else(|| self.store.kind(at)).to_owned();
-        let name = if at.name.is_empty() {
-            body["metadata"]["name"].as_str().unwrap_or_default()
-        } else {
-            &at.name
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = match at.plural.as_str() {
+            "events" => text(&body["regarding"]["name"]),
+            _ if at.name.is_empty() => text(&body["metadata"]["name"]),
+            _ => at.name.clone(),
         };
         let reason = match (verb, &path.member, at.plural.as_str()) {
-            ("list", Some(_), _) => "see what Karmada still delivers",
-            ("get", Some(_), _) => "see whether the member still has it",
-            ("get" | "list", ..) => "read before a write",
-            (_, _, "events") => "tell the tenant",
-            _ => "",
+            (_, _, "events") => format!("tell the tenant: {}", text(&body["reason"])),
+            ("list", Some(_), _) => "see what Karmada still delivers".to_owned(),
+            ("get", Some(_), _) => "see whether the member still has it".to_owned(),
+            ("get" | "list", ..) => "read before a write".to_owned(),
+            _ => String::new(),
         };
         self.happens(Happening::Request(Box::new(Request {
             plane: if at.server == Server::Project {
@@ -144,10 +145,10 @@ impl Servers {
             verb,
             kind,
             namespace: at.namespace.clone(),
-            name: name.to_owned(),
+            name,
             member: path.member.clone(),
             is_status: path.subresource == "status",
-            reason: reason.to_owned(),
+            reason,
             body: if verb == "delete" {
                 Value::Null
             } else {

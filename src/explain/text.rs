@@ -1,6 +1,6 @@
-//! What `fedgate kinds explain` prints.
+//! The output of `fedgate kinds explain`.
 
-use super::{Explanation, Happening, Request, Told};
+use super::{ChapterSteps, Explanation, Happening, Request};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
@@ -49,7 +49,7 @@ fn of_object(explanation: &Explanation) -> String {
     out
 }
 
-fn chapter(out: &mut String, told: &Told) {
+fn chapter(out: &mut String, told: &ChapterSteps) {
     let _ = writeln!(out, "\n{}", told.title);
     let requests = told.happened.iter().filter_map(|(_, what)| match what {
         Happening::Request(request) => Some(request),

@@ -2,7 +2,7 @@
 //! moment at which something is due.
 
 use super::{
-    Chapter, ExplainError, Explanation, Told,
+    Chapter, ChapterSteps, ExplainError, Explanation,
     example::{Example, NAMESPACE},
     karmada::Karmada,
     planes::{Planes, is_watched, target},
@@ -13,7 +13,7 @@ use crate::gateway::{self, Gateway, context::Context, index::GatewayIndex, setti
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::{Clock, Now},
-    key::{Key, Plane},
+    key::Key,
     metrics::{Metrics, PlaneKind},
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle, watch::WatchEvent},
@@ -183,7 +183,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// What is there before the gateway starts.
+    /// Puts the objects there that exist before the gateway starts.
     fn furnish(&self, example: &Example) {
         let mut servers = self.planes.servers.lock();
         let store = &mut servers.store;
@@ -228,7 +228,7 @@ impl<'a> World<'a> {
     }
 
     /// The gateway starts: it lists everything. Of what it writes then, only the kind's own interpreter is told.
-    async fn start(&mut self) -> Result<Told, ExplainError> {
+    async fn start(&mut self) -> Result<ChapterSteps, ExplainError> {
         let engagement = {
             let mut index = self.runtime.shared.index.lock();
             index.engage_identified(self.planes.key.clone(), None)
@@ -280,7 +280,7 @@ impl<'a> World<'a> {
     }
 
     /// The tenant does something, and everything follows from it.
-    async fn chapter(&mut self, title: &str, act: impl FnOnce(&Self)) -> Result<Told, ExplainError> {
+    async fn chapter(&mut self, title: &str, act: impl FnOnce(&Self)) -> Result<ChapterSteps, ExplainError> {
         let began = self.clock.lock().wall;
         self.planes.servers.lock().happened.clear();
         act(self);
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         let servers = self.planes.servers.lock();
         let since = |at: Timestamp| Duration::try_from(at.duration_since(began)).unwrap_or_default();
         let happened = servers.happened.iter();
-        Ok(Told {
+        Ok(ChapterSteps {
             title: title.to_owned(),
             happened: happened.map(|(at, what)| (since(*at), what.clone())).collect(),
             conditions: conditions(servers.store.get(&self.source)),
