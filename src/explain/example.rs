@@ -56,12 +56,7 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
         .and_then(|fields| fields.remove("status"))
         .unwrap_or_default();
     let city = place(kind, &mut object, &mut origin)?;
-    let given = documents
-        .iter()
-        .filter(|one| !is_of(kind, one))
-        .cloned()
-        .collect();
-    let sources = sources(kind, &object, given, &mut origin);
+    let sources = sources(kind, &object, &documents, &mut origin);
     Ok(Example {
         object,
         sources,
@@ -122,11 +117,11 @@ fn place(kind: &FederatedKind, object: &mut Value, origin: &mut Vec<String>) -> 
     }
     let unplaced = || ExplainError::NoPlace(path.text().to_owned());
     let fields = fields(path.text()).ok_or_else(unplaced)?;
-    let patch = fields
+    let placed = fields
         .iter()
         .rev()
         .fold(json!(CITY), |inner, field| json!({*field: inner}));
-    merge(object, &patch);
+    merge(object, &placed);
     if path.first(object).and_then(Value::as_str) != Some(CITY) {
         return Err(unplaced());
     }
@@ -158,7 +153,7 @@ fn fields(path: &str) -> Option<Vec<&str>> {
 fn sources(
     kind: &FederatedKind,
     object: &Value,
-    given: Vec<Value>,
+    given: &[Value],
     origin: &mut Vec<String>,
 ) -> Vec<(String, String, Value)> {
     let references = kind.companions.iter().flat_map(|section| &section.references);

@@ -89,8 +89,8 @@ pub(super) async fn play(
     told.push((Chapter::Create, created));
     if chapters.contains(&Chapter::Edit) {
         match edit(&example.object) {
-            Some((path, patch)) => {
-                let title = format!("Edit of {path}");
+            Some((field, patch)) => {
+                let title = format!("Edit of {field}");
                 told.push((
                     Chapter::Edit,
                     world.chapter(&title, |world| world.patch(&patch)).await?,
@@ -110,10 +110,7 @@ pub(super) async fn play(
         }
     }
     if chapters.contains(&Chapter::Delete) {
-        told.push((
-            Chapter::Delete,
-            world.chapter("Delete", |world| world.delete()).await?,
-        ));
+        told.push((Chapter::Delete, world.chapter("Delete", World::delete).await?));
     }
     let shown = told.into_iter().filter(|(chapter, _)| chapters.contains(chapter));
     explanation.chapters = shown.map(|(_, told)| told).collect();
@@ -415,7 +412,7 @@ fn changed(value: &Value, path: &str, change: &impl Fn(&Value) -> Option<Value>)
     }
     let mut fields = value.as_object()?.iter();
     fields.find_map(|(field, inner)| {
-        let (path, patch) = changed(inner, &format!("{path}.{field}"), change)?;
-        Some((path, json!({field: patch})))
+        let (found, patch) = changed(inner, &format!("{path}.{field}"), change)?;
+        Some((found, json!({field: patch})))
     })
 }

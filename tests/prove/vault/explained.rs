@@ -73,9 +73,9 @@ async fn seen(object: &mut Value) -> (Writes, Vec<String>, fedgate::gateway::set
 }
 
 fn note(plane: &str, plural: &str, of: &str, verb: &str, writes: &mut Writes, of_copy: &mut Vec<String>) {
-    let place = if plane == HUB { HUB } else { "project" };
-    let object = (format!("{place} {plural}"), name(of));
-    if place == HUB && ["vaults", "configmaps"].contains(&plural) {
+    let side = if plane == HUB { HUB } else { "project" };
+    let object = (format!("{side} {plural}"), name(of));
+    if side == HUB && ["vaults", "configmaps"].contains(&plural) {
         of_copy.push(format!("{verb} {plural}"));
     }
     writes.entry(object).or_default().push(verb.to_owned());

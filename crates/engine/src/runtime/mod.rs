@@ -151,7 +151,7 @@ pub fn shared_for_tests<S: RoleState>(
     setup: Setup,
     access: Arc<dyn PlaneAccess>,
 ) -> Shared<S> {
-    let access = |_: &Arc<EngagedPlanes<S::Index>>| access.clone();
+    let access = move |_: &Arc<EngagedPlanes<S::Index>>| access.clone();
     share(index, state, PlaneKind::Hub, |_, _, _| {}, setup, &access).0
 }
 
