@@ -6,6 +6,7 @@
 //! (documents of the operations API) and `fedgate_terminal` (output of commands). Its modules,
 //! whose dependencies `tests/layers.rs` enforces:
 //!
+//! * `explain`: what becomes of an object of a kind, played without a cluster.
 //! * [`gateway`]: the controllers between projects and hub.
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
@@ -32,6 +33,8 @@ pub mod commands;
 pub mod config;
 pub mod console;
 pub mod doctor;
+#[cfg(feature = "checks")]
+pub mod explain;
 pub mod gateway;
 pub mod membership;
 pub mod monitoring;

@@ -34,6 +34,16 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "views",
                 ],
             ),
+            (
+                "explain",
+                &[
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_karmada",
+                    "fedgate_kinds",
+                    "gateway",
+                ],
+            ),
             ("views", &["fedgate_api", "fedgate_engine", "fedgate_operations"]),
             (
                 "cell",
@@ -63,6 +73,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "commands",
                 &[
                     "config",
+                    "explain",
                     "fedgate_manifests",
                     "fedgate_operations",
                     "fedgate_terminal",

@@ -56,7 +56,7 @@ smoke() {
     done
     run "$target" kubectl-compute completion bash >/dev/null
     run "$target" fedgate manifests --check manifests
-    run "$target" fedgate interpreters test interpreters
+    run "$target" fedgate kinds test interpreters
     scrape "$target"
   done
 }

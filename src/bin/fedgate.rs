@@ -1,14 +1,17 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
-#[cfg(feature = "checks")]
-use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
     chart, client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
     config::{self, AdminAuth, CellArgs, GatewayArgs},
     doctor::{self, Role},
     membership, monitoring, process, telemetry,
+};
+#[cfg(feature = "checks")]
+use fedgate::{
+    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
+    explain,
 };
 use fedgate_engine::{
     metrics::Metrics,
@@ -48,7 +51,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cells(command) => Ok(membership::cells(&command).await),
         Command::Projects(command) => Ok(membership::projects(&command).await),
         #[cfg(feature = "checks")]
-        Command::Interpreters(command) => Ok(interpreters(&command)),
+        Command::Kinds(command) => kinds(command),
     }
 }
 
@@ -225,11 +228,34 @@ fn compare(write: &str, dir: &Path, files: &[File]) -> anyhow::Result<bool> {
 }
 
 #[cfg(feature = "checks")]
-fn interpreters(command: &InterpretersCommand) -> ExitCode {
+fn kinds(command: KindsCommand) -> anyhow::Result<ExitCode> {
     match command {
-        InterpretersCommand::Test(KindsDir { dir }) => check(dir, "cases", checks::cases::run),
-        InterpretersCommand::Lint(KindsDir { dir }) => check(dir, "scripts", checks::lint),
+        KindsCommand::Test(KindsDir { dir }) => Ok(check(&dir, "cases", checks::cases::run)),
+        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "scripts", checks::lint)),
+        KindsCommand::Explain(args) => explain_kinds(args),
     }
+}
+
+#[cfg(feature = "checks")]
+fn explain_kinds(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let ExplainArgs {
+        dir,
+        object,
+        chapters,
+        output,
+    } = args;
+    let options = explain::Options {
+        dir,
+        object,
+        chapters,
+    };
+    let explained = explain::explain(&options, &config::default_settings()?)?;
+    let text = match output {
+        ExplainFormat::Text => explain::text(&explained),
+        ExplainFormat::Yaml => explain::yaml(&explained),
+    };
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(feature = "checks")]

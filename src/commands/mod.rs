@@ -11,6 +11,8 @@ pub use ask::{
 pub use flags::chart_flags;
 pub use tables::{cell_flags, gateway_flags, other_commands};
 
+#[cfg(feature = "checks")]
+use crate::explain::Chapter;
 use crate::{
     config::{self, CellArgs, GatewayArgs},
     membership::args::{CellsCommand, ProjectsCommand},
@@ -55,10 +57,10 @@ pub enum Command {
     /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployments,
     /// monitors and alerts; or write them as files, or as a Helm chart.
     Manifests(ManifestsArgs),
-    /// Check the Lua scripts of federated kinds, without a cluster.
+    /// Check folders of federated kinds, and show what becomes of an object, without a cluster.
     #[cfg(feature = "checks")]
     #[command(subcommand)]
-    Interpreters(InterpretersCommand),
+    Kinds(KindsCommand),
 }
 
 /// Planes to check.
@@ -159,21 +161,51 @@ pub struct ManifestsArgs {
     pub runbooks: String,
 }
 
-/// The commands of `fedgate interpreters`.
+/// The commands of `fedgate kinds`.
 #[cfg(feature = "checks")]
 #[derive(Debug, clap::Subcommand)]
-pub enum InterpretersCommand {
+pub enum KindsCommand {
     /// Run the cases beside the scripts, and show how results differ from the expected ones.
     Test(KindsDir),
     /// Find errors that Karmada would reject or misinterpret.
     Lint(KindsDir),
+    /// Show every object and request that an example object leads to, in their order.
+    Explain(ExplainArgs),
 }
 
 /// Federated kinds to check.
 #[cfg(feature = "checks")]
 #[derive(Debug, Args)]
 pub struct KindsDir {
-    /// Folder of federated kinds.
+    /// Folder of federated kinds, or of one kind.
     #[arg(default_value = "interpreters")]
     pub dir: PathBuf,
+}
+
+/// The object to explain, and what of it.
+#[cfg(feature = "checks")]
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Folder of federated kinds, or of one kind.
+    pub dir: PathBuf,
+    /// File with the object, and in further documents what it refers to. Default: example.yaml in the folder of the kind,
+    /// else an object of the cases beside the scripts.
+    #[arg(long, value_name = "FILE")]
+    pub object: Option<PathBuf>,
+    /// Part of the life of the object; may be repeated. Default: create and delete.
+    #[arg(long = "chapter", value_enum, value_name = "CHAPTER")]
+    pub chapters: Vec<Chapter>,
+    /// Format.
+    #[arg(long, short, value_enum, default_value = "text")]
+    pub output: ExplainFormat,
+}
+
+/// Format of `fedgate kinds explain`.
+#[cfg(feature = "checks")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExplainFormat {
+    /// A line for each request, and each object of the hub once.
+    Text,
+    /// A YAML document for each request, with its body.
+    Yaml,
 }

@@ -8,7 +8,10 @@ pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
 
-use crate::gateway::{rate_limit::Limits, settings::LocationSource};
+use crate::gateway::{
+    rate_limit::Limits,
+    settings::{LocationSource, Settings},
+};
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::client::Clients;
 use projects::Given;
@@ -184,7 +187,7 @@ pub struct GatewayConfig {
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
-    pub settings: crate::gateway::settings::Settings,
+    pub settings: Settings,
     /// True if the hub reviews tokens that are not the file's.
     pub hub_reviews_tokens: bool,
     /// Settings of the process.
@@ -289,7 +292,7 @@ impl GatewayArgs {
             projects,
             interpreters,
             lease: process.leader_elect.then_some((lease_namespace, lease_name)),
-            settings: crate::gateway::settings::Settings {
+            settings: Settings {
                 city_linger,
                 city_sets_per_project: city_sets_per_project as usize,
                 unused_city_set_after,
@@ -315,6 +318,29 @@ impl GatewayArgs {
             process,
         })
     }
+}
+
+/// The settings of a gateway that has only the flags that it needs; variables of the environment count.
+pub fn default_settings() -> Result<Settings, DefaultsError> {
+    #[derive(clap::Parser)]
+    struct Gateway {
+        #[command(flatten)]
+        args: GatewayArgs,
+    }
+    let given = ["fedgate gateway", "--hub-kubeconfig", "-"];
+    let parsed = <Gateway as clap::Parser>::try_parse_from(given)?;
+    Ok(parsed.args.into_config()?.settings)
+}
+
+/// A variable of the environment is no value of its flag.
+#[derive(Debug, thiserror::Error)]
+pub enum DefaultsError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Value(#[from] clap::Error),
+    /// It does not go with the others.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
 }
 
 /// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.

@@ -41,7 +41,7 @@ use fedgate_engine::{
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
     runtime::{
-        self, Runtime, driver,
+        self, Access, Runtime, driver,
         index::{Defect, Triggers},
         queue::Priority,
         role::Role,
@@ -110,6 +110,25 @@ pub fn new(
     settings: Settings,
     setup: runtime::Setup,
 ) -> Arc<Runtime<Gateway>> {
+    let (index, state) = parts(kinds, settings, &setup);
+    let tables = index.hub_tables();
+    let gateway = Runtime::new(Gateway::default(), state, index, setup);
+    gateway.shared.planes.engage(&Plane::Hub, 0, hub, &tables);
+    gateway
+}
+
+/// A gateway without planes, whose caller feeds the events and reconciles the keys of the queue itself.
+pub fn over(
+    kinds: Vec<FederatedKind>,
+    settings: Settings,
+    setup: runtime::Setup,
+    access: Access<'_, GatewayIndex>,
+) -> Arc<Runtime<Gateway>> {
+    let (index, state) = parts(kinds, settings, &setup);
+    Runtime::over(Gateway::default(), state, index, setup, access)
+}
+
+fn parts(kinds: Vec<FederatedKind>, settings: Settings, setup: &runtime::Setup) -> (GatewayIndex, State) {
     let checks = WorkloadChecks {
         locations: settings.location_source,
         networks: settings.networking,
@@ -117,14 +136,11 @@ pub fn new(
     let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
     index.largest_spec = settings.max_spec_size;
     index.clock = setup.clock.clone();
-    let tables = index.hub_tables();
     let state = State {
         rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),
         settings,
     };
-    let gateway = Runtime::new(Gateway::default(), state, index, setup);
-    gateway.shared.planes.engage(&Plane::Hub, 0, hub, &tables);
-    gateway
+    (index, state)
 }
 
 impl Gateway {

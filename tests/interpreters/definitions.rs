@@ -19,7 +19,10 @@ fn definitions() -> Vec<Value> {
 /// Group, names, version and scope of each kind, of its companions and of the platform's kinds are those of a definition.
 pub(crate) fn every_kind_that_is_named_has_a_definition() {
     let definitions = definitions();
-    let kinds = Kinds::load_dir(&roots()[0]).unwrap();
+    let mut kinds = Kinds::load_dir(&roots()[0]).unwrap();
+    kinds
+        .federated
+        .extend(Kinds::load_dir(&roots()[1]).unwrap().federated);
     let mut needed: Vec<(&ApiResource, &str, bool)> = Vec::new();
     let is_further = |resource: &ApiResource| resource.group != fedgate_api::GROUP;
     for kind in kinds.federated.iter().filter(|kind| is_further(&kind.resource)) {
@@ -34,7 +37,7 @@ pub(crate) fn every_kind_that_is_named_has_a_definition() {
             .iter()
             .map(|kind| (&kind.resource, "Cluster", false)),
     );
-    assert_eq!(needed.len(), 5);
+    assert_eq!(needed.len(), 10);
     for (resource, scope, has_status) in needed {
         let is_it = |definition: &&Value| {
             let (spec, names) = (&definition["spec"], &definition["spec"]["names"]);

@@ -27,7 +27,7 @@ impl Now {
 
 /// Source of [`Now`].
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct Clock(Arc<dyn Fn() -> Now + Send + Sync>);
 
 impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,7 +43,10 @@ impl Clock {
 
     /// A clock with the caller's wall clock, for tests.
     pub fn of(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Arc::new(wall))
+        Self(Arc::new(move || Now {
+            wall: wall(),
+            instant: Instant::now(),
+        }))
     }
 
     /// A clock with a constant wall clock, for tests.
@@ -51,12 +54,17 @@ impl Clock {
         Self::of(move || at)
     }
 
+    /// A clock whose caller says what time it is on both.
+    pub fn told(now: impl Fn() -> Now + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
     /// Reads both clocks.
     pub fn now(&self) -> Now {
-        let wall = (self.0)();
+        let Now { wall, instant } = (self.0)();
         Now {
             wall: Timestamp::from_second(wall.as_second()).unwrap_or(wall),
-            instant: Instant::now(),
+            instant,
         }
     }
 }

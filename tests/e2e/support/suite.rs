@@ -488,9 +488,6 @@ pub(crate) fn kinds_folder() -> PathBuf {
     const VAULT: &str = "example.fedgate.dev/v1/Vault";
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
-        if is_real() {
-            return folder;
-        }
         let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
         for kind in ["example.fedgate.dev/v1/Gadget", VAULT] {
             let into = copy.join(kind);
@@ -503,6 +500,9 @@ pub(crate) fn kinds_folder() -> PathBuf {
                     std::fs::copy(file.path(), into.join(file.file_name())).expect("copy a file of a kind");
                 }
             }
+        }
+        if is_real() {
+            return copy;
         }
         let file = copy.join(VAULT).join("kind.yaml");
         let text = std::fs::read_to_string(&file).expect("read kind.yaml");

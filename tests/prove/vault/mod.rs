@@ -2,6 +2,7 @@
 
 mod crash;
 mod end;
+mod explained;
 mod invariants;
 mod ops;
 mod random;

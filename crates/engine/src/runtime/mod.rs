@@ -91,15 +91,17 @@ impl<R: Role> fmt::Debug for Runtime<R> {
     }
 }
 
-/// The parts of [`Shared`], and the receiver of the commands to the main loop. `access` replaces the engaged planes as
-/// the executor's access, for tests.
+/// The executor's access to planes, made of the engaged ones.
+pub type Access<'a, I> = &'a dyn Fn(&Arc<EngagedPlanes<I>>) -> Arc<dyn PlaneAccess>;
+
+/// The parts of [`Shared`], and the receiver of the commands to the main loop.
 fn share<S: RoleState>(
     index: Arc<Mutex<S::Index>>,
     state: S,
     lease_plane: PlaneKind,
     triggers: Triggers<S::Index>,
     setup: Setup,
-    access: Option<Arc<dyn PlaneAccess>>,
+    access: Access<'_, S::Index>,
 ) -> (Shared<S>, Commands<S::Index>) {
     let Setup {
         lease,
@@ -129,8 +131,7 @@ fn share<S: RoleState>(
     let shared = Shared {
         index,
         queue,
-        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity, clock.clone())
-            .releasing(S::releases),
+        executor: Executor::new(access(&planes), identity, clock.clone()).releasing(S::releases),
         planes,
         workers,
         quarantine,
@@ -150,12 +151,25 @@ pub fn shared_for_tests<S: RoleState>(
     setup: Setup,
     access: Arc<dyn PlaneAccess>,
 ) -> Shared<S> {
-    share(index, state, PlaneKind::Hub, |_, _, _| {}, setup, Some(access)).0
+    let access = move |_: &Arc<EngagedPlanes<S::Index>>| access.clone();
+    share(index, state, PlaneKind::Hub, |_, _, _| {}, setup, &access).0
 }
 
 impl<R: Role> Runtime<R> {
     /// A runtime without planes; no key is reconciled before [`Runtime::run`].
     pub fn new(role: R, state: R::State, index: IndexOf<R>, setup: Setup) -> Arc<Self> {
+        Self::over(role, state, index, setup, &|planes| planes.clone())
+    }
+
+    /// The same whose executor has another access to planes: its caller feeds the events, and reconciles the keys of the
+    /// queue itself.
+    pub fn over(
+        role: R,
+        state: R::State,
+        index: IndexOf<R>,
+        setup: Setup,
+        access: Access<'_, IndexOf<R>>,
+    ) -> Arc<Self> {
         let sweep_interval = setup.sweep_interval;
         let watches = index.tables().into_iter();
         setup.metrics.declare(ClosedLabels {
@@ -175,7 +189,7 @@ impl<R: Role> Runtime<R> {
             R::LEASE_PLANE,
             R::triggers,
             setup,
-            None,
+            access,
         );
         Arc::new(Self {
             role,

@@ -261,3 +261,30 @@ fn the_uid_that_a_platform_gives_stays() {
         assert_eq!(index.defect(&Plane::Project(shop())), None);
     }
 }
+
+#[test]
+fn a_binding_is_that_of_its_kind_though_another_group_has_one_of_that_name() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("interpreters");
+    let kinds = fedgate_kinds::Kinds::load_dir(&folder).unwrap().federated;
+    let clusters: Vec<_> = kinds
+        .into_iter()
+        .filter(|kind| kind.resource.kind == "Cluster")
+        .collect();
+    assert_eq!(clusters.len(), 2);
+    let mut index = GatewayIndex::new(std::sync::Arc::new(clusters.into()), WorkloadChecks::default());
+    for table in index.hub_tables() {
+        index.list_hub(table, &[]);
+    }
+    for kind in index.kinds.ids().collect::<Vec<_>>() {
+        let api_version = index.kinds[kind].resource.api_version.clone();
+        let name = format!("db-{kind:?}").to_lowercase().replace(['(', ')'], "");
+        let copy = object(HUB, &name, "u-copy");
+        index.hub_has(TableId::Federated(kind), &copy);
+        let mut bound = object(HUB, &format!("{name}-cluster"), &format!("u-{name}"));
+        bound["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": api_version, "kind": "Cluster", "name": name, "uid": "u-copy"}]);
+        bound["spec"] = json!({"resource": {"apiVersion": api_version, "kind": "Cluster", "name": name}});
+        index.hub_has(TableId::Bindings, &bound);
+        assert!(index.hub.outlived.is_empty(), "{api_version}");
+    }
+}

@@ -1,0 +1,196 @@
+//! The object to explain: from a file, or from the cases beside the scripts.
+
+use super::{ExplainError, store::merge};
+use fedgate_kinds::{
+    FederatedKind,
+    lua::checks::{self, Report},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The namespace of the object in its project.
+pub(super) const NAMESPACE: &str = "default";
+/// The city of an object that names none.
+const CITY: &str = "DFW";
+/// The file with a kind's example.
+const FILE: &str = "example.yaml";
+
+/// An object, and what it refers to.
+#[derive(Debug, Clone)]
+pub(super) struct Example {
+    pub(super) object: Value,
+    /// The objects that it refers to, each with the group and plural of its kind.
+    pub(super) sources: Vec<(String, String, Value)>,
+    /// The status that a member reports; null without one.
+    pub(super) status: Value,
+    /// Its city.
+    pub(super) city: String,
+    /// Where it is from, and what was added to it.
+    pub(super) origin: Vec<String>,
+}
+
+/// The example of a kind in its folder.
+pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example, ExplainError> {
+    let folder = folder(kind);
+    let beside = folder.join(FILE);
+    let file = file
+        .map(Path::to_owned)
+        .or_else(|| beside.is_file().then_some(beside));
+    let (documents, origin) = match file {
+        Some(file) => (read(&file)?, format!("the object: {}", file.display())),
+        None => of_cases(kind, &folder)?,
+    };
+    let is_it = |object: &&Value| is_of(kind, object);
+    let object = documents.iter().find(is_it).cloned();
+    let mut object = object.ok_or_else(|| ExplainError::Kind {
+        kind: kind.resource.kind.clone(),
+        api_version: kind.resource.api_version.clone(),
+    })?;
+    let mut origin = vec![origin];
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    let status = object
+        .as_object_mut()
+        .and_then(|fields| fields.remove("status"))
+        .unwrap_or_default();
+    let city = place(kind, &mut object, &mut origin)?;
+    let sources = sources(kind, &object, &documents, &mut origin);
+    Ok(Example {
+        object,
+        sources,
+        status,
+        city,
+        origin,
+    })
+}
+
+/// The folder of a kind that is on disk.
+fn folder(kind: &FederatedKind) -> PathBuf {
+    let file = Path::new(&kind.origin.file);
+    file.parent().unwrap_or(file).to_owned()
+}
+
+fn is_of(kind: &FederatedKind, object: &Value) -> bool {
+    object["apiVersion"] == *kind.resource.api_version && object["kind"] == *kind.resource.kind
+}
+
+fn read(file: &Path) -> Result<Vec<Value>, ExplainError> {
+    let unreadable = |error: String| ExplainError::File {
+        file: file.display().to_string(),
+        error,
+    };
+    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+        .map_err(|error| unreadable(error.without_snippet().to_string()))?;
+    Ok(documents.into_iter().filter(Value::is_object).collect())
+}
+
+/// The first object of a case that has a spec.
+fn of_cases(kind: &FederatedKind, folder: &Path) -> Result<(Vec<Value>, String), ExplainError> {
+    let cases = checks::cases::load(folder, &mut Report::default());
+    let mut fit = cases.into_iter().filter(|case| {
+        let spec = case.object["spec"].as_object();
+        is_of(kind, &case.object) && spec.is_some_and(|spec| !spec.is_empty())
+    });
+    let case = fit.next().ok_or_else(|| ExplainError::NoExample {
+        kind: kind.resource.kind.clone(),
+        file: folder.join(FILE).display().to_string(),
+    })?;
+    let mut object = case.object;
+    let name = object["metadata"]["name"].clone();
+    object["metadata"] = json!({"name": name});
+    let file = case.file.display();
+    Ok((
+        vec![object],
+        format!("the object: that of case {:?} in {file}", case.name),
+    ))
+}
+
+/// The city that the object names; one that names none gets one, if its path is that of a single field.
+fn place(kind: &FederatedKind, object: &mut Value, origin: &mut Vec<String>) -> Result<String, ExplainError> {
+    let path = &kind.placement.path;
+    let found = path.first(object).and_then(Value::as_str);
+    if let Some(city) = found {
+        return Ok(city.to_owned());
+    }
+    let unplaced = || ExplainError::NoPlace(path.text().to_owned());
+    let fields = fields(path.text()).ok_or_else(unplaced)?;
+    let placed = fields
+        .iter()
+        .rev()
+        .fold(json!(CITY), |inner, field| json!({*field: inner}));
+    merge(object, &placed);
+    if path.first(object).and_then(Value::as_str) != Some(CITY) {
+        return Err(unplaced());
+    }
+    origin.push(format!("added to it: {} = {CITY}", path.text()));
+    Ok(CITY.to_owned())
+}
+
+/// The names of the fields of a path without wildcards.
+fn fields(path: &str) -> Option<Vec<&str>> {
+    let mut rest = path.strip_prefix('$')?;
+    let mut fields = Vec::new();
+    while !rest.is_empty() {
+        let (field, left) = if let Some(quoted) = rest.strip_prefix("['") {
+            quoted.split_once("']")?
+        } else {
+            let plain = rest.strip_prefix('.')?;
+            plain.split_at(plain.find(['.', '[']).unwrap_or(plain.len()))
+        };
+        if field.is_empty() || field.contains(['*', '\'']) {
+            return None;
+        }
+        fields.push(field);
+        rest = left;
+    }
+    Some(fields)
+}
+
+/// The objects that the object names: those given, and for each other name one that is made up.
+fn sources(
+    kind: &FederatedKind,
+    object: &Value,
+    given: &[Value],
+    origin: &mut Vec<String>,
+) -> Vec<(String, String, Value)> {
+    let references = kind.companions.iter().flat_map(|section| &section.references);
+    let mut sources: Vec<(String, String, Value)> = Vec::new();
+    for reference in references {
+        let resource = &reference.resource;
+        for found in reference.path.all(object) {
+            let value = reference.name_field.as_ref().map_or(found, |field| &found[field]);
+            let Some(name) = value.as_str() else { continue };
+            let is_it = |one: &Value| one["kind"] == *resource.kind && one["metadata"]["name"] == *name;
+            if sources.iter().any(|(_, _, one)| is_it(one)) {
+                continue;
+            }
+            let mut source = given.iter().find(|one| is_it(one)).cloned().unwrap_or_else(|| {
+                origin.push(format!("made up: {} {name}", resource.kind));
+                json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}})
+            });
+            source["metadata"]["namespace"] = json!(NAMESPACE);
+            sources.push((resource.group.clone(), resource.plural.clone(), source));
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_plain_fields_is_read_and_no_other() {
+        assert_eq!(fields("$.spec.where.city"), Some(vec!["spec", "where", "city"]));
+        assert_eq!(
+            fields("$.metadata.labels['topology.datum.net/city-code']"),
+            Some(vec!["metadata", "labels", "topology.datum.net/city-code"])
+        );
+        for other in ["$.spec.places[*]", "$..city", "$.spec.a[0]", "spec"] {
+            assert_eq!(fields(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `fedgate kinds explain`: what becomes of an object of a federated kind, request by request, without a cluster.
+//!
+//! The gateway's own controllers decide and its own executor writes, to API servers that exist in this process alone
+//! (`server`, `store`); Karmada and the members are played where all goes well (`karmada`). Nothing is rendered here: what
+//! is shown is what the gateway sent.
+
+mod example;
+mod karmada;
+mod planes;
+mod server;
+mod store;
+mod text;
+mod world;
+
+pub use server::{Happening, Request};
+pub use text::{text, yaml};
+
+use crate::gateway::settings::Settings;
+use fedgate_engine::random::Random;
+use fedgate_kinds::{FederatedKind, Kinds, LoadError};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A part of an object's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Chapter {
+    /// It is created.
+    Create,
+    /// A number of its spec is changed, or a boolean if it has none.
+    Edit,
+    /// It is suspended, and resumed.
+    Suspend,
+    /// It is deleted.
+    Delete,
+    /// All of these, in this order.
+    All,
+}
+
+/// The object to explain, and the chapters.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folder of kinds, or of one kind.
+    pub dir: PathBuf,
+    /// File with the object.
+    pub object: Option<PathBuf>,
+    /// The chapters; none for create and delete.
+    pub chapters: Vec<Chapter>,
+}
+
+/// The reason why nothing can be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The folder cannot be loaded.
+    #[error("{0}")]
+    Load(#[from] LoadError),
+    /// The folder of a kind cannot be found.
+    #[error(
+        "cannot read {0}: {1}; give a folder of kinds, or the folder <group>/<version>/<Kind> of one kind"
+    )]
+    Folder(String, io::Error),
+    /// The folder has no kind whose objects a project has.
+    #[error(
+        "{0} holds no kind of objects that tenants own; give a folder <group>/<version>/<Kind> with a kind.yaml"
+    )]
+    NoKind(String),
+    /// There is no object.
+    #[error("there is no object of kind {kind} to explain: write one into {file}, or give --object FILE")]
+    NoExample {
+        /// The kind.
+        kind: String,
+        /// The file that would have one.
+        file: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {file}: {error}")]
+    File {
+        /// The file.
+        file: String,
+        /// Why not.
+        error: String,
+    },
+    /// The file has no object of the kind.
+    #[error("the file has no object of kind {kind} of {api_version}; give one as its first document")]
+    Kind {
+        /// The kind.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+    },
+    /// The object names no city.
+    #[error(
+        "the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does"
+    )]
+    NoPlace(String),
+    /// A request was refused.
+    #[error("the gateway cannot go on: {0}")]
+    Failed(String),
+    /// The runtime of the play does not start.
+    #[error("{0}")]
+    Runtime(#[from] io::Error),
+}
+
+/// The course of an object's life.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The kind.
+    pub kind: String,
+    /// Its group and version.
+    pub api_version: String,
+    /// Namespace and name of the object in its project.
+    pub object: String,
+    /// True if it lives at one member of its city.
+    pub at_one: bool,
+    /// The members of its city.
+    pub members: Vec<String>,
+    /// Where the object is from, and what is not shown.
+    pub notes: Vec<String>,
+    /// The chapters, in their order.
+    pub chapters: Vec<ChapterSteps>,
+}
+
+/// A chapter.
+#[derive(Debug, Clone)]
+pub struct ChapterSteps {
+    /// The act of the tenant.
+    pub title: String,
+    /// The consequences, each with the time since then.
+    pub happened: Vec<(Duration, Happening)>,
+    /// The conditions of the object at the end: type, status, reason, message.
+    pub conditions: Vec<[String; 4]>,
+}
+
+/// Explains an object of each kind of a folder.
+pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation>, ExplainError> {
+    let (root, only) = root_of(&options.dir)?;
+    let kinds = Kinds::load_dir(&root)?;
+    let wanted = |kind: &&FederatedKind| {
+        let resource = &kind.resource;
+        only.as_ref()
+            .is_none_or(|(api_version, name)| resource.api_version == *api_version && resource.kind == *name)
+    };
+    let wanted: Vec<&FederatedKind> = kinds.federated.iter().filter(wanted).collect();
+    if wanted.is_empty() {
+        return Err(ExplainError::NoKind(options.dir.display().to_string()));
+    }
+    let chapters = chapters(&options.chapters);
+    // One of several kinds is that of the file.
+    let alone = wanted.len() == 1;
+    let mut explained = Vec::new();
+    for kind in wanted {
+        let found = match example::find(kind, options.object.as_deref()) {
+            Err(ExplainError::Kind { .. }) if !alone => continue,
+            found => found?,
+        };
+        explained.push(on_a_thread(
+            (kind, &kinds.federated),
+            &found,
+            &chapters,
+            settings,
+        )?);
+    }
+    if explained.is_empty() {
+        return Err(ExplainError::NoKind(options.dir.display().to_string()));
+    }
+    Ok(explained)
+}
+
+/// The folder of kinds that a folder is or belongs to, and the kind if it is one kind's own.
+fn root_of(dir: &Path) -> Result<(PathBuf, Option<(String, String)>), ExplainError> {
+    if !dir.join("kind.yaml").is_file() {
+        return Ok((dir.to_owned(), None));
+    }
+    let unreadable = |error| ExplainError::Folder(dir.display().to_string(), error);
+    let full = dir.canonicalize().map_err(unreadable)?;
+    let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
+    let mut name = || names.next().unwrap_or_default();
+    let (kind, version, group) = (name(), name(), name());
+    let own: PathBuf = [&group, &version, &kind].iter().collect();
+    let root = if dir.ends_with(&own) {
+        dir.ancestors().nth(3)
+    } else {
+        full.ancestors().nth(3)
+    };
+    let root = root
+        .filter(|root| !root.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    Ok((root.to_owned(), Some((format!("{group}/{version}"), kind))))
+}
+
+/// The chapters in the order in which they happen.
+fn chapters(asked: &[Chapter]) -> Vec<Chapter> {
+    let asked = if asked.is_empty() {
+        &[Chapter::Create, Chapter::Delete]
+    } else {
+        asked
+    };
+    let all = asked.contains(&Chapter::All);
+    let order = [Chapter::Create, Chapter::Edit, Chapter::Suspend, Chapter::Delete];
+    order
+        .into_iter()
+        .filter(|chapter| all || asked.contains(chapter))
+        .collect()
+}
+
+/// Plays on a thread of its own, where the order of hash maps is always the same.
+fn on_a_thread(
+    kinds: (&FederatedKind, &[FederatedKind]),
+    example: &example::Example,
+    chapters: &[Chapter],
+    settings: &Settings,
+) -> Result<Explanation, ExplainError> {
+    let play = || {
+        Random::seed(1);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        runtime.block_on(world::play(kinds, example, chapters, settings))
+    };
+    std::thread::scope(|threads| match threads.spawn(play).join() {
+        Ok(told) => told,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}

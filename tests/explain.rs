@@ -1,0 +1,218 @@
+//! `fedgate kinds`: what it prints, and that the guide shows that.
+
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn fedgate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+    command.current_dir(root()).args(arguments).output().unwrap()
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = fedgate(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = fedgate(arguments);
+    assert!(!output.status.success(), "{arguments:?} is refused");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A text that a file has. With `FEDGATE_WRITE_DOCS=1` the file is written anew.
+fn is_that_of(file: &str, text: &str) {
+    let path = root().join("tests/explained").join(file);
+    if std::env::var_os("FEDGATE_WRITE_DOCS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        text,
+        kept,
+        "what is printed (left) and {} (right)",
+        path.display()
+    );
+}
+
+#[test]
+fn every_request_and_object_is_told() {
+    for (dir, file) in [
+        ("tests/kinds/example.fedgate.dev/v1/Vault", "vault.txt"),
+        ("tests/kinds/example.fedgate.dev/v1/Gadget", "gadget.txt"),
+        ("interpreters/postgresql.cnpg.io/v1/Cluster", "postgresql.txt"),
+    ] {
+        is_that_of(file, &printed(&["kinds", "explain", dir, "--chapter", "all"]));
+    }
+}
+
+#[test]
+fn every_kind_of_a_folder_is_explained_or_says_what_is_missing() {
+    let all = printed(&["kinds", "explain", "tests/kinds"]);
+    for kind in ["Gadget", "Vault", "VirtualMachine"] {
+        assert!(all.contains(&format!("{kind} of ")), "{kind} is not in\n{all}");
+    }
+    let shipped = printed(&["kinds", "explain", "interpreters", "--chapter", "create"]);
+    assert!(!shipped.contains("\nDelete\n"));
+}
+
+#[test]
+fn the_requests_of_both_formats_are_the_same_and_each_has_its_reason() {
+    let dir = "tests/kinds/example.fedgate.dev/v1/Vault";
+    let text = printed(&["kinds", "explain", dir]);
+    let yaml: Value = serde_saphyr::from_str(&printed(&["kinds", "explain", dir, "-o", "yaml"])).unwrap();
+    let chapters = yaml["chapters"].as_array().unwrap();
+    let steps: Vec<&Value> = chapters
+        .iter()
+        .flat_map(|chapter| chapter["steps"].as_array().unwrap())
+        .collect();
+    assert_eq!(
+        text.lines().filter(|line| line.trim().starts_with('+')).count(),
+        steps.len()
+    );
+    for step in steps.iter().filter(|step| step["by"].is_null()) {
+        for field in ["plane", "verb", "object", "reason"] {
+            assert!(
+                step[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field} of {step}"
+            );
+        }
+        let sends = ["create", "apply", "patch"].contains(&step["verb"].as_str().unwrap());
+        assert_eq!(sends, step["body"].is_object(), "{step}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explain-nothing");
+    let kind = dir.join("example.dev/v1/Thing");
+    fs::create_dir_all(&kind).unwrap();
+    let text = fs::read_to_string(root().join("tests/kinds/example.fedgate.dev/v1/Vault/kind.yaml")).unwrap();
+    fs::write(
+        kind.join("kind.yaml"),
+        text.replace("plural: vaults", "plural: things"),
+    )
+    .unwrap();
+    let dir = dir.to_str().unwrap();
+    let vault = "tests/kinds/example.fedgate.dev/v1/Vault";
+    let gadget = "tests/kinds/kubevirt.io/v1/VirtualMachine/example.yaml";
+    for (arguments, said) in [
+        (vec![dir], "Thing/example.yaml, or give --object FILE"),
+        (vec!["tests/kinds/nothing"], "cannot read tests/kinds/nothing"),
+        (
+            vec![vault, "--object", "nothing.yaml"],
+            "cannot read nothing.yaml",
+        ),
+        (
+            vec![vault, "--object", gadget],
+            "has no object of kind Vault of example.fedgate.dev/v1",
+        ),
+        (
+            vec!["interpreters/azimuth.stackhpc.com/v1alpha1/ClusterTemplate"],
+            "no kind of objects that tenants own",
+        ),
+        (
+            vec![vault, "--chapter", "end"],
+            "[possible values: create, edit, suspend, delete, all]",
+        ),
+    ] {
+        let error = refused(&[&["kinds", "explain"], arguments.as_slice()].concat());
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+    assert!(refused(&["interpreters", "test"]).contains("unrecognized subcommand"));
+}
+
+/// A command of the guide, and what the guide shows of its output: `…` stands for any number of lines.
+struct Shown {
+    line: String,
+    output: Vec<String>,
+}
+
+fn shown(document: &str) -> Vec<Shown> {
+    let mut all: Vec<Shown> = Vec::new();
+    let mut inside = false;
+    for line in document.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+            // A block without a command is no output of the one before.
+            all.push(Shown {
+                line: String::new(),
+                output: Vec::new(),
+            });
+            continue;
+        }
+        if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            all.push(Shown {
+                line: command.to_owned(),
+                output: Vec::new(),
+            });
+        } else if inside && let Some(last) = all.last_mut() {
+            last.output.push(line.to_owned());
+        }
+    }
+    all.retain(|shown| !shown.line.is_empty());
+    all
+}
+
+/// Times differ from run to run.
+fn timeless(text: &str) -> String {
+    text.rsplit_once(" (")
+        .filter(|(_, time)| time.ends_with(" ms)"))
+        .map_or_else(|| text.to_owned(), |(head, _)| format!("{head} (… ms)"))
+}
+
+/// The first line that differs.
+fn differs(shown: &[String], printed: &[String]) -> Option<String> {
+    let mut rest = printed.iter();
+    let mut skips = false;
+    for line in shown {
+        if line == "…" {
+            skips = true;
+            continue;
+        }
+        let is_it = |one: &String| timeless(one) == timeless(line);
+        let found = if skips {
+            rest.any(is_it)
+        } else {
+            rest.next().is_some_and(is_it)
+        };
+        if !found {
+            return Some(line.clone());
+        }
+        skips = false;
+    }
+    (!skips).then(|| rest.next().cloned()).flatten()
+}
+
+#[test]
+fn the_guide_is_true() {
+    let guide = fs::read_to_string(root().join("docs/kinds.md")).unwrap();
+    let all = shown(&guide);
+    assert!(all.len() >= 3, "the guide shows commands");
+    for Shown { line, output } in all {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(arguments.first(), Some(&"fedgate"), "{line}");
+        let ran = fedgate(&arguments[1..]);
+        let text = [ran.stdout, ran.stderr].concat();
+        let printed: Vec<String> = String::from_utf8(text)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        if let Some(difference) = differs(&output, &printed) {
+            panic!("$ {line}\n{difference:?} differs in\n{}", printed.join("\n"));
+        }
+    }
+}
