@@ -126,6 +126,7 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
     add("hub", TableId::ConfigMaps, hub.config_maps.len());
     add("hub", TableId::Secrets, hub.secrets.len());
     add("hub", TableId::Pins, hub.pins.len());
+    add("hub", TableId::Returned, hub.returned.len());
     for (kind, table) in hub.copies.enumerate() {
         add("hub", TableId::Federated(kind), table.len());
     }
@@ -153,6 +154,7 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         }
         add("project", TableId::ConfigMaps, project.config_maps.len());
         add("project", TableId::Secrets, project.secrets.len());
+        add("project", TableId::Returned, project.returned.len());
         for (kind, table) in project.sources.enumerate() {
             add("project", TableId::Federated(kind), table.len());
         }

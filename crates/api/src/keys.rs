@@ -115,6 +115,14 @@ pub const SAME_AS: &str = "fedgate.dev/same-as";
 /// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).
 pub const ABANDON: &str = "fedgate.dev/abandon";
 
+/// Label on Secrets that come back from members: on the hub the kind of their object, as `<plural>.<group>`; in a project `true`
+/// (clusters.md §7).
+pub const RETURNED: &str = "fedgate.dev/returned";
+/// Label on Secrets that come back from members, on the hub: name of their object.
+pub const RETURNED_FOR: &str = "fedgate.dev/returned-for";
+/// Label of Karmada on an object at a member that it manages.
+pub const KARMADA_MANAGED: &str = "karmada.io/managed";
+
 /// Annotation on a copy: UID of the project deployment.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
 /// Annotation on a copy: generation of the project deployment whose spec it carries.

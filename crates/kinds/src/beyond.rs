@@ -31,11 +31,11 @@ impl FederatedKind {
                 "placement.requireMemberAPI: true",
             ),
             (at_all && !self.deletion.guards.is_empty(), "deletion.guards"),
+            (at_all && !self.returns.is_empty(), "returns"),
             (
                 at_all && self.suspension == Suspension::Dispatch,
                 "suspension: dispatch",
             ),
-            (!self.returns.is_empty(), "returns"),
             (
                 self.status.conditions_in == ConditionsIn::Annotation,
                 "status.conditionsIn: annotation",

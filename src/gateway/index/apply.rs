@@ -6,7 +6,7 @@ use super::{
     change::Change,
     digest::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-        WriteBackDigest,
+        Returned, WriteBackDigest,
     },
     ownership::RejectedClaim,
     project_hub::OtherHub,
@@ -88,6 +88,12 @@ impl GatewayIndex {
             TableId::Pins => {
                 for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {
                     applied.changes.extend(self.pins_changed(&d));
+                }
+            }
+            TableId::Returned => {
+                for d in feed_table!(self.hub.returned, Returned::read) {
+                    let (hub, name) = d.name;
+                    applied.changes.push(Change::Returned { hub, name });
                 }
             }
             TableId::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),

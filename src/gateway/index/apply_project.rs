@@ -5,6 +5,7 @@ use super::{
     apply::Applied,
     change::Change,
     digest::{Payload, Projection, Source, Strings},
+    returned,
 };
 use fedgate_api::{
     keys::PROJECT_IDENTITY,
@@ -77,7 +78,12 @@ impl GatewayIndex {
                     .map(|d| payload_change(key, CompanionKind::ConfigMap, d.name));
                 applied.changes.extend(changes);
             }
+            TableId::Returned => return self.returned_event(key, event),
             TableId::Secrets => {
+                if let Some(answer) = returned::of_secrets(&kinds, &event) {
+                    let changes = self.returned_event(key, answer).changes;
+                    return self.secret_event(key, event, changes);
+                }
                 let deltas = feed_table!(project.secrets, |o, _| Payload::read(o));
                 let changes = deltas
                     .into_iter()
@@ -213,7 +219,7 @@ fn note_unnamed(all: &mut BTreeSet<ProjectKey>, key: &ProjectKey, project: &Proj
     }
 }
 
-fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
+pub(super) fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
     Change::Payload {
         project: project.clone(),
         kind,

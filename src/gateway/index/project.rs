@@ -3,7 +3,7 @@
 use super::{
     GatewayIndex,
     change::Change,
-    digest::{Payload, Projection, Source},
+    digest::{OwnReturn, Payload, Projection, Source},
     locations::ProjectLocations,
     project_hub::OtherHub,
     secondary::{RefCounts, SourceIndex},
@@ -49,6 +49,8 @@ pub struct Project {
     pub config_maps: Table<Payload>,
     /// Secrets that may be referenced.
     pub secrets: Table<Payload>,
+    /// Secrets that have come back from members.
+    pub returned: Table<OwnReturn>,
     /// True if an object references data, so that the two tables above must be watched.
     pub references: bool,
     /// True once their watches were requested.
@@ -87,6 +89,7 @@ impl GatewayIndex {
             projections: self.kinds.map(|_| Table::default()),
             config_maps: Table::default(),
             secrets: Table::default(),
+            returned: Table::default(),
             references: false,
             references_watched: false,
             forbidden: HashSet::default(),

@@ -31,6 +31,7 @@ impl TableId {
             | Self::Locations(_)
             | Self::Availabilities
             | Self::Networks
+            | Self::Returned
             | Self::WrittenBack(_) => false,
         }
     }

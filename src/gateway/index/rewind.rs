@@ -42,6 +42,7 @@ impl Project {
             projections,
             config_maps,
             secrets,
+            returned,
             // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
             is_identified: _,
@@ -66,6 +67,7 @@ impl Project {
         projections.iter_mut().for_each(Table::rewind);
         config_maps.rewind();
         secrets.rewind();
+        returned.rewind();
     }
 }
 
@@ -81,6 +83,7 @@ impl Hub {
             config_maps,
             secrets,
             pins,
+            returned,
             copies,
             write_backs,
             ended,
@@ -102,6 +105,7 @@ impl Hub {
         config_maps.rewind();
         secrets.rewind();
         pins.rewind();
+        returned.rewind();
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
         ended.clear();

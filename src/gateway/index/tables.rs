@@ -35,11 +35,11 @@ impl TableMap {
         };
         let locations = LocationKind::ALL.map(TableId::Locations);
         let of_projects = PROJECT.into_iter().chain(locations);
-        let hub = HUB.into_iter().chain([TableId::Pins]);
+        let hub = HUB.into_iter().chain([TableId::Pins, TableId::Returned]);
         for table in hub.chain(of_projects).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, table));
             all.kinds.insert(table, kind.clone());
-            // If two federated kinds share a write-back kind, the first table counts; so do the companions before the pins.
+            // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
             all.tables.entry(kind).or_insert(table);
         }
         all
@@ -77,7 +77,7 @@ pub(super) fn resource<'a>(
         TableId::Bindings => &r.bindings,
         TableId::Interpreters => &r.interpreters,
         TableId::ConfigMaps | TableId::Pins => &r.config_maps,
-        TableId::Secrets => &r.secrets,
+        TableId::Secrets | TableId::Returned => &r.secrets,
         TableId::Workloads => &r.workloads,
         TableId::Locations(kind) => r.location(kind),
         TableId::Availabilities => &r.availabilities,

@@ -161,9 +161,11 @@ impl Index for GatewayIndex {
     }
 
     fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {
-        let is_data = matches!(table, TableId::ConfigMaps | TableId::Secrets);
+        let is_data = matches!(table, TableId::ConfigMaps | TableId::Secrets | TableId::Returned);
         let labels = match table {
             TableId::Pins => Some(pin::selector()),
+            TableId::Returned if *plane == Plane::Hub => Some(keys::RETURNED.to_owned()),
+            TableId::Returned => Some(format!("{}=true", keys::RETURNED)),
             _ => (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA)),
         };
         WatchSpec {
@@ -176,6 +178,7 @@ impl Index for GatewayIndex {
                 Plane::Hub => watch::HUB_OBJECTS,
                 Plane::Project(_) | Plane::Cell => watch::SMALL_OBJECTS,
             },
+            metadata_only: false,
             unread: if table == TableId::Bindings {
                 STATUS_OF_CELLS
             } else {
@@ -218,7 +221,7 @@ impl Index for GatewayIndex {
     }
 
     fn is_optional(table: TableId) -> bool {
-        matches!(table, TableId::ConfigMaps | TableId::Secrets)
+        matches!(table, TableId::ConfigMaps | TableId::Secrets | TableId::Returned)
     }
 
     fn table_of(&self, target: &Target) -> Option<TableId> {

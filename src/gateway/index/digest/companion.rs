@@ -31,7 +31,8 @@ pub struct Payload {
     pub size: usize,
 }
 
-fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usize) {
+/// Digest of type and values, the type, and the size of all values in bytes.
+pub(super) fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usize) {
     let part = |key: &str| {
         object
             .data

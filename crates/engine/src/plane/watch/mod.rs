@@ -78,6 +78,8 @@ pub struct WatchSpec {
     pub page: u32,
     /// Path of a field that is skipped when objects are parsed, because no code uses it.
     pub unread: Unread,
+    /// True if only the metadata of objects is requested.
+    pub metadata_only: bool,
 }
 
 /// Status of a watch, for readiness, metrics and `/debug/planes`.
