@@ -179,6 +179,7 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         plural: "widgets".into(),
         write_back: None,
         is_exactly_one: false,
+        returns: None,
         asks_member: false,
         interpreter: None,
     };

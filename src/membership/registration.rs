@@ -345,6 +345,7 @@ mod tests {
             plural: "workloaddeployments".to_owned(),
             write_back: None,
             is_exactly_one: false,
+            returns: None,
             asks_member: false,
             interpreter: None,
         }]

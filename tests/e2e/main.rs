@@ -30,6 +30,7 @@ mod projects;
 mod rest;
 mod restarts;
 mod restored;
+mod returns;
 mod status;
 mod support;
 mod suspension;
@@ -62,6 +63,7 @@ fn together() -> Vec<Trial> {
         admin_auth::trials(),
         kinds::trials(),
         lanes::trials(),
+        returns::trials(),
     ]
     .into_iter()
     .flatten()
@@ -78,6 +80,7 @@ fn alone() -> Vec<Trial> {
         peer_forms::lone_trials(),
         deletion::lone_trials(),
         restarts::lone_trials(),
+        returns::lone_trials(),
         // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,
         // and goes by what there was.
         doctor::lone_trials(),

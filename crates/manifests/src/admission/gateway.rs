@@ -10,7 +10,7 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// Matches requests of the gateway, authenticated by certificate or by token.
-fn by_the_gateway() -> Value {
+pub(crate) fn by_the_gateway() -> Value {
     let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
     json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
 }
@@ -26,7 +26,7 @@ fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])]) -> Value {
 }
 
 /// CEL expression: true if an object has a label with this value.
-fn labelled(object: &str, key: &str, value: &str) -> String {
+pub(crate) fn labelled(object: &str, key: &str, value: &str) -> String {
     format!("(has({object}.metadata.labels) && {object}.metadata.labels[?'{key}'].orValue('') == '{value}')")
 }
 

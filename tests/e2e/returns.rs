@@ -1,0 +1,506 @@
+//! Secrets that members have for objects which live there, and that go back to the project (docs/contract/clusters.md §7).
+//! `fedgate returns` runs at the member DFW; the operator there that makes the Secrets is the test.
+
+use crate::support::{
+    Case,
+    credentials::{Twin, with_token},
+    kinds::{SECRET, VAULT},
+    label, lone_trials,
+    plane::Plane,
+    role::Role,
+    seconds,
+    suite::{SYSTEM, kinds_folder},
+    trials, uid, wait_for,
+};
+use fedgate_api::keys;
+use fedgate_sandbox::{Sandbox, User};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use std::{
+    ffi::OsString,
+    sync::atomic::{AtomicU32, Ordering},
+};
+use tokio::sync::OnceCell;
+
+trials![
+    r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else,
+    r02_a_secret_of_the_tenants_is_never_touched_and_no_return_keeps_a_dead_owner,
+    r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothing,
+    r04_the_gateway_may_write_no_other_secret_of_a_project,
+];
+lone_trials![r05_a_restart_takes_back_what_is_gone_and_writes_nothing_else];
+
+const NAME: &str = "gold";
+/// A value that no refusal may show.
+const HIDDEN: &str = "aGlkZGVuLWZyb20tbWVtYmVycw==";
+
+/// `fedgate returns` at DFW, which all tests share.
+static MEMBER: OnceCell<Role> = OnceCell::const_new();
+
+/// Starts it, under the rights that are shipped for it.
+async fn member(case: &Case) -> &'static Role {
+    MEMBER
+        .get_or_init(|| async {
+            let role = Role::new("returns", case.suite.dir.join("returns.log"));
+            start(case, &role).await;
+            role
+        })
+        .await
+}
+
+async fn start(case: &Case, role: &Role) {
+    static STARTS: AtomicU32 = AtomicU32::new(0);
+    if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
+        Twin::without_rights(&case.dfw.plane, SYSTEM, fedgate_manifests::RETURNS).await;
+    }
+    let name = case.dfw.name.clone();
+    let (own, hub) = case
+        .suite
+        .with_sandbox(async |sandbox: &Sandbox| {
+            (
+                sandbox.kubeconfig(&name, User::Admin),
+                sandbox.kubeconfig("hub", User::Cell(&name)),
+            )
+        })
+        .await;
+    let twin = Twin::of(&case.dfw.plane, SYSTEM, fedgate_manifests::RETURNS);
+    let file = case.suite.dir.join("returns.kubeconfig");
+    std::fs::write(&file, with_token(&own, &twin.token().await)).expect("write a kubeconfig");
+    let mut arguments: Vec<OsString> = vec!["returns".into(), "--member-kubeconfig".into(), file.into()];
+    arguments.extend(["--hub-kubeconfig".into(), hub.into()]);
+    arguments.extend(["--name".into(), name.into()]);
+    arguments.extend(["--interpreters".into(), kinds_folder().into()]);
+    role.spawn(&arguments).await;
+    role.ready().await;
+}
+
+fn vault(city: &str) -> Value {
+    json!({"metadata": {"name": NAME, "labels": {keys::CITY_CODE: city}}, "spec": {"size": 1}})
+}
+
+/// A vault that its member has applied and keeps.
+async fn delivered(case: &Case) -> Value {
+    member(case).await;
+    let made = case.create(&VAULT, vault(&case.dfw.city)).await;
+    is_pinned(case).await;
+    made
+}
+
+async fn is_pinned(case: &Case) {
+    let lane = format!("vault-pin-{}", case.dfw.name);
+    case.hub
+        .sees(&VAULT, &case.hub_ns, NAME, "is pinned", seconds(120), |o| {
+            label(o, keys::LANE) == Some(&*lane)
+        })
+        .await;
+}
+
+/// The member's operator makes a Secret.
+async fn at_member(case: &Case, name: &str, value: &str) {
+    let secret = json!({"metadata": {"name": name, "labels": {"example.fedgate.dev/by": "operator"}}, "type": "Opaque",
+        "stringData": {"token": value}});
+    case.dfw.plane.create(&SECRET, &case.hub_ns, secret).await;
+}
+
+/// The base64 of short test values, as an API server stores them.
+fn encoded(value: &str) -> Value {
+    let secret: k8s_openapi::ByteString = k8s_openapi::ByteString(value.as_bytes().to_vec());
+    serde_json::to_value(secret).expect("bytes are JSON")
+}
+
+async fn in_project(case: &Case, name: &str, value: &str) -> Value {
+    let wanted = encoded(value);
+    case.project
+        .sees(&SECRET, &case.ns, name, "has come back", seconds(60), |o| {
+            o["data"]["token"] == wanted
+        })
+        .await
+}
+
+async fn r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else(case: Case) {
+    let made = delivered(&case).await;
+    at_member(&case, "gold-admin", "never").await;
+    at_member(&case, "gold-app", "one").await;
+    at_member(&case, "lab-access", "access").await;
+    let app = in_project(&case, "gold-app", "one").await;
+    assert_eq!(app["metadata"]["labels"], json!({keys::RETURNED: "true"}));
+    assert!(app["metadata"].get("annotations").is_none(), "{app}");
+    let owner =
+        json!([{"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": uid(&made)}]);
+    assert_eq!(app["metadata"]["ownerReferences"], owner);
+    assert_eq!(app["type"], "Opaque");
+    let on_hub = case
+        .hub
+        .exists(&SECRET, &case.hub_ns, "gold-app", seconds(5))
+        .await;
+    let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
+    assert_eq!(label(&on_hub, keys::CELL), Some(&*case.dfw.name));
+    assert_eq!(on_hub["metadata"]["ownerReferences"][0]["uid"], uid(&copy));
+    assert!(
+        case.project.get(&SECRET, &case.ns, "lab-access").await.is_none(),
+        "no status names it"
+    );
+    let says = |name: &str| json!({"phase": "Ready", "accessSecret": name});
+    let (plane, ns) = (&case.dfw.plane, &*case.hub_ns);
+    plane.merge_status(&VAULT, ns, NAME, says("lab-access")).await;
+    in_project(&case, "lab-access", "access").await;
+    // The kind does not admit the name, whoever names it.
+    plane.merge_status(&VAULT, ns, NAME, says("gold-admin")).await;
+    case.project
+        .gone(&SECRET, &case.ns, "lab-access", seconds(60))
+        .await;
+    plane
+        .merge(&SECRET, ns, "gold-app", json!({"stringData": {"token": "two"}}))
+        .await;
+    in_project(&case, "gold-app", "two").await;
+    for hand in [
+        json!({"stringData": {"token": "edited"}}),
+        json!({"metadata": {"ownerReferences": [
+        {"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": uid(&made), "controller": true}]}}),
+    ] {
+        case.merge(&SECRET, "gold-app", hand).await;
+        case.project
+            .sees(
+                &SECRET,
+                &case.ns,
+                "gold-app",
+                "is as it came back",
+                seconds(60),
+                |o| o["data"]["token"] == encoded("two") && o["metadata"]["ownerReferences"] == owner,
+            )
+            .await;
+    }
+    plane.delete(&SECRET, ns, "gold-app").await;
+    case.project
+        .gone(&SECRET, &case.ns, "gold-app", seconds(60))
+        .await;
+    assert!(
+        case.hub.get(&SECRET, &case.hub_ns, "gold-admin").await.is_none(),
+        "it never left the member"
+    );
+    assert!(case.project.get(&SECRET, &case.ns, "gold-admin").await.is_none());
+}
+
+async fn r02_a_secret_of_the_tenants_is_never_touched_and_no_return_keeps_a_dead_owner(case: Case) {
+    let own = case.secret("gold-app", "Opaque", &json!({"token": "mine"})).await;
+    let first = delivered(&case).await;
+    at_member(&case, "gold-app", "theirs").await;
+    let event = case.event(NAME, "ReturnNameTaken").await;
+    assert!(!event.to_string().contains("theirs"), "{event}");
+    let there = case
+        .project
+        .get(&SECRET, &case.ns, "gold-app")
+        .await
+        .expect("it is there");
+    assert_eq!((uid(&there), &there["data"]), (uid(&own), &own["data"]));
+    assert_eq!(
+        there["metadata"]["resourceVersion"], own["metadata"]["resourceVersion"],
+        "nobody has written it"
+    );
+    case.delete(&SECRET, "gold-app").await;
+    // Nothing watches the project's other Secrets, but where objects refer to some: here a change at the member wakes it.
+    case.dfw
+        .plane
+        .merge(
+            &SECRET,
+            &case.hub_ns,
+            "gold-app",
+            json!({"stringData": {"token": "again"}}),
+        )
+        .await;
+    case.suite.gateway.stop().await;
+    case.suite.gateway.start().await;
+    let returned = in_project(&case, "gold-app", "again").await;
+    assert_eq!(returned["metadata"]["ownerReferences"][0]["uid"], uid(&first));
+    case.delete(&VAULT, NAME).await;
+    case.project.gone(&VAULT, &case.ns, NAME, seconds(120)).await;
+    let second = case.create(&VAULT, vault(&case.dfw.city)).await;
+    is_pinned(&case).await;
+    let again = wait_for("it comes back for the new vault", seconds(90), || async {
+        let secret = case.project.get(&SECRET, &case.ns, "gold-app").await?;
+        (secret["metadata"]["ownerReferences"][0]["uid"] == uid(&second)).then_some(secret)
+    })
+    .await;
+    assert_eq!(again["data"]["token"], encoded("again"));
+}
+
+/// A Secret that DFW may return for the vault.
+fn admitted(case: &Case, copy: &Value) -> Value {
+    json!({
+        "metadata": {
+            "name": "gold-app",
+            "labels": {
+                keys::UPSTREAM_CLUSTER: Case::project_label(), keys::UPSTREAM_NAMESPACE: case.ns,
+                keys::CELL: case.dfw.name, keys::RETURNED: "vaults.example.fedgate.dev", keys::RETURNED_FOR: NAME,
+            },
+            "annotations": {keys::SOURCE_UID: "u"},
+            "ownerReferences": [{"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": uid(copy),
+                "controller": true}],
+        },
+        "type": "Opaque",
+        "data": {"token": HIDDEN},
+    })
+}
+
+/// Changes of an admitted Secret, each of which the hub refuses.
+fn attacks(case: &Case) -> Vec<(&'static str, Value)> {
+    let labels = |key: &str, value: &str| json!({"metadata": {"labels": {key: value}}});
+    let owner = |change: Value| {
+        let mut owner = json!({"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": "u",
+            "controller": true});
+        for (key, value) in change.as_object().into_iter().flatten() {
+            owner[key] = value.clone();
+        }
+        json!({"metadata": {"ownerReferences": [owner]}})
+    };
+    vec![
+        ("another member's label", labels(keys::CELL, &case.lhr.name)),
+        (
+            "no label of a member",
+            json!({"metadata": {"labels": {keys::CELL: null}}}),
+        ),
+        (
+            "a name that no pattern fits",
+            json!({"metadata": {"name": "gold-admin"}}),
+        ),
+        (
+            "another kind",
+            labels(keys::RETURNED, "gadgets.example.fedgate.dev"),
+        ),
+        ("no kind", json!({"metadata": {"labels": {keys::RETURNED: null}}})),
+        ("another tenant", labels(keys::UPSTREAM_CLUSTER, "cluster-beta")),
+        (
+            "another namespace of the tenant's",
+            labels(keys::UPSTREAM_NAMESPACE, "other"),
+        ),
+        ("no owner", json!({"metadata": {"ownerReferences": null}})),
+        ("an owner of another name", owner(json!({"name": "silver"}))),
+        ("an owner of another kind", owner(json!({"kind": "Gadget"}))),
+        (
+            "an owner that does not control it",
+            owner(json!({"controller": false})),
+        ),
+        ("a label of companions", labels(keys::REFERENCED_DATA, "true")),
+        ("a label of Karmada's", labels(keys::CLAIM_ID, "x")),
+        (
+            "an annotation of its own",
+            json!({"metadata": {"annotations": {"a": "b"}}}),
+        ),
+        (
+            "a finalizer",
+            json!({"metadata": {"finalizers": ["example.fedgate.dev/stay"]}}),
+        ),
+        ("too many bytes", json!({"data": {"token": HIDDEN.repeat(400)}})),
+    ]
+}
+
+fn merged(mut object: Value, change: &Value) -> Value {
+    fn merge(into: &mut Value, change: &Value) {
+        let Some(fields) = change.as_object() else {
+            *into = change.clone();
+            return;
+        };
+        if !into.is_object() {
+            *into = json!({});
+        }
+        for (key, value) in fields {
+            if value.is_null() {
+                into.as_object_mut().expect("it is an object").remove(key);
+            } else {
+                merge(&mut into[key], value);
+            }
+        }
+    }
+    merge(&mut object, change);
+    object
+}
+
+/// The words of a refusal by a policy, which show nothing.
+fn refused<T: std::fmt::Debug>(what: &str, answer: kube::Result<T>) -> String {
+    let Err(kube::Error::Api(status)) = answer else {
+        panic!("{what} is not refused: {answer:?}");
+    };
+    let words = format!("{status:?}");
+    assert!([403, 422].contains(&status.code), "{what}: {words}");
+    for hidden in [HIDDEN, "hidden-from-members"] {
+        assert!(!words.contains(hidden), "{what}: {words}");
+    }
+    words
+}
+
+async fn r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothing(case: Case) {
+    delivered(&case).await;
+    let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
+    let (hub, ns, good) = (&case.dfw.hub, &*case.hub_ns, admitted(&case, &copy));
+    wait_for("the hub admits what a member may return", seconds(60), || async {
+        hub.would_create(&SECRET, ns, good.clone()).await.then_some(())
+    })
+    .await;
+    for (what, change) in attacks(&case) {
+        let attack = merged(good.clone(), &change);
+        let words = refused(what, hub.try_create(&SECRET, ns, attack.clone()).await);
+        assert!(words.contains("fedgate-cell-returns"), "{what}: {words}");
+        assert_eq!(case.hub.get(&SECRET, ns, "gold-admin").await, None);
+    }
+    refused(
+        "a Secret of the gateway's namespace",
+        hub.try_create(&SECRET, SYSTEM, good.clone()).await,
+    );
+    // An apply that makes the Secret is admitted as a POST is, and refused as one.
+    let apply = async |plane: &Plane, object: &Value| {
+        let mut object = object.clone();
+        (object["apiVersion"], object["kind"]) = (json!("v1"), json!("Secret"));
+        let params = PatchParams::apply("attack").force();
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        plane
+            .api(&SECRET, ns)
+            .patch(&name, &params, &Patch::Apply(&object))
+            .await
+    };
+    for (what, change) in attacks(&case) {
+        refused(what, apply(hub, &merged(good.clone(), &change)).await);
+    }
+    apply(hub, &good).await.expect("a member returns a Secret");
+    for (what, change) in attacks(&case) {
+        if change["metadata"]["name"].is_null() {
+            refused(what, hub.try_merge(&SECRET, ns, "gold-app", &change).await);
+        }
+    }
+    another_s_secrets(&case, &good).await;
+    hub.try_delete(&SECRET, ns, "gold-app", None)
+        .await
+        .expect("a member takes back what it has returned");
+}
+
+/// Secrets that the member has not returned: a companion, another member's, and one without any label.
+async fn another_s_secrets(case: &Case, good: &Value) {
+    let (hub, ns) = (&case.dfw.hub, &*case.hub_ns);
+    let companion = json!({"metadata": {"name": "other-app", "labels": {keys::REFERENCED_DATA: "true"}},
+        "data": {"token": HIDDEN}});
+    let mut anothers = merged(
+        good.clone(),
+        &json!({"metadata": {"name": "lhr-app", "labels": {keys::CELL: case.lhr.name}}}),
+    );
+    anothers["metadata"]["ownerReferences"] = good["metadata"]["ownerReferences"].clone();
+    let plain = json!({"metadata": {"name": "plain-app"}, "data": {"token": HIDDEN}});
+    for secret in [companion, anothers, plain] {
+        let name = secret["metadata"]["name"].as_str().expect("a name").to_owned();
+        case.hub.create(&SECRET, ns, secret).await;
+        let taken = merged(
+            good.clone(),
+            &json!({"metadata": {"name": name}, "data": {"token": "AAAA"}}),
+        );
+        for (what, patch) in [("a patch", taken), ("an empty patch", json!({}))] {
+            refused(
+                &format!("{what} of {name}"),
+                hub.try_merge(&SECRET, ns, &name, &patch).await,
+            );
+        }
+        let dry = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let answer = hub
+            .api(&SECRET, ns)
+            .patch(&name, &dry, &Patch::Merge(json!({})))
+            .await;
+        refused(&format!("a patch of {name} that is not kept"), answer);
+        refused(
+            &format!("the deletion of {name}"),
+            hub.try_delete(&SECRET, ns, &name, None).await,
+        );
+        refused(&format!("a GET of {name}"), hub.api(&SECRET, ns).get(&name).await);
+        let there = case.hub.get(&SECRET, ns, &name).await.expect("it is there");
+        assert_eq!(there["data"]["token"], HIDDEN);
+    }
+    let all = hub.api(&SECRET, ns).list(&kube::api::ListParams::default()).await;
+    refused("a list", all);
+}
+
+async fn r04_the_gateway_may_write_no_other_secret_of_a_project(case: Case) {
+    let gateway = case
+        .suite
+        .with_sandbox(async |sandbox: &Sandbox| sandbox.client("alpha", User::Gateway))
+        .await
+        .expect("connect as the gateway");
+    let gateway = Plane::new("alpha", gateway);
+    let ns = &*case.ns;
+    let labelled = |name: &str| {
+        json!({"metadata": {"name": name, "labels": {keys::RETURNED: "true"}},
+        "data": {"token": HIDDEN}})
+    };
+    let plain = json!({"metadata": {"name": "plain"}, "data": {"token": HIDDEN}});
+    wait_for("the project admits what comes back", seconds(60), || async {
+        gateway
+            .would_create(&SECRET, ns, labelled("back"))
+            .await
+            .then_some(())
+    })
+    .await;
+    refused(
+        "a plain Secret",
+        gateway.try_create(&SECRET, ns, plain.clone()).await,
+    );
+    case.create(&SECRET, plain).await;
+    let mark = json!({"metadata": {"labels": {keys::RETURNED: "true"}}});
+    refused(
+        "a tenant's Secret marked",
+        gateway.try_merge(&SECRET, ns, "plain", &mark).await,
+    );
+    refused(
+        "an empty patch",
+        gateway.try_merge(&SECRET, ns, "plain", &json!({})).await,
+    );
+    refused(
+        "a tenant's Secret deleted",
+        gateway.try_delete(&SECRET, ns, "plain", None).await,
+    );
+    gateway.create(&SECRET, ns, labelled("back")).await;
+    let unmark = json!({"metadata": {"labels": {keys::RETURNED: null}}});
+    refused(
+        "a mark taken off",
+        gateway.try_merge(&SECRET, ns, "back", &unmark).await,
+    );
+    gateway
+        .try_delete(&SECRET, ns, "back", None)
+        .await
+        .expect("it may delete what came back");
+}
+
+async fn r05_a_restart_takes_back_what_is_gone_and_writes_nothing_else(case: Case) {
+    let made = delivered(&case).await;
+    at_member(&case, "gold-app", "one").await;
+    in_project(&case, "gold-app", "one").await;
+    // The tenant's own, with the label of what comes back.
+    let own = json!({"metadata": {"name": "own-app", "labels": {keys::RETURNED: "true"}}, "stringData": {"token": "mine"}});
+    case.create(&SECRET, own).await;
+    let left = json!({"metadata": {"name": "left-app", "labels": {keys::RETURNED: "true"}, "ownerReferences": [
+        {"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": uid(&made)}]}});
+    let role = member(&case).await;
+    role.stop().await;
+    case.suite.gateway.stop().await;
+    case.create(&SECRET, left).await;
+    case.dfw.plane.delete(&SECRET, &case.hub_ns, "gold-app").await;
+    case.suite.gateway.start().await;
+    case.project
+        .gone(&SECRET, &case.ns, "left-app", seconds(60))
+        .await;
+    in_project(&case, "gold-app", "one").await;
+    start(&case, role).await;
+    case.project
+        .gone(&SECRET, &case.ns, "gold-app", seconds(60))
+        .await;
+    assert!(
+        case.project.get(&SECRET, &case.ns, "own-app").await.is_some(),
+        "it is the tenant's"
+    );
+    at_member(&case, "gold-app", "two").await;
+    in_project(&case, "gold-app", "two").await;
+    let count = case.count();
+    case.suite.gateway.stop().await;
+    role.stop().await;
+    case.suite.gateway.start().await;
+    start(&case, role).await;
+    case.quiet().await;
+    assert!(case.writes(&count).is_empty(), "{:?}", case.writes(&count));
+}
