@@ -39,6 +39,16 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "cell",
                 &["fedgate_api", "fedgate_engine", "fedgate_operations", "views"],
             ),
+            (
+                "returns",
+                &[
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_operations",
+                    "views",
+                ],
+            ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             (
                 "operations",
@@ -113,6 +123,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_kinds",
                     "fedgate_operations",
                     "gateway",
+                    "returns",
                     "views",
                 ],
             ),

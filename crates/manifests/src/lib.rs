@@ -30,6 +30,8 @@ pub const GATEWAY: &str = "fedgate-gateway";
 pub const CELL: &str = "fedgate-cell";
 /// The `ServiceAccount` of the program that returns Secrets at its member, and the name of its roles.
 pub const RETURNS: &str = "fedgate-returns";
+/// The role of members on the hub for the Secrets that they return.
+pub const CELL_RETURNS: &str = "fedgate-cell-returns";
 /// The group of all cells' users on the hub.
 pub const CELLS: &str = "fedgate-cells";
 /// The group of the users as which cells claim quota in projects.

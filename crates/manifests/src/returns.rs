@@ -2,7 +2,7 @@
 //! program `fedgate returns` at its member. Without a kind that has returns there are none.
 
 use super::{
-    CELL_ACCOUNTS_GROUP, CELLS, KindManifests, Manifest, NAMESPACE, Plane, RETURNS, ReturnedSecrets,
+    CELL_ACCOUNTS_GROUP, CELL_RETURNS, CELLS, KindManifests, Manifest, NAMESPACE, Plane, RETURNS, ReturnedSecrets,
     admission::{
         annotations_of, by_a_cell,
         gateway::{by_the_gateway, labelled},
@@ -61,12 +61,11 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
 
 /// Rights of members on the hub. Without a right to read, a member learns of no Secret but by its own writes.
 fn members_on_hub() -> Vec<Value> {
-    let name = "fedgate-cell-returns";
     let group = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name});
     let rules = json!([rule("", &["secrets"], &["create", "patch", "delete"])]);
     vec![
-        cluster_role(name, &rules),
-        binding(name, &json!([group(CELLS), group(CELL_ACCOUNTS_GROUP)])),
+        cluster_role(CELL_RETURNS, &rules),
+        binding(CELL_RETURNS, &json!([group(CELLS), group(CELL_ACCOUNTS_GROUP)])),
     ]
 }
 
@@ -123,7 +122,7 @@ fn members_secrets(kinds: &[Returning<'_>]) -> Vec<Value> {
         ],
         "validations": validations,
     });
-    policy("fedgate-cell-returns", &spec, None)
+    policy(CELL_RETURNS, &spec, None)
 }
 
 /// The Secret is the writer's, before and after, and of the tenant of its Namespace.

@@ -47,8 +47,8 @@ pub struct Snapshot {
     pub object: Option<Object>,
     /// The project's Secret with the label of what has come back.
     pub own: Option<Row<OwnReturn>>,
-    /// True if the project has another Secret of the name, as far as is known.
-    pub taken: bool,
+    /// Whether the project has another Secret of the name; `None` if its Secrets are not watched.
+    pub taken: Option<bool>,
     /// True if absence from the index proves absence on the hub.
     pub proven: bool,
     /// True while the platform suspends the project.
@@ -305,10 +305,10 @@ fn write(
     let one = |write, reason| Decision::Do(Plan::one(effect(s, write, reason)));
     let is_ours = |own: &&Row<OwnReturn>| own.digest.is_of(s.kind_of(object));
     let Some(own) = s.own.as_ref().filter(is_ours) else {
-        if s.own.is_some() || s.taken {
+        if s.own.is_some() || s.taken == Some(true) {
             return name_taken(s);
         }
-        if let Some(left) = memory.refused_for(now) {
+        if let Some(left) = memory.refused_for(now).filter(|_| s.taken.is_none()) {
             return Decision::Later(left);
         }
         let Some(body) = body else { return Decision::Read };

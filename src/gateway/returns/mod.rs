@@ -305,7 +305,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         bound,
         returned,
         object,
-        taken: project.secrets.synced() && other.is_some() && own.is_none(),
+        taken: project.secrets.synced().then(|| other.is_some() && own.is_none()),
         own,
         proven: index.lacks_proof(hub.as_str()).is_none() && index.hub.returned.proves(),
         suspended: project.suspended,
