@@ -30,6 +30,7 @@ mod projects;
 mod rest;
 mod restarts;
 mod restored;
+mod return_admission;
 mod returns;
 mod status;
 mod support;
@@ -64,6 +65,7 @@ fn together() -> Vec<Trial> {
         kinds::trials(),
         lanes::trials(),
         returns::trials(),
+        return_admission::trials(),
     ]
     .into_iter()
     .flatten()
@@ -81,6 +83,7 @@ fn alone() -> Vec<Trial> {
         deletion::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
+        return_admission::lone_trials(),
         // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,
         // and goes by what there was.
         doctor::lone_trials(),

@@ -102,13 +102,13 @@ impl Places {
         }
         let mut volumes = vec![volume("hub", HUB_SECRET), volume("admin", ADMIN_SECRET)];
         let mut mounts = vec![mount("hub"), mount("admin")];
+        args.extend(own_namespace(role));
+        args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
         if role.command == RETURNS_ROLE.command {
             args.push(json!("--interpreters=/etc/fedgate/interpreters"));
             volumes.push(kinds_volume());
             mounts.push(mount(KINDS));
         }
-        args.extend(own_namespace(role));
-        args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
         Self {
             replicas: json!(2),
             image: json!(concat!("fedgate:", env!("CARGO_PKG_VERSION"))),

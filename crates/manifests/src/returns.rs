@@ -2,7 +2,8 @@
 //! program `fedgate returns` at its member. Without a kind that has returns there are none.
 
 use super::{
-    CELL_ACCOUNTS_GROUP, CELL_RETURNS, CELLS, KindManifests, Manifest, NAMESPACE, Plane, RETURNS, ReturnedSecrets,
+    CELL_ACCOUNTS_GROUP, CELL_RETURNS, CELLS, KindManifests, Manifest, NAMESPACE, Plane, RETURNS,
+    ReturnedSecrets,
     admission::{
         annotations_of, by_a_cell,
         gateway::{by_the_gateway, labelled},

@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub proven: bool,
     /// True while the platform suspends the project.
     pub suspended: bool,
+    /// True if the object names another hub, whose gateway has made the project's Secret.
+    pub of_other_hub: bool,
 }
 
 /// The object for which a Secret comes back.
@@ -140,6 +142,9 @@ pub fn decide(
     interval: Duration,
     now: Now,
 ) -> Decision {
+    if s.of_other_hub {
+        return Decision::Wait;
+    }
     let Some(returned) = &s.returned else {
         return gone(s);
     };
@@ -277,8 +282,9 @@ fn gone(s: &Snapshot) -> Decision {
         let lane = CopyLane::read(s.kind_of(object), copy.digest.lane.as_deref());
         !copy.deleting && matches!(lane, CopyLane::At(Stage::Pin | Stage::Hold, _))
     });
-    // While the object is at its member, what came back stays until its copy is delivered again, or the pin is removed.
-    let is_held = object.pin.is_some() && !is_delivered;
+    // While the object lives or is at its member, what came back stays until its copy is delivered again: a hub may have lost
+    // copy and pin.
+    let is_held = (object.live().is_some() || object.pin.is_some()) && !is_delivered;
     if is_held || !s.proven {
         return Decision::Wait;
     }

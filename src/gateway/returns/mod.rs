@@ -13,7 +13,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, digest::Returned},
+    index::{GatewayIndex, digest::Returned, project_hub::NamedHub},
     reason::{IdentityRejection, Verdict},
 };
 use decide::{Decision, Object, Rejection, Snapshot};
@@ -295,6 +295,9 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         source: project.sources[kind].get(&key.namespace, &name).cloned(),
         name,
     });
+    let source = object.as_ref().and_then(|object| object.source.as_ref());
+    let of_other_hub =
+        source.is_some_and(|row| index.named_hub(project, &key.namespace, row) == NamedHub::Other);
     let other = project.secrets.get(&key.namespace, &key.name);
     Some(Snapshot {
         kinds: index.kinds.clone(),
@@ -309,6 +312,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         own,
         proven: index.lacks_proof(hub.as_str()).is_none() && index.hub.returned.proves(),
         suspended: project.suspended,
+        of_other_hub,
         hub,
     })
 }

@@ -78,10 +78,23 @@ impl World {
     }
 
     fn source(&mut self, uid: &str) -> Vec<Key> {
+        self.source_with(uid, &json!({}))
+    }
+
+    /// The object is being deleted.
+    fn ends(&mut self) {
+        self.source_with(
+            "u-gold",
+            &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
+        );
+    }
+
+    fn source_with(&mut self, uid: &str, changes: &Value) -> Vec<Key> {
         let mut source = fixture::source(NAME, "DFW");
         source["metadata"]["uid"] = json!(uid);
         source["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
         source["spec"] = json!({"size": 1});
+        merge(&mut source, changes);
         let source = self.next(source);
         self.index.shop_has(TableId::Federated(self.kind), &source)
     }
@@ -395,7 +408,40 @@ fn one_that_is_gone_on_the_hub_goes_unless_only_its_copy_has_gone() {
     assert_eq!(w.decide(SECRET), Decision::Wait, "the pin holds it");
     let key = w.key(SECRET);
     assert!(w.pin(&[]).contains(&key), "the end of the pin wakes it");
+    assert_eq!(
+        w.decide(SECRET),
+        Decision::Wait,
+        "a hub that was made anew has neither copy nor pin"
+    );
+    w.ends();
     assert_eq!(w.write(SECRET).write, delete(SECRET));
+}
+
+#[test]
+fn what_the_gateway_of_another_hub_has_made_is_left() {
+    let mut w = World::new();
+    w.own(SECRET, &json!({}));
+    w.loses(SECRET);
+    w.index.list_hub(
+        TableId::Namespaces,
+        &[
+            fixture::hub_namespace("dfw.keep"),
+            fixture::namespace("kube-system", "hub-1", &json!({})),
+        ],
+    );
+    assert!(matches!(w.decide(SECRET), Decision::Confirm(_)));
+    w.source_with(
+        "u-gold",
+        &json!({"metadata": {"annotations": {keys::HUB: "hub-2"}}}),
+    );
+    let mut other = fixture::source("other", "DFW");
+    other["metadata"]["annotations"][keys::HUB] = json!("hub-1");
+    for name in ["a", "b", "c"] {
+        other["metadata"]["name"] = json!(name);
+        other["metadata"]["uid"] = json!(name);
+        w.index.shop_has(TableId::Federated(w.kind), &other);
+    }
+    assert_eq!(w.decide(SECRET), Decision::Wait);
 }
 
 #[test]

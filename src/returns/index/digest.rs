@@ -50,8 +50,10 @@ fn names(kind: &FederatedKind, object: &Value, words: &mut Interner<str>) -> Box
 }
 
 /// The metadata of a Secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretMark {
+    /// Its resourceVersion: another one may have other values.
+    pub version: Box<str>,
     /// True if it came from the hub by Karmada, which then has it.
     pub is_delivered: bool,
 }
@@ -59,6 +61,12 @@ pub struct SecretMark {
 impl SecretMark {
     pub(super) fn read(object: &DynamicObject) -> Self {
         Self {
+            version: object
+                .metadata
+                .resource_version
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
             is_delivered: is_managed(object),
         }
     }

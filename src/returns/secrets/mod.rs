@@ -177,7 +177,7 @@ impl Reconciler for Secrets {
     }
 
     fn message(&self, _: &Basis) -> Option<&'static str> {
-        Some("Secret returned")
+        Some("returns written")
     }
 }
 
