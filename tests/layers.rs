@@ -318,6 +318,8 @@ const VALUES: &[&[&str]] = &[
     &["cell", "index", "tables"],
     &["cell", "writes"],
     &["cell", "reason"],
+    &["returns", "index", "digest"],
+    &["returns", "reason"],
     &["gateway", "reason"],
     &["cell", "rollout"],
     &["cell", "network", "decide"],

@@ -2,7 +2,7 @@
 //! refuses its attack, and no refusal shows anything of a Secret.
 
 use crate::{
-    returns::{NAME, delivered},
+    returns::{COMPANION, NAME, delivered},
     support::{
         Case,
         kinds::{ADMISSION_POLICY, SECRET, VAULT},
@@ -218,17 +218,18 @@ async fn r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothin
 /// Secrets that the member has not returned: a companion, another member's, and one without any label.
 async fn another_s_secrets(case: &Case, good: &Value) {
     let (hub, ns) = (&case.dfw.hub, &*case.hub_ns);
-    let companion = json!({"metadata": {"name": "other-app", "labels": {keys::REFERENCED_DATA: "true"}},
-        "data": {"token": HIDDEN}});
     let mut anothers = merged(
         good.clone(),
         &json!({"metadata": {"name": "lhr-app", "labels": {keys::CELL: case.lhr.name}}}),
     );
     anothers["metadata"]["ownerReferences"] = good["metadata"]["ownerReferences"].clone();
     let plain = json!({"metadata": {"name": "plain-app"}, "data": {"token": HIDDEN}});
-    for secret in [companion, anothers, plain] {
-        let name = secret["metadata"]["name"].as_str().expect("a name").to_owned();
+    let mut names = vec![COMPANION.to_owned()];
+    for secret in [anothers, plain] {
+        names.push(secret["metadata"]["name"].as_str().expect("a name").to_owned());
         case.hub.create(&SECRET, ns, secret).await;
+    }
+    for name in names {
         let taken = merged(
             good.clone(),
             &json!({"metadata": {"name": name}, "data": {"token": "AAAA"}}),
@@ -266,9 +267,7 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
     delivered(&case).await;
     let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
     let (hub, ns, good) = (&case.dfw.hub, &*case.hub_ns, admitted(&case, &copy));
-    let companion = json!({"metadata": {"name": "other-app", "labels": {keys::REFERENCED_DATA: "true"}},
-        "data": {"token": HIDDEN}});
-    case.hub.create(&SECRET, ns, companion).await;
+    case.hub.exists(&SECRET, ns, COMPANION, seconds(60)).await;
     let policy = case
         .hub
         .get(&ADMISSION_POLICY, "", POLICY_NAME)
@@ -323,7 +322,7 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
 
 /// Whether the hub would let the member take a companion over.
 async fn would_take(hub: &Plane, ns: &str, good: &Value) -> bool {
-    let mut taken = merged(good.clone(), &json!({"metadata": {"name": "other-app"}}));
+    let mut taken = merged(good.clone(), &json!({"metadata": {"name": COMPANION}}));
     taken["data"]["token"] = json!("AAAA");
     let dry = PatchParams {
         dry_run: true,
@@ -331,7 +330,7 @@ async fn would_take(hub: &Plane, ns: &str, good: &Value) -> bool {
     };
     let answer = hub
         .api(&SECRET, ns)
-        .patch("other-app", &dry, &Patch::Merge(&taken))
+        .patch(COMPANION, &dry, &Patch::Merge(&taken))
         .await;
     answer.is_ok()
 }

@@ -28,6 +28,8 @@ trials![
 lone_trials![r05_a_restart_takes_back_what_is_gone_and_writes_nothing_else];
 
 pub(crate) const NAME: &str = "gold";
+/// A Secret that the vault refers to, under a name that its kind would let come back.
+pub(crate) const COMPANION: &str = "token-app";
 
 /// `fedgate returns` at DFW, which all tests share.
 static MEMBER: OnceCell<Role> = OnceCell::const_new();
@@ -75,13 +77,14 @@ async fn start(case: &Case, role: &Role) {
 /// name.
 fn vault(city: &str) -> Value {
     json!({"metadata": {"name": NAME, "labels": {keys::CITY_CODE: city}},
-        "spec": {"size": 1, "credentials": {"secretName": "token"}}})
+        "spec": {"size": 1, "credentials": {"secretName": COMPANION}}})
 }
 
 /// A vault that its member has applied and keeps.
 pub(crate) async fn delivered(case: &Case) -> Value {
     member(case).await;
-    case.secret("token", "Opaque", &json!({"token": "t"})).await;
+    case.secret(COMPANION, "Opaque", &json!({"token": "hidden-from-members"}))
+        .await;
     let made = case.create(&VAULT, vault(&case.dfw.city)).await;
     is_pinned(case).await;
     made

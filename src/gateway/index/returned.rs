@@ -1,7 +1,7 @@
 //! Secrets that have come back from members, in the index.
 
 use super::{
-    GatewayIndex, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
+    GatewayIndex, Project, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
 };
 use fedgate_api::{
     keys,
@@ -111,7 +111,9 @@ impl GatewayIndex {
             ..Applied::default()
         };
         // Without a watch nothing would take the row out again.
-        let project = self.projects.get_mut(key).filter(|of| of.references_watched);
+        let ends = matches!(event, WatchEvent::Delete(_));
+        let takes = |of: &&mut Project| ends || of.references_watched || of.secrets.synced();
+        let project = self.projects.get_mut(key).filter(takes);
         if let Some(project) = project {
             let read = |object: &DynamicObject, _: &mut _| Payload::read(object);
             let (deltas, synced) = apply_event(&mut project.secrets, event, &mut self.words, read);
@@ -129,7 +131,7 @@ fn has_returns(kinds: &PerKind<FederatedKind>) -> bool {
     kinds.iter().any(|kind| !kind.returns.is_empty())
 }
 
-/// What an event of the Secrets of a project says of those that have come back: an answer comes to the table of all Secrets,
+/// The event for the Secrets that have come back which is in one of all Secrets of a project: an answer comes to the table of all Secrets,
 /// whose objects tell the others' ends, too.
 pub(super) fn of_secrets(kinds: &PerKind<FederatedKind>, event: &WatchEvent) -> Option<WatchEvent> {
     if !has_returns(kinds) {

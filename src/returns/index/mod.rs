@@ -1,13 +1,12 @@
 //! The index of a member's returns: its objects of the kinds with returns, the metadata of its Secrets, and the Namespaces of
 //! the hub. No value of a Secret is in it.
 
-mod digest;
+pub mod digest;
 #[cfg(test)]
 mod tests;
 mod watches;
 
-pub use digest::{Home, Object, SecretMark};
-
+use digest::{Home, Object, SecretMark};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     interner::Interner,

@@ -1,4 +1,4 @@
-//! What the index keeps, and when its keys may be reconciled.
+//! Rows that the index keeps, and when its keys may be reconciled.
 
 use super::{ReturnsIndex, TableId};
 use fedgate_engine::{key::Plane, plane::watch::WatchEvent, runtime::index::Index};

@@ -2,7 +2,7 @@
 //! rule 1).
 
 use crate::returns::{
-    index::{Home, Object, SecretMark},
+    index::digest::{Home, Object, SecretMark},
     reason::{Verdict, WriteReason},
 };
 use fedgate_api::{keys, names::is_label_value};
@@ -124,7 +124,7 @@ pub enum Decision {
     Do(Box<Effect>, Arc<str>, Option<Known>),
 }
 
-/// What is known of an object's Secrets, by name.
+/// State of an object's Secrets on the hub as far as it is known, by name.
 pub type Knowledge = BTreeMap<Arc<str>, Known>;
 
 /// Decides. A Secret of which nothing is known since the start may be on the hub or not.
@@ -136,7 +136,7 @@ pub fn decide(s: &Snapshot, known: &Knowledge, body: Option<&Body>) -> Decision 
             delete(s, name, WriteReason::ReturnGone, None)
         });
     };
-    // One that merely loses the label was let go by Karmada, not deleted: what it returned stays.
+    // An object that merely loses the label was let go by Karmada, not deleted: its Secrets stay on the hub.
     if !object.is_managed {
         return Decision::Wait;
     }
@@ -182,7 +182,7 @@ fn one(
     body: Option<&Body>,
 ) -> Option<Decision> {
     let row = s.secrets.get(name);
-    // What Karmada has delivered is the hub's own, e.g. a companion.
+    // A Secret that Karmada has delivered is the hub's own, e.g. a companion.
     if row.is_some_and(|row| row.digest.is_delivered) {
         return None;
     }

@@ -103,7 +103,7 @@ impl Reconciler for Secrets {
                 }
                 Decision::Wait => {
                     run.ctx.quarantine.release(run.key);
-                    // What the hub is known not to have matters as long as the object names it.
+                    // Absence on the hub matters as long as the object names the Secret.
                     if snapshot.object.is_none() {
                         memory.known.clear();
                     }
