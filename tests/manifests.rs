@@ -178,6 +178,7 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         group: "example.com".into(),
         plural: "widgets".into(),
         write_back: None,
+        companions: Vec::new(),
         is_exactly_one: false,
         returns: None,
         asks_member: false,

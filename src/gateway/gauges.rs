@@ -123,8 +123,9 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
     add("hub", TableId::CityPolicies, hub.city_policies.len());
     add("hub", TableId::Bindings, hub.bindings.len());
     add("hub", TableId::Interpreters, hub.interpreters.len());
-    add("hub", TableId::ConfigMaps, hub.config_maps.len());
-    add("hub", TableId::Secrets, hub.secrets.len());
+    for (kind, table) in hub.companions.enumerate() {
+        add("hub", TableId::Companions(kind), table.len());
+    }
     add("hub", TableId::Pins, hub.pins.len());
     add("hub", TableId::Returned, hub.returned.len());
     for (kind, table) in hub.copies.enumerate() {
@@ -152,8 +153,9 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         if index.checks.networks {
             add("project", TableId::Networks, project.networks.len());
         }
-        add("project", TableId::ConfigMaps, project.config_maps.len());
-        add("project", TableId::Secrets, project.secrets.len());
+        for (kind, table) in project.referable.enumerate() {
+            add("project", TableId::Companions(kind), table.len());
+        }
         add("project", TableId::Returned, project.returned.len());
         for (kind, table) in project.sources.enumerate() {
             add("project", TableId::Federated(kind), table.len());

@@ -9,8 +9,10 @@ use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Names of lanes that share the namespace of policies with those of copies.
-const OF_COMPANIONS: [&str; 3] = ["with-", "keep-", "park-"];
+/// Before the members in the names of companions' lanes, which share the namespace of policies with those of copies.
+const WITH: &str = "with-";
+const KEEP: &str = "keep-";
+const PARK: &str = "park-";
 /// The lane of companions that no member is to have.
 const WITH_NONE: &str = "with-none";
 /// Name that no Cluster has; the affinity of [`Lane::WithNone`].
@@ -82,6 +84,34 @@ pub enum Lane {
     With(BTreeSet<Arc<str>>),
     /// Companions that lanes no longer give to any member.
     WithNone,
+    /// Companions that somebody at this member has made part of their object: the member keeps them whatever becomes of
+    /// companion and policy.
+    Keep(Arc<str>),
+    /// Companions that leave this member: nothing is dispatched any more, so that what the member deletes is not made again.
+    Park(Arc<str>),
+}
+
+/// The lane of a companion as its label tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompanionLane<'a> {
+    /// [`Lane::Keep`].
+    Keep(&'a str),
+    /// [`Lane::Park`].
+    Park(&'a str),
+    /// Any other label, or none.
+    Other,
+}
+
+impl<'a> CompanionLane<'a> {
+    /// Reads the label of a companion.
+    pub fn read(label: Option<&'a str>) -> Self {
+        let after = |word| label.and_then(|label| label.strip_prefix(word));
+        match (after(KEEP), after(PARK)) {
+            (Some(member), _) => Self::Keep(member),
+            (_, Some(member)) => Self::Park(member),
+            (None, None) => Self::Other,
+        }
+    }
 }
 
 /// The lane of a copy as its label tells it.
@@ -119,8 +149,10 @@ impl Lane {
         match self {
             Self::Choose(id, city) => choose_name(&format!("{}choose-", prefix(id)), city.as_str()),
             Self::At(id, stage, member) => format!("{}{}{member}", prefix(id), stage.word()),
-            Self::With(members) => format!("with-{}", set(members)),
+            Self::With(members) => format!("{WITH}{}", set(members)),
             Self::WithNone => WITH_NONE.to_owned(),
+            Self::Keep(member) => format!("{KEEP}{member}"),
+            Self::Park(member) => format!("{PARK}{member}"),
         }
     }
 
@@ -168,24 +200,32 @@ impl Lane {
                 }
                 spec
             }
-            Self::With(_) | Self::WithNone => {
-                let none = BTreeSet::from([NO_MEMBER.into()]);
-                let members: &BTreeSet<Arc<str>> = if let Self::With(members) = self {
-                    members
-                } else {
-                    &none
+            Self::With(_) | Self::WithNone | Self::Keep(_) | Self::Park(_) => {
+                let members: Vec<&str> = match self {
+                    Self::With(members) => members.iter().map(|member| &**member).collect(),
+                    Self::Keep(member) | Self::Park(member) => vec![member],
+                    _ => vec![NO_MEMBER],
                 };
                 let selectors: Vec<Value> = companion_kinds(kinds)
                     .into_iter()
                     .map(|(api_version, kind)| selector(api_version, kind))
                     .collect();
-                json!({
+                let mut spec = json!({
                     "resourceSelectors": selectors,
                     "placement": {
                         "clusterAffinity": {"clusterNames": members},
                         "clusterTolerations": tolerations,
                     },
-                })
+                });
+                match self {
+                    Self::Keep(_) => {
+                        spec["preserveResourcesOnDeletion"] = json!(true);
+                        spec["conflictResolution"] = json!("Overwrite");
+                    }
+                    Self::Park(_) => spec["suspension"] = json!({"dispatching": true}),
+                    _ => {}
+                }
+                spec
             }
         }
     }
@@ -219,7 +259,7 @@ fn companion_kinds(kinds: &PerKind<FederatedKind>) -> BTreeSet<(&str, &str)> {
 pub fn is_lane_name(kinds: &PerKind<FederatedKind>, name: &str) -> bool {
     let at_one = || kinds.iter().filter(|kind| kind.is_exactly_one());
     let of_copies = || at_one().any(|kind| CopyLane::read(kind, Some(name)) != CopyLane::Other);
-    let of_companions = || OF_COMPANIONS.iter().any(|prefix| name.starts_with(prefix));
+    let of_companions = || [WITH, KEEP, PARK].iter().any(|prefix| name.starts_with(prefix));
     at_one().next().is_some() && (of_copies() || of_companions())
 }
 

@@ -31,12 +31,12 @@ pub struct Subject<'a> {
 /// State to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
-    /// The Works of the binding with this id at this member.
+    /// The Works of the bindings with these ids at this member.
     Works {
         /// The member.
         member: Arc<str>,
-        /// The binding's permanent id.
-        id: Arc<str>,
+        /// The bindings' permanent ids.
+        ids: Vec<Arc<str>>,
     },
     /// The object at this member, once no Work of its binding is left.
     Member {
@@ -79,13 +79,13 @@ pub fn pause(looks: u32) -> Duration {
 /// Looks.
 pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen, Failure> {
     match look {
-        Look::Works { member, id } => {
-            let found = works(ctx, member, Some(id)).await?;
-            Ok(if found.iter().all(is_stopped) {
-                Seen::WorksStopped
-            } else {
-                Seen::WorksGoOn
-            })
+        Look::Works { member, ids } => {
+            for id in ids {
+                if !works(ctx, member, Some(id)).await?.iter().all(is_stopped) {
+                    return Ok(Seen::WorksGoOn);
+                }
+            }
+            Ok(Seen::WorksStopped)
         }
         Look::Member { pin, id } => {
             // A Work can outlive its binding, and deletes its object last.

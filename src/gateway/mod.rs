@@ -48,7 +48,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use garbage::Garbage;
 use index::{
     GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
@@ -104,6 +104,7 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
+    companions: Companions,
 }
 
 /// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
@@ -215,7 +216,7 @@ impl Role for Gateway {
         match (&key.plane, table) {
             (Plane::Project(_), Some(TableId::Federated(_))) => "federator",
             (Plane::Project(_), Some(TableId::Workloads)) => "workload",
-            (Plane::Project(_), Some(TableId::Secrets)) => "returns",
+            (Plane::Project(_), Some(TableId::Companions(CompanionKind::SECRET))) => "returns",
             (Plane::Hub, Some(TableId::Namespaces)) if owned => "namespaces",
             (Plane::Hub, Some(TableId::CityPolicies)) => "policies",
             (Plane::Hub, Some(TableId::Interpreters)) => "interpreters",
@@ -256,7 +257,9 @@ impl Role for Gateway {
         match (&key.plane, table) {
             (Plane::Project(_), TableId::Federated(_)) => driver::reconcile(&self.federator, ctx, key).await,
             (Plane::Project(_), TableId::Workloads) => driver::reconcile(&self.workloads, ctx, key).await,
-            (Plane::Project(_), TableId::Secrets) => driver::reconcile(&self.returns, ctx, key).await,
+            (Plane::Project(_), TableId::Companions(CompanionKind::SECRET)) => {
+                driver::reconcile(&self.returns, ctx, key).await
+            }
             (Plane::Hub, TableId::Namespaces) if owned => {
                 self.garbage.lives(key);
                 driver::reconcile(&Namespaces, ctx, key).await
@@ -269,7 +272,7 @@ impl Role for Gateway {
             ) => driver::reconcile(&self.garbage, ctx, key).await,
             (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
             (Plane::Hub, table) if table.companion().is_some() => {
-                driver::reconcile(&Companions, ctx, key).await
+                driver::reconcile(&self.companions, ctx, key).await
             }
             _ => Ok(Requeue::AwaitChange),
         }
@@ -287,11 +290,10 @@ impl Role for Gateway {
 
     fn on_command(&self, shared: &Shared, command: Command) {
         match command {
-            Command::WatchReferences(key, engagement) => {
+            Command::WatchReferences(key, engagement, tables) => {
                 let plane = Plane::Project(key);
                 // A project that is engaged again meanwhile sends its own command.
                 if shared.planes.engagement(&plane) == engagement {
-                    let tables = [TableId::ConfigMaps, TableId::Secrets];
                     shared.planes.watch_more(&plane, &tables);
                 }
             }

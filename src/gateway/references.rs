@@ -1,7 +1,8 @@
-//! Resolves the `ConfigMaps` and Secrets that a deployment expects at its cell, from its references and the objects of
+//! Resolves the companions that an object expects at its cell, from its references and the objects of
 //! the project (contract: federation.md §3.9 step 1). Pure.
 
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, UNLIMITED};
+use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,18 +12,63 @@ pub const REFERENCE_LIMIT: usize = 1_024;
 /// One reference of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// `ConfigMap` or Secret.
+    /// The kind that is referenced.
     pub kind: CompanionKind,
     /// Its name.
     pub name: Arc<str>,
+    /// The rule that found it first, by position among those of the object's kind.
+    pub rule: u8,
     /// True if the object may be missing.
     pub optional: bool,
+    /// True if the member must have it before the object.
+    pub before: bool,
 }
 
-/// Longest name of a companion: its binding adds `-configmap`.
+/// The references of an object, and what decides on them.
+#[derive(Debug, Clone, Copy)]
+pub struct References<'a> {
+    /// All kinds of companions.
+    pub kinds: &'a CompanionKinds,
+    /// The rules of the object's kind.
+    pub rules: &'a [fedgate_kinds::Reference],
+    /// The references.
+    pub found: &'a [Reference],
+    /// The rule that must name an object and names none.
+    pub unnamed: Option<u8>,
+}
+
+impl<'a> References<'a> {
+    /// Those of an object of this kind.
+    pub fn of(
+        kind: &'a FederatedKind,
+        kinds: &'a CompanionKinds,
+        (found, unnamed): (&'a [Reference], Option<u8>),
+    ) -> Self {
+        let section = kind.companions.as_ref();
+        Self {
+            kinds,
+            rules: section.map_or(&[], |section| section.references.as_slice()),
+            found,
+            unnamed,
+        }
+    }
+
+    /// The largest source of a reference, in bytes.
+    pub fn size_limit(&self, reference: &Reference) -> usize {
+        let rule = self.rules.get(usize::from(reference.rule));
+        let limit = rule.map_or(UNLIMITED, |rule| rule.max_bytes);
+        if limit == UNLIMITED {
+            SIZE_LIMIT
+        } else {
+            limit as usize
+        }
+    }
+}
+
+/// Longest name of a companion of a core kind: its binding adds `-configmap`.
 const NAME_LIMIT: usize = 243;
-/// Maximum size of a source in bytes.
-const SIZE_LIMIT: usize = 256 * 1024;
+/// Maximum size of a source in bytes, if the rule has none of its own.
+pub const SIZE_LIMIT: usize = 256 * 1024;
 /// Maximum size of all sources of a deployment in bytes.
 const TOTAL_LIMIT: usize = 1024 * 1024;
 
@@ -50,27 +96,29 @@ pub struct Resolution {
     pub resolving: bool,
 }
 
-/// `Kind/name`, as the annotation lists it.
-pub fn token(kind: CompanionKind, name: &str) -> String {
-    match kind {
-        CompanionKind::ConfigMap => format!("ConfigMap/{name}"),
-        CompanionKind::Secret => format!("Secret/{name}"),
+/// `Kind/name`, as annotations list it; `Kind.group/name` for a kind outside the core group.
+pub fn token(kinds: &CompanionKinds, kind: CompanionKind, name: &str) -> String {
+    let ApiResource { group, kind, .. } = &kinds[kind];
+    if group.is_empty() {
+        format!("{kind}/{name}")
+    } else {
+        format!("{kind}.{group}/{name}")
     }
 }
 
 /// Parses a token.
-pub fn parse_token(token: &str) -> Option<(CompanionKind, Arc<str>)> {
+pub fn parse_token(kinds: &CompanionKinds, token: &str) -> Option<(CompanionKind, Arc<str>)> {
     let (kind, name) = token.split_once('/')?;
-    match kind {
-        "ConfigMap" => Some((CompanionKind::ConfigMap, name.into())),
-        "Secret" => Some((CompanionKind::Secret, name.into())),
-        _ => None,
-    }
+    let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
+    Some((kinds.id_of(group, kind)?, name.into()))
 }
 
 /// Value of the annotation for a list.
-pub fn expected_text(expected: &[(CompanionKind, Arc<str>)]) -> String {
-    let tokens: BTreeSet<String> = expected.iter().map(|(kind, name)| token(*kind, name)).collect();
+pub fn expected_text(kinds: &CompanionKinds, expected: &[(CompanionKind, Arc<str>)]) -> String {
+    let tokens: BTreeSet<String> = expected
+        .iter()
+        .map(|(kind, name)| token(kinds, *kind, name))
+        .collect();
     json!(tokens).to_string()
 }
 
@@ -80,7 +128,7 @@ pub fn error_text(reason: &str, message: &str) -> String {
 }
 
 /// Resolves the references in order; the first source that is not available determines the outcome.
-pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> SourceState) -> Resolution {
+pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> SourceState) -> Resolution {
     let mut expected = Vec::new();
     let mut total = 0;
     let fail = |reason, message| Resolution {
@@ -88,21 +136,31 @@ pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> 
         error: Some((reason, message)),
         resolving: false,
     };
-    if references.len() > REFERENCE_LIMIT {
+    if of.found.len() > REFERENCE_LIMIT {
         let message = format!(
             "more than {REFERENCE_LIMIT} ConfigMaps and Secrets are referenced, at most {REFERENCE_LIMIT} can be carried"
         );
         return fail("SourceTooLarge", message);
     }
-    for Reference { kind, name, optional } in references {
-        let what = token(*kind, name).replacen('/', " ", 1);
-        if name.len() > NAME_LIMIT {
+    if let Some(rule) = of.unnamed.and_then(|rule| of.rules.get(usize::from(rule))) {
+        let (kind, path) = (&rule.resource.kind, rule.path.text());
+        return fail(
+            "SourceNotFound",
+            format!("no {kind} is named at {path}, and one is required; name one"),
+        );
+    }
+    for reference in of.found {
+        let Reference { kind, name, .. } = reference;
+        let subject = token(of.kinds, *kind, name).replacen('/', " ", 1);
+        let limit = name_limit(&of.kinds[*kind]);
+        if name.len() > limit {
             let message = format!(
-                "{what}: the name has {} characters, at most {NAME_LIMIT} can be carried; rename it",
+                "{subject}: the name has {} characters, at most {limit} can be carried; rename it",
                 name.len()
             );
             return fail("SourceNameTooLong", message);
         }
+        let limit = of.size_limit(reference);
         match state(*kind, name) {
             SourceState::Unknown => {
                 return Resolution {
@@ -111,33 +169,28 @@ pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> 
                     resolving: true,
                 };
             }
-            SourceState::Missing | SourceState::Forbidden if *optional => {}
+            SourceState::Missing | SourceState::Forbidden if reference.optional => {}
             SourceState::Missing => {
                 return fail(
                     "SourceNotFound",
-                    format!("{what} does not exist in this namespace; create it or drop the reference"),
+                    format!("{subject} does not exist in this namespace; create it or drop the reference"),
                 );
             }
-            SourceState::Forbidden => {
-                return fail(
-                    "SourceUnauthorized",
-                    format!("{what} may not be read by fedgate in this project; grant get, list and watch"),
-                );
-            }
-            SourceState::Present(size) if size > SIZE_LIMIT => {
-                if *optional {
+            SourceState::Forbidden => return fail("SourceUnauthorized", unreadable(*kind, &subject)),
+            SourceState::Present(size) if size > limit => {
+                if reference.optional {
                     continue;
                 }
                 return fail(
                     "SourceTooLarge",
-                    format!("{what} has {size} bytes, at most {SIZE_LIMIT} can be carried"),
+                    format!("{subject} has {size} bytes, at most {limit} can be carried"),
                 );
             }
             SourceState::Present(size) => {
                 total += size;
                 if total > TOTAL_LIMIT {
                     let message = format!(
-                        "{what} brings the referenced data to {total} bytes, at most {TOTAL_LIMIT} can be carried"
+                        "{subject} brings the referenced data to {total} bytes, at most {TOTAL_LIMIT} can be carried"
                     );
                     return fail("SourceTooLarge", message);
                 }
@@ -152,6 +205,24 @@ pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> 
     }
 }
 
+/// The binding of a companion adds its kind to the name.
+fn name_limit(resource: &ApiResource) -> usize {
+    if resource.group.is_empty() {
+        NAME_LIMIT
+    } else {
+        NAME_LIMIT.saturating_sub(resource.kind.len())
+    }
+}
+
+fn unreadable(kind: CompanionKind, subject: &str) -> String {
+    let may = "may not be read by fedgate in this project";
+    if kind.is_core() {
+        format!("{subject} {may}; grant get, list and watch")
+    } else {
+        format!("{subject} {may}; install its definition and grant get, list and watch")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,12 +231,25 @@ mod tests {
         Reference {
             kind,
             name: name.into(),
+            rule: 0,
             optional,
+            before: false,
         }
     }
 
-    const MAP: CompanionKind = CompanionKind::ConfigMap;
-    const SECRET: CompanionKind = CompanionKind::Secret;
+    fn resolve(found: &[Reference], state: impl Fn(CompanionKind, &str) -> SourceState) -> Resolution {
+        let kinds = CompanionKinds::default();
+        let of = References {
+            kinds: &kinds,
+            rules: &[],
+            found,
+            unnamed: None,
+        };
+        super::resolve(of, state)
+    }
+
+    const MAP: CompanionKind = CompanionKind::CONFIG_MAP;
+    const SECRET: CompanionKind = CompanionKind::SECRET;
 
     #[test]
     fn everything_present_is_listed_sorted() {
@@ -182,7 +266,7 @@ mod tests {
             }
         });
         assert_eq!(
-            expected_text(&found.expected.unwrap()),
+            expected_text(&CompanionKinds::default(), &found.expected.unwrap()),
             r#"["ConfigMap/a","Secret/b"]"#
         );
         assert_eq!((found.error, found.resolving), (None, false));
@@ -248,7 +332,12 @@ mod tests {
 
     #[test]
     fn tokens_read_back() {
-        assert_eq!(parse_token(&token(SECRET, "x")), Some((SECRET, "x".into())));
-        assert_eq!(parse_token("Pod/x"), None);
+        let kinds = CompanionKinds::default();
+        assert_eq!(
+            parse_token(&kinds, &token(&kinds, SECRET, "x")),
+            Some((SECRET, "x".into()))
+        );
+        assert_eq!(parse_token(&kinds, "Pod/x"), None);
+        assert_eq!(parse_token(&kinds, "Secret.example.com/x"), None);
     }
 }

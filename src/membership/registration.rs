@@ -197,9 +197,9 @@ pub fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     let mut rules =
         vec![json!({"apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ALL})];
     rules.extend(
-        kinds
-            .iter()
-            .map(|kind| json!({"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ALL})),
+        delivered(kinds)
+            .into_iter()
+            .map(|(group, plural)| json!({"apiGroups": [group], "resources": [plural], "verbs": ALL})),
     );
     rules.extend([
         // Without them Karmada never reports Ready.
@@ -208,6 +208,17 @@ pub fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
                "verbs": ["get"]}),
     ]);
     json!(rules)
+}
+
+/// Group and plural of what Karmada delivers of these kinds, in their order, each once.
+fn delivered(kinds: &[KindManifests]) -> Vec<(&str, &str)> {
+    let mut all = Vec::new();
+    for resource in kinds.iter().flat_map(KindManifests::delivered) {
+        if !all.contains(&resource) {
+            all.push(resource);
+        }
+    }
+    all
 }
 
 /// The user name of an account of [`NAMESPACE`].
@@ -230,8 +241,8 @@ pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) ->
         json!({"apiGroups": [""], "apiVersions": ["*"], "operations": operations,
         "resources": ["namespaces", "configmaps", "secrets"]}),
     ];
-    written.extend(kinds.iter().map(
-        |kind| json!({"apiGroups": [kind.group], "apiVersions": ["*"], "operations": operations, "resources": [kind.plural]}),
+    written.extend(delivered(kinds).into_iter().map(
+        |(group, plural)| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": [plural]}),
     ));
     let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": spec});
     let spec = json!({
@@ -344,6 +355,7 @@ mod tests {
             group: "compute.datumapis.com".to_owned(),
             plural: "workloaddeployments".to_owned(),
             write_back: None,
+            companions: Vec::new(),
             is_exactly_one: false,
             returns: None,
             asks_member: false,

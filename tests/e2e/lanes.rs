@@ -23,7 +23,7 @@ trials![
 
 const NAME: &str = "gold";
 
-fn vault(city: &str) -> Value {
+pub(crate) fn vault(city: &str) -> Value {
     json!({"metadata": {"name": NAME, "labels": {keys::CITY_CODE: city}},
         "spec": {"size": 1, "credentials": {"secretName": "token"}}})
 }
@@ -42,7 +42,7 @@ async fn delivered(case: &Case) -> Value {
 }
 
 /// Waits until the member keeps the vault whatever becomes of its copy.
-async fn preserved(case: &Case) {
+pub(crate) async fn preserved(case: &Case) {
     let lane = format!("vault-pin-{}", case.dfw.name);
     case.hub
         .sees(&VAULT, &case.hub_ns, NAME, "is pinned", seconds(60), |o| {
@@ -61,12 +61,12 @@ async fn preserved(case: &Case) {
     .await;
 }
 
-fn is(object: &Value, kind: &str, reason: &str) -> bool {
+pub(crate) fn is(object: &Value, kind: &str, reason: &str) -> bool {
     condition(object, kind).is_some_and(|c| c["reason"] == reason)
 }
 
 /// The hub's record of the vault's member.
-async fn pin(case: &Case) -> Option<Value> {
+pub(crate) async fn pin(case: &Case) -> Option<Value> {
     let record = case.hub_ns.replacen("ns-", "fedgate-pins-", 1);
     let record = case.hub.get(&CONFIG_MAP, keys::SYSTEM_NAMESPACE, &record).await?;
     let text = record["data"][format!("vaults.example.fedgate.dev_{NAME}")]

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin_auth;
+mod adopted;
 mod budget;
 mod budget_companions;
 mod by_hand;
@@ -66,6 +67,7 @@ fn together() -> Vec<Trial> {
         lanes::trials(),
         returns::trials(),
         return_admission::trials(),
+        adopted::trials(),
     ]
     .into_iter()
     .flatten()

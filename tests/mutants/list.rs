@@ -242,15 +242,31 @@ mutants! {
             "!s.cells.is_empty()" => "false",
             "gateway::projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
     }
-    "src/gateway/companions/mod.rs" {
+    "src/gateway/companions/observe.rs" {
         companion_released_before_the_copy_is_gone:
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
         companion_released_before_the_binding_is_gone:
-            "index.binding(i, hub, name).is_some()" => "false",
+            "index.binding(i, hub, name).is_some() ||" => "",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+        companion_released_before_the_new_spec_is_applied:
+            "is_written && binding.is_some_and" => "is_written || binding.is_some_and",
+            "gateway::federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
+    }
+    "src/gateway/companions/users.rs" {
+        adopted_companion_is_never_kept:
+            "(true, false) => Lane::Keep(self.member.clone())" => "(true, false) => Lane::With([self.member.clone()].into())",
+            "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
+    }
+    "src/gateway/index/kept.rs" {
+        object_is_deleted_while_its_companion_is_dispatched:
+            "None => kept.goes_on |= !is_parked || binding.is_some()," => "None => {}",
+            "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
     "src/gateway/companions/decide.rs" {
+        kept_companion_is_deleted_while_its_works_preserve:
+            "(None, _) | (_, Some(Seen::WorksStopped))" => "(None, _) | (_, Some(_))",
+            "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";

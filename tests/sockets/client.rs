@@ -84,6 +84,7 @@ impl Watching {
                 page: SMALL_OBJECTS,
                 metadata_only: false,
                 unread: &[],
+                may_be_absent: false,
             };
             let health = WatchStatus::default();
             // Nobody listens any more once the test is over.

@@ -1,6 +1,6 @@
 //! The fields of a kind's file that the gateway does not carry yet.
 
-use super::{ConditionsIn, FederatedKind, Kinds, Reference, Required, Suspension, UNLIMITED, file};
+use super::{ConditionsIn, FederatedKind, Kinds, Suspension};
 
 impl Kinds {
     /// Names the first kind that the gateway does not carry yet, with its file and the field; `None` if it carries all.
@@ -22,9 +22,8 @@ impl Kinds {
 impl FederatedKind {
     /// Names the first field in use that the gateway does not carry yet; `None` if it carries the kind.
     pub fn beyond_this_version(&self) -> Option<String> {
-        let mut references = self.companions.iter().flat_map(|section| &section.references);
         let at_all = !self.is_exactly_one();
-        let of_the_rest = [
+        let fields = [
             (at_all && self.placement.immutable, "placement.immutable: true"),
             (
                 at_all && self.placement.require_member_api,
@@ -41,27 +40,7 @@ impl FederatedKind {
                 "status.conditionsIn: annotation",
             ),
         ];
-        let used = |fields: &[(bool, &str)]| {
-            fields
-                .iter()
-                .find(|(used, _)| *used)
-                .map(|(_, field)| (*field).to_owned())
-        };
-        references.find_map(beyond).or_else(|| used(&of_the_rest))
+        let mut used = fields.into_iter().filter(|(used, _)| *used);
+        used.next().map(|(_, field)| field.to_owned())
     }
-}
-
-fn beyond(reference: &Reference) -> Option<String> {
-    let resource = &reference.resource;
-    let what = match () {
-        () if reference.companion_kind().is_none() => {
-            format!("companions of kind {} of {}", resource.kind, resource.api_version)
-        }
-        () if reference.required == Required::Always => "companions.references[].required: always".to_owned(),
-        () if ![UNLIMITED, file::SOURCE_BYTES].contains(&reference.max_bytes) => {
-            "companions.references[].maxBytes".to_owned()
-        }
-        () => return None,
-    };
-    Some(what)
 }

@@ -1,8 +1,12 @@
 //! The objects that the gateway carries together with an object, as the folder of its kind describes them.
 
-use super::Query;
-use kube::core::ApiResource;
+use super::{FederatedKind, Query};
+use kube::core::{ApiResource, GroupVersionKind};
 use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    ops::{Index, IndexMut},
+};
 
 /// See [`FederatedKind::companions`](super::FederatedKind::companions).
 #[derive(Debug, Clone)]
@@ -52,37 +56,184 @@ pub enum Required {
     BesideTheName,
 }
 
-/// The kinds that can be companions of an object at every member of its city.
+/// A kind of companions: its place among the [`CompanionKinds`] of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CompanionKind {
-    /// A core/v1 `ConfigMap`.
-    ConfigMap,
-    /// A core/v1 `Secret`.
-    Secret,
-}
+pub struct CompanionKind(u8);
 
 impl CompanionKind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
+    /// A core/v1 `ConfigMap`.
+    pub const CONFIG_MAP: Self = Self(0);
+    /// A core/v1 Secret.
+    pub const SECRET: Self = Self(1);
 
-    /// Name and plural of the kind.
-    pub const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::ConfigMap => ("ConfigMap", "configmaps"),
-            Self::Secret => ("Secret", "secrets"),
-        }
-    }
-
-    /// The kind of this API version and name, if it is one of them.
-    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
-        let named = |companion: &Self| api_version == "v1" && companion.names().0 == kind;
-        Self::ALL.into_iter().find(named)
+    /// True for the core/v1 kinds, which Karmada may also send as dependencies, and of which the metadata alone are small.
+    pub const fn is_core(self) -> bool {
+        self.0 < 2
     }
 }
 
-impl Reference {
-    /// The kind that is named, if it is a `ConfigMap` or a `Secret`.
-    pub fn companion_kind(&self) -> Option<CompanionKind> {
-        CompanionKind::of(&self.resource.api_version, &self.resource.kind)
+/// The kinds of companions: `ConfigMap` and Secret, then those that folders name beside them, sorted.
+#[derive(Debug, Clone)]
+pub struct CompanionKinds {
+    resources: Box<[ApiResource]>,
+    adopted: CompanionSet,
+}
+
+impl CompanionKinds {
+    /// Those of these kinds.
+    pub fn of<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind, IntoIter: Clone>) -> Self {
+        let kinds = kinds.into_iter();
+        let references = || {
+            let sections = kinds.clone().filter_map(|kind| kind.companions.as_ref());
+            sections.flat_map(|section| &section.references)
+        };
+        let others: BTreeMap<(&str, &str), &ApiResource> = references()
+            .filter(|reference| core_plural(&reference.resource).is_none())
+            .map(|reference| &reference.resource)
+            .map(|resource| ((&*resource.group, &*resource.kind), resource))
+            .collect();
+        let core = CORE.map(|(kind, plural)| {
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
+        });
+        let mut all = Self {
+            resources: core.into_iter().chain(others.into_values().cloned()).collect(),
+            adopted: CompanionSet::default(),
+        };
+        for reference in references().filter(|reference| reference.adopted) {
+            if let Some(kind) = all.id(&reference.resource) {
+                all.adopted.insert(kind);
+            }
+        }
+        all
     }
+
+    /// True if objects of the kind go at their member together with the object that names them.
+    pub fn is_adopted(&self, kind: CompanionKind) -> bool {
+        self.adopted.contains(kind)
+    }
+
+    /// All.
+    pub fn ids(&self) -> impl Iterator<Item = CompanionKind> + Clone + use<> {
+        (0..u8::try_from(self.resources.len()).unwrap_or(u8::MAX)).map(CompanionKind)
+    }
+
+    /// The place of a resource; `None` if no folder names it.
+    pub fn id(&self, resource: &ApiResource) -> Option<CompanionKind> {
+        self.id_of(&resource.group, &resource.kind)
+    }
+
+    /// The place of a kind of a group.
+    pub fn id_of(&self, group: &str, kind: &str) -> Option<CompanionKind> {
+        let is = |resource: &ApiResource| resource.kind == kind && resource.group == group;
+        self.ids().find(|id| is(&self[*id]))
+    }
+
+    /// A value for each.
+    pub fn map<T>(&self, value: impl FnMut(CompanionKind) -> T) -> PerCompanionKind<T> {
+        PerCompanionKind(self.ids().map(value).collect())
+    }
+}
+
+impl Default for CompanionKinds {
+    fn default() -> Self {
+        Self::of([])
+    }
+}
+
+impl Index<CompanionKind> for CompanionKinds {
+    type Output = ApiResource;
+
+    fn index(&self, id: CompanionKind) -> &ApiResource {
+        &self.resources[usize::from(id.0)]
+    }
+}
+
+/// A set of kinds of companions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CompanionSet(u64);
+
+impl CompanionSet {
+    /// The largest number of kinds.
+    pub(crate) const LIMIT: usize = 64;
+
+    /// Adds a kind; returns true if it was not there.
+    pub fn insert(&mut self, kind: CompanionKind) -> bool {
+        let was = self.0;
+        self.0 |= 1 << kind.0;
+        self.0 != was
+    }
+
+    /// Takes a kind out; returns true if it was there.
+    pub fn remove(&mut self, kind: CompanionKind) -> bool {
+        let was = self.0;
+        self.0 &= !(1 << kind.0);
+        self.0 != was
+    }
+
+    /// True if it has the kind.
+    pub const fn contains(self, kind: CompanionKind) -> bool {
+        self.0 & (1 << kind.0) != 0
+    }
+
+    /// True if it has none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that another set does not have.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The kinds.
+    pub fn iter(self) -> impl Iterator<Item = CompanionKind> {
+        (0..64)
+            .map(CompanionKind)
+            .filter(move |kind| self.contains(*kind))
+    }
+}
+
+/// A value for each kind of companions.
+#[derive(Debug, Clone, Default)]
+pub struct PerCompanionKind<T>(Box<[T]>);
+
+impl<T> PerCompanionKind<T> {
+    /// The values with their kinds.
+    pub fn enumerate(&self) -> impl Iterator<Item = (CompanionKind, &T)> {
+        (0..).map(CompanionKind).zip(&self.0)
+    }
+
+    /// The values.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+
+    /// The values, to be changed.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.0.iter_mut()
+    }
+}
+
+impl<T> Index<CompanionKind> for PerCompanionKind<T> {
+    type Output = T;
+
+    fn index(&self, id: CompanionKind) -> &T {
+        &self.0[usize::from(id.0)]
+    }
+}
+
+impl<T> IndexMut<CompanionKind> for PerCompanionKind<T> {
+    fn index_mut(&mut self, id: CompanionKind) -> &mut T {
+        &mut self.0[usize::from(id.0)]
+    }
+}
+
+/// Kinds and plurals of core/v1 that are companions without a plural in the file, in the order of their places.
+pub(crate) const CORE: [(&str, &str); 2] = [("ConfigMap", "configmaps"), ("Secret", "secrets")];
+
+/// The plural of a resource that is one of [`CORE`].
+pub(crate) fn core_plural(resource: &ApiResource) -> Option<&'static str> {
+    let is = |(kind, _): &(&str, &str)| resource.api_version == "v1" && resource.kind == *kind;
+    CORE.into_iter().find(is).map(|(_, plural)| plural)
 }

@@ -15,7 +15,9 @@ mod platform;
 mod query;
 mod returns;
 
-pub use companions::{CompanionKind, Companions, Reference, Required};
+pub use companions::{
+    CompanionKind, CompanionKinds, CompanionSet, Companions, PerCompanionKind, Reference, Required,
+};
 pub use deletion::{DeletionRules, FinishedWhen, Guard};
 use file::STATUS_BYTES;
 pub use load::{Kinds, LoadError};

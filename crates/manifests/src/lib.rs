@@ -18,6 +18,7 @@ use fedgate_api::crd::{self, SchemaError};
 use fedgate_kinds::{FederatedKind, FinishedWhen, Return};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
@@ -83,6 +84,8 @@ pub struct KindManifests {
     pub plural: String,
     /// Group and plural of the kind that cells write back, if any.
     pub write_back: Option<(String, String)>,
+    /// Group and plural of the kinds of companions beside `ConfigMap` and Secret, sorted.
+    pub companions: Vec<(String, String)>,
     /// True if each object lives at one member.
     pub is_exactly_one: bool,
     /// True if the gateway asks the member whether a deleted object is gone there.
@@ -125,7 +128,13 @@ impl KindManifests {
     pub fn of(kind: &FederatedKind, interpreter: Option<Value>) -> Self {
         let names = |r: &kube::core::ApiResource| (r.group.clone(), r.plural.clone());
         let (group, plural) = names(&kind.resource);
+        let references = kind.companions.iter().flat_map(|section| &section.references);
+        let companions: BTreeSet<_> = references
+            .map(|reference| names(&reference.resource))
+            .filter(|(group, _)| !group.is_empty())
+            .collect();
         Self {
+            companions: companions.into_iter().collect(),
             group,
             plural,
             write_back: kind.write_back.as_ref().map(|w| names(&w.resource)),
@@ -134,6 +143,18 @@ impl KindManifests {
             returns: ReturnedSecrets::of(kind),
             interpreter,
         }
+    }
+}
+
+impl KindManifests {
+    /// Group and plural of what members get: objects of the kind, and companions beside `ConfigMap` and Secret.
+    pub fn delivered(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = std::iter::once((&*self.group, &*self.plural));
+        own.chain(
+            self.companions
+                .iter()
+                .map(|(group, plural)| (&**group, &**plural)),
+        )
     }
 }
 
@@ -235,7 +256,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
         })
         .collect();
     files.extend(rbac::files(kinds));
-    files.extend(admission::files());
+    files.extend(admission::files(kinds));
     files.extend(returns::files(kinds));
     files.extend(flow::files());
     for kind in kinds {

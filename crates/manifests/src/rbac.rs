@@ -117,6 +117,11 @@ pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
         rule(&kind.group, &[&kind.plural], KEEP),
         rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
     ];
+    rules.extend(
+        kind.companions
+            .iter()
+            .map(|(group, plural)| rule(group, &[plural], READ)),
+    );
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], OWN));
         rules.push(rule(group, &[&status(plural)], &["patch"]));
@@ -176,6 +181,11 @@ fn unpropagated(name: &str) -> Value {
 /// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs read-only.
 pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
+    rules.extend(
+        kind.companions
+            .iter()
+            .map(|(group, plural)| rule(group, &[plural], OWN_AND_READ)),
+    );
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], READ));
     }

@@ -106,6 +106,7 @@ impl Index for CellIndex {
             },
             metadata_only: false,
             unread: &[],
+            may_be_absent: false,
         }
     }
 

@@ -1,14 +1,16 @@
 //! Decides the write for a companion. Pure.
 
-use super::referenced_by;
-use crate::gateway::reason::WriteReason;
+use super::{referenced_by, users::Leaving};
 use crate::gateway::{
-    index::digest::{Companion, Payload},
+    index::digest::{Companion, Payload, payload_of},
     lane::{self, Lane},
+    member::{Look, Seen},
     rate_limit::Class,
+    reason::WriteReason,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
+    diff::Digest,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     store::table::Row,
@@ -21,7 +23,7 @@ use std::{collections::BTreeSet, sync::Arc};
 /// A companion and the deployments that want it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// v1 `ConfigMap` or Secret.
+    /// Its kind on the hub and in the project.
     pub resource: ApiResource,
     /// Kind of the companion.
     pub kind: CompanionKind,
@@ -37,14 +39,31 @@ pub struct Snapshot {
     pub open: bool,
     /// `<project namespace>/<deployment>` of every deployment that expects the companion.
     pub wanted_by: BTreeSet<String>,
+    /// Those of them that expect it no longer.
+    pub leaving: Vec<Leaving>,
     /// The lane that it is to have; `None` if no object that lives at one member has expected it.
     pub lane: Option<Lane>,
     /// Name of this lane, if its policy is there.
     pub open_lane: Option<String>,
+    /// State of a companion that is being taken off its member.
+    pub stopping: Option<Stopping>,
     /// The source, if it exists and may be synced.
     pub payload: Option<Payload>,
     /// The companion.
     pub row: Option<Row<Companion>>,
+    /// Payload of a source, and that of the companion as the hub stored it.
+    pub accepted: Option<(Digest, Digest)>,
+    /// The last look at its Works.
+    pub seen: Option<Seen>,
+}
+
+/// A companion in [`Lane::Park`], as its binding tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopping {
+    /// The member.
+    pub member: Arc<str>,
+    /// The binding's permanent id, once nothing is dispatched any more.
+    pub id: Option<Arc<str>>,
 }
 
 /// A decision.
@@ -52,69 +71,108 @@ pub struct Snapshot {
 pub enum Decision {
     /// Read the body of the source first.
     Read,
+    /// Look at its Works first.
+    Look(Look),
+    /// Look again after a while.
+    LookAgain,
     /// Execute this plan.
     Do(Plan<Prepared>),
 }
 
 /// Decides; `body` is the source, if it was just read.
 pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
-    let idle = Decision::Do(Plan::default());
-    let one = |write, reason| Decision::Do(Plan::one(effect(s, write, reason)));
-    let delete = |row: &Row<Companion>| Write::Delete {
-        uid: row.uid.to_string(),
-        resource_version: None,
-    };
     let Some(row) = &s.row else {
-        let waits = s.wanted_by.is_empty() || !s.open || s.lane.is_some() && s.open_lane.is_none();
-        return match (waits, &s.payload, body) {
-            (true, ..) | (_, None, _) => idle,
-            (false, Some(_), None) => Decision::Read,
-            (false, Some(_), Some(body)) => one(
-                Write::Create {
-                    body: render(s, body, None),
-                },
-                WriteReason::CreateCompanion,
-            ),
-        };
+        return create(s, body);
     };
     if row.deleting {
-        return idle;
+        return idle();
     }
     if s.wanted_by.is_empty() {
-        return one(delete(row), WriteReason::ReleaseCompanion);
+        return release(s, row);
     }
-    if let Some(payload) = &s.payload
+    let is_parked = matches!(s.lane, Some(Lane::Park(_)));
+    if let Some(payload) = s.payload.as_ref().filter(|_| !is_parked)
         && payload.payload != row.digest.payload
+        && s.accepted != Some((payload.payload, row.digest.payload))
     {
         // The type of a Secret is immutable.
         if payload.secret_type != row.digest.secret_type {
-            return one(delete(row), WriteReason::ReplaceCompanion);
+            return one(s, delete(row), WriteReason::ReplaceCompanion);
         }
         let Some(body) = body else { return Decision::Read };
-        let write = Write::Apply {
-            body: render(s, body, Some(&row.uid)),
-            exact: ExactFields::roots(["data", "binaryData"]),
+        let exact = if s.kind.is_core() {
+            ExactFields::roots(["data", "binaryData"])
+        } else {
+            ExactFields::payload(Vec::new())
         };
-        return one(write, WriteReason::UpdateCompanion);
+        let body = render(s, body, Some(&row.uid));
+        return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
+    }
+    if s.lane.is_some() {
+        let Some(name) = &s.open_lane else { return idle() };
+        if row.digest.lane.as_ref().is_none_or(|lane| **lane != **name) {
+            return change_lane(s, row, name);
+        }
     }
     let wanted = referenced_by(&s.wanted_by);
-    if s.lane.is_some() && s.open_lane.is_none() {
-        return idle;
-    }
-    if let Some(name) = s
-        .open_lane
-        .as_ref()
-        .filter(|name| row.digest.lane.as_deref() != Some(name))
-    {
-        let mut patch = lane::patch(&row.uid, &row.resource_version(), name);
-        patch["metadata"]["annotations"][keys::REFERENCED_BY] = json!(&*wanted);
-        return one(Write::Merge { patch }, WriteReason::MoveCompanion);
-    }
     if row.digest.referenced_by.as_ref() == Some(&wanted) {
-        return idle;
+        return idle();
     }
     let patch = json!({"metadata": {"uid": &*row.uid, "annotations": {keys::REFERENCED_BY: &*wanted}}});
-    one(Write::Merge { patch }, WriteReason::CountCompanion)
+    one(s, Write::Merge { patch }, WriteReason::CountCompanion)
+}
+
+fn idle() -> Decision {
+    Decision::Do(Plan::default())
+}
+
+fn one(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
+    Decision::Do(Plan::one(effect(s, write, reason)))
+}
+
+fn delete(row: &Row<Companion>) -> Write {
+    Write::Delete {
+        uid: row.uid.to_string(),
+        resource_version: None,
+    }
+}
+
+fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
+    let is_leaving = matches!(s.lane, Some(Lane::Park(_)));
+    let waits = s.wanted_by.is_empty() || !s.open || is_leaving || s.lane.is_some() && s.open_lane.is_none();
+    match (waits, &s.payload, body) {
+        (true, ..) | (_, None, _) => idle(),
+        (false, Some(_), None) => Decision::Read,
+        (false, Some(_), Some(body)) => {
+            let body = render(s, body, None);
+            one(s, Write::Create { body }, WriteReason::CreateCompanion)
+        }
+    }
+}
+
+/// Nothing wants it: what its member keeps is stopped first, and deleted once no Work of it goes on.
+fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
+    if s.lane.is_some() {
+        let Some(name) = &s.open_lane else { return idle() };
+        if row.digest.lane.as_ref().is_none_or(|lane| **lane != **name) {
+            return change_lane(s, row, name);
+        }
+    }
+    match (&s.stopping, &s.seen) {
+        (None, _) | (_, Some(Seen::WorksStopped)) => one(s, delete(row), WriteReason::ReleaseCompanion),
+        (Some(_), Some(_)) => Decision::LookAgain,
+        (Some(Stopping { member, id: Some(id) }), None) => Decision::Look(Look::Works {
+            member: member.clone(),
+            ids: vec![id.clone()],
+        }),
+        (Some(Stopping { id: None, .. }), None) => idle(),
+    }
+}
+
+fn change_lane(s: &Snapshot, row: &Row<Companion>, name: &str) -> Decision {
+    let mut patch = lane::patch(&row.uid, &row.resource_version(), name);
+    patch["metadata"]["annotations"][keys::REFERENCED_BY] = json!(&*referenced_by(&s.wanted_by));
+    one(s, Write::Merge { patch }, WriteReason::MoveCompanion)
 }
 
 /// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit, deletions do
@@ -122,6 +180,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
     let writes = match decision {
         Decision::Read => true,
+        Decision::Look(_) | Decision::LookAgain => false,
         Decision::Do(plan) => plan
             .effects
             .iter()
@@ -159,13 +218,10 @@ fn render(s: &Snapshot, source: &DynamicObject, uid: Option<&str>) -> Value {
     if let Some(lane) = &s.open_lane {
         metadata["labels"][keys::LANE] = json!(lane);
     }
-    let mut object = json!({"apiVersion": "v1", "kind": s.resource.kind, "metadata": metadata});
-    for field in ["type", "data", "binaryData"] {
-        if let Some(value) = source.data.get(field).filter(|v| !v.is_null()) {
-            object[field] = value.clone();
-        }
-    }
-    object
+    let own = json!({"apiVersion": s.resource.api_version, "kind": s.resource.kind, "metadata": metadata});
+    let mut object = payload_of(source, s.kind);
+    object.extend(own.as_object().cloned().unwrap_or_default());
+    Value::Object(object)
 }
 
 #[cfg(test)]
@@ -176,7 +232,7 @@ mod tests {
     fn snapshot(wanted_by: &[&str], row: Option<Companion>) -> Snapshot {
         Snapshot {
             resource: ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&()),
-            kind: CompanionKind::Secret,
+            kind: CompanionKind::SECRET,
             project: Some(ProjectKey::parse("shop").unwrap()),
             namespace: "default".into(),
             hub: "ns-a".into(),
@@ -186,6 +242,10 @@ mod tests {
             payload: Some(payload(1)),
             lane: None,
             open_lane: None,
+            leaving: Vec::new(),
+            stopping: None,
+            accepted: None,
+            seen: None,
             row: row.map(|digest| Row {
                 uid: "u".into(),
                 version: 3,

@@ -1,8 +1,11 @@
-//! Companions: the hub copies of `ConfigMaps` and Secrets that deployments reference, with their reference counts
-//! (contract: federation.md §3.9). Bodies are read just before they are written, and never kept.
+//! Companions: the hub copies of the objects that others reference, with their reference counts (contract: federation.md
+//! §3.9, clusters.md §5). Bodies are read just before they are written, and never kept.
 
 pub mod decide;
+mod memory;
+pub mod observe;
 pub mod triggers;
+mod users;
 
 #[cfg(test)]
 mod tests;
@@ -11,16 +14,11 @@ use super::{
     confirm,
     context::{Context, State, record_refusal},
     hub_permit::HubPermit,
-    index::{
-        GatewayIndex, Project, TableId,
-        digest::{self, Companion, Source},
-        secondary,
-    },
-    lane::Lane,
-    queries::{self, lifecycle},
+    index::{GatewayIndex, TableId, digest},
+    member::{self, Look, Seen, Subject, pause},
+    queries::lifecycle,
     rate_limit::Permit,
     reason::Verdict,
-    references,
 };
 use decide::{Decision, Snapshot};
 use fedgate_api::keys;
@@ -33,236 +31,18 @@ use fedgate_engine::{
         driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
-    store::table::Row,
 };
-use fedgate_kinds::{CompanionKind, KindId};
+use fedgate_kinds::CompanionKind;
 use kube::core::DynamicObject;
+use memory::Memory;
+use observe::{entries, named, observe};
 use std::{collections::BTreeSet, sync::Arc};
-
-/// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven.
-pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> Option<Snapshot> {
-    if !index.hub_ready() {
-        return None;
-    }
-    let table = match kind {
-        CompanionKind::ConfigMap => &index.hub.config_maps,
-        CompanionKind::Secret => &index.hub.secrets,
-    };
-    let row = table.get(hub, name).cloned();
-    let snapshot = |project, namespace, users: Users, payload| {
-        let lane = users.lane(row.as_ref());
-        Snapshot {
-            resource: index.resources.companion(kind).clone(),
-            kind,
-            project,
-            namespace,
-            hub: hub.into(),
-            name: name.into(),
-            open: delivered(index, kind, hub, name) && (lane.is_some() || users.others),
-            open_lane: lane
-                .as_ref()
-                .filter(|lane| index.is_lane_open(hub, lane))
-                .map(|lane| lane.name(&index.kinds)),
-            lane,
-            wanted_by: users.entries,
-            payload,
-            row: row.clone(),
-        }
-    };
-    let held = || Users::held(held_entries(index, hub, row.as_ref()));
-    let Some(owner) = index.owners.get(hub) else {
-        return lifecycle::proven_gone(index, hub).then(|| snapshot(None, "".into(), held(), None));
-    };
-    if !index.project_ready(&owner.project) {
-        return None;
-    }
-    let project = index.projects.get(&owner.project)?;
-    if lifecycle::earlier_life(index, &owner.project, hub) {
-        // Delete the companion once copy and binding of every deployment that it was created for are gone.
-        let users = held();
-        let project = Some(owner.project.clone());
-        let proven = !users.entries.is_empty() || index.lacks_proof(hub).is_none();
-        return proven.then(|| snapshot(project, owner.namespace.clone(), users, None));
-    }
-    let listed: BTreeSet<String> = entries(row.as_ref()).collect();
-    // A deployment that disappeared without a deletion event is known only by its copy and binding, until the garbage
-    // controller has handled them.
-    let outlived = listed
-        .iter()
-        .filter(|entry| {
-            named(entry).is_some_and(|(namespace, name)| {
-                let absent = |i: KindId| project.sources[i].get(namespace, name).is_none();
-                *namespace == *owner.namespace && outlives(index, hub, name, absent)
-            })
-        })
-        .cloned();
-    let mut users = Users::held(outlived.collect());
-    for (i, source) in concerned(project, &owner.namespace, kind, name, &listed) {
-        let Some(s) = project.sources[i].get(&owner.namespace, &source) else {
-            continue;
-        };
-        let entry = format!("{}/{source}", owner.namespace);
-        let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
-        let pin = index.pin(i, hub, &source);
-        let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
-        let wants = expects(index, owner, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
-        if stays && wants {
-            users.entries.insert(entry);
-            users.members.extend(pin.map(|pin| pin.member.clone()));
-            users.others |= !index.kinds[i].is_exactly_one();
-        }
-    }
-    if row.is_some() && index.lacks_proof(hub).is_some() {
-        // A deployment that is not visible may still exist: release none.
-        users.entries.extend(listed);
-        if users.entries.is_empty() {
-            return None;
-        }
-    }
-    let sources = match kind {
-        CompanionKind::ConfigMap => &project.config_maps,
-        CompanionKind::Secret => &project.secrets,
-    };
-    if !users.entries.is_empty() && !sources.synced() && !project.forbidden.contains(&kind) {
-        return None;
-    }
-    let payload = sources.get(&owner.namespace, name).map(|r| r.digest.clone());
-    let payload = payload.filter(|p| p.size <= 256 * 1024);
-    Some(snapshot(
-        Some(owner.project.clone()),
-        owner.namespace.clone(),
-        users,
-        payload,
-    ))
-}
-
-/// The objects that want a companion.
-struct Users {
-    /// `<project namespace>/<name>` of each.
-    entries: BTreeSet<String>,
-    /// Members of those that live at one.
-    members: BTreeSet<Arc<str>>,
-    /// True if there are others.
-    others: bool,
-}
-
-impl Users {
-    /// Objects of which nothing but a copy or binding is left.
-    fn held(entries: BTreeSet<String>) -> Self {
-        let others = !entries.is_empty();
-        Self {
-            entries,
-            members: BTreeSet::new(),
-            others,
-        }
-    }
-
-    /// The lane of the companion. One that others still need stays where they are, by their dependency.
-    fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
-        if !self.members.is_empty() {
-            return Some(Lane::With(self.members.clone()));
-        }
-        let had_one = row.is_some_and(|row| row.digest.lane.is_some());
-        (had_one && self.others).then_some(Lane::WithNone)
-    }
-}
-
-/// Entries of the deployments that a companion lists as referencing it.
-fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
-    row.into_iter().flat_map(|row| secondary::entries(&row.digest))
-}
-
-/// The deployments that may want a companion: those that reference it, and those that it lists.
-fn concerned(
-    project: &Project,
-    namespace: &str,
-    kind: CompanionKind,
-    name: &str,
-    listed: &BTreeSet<String>,
-) -> BTreeSet<(KindId, Arc<str>)> {
-    let naming = project.secondary.naming(namespace, kind, name);
-    let naming = naming.map(|(i, source)| (i, source.clone()));
-    let listed = listed
-        .iter()
-        .filter_map(|entry| named(entry))
-        .filter(|(of, _)| *of == namespace);
-    let kinds = project.sources.ids();
-    naming
-        .chain(listed.flat_map(|(_, source)| kinds.clone().map(move |i| (i, source.into()))))
-        .collect()
-}
-
-/// The listed deployments whose copy or binding still exists.
-fn held_entries(index: &GatewayIndex, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
-    entries(row)
-        .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)))
-        .collect()
-}
-
-/// Namespace and name of a deployment in an entry.
-fn named(entry: &str) -> Option<(&str, &str)> {
-    entry.split_once('/')
-}
-
-/// True if a copy or binding of a deployment exists in one of these kinds.
-fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(KindId) -> bool) -> bool {
-    index.kinds.ids().filter(|i| of_kind(*i)).any(|i| {
-        match index.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
-            // The copy names no source: fedgate does not manage it.
-            Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
-            Some(_) => true,
-            None => index.binding(i, hub, name).is_some(),
-        }
-    })
-}
-
-/// True if the hub accepts the companion: the policy of a route must exist before the companions of its deployments.
-fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
-    let found = index.owners.get(hub);
-    let Some((project, owner)) = found.and_then(|owner| Some((index.projects.get(&owner.project)?, owner)))
-    else {
-        return false;
-    };
-    let mut naming = project.secondary.naming(&owner.namespace, kind, name);
-    naming.any(|(i, deployment)| {
-        let source = project.sources[i].get(&owner.namespace, deployment);
-        source.is_some_and(|source| {
-            let mut references = source.digest.references.iter();
-            references.any(|r| r.kind == kind && *r.name == *name)
-                && GatewayIndex::announced(deployment, source)
-                    .and_then(|place| index.city_route(place).ok())
-                    .is_some_and(|destination| index.is_ready(i, hub, &destination))
-        })
-    })
-}
-
-/// True if a deployment expects this companion; `None` while that is unknown: then nothing changes.
-fn expects(
-    index: &GatewayIndex,
-    owner: &super::index::NamespaceOwner,
-    i: KindId,
-    s: &Row<Source>,
-    kind: CompanionKind,
-    name: &str,
-) -> Option<bool> {
-    let rules = index.kinds[i].companions.as_ref()?;
-    if rules.expected_annotation.is_some() {
-        let Some(text) = s.digest.expected() else {
-            // Without references, the list was removed with the last of them; otherwise it is not written yet.
-            return s.digest.references.is_empty().then_some(false);
-        };
-        let tokens: Vec<String> = serde_json::from_str(text).ok()?;
-        return Some(tokens.contains(&references::token(kind, name)));
-    }
-    let found = references::resolve(&s.digest.references, |k, n| {
-        queries::references::source_state(index, &owner.project, k, &owner.namespace, n)
-    });
-    Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
-}
 
 /// The companion controller.
 #[derive(Debug, Default)]
-pub struct Companions;
+pub struct Companions {
+    memory: Memory,
+}
 
 /// State of a companion's reconcile.
 #[derive(Debug, Default)]
@@ -270,21 +50,37 @@ pub struct Session {
     /// The source, read for the next write only.
     body: Option<DynamicObject>,
     permit: Option<HubPermit>,
+    /// The last look at its Works.
+    seen: Option<Seen>,
+}
+
+/// A snapshot, and what is read for it.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    look: Option<Look>,
 }
 
 impl Reconciler for Companions {
     type State = State;
     type Session = Session;
-    type Basis = Snapshot;
+    type Basis = Basis;
 
     const NAME: &'static str = "companions";
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Snapshot> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let snapshot = {
             let mut index = run.ctx.index.lock();
             confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
             let kind = index.table_of_kind(&run.key.kind).and_then(TableId::companion);
-            let snapshot = kind.and_then(|kind| observe(&index, kind, &run.key.namespace, &run.key.name));
+            let mut snapshot = kind.and_then(|kind| {
+                let expired = self.memory.expired(run.key, run.ctx.now());
+                observe(&index, kind, (&run.key.namespace, &run.key.name), &expired)
+            });
+            if let Some(snapshot) = &mut snapshot {
+                snapshot.seen.clone_from(&run.session.seen);
+                snapshot.accepted = self.memory.accepted(run.key);
+            }
             let policies = snapshot
                 .as_ref()
                 .and_then(|snapshot| note_wanted(&mut index, run.key, snapshot));
@@ -292,8 +88,10 @@ impl Reconciler for Companions {
             snapshot
         };
         let Some(snapshot) = snapshot else {
+            self.memory.forget(run.key);
             return Step::End(Requeue::AwaitChange);
         };
+        let next = self.memory.note(run.key, &snapshot, run.ctx.now());
         let decision = decide::decide(&snapshot, run.session.body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
             let permit = run
@@ -304,13 +102,31 @@ impl Reconciler for Companions {
                 return Step::End(Requeue::After(wait));
             }
         }
+        let basis = |look| Basis { snapshot, look };
         match decision {
-            Decision::Read => Step::Read(snapshot),
-            Decision::Do(plan) => Step::Apply(plan, snapshot),
+            Decision::Read => Step::Read(basis(None)),
+            Decision::Look(look) => Step::Read(basis(Some(look))),
+            Decision::LookAgain => Step::End(Requeue::After(pause(self.memory.looked(run.key)))),
+            Decision::Do(plan) if plan.effects.is_empty() => Step::Apply(plan.by(next), basis(None)),
+            Decision::Do(plan) => Step::Apply(plan, basis(None)),
         }
     }
 
-    async fn read(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot) -> Result<Flow, Failure> {
+    async fn read(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        Basis { snapshot, look }: &Basis,
+    ) -> Result<Flow, Failure> {
+        if let Some(look) = look {
+            let subject = Subject {
+                resource: &snapshot.resource,
+                namespace: &snapshot.hub,
+                name: &snapshot.name,
+                binding: "",
+            };
+            run.session.seen = Some(member::look(run.ctx, subject, look).await?);
+            return Ok(Flow::Again);
+        }
         if let Some(project) = &snapshot.project {
             let plane = Plane::Project(project.clone());
             let target = Target::namespaced(plane, &snapshot.resource, &snapshot.namespace, &snapshot.name);
@@ -322,14 +138,14 @@ impl Reconciler for Companions {
         })
     }
 
-    fn settled(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot) {
+    fn settled(&self, run: &mut Reconcile<'_, Self>, Basis { snapshot, .. }: &Basis) {
         accepted(run.ctx, run.key, snapshot);
     }
 
     async fn confirm(
         &self,
         run: &mut Reconcile<'_, Self>,
-        snapshot: &Snapshot,
+        Basis { snapshot, .. }: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         if snapshot.wanted_by.is_empty() && !nobody_wants(run.ctx, run.key, snapshot).await? {
@@ -338,9 +154,20 @@ impl Reconciler for Companions {
         Ok(Flow::Go)
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot, _: &Plan<Applied>) -> Flow {
+    fn executed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        Basis { snapshot, .. }: &Basis,
+        _: &Plan<Applied>,
+    ) -> Flow {
         accepted(run.ctx, run.key, snapshot);
-        run.session.body = None;
+        // The hub fills in what the project's server does not: the answer stands for the payload that was sent.
+        if let (Some(payload), Some(_)) = (&snapshot.payload, run.session.body.take()) {
+            let index = run.ctx.index.lock();
+            let row = index.hub.companions[snapshot.kind].get(&snapshot.hub, &snapshot.name);
+            let stored = row.map(|row| row.digest.payload);
+            self.memory.accept(run.key, payload.payload, stored);
+        }
         if let Some(permit) = &mut run.session.permit {
             permit.used();
         }
@@ -350,7 +177,7 @@ impl Reconciler for Companions {
     async fn failed(
         &self,
         run: &mut Reconcile<'_, Self>,
-        snapshot: &Snapshot,
+        Basis { snapshot, .. }: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
         if failure.category == Category::AlreadyExists {
@@ -362,7 +189,7 @@ impl Reconciler for Companions {
         Err(failure)
     }
 
-    fn message(&self, _: &Snapshot) -> Option<&'static str> {
+    fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("companion changed")
     }
 }

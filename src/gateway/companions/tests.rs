@@ -20,7 +20,7 @@ use std::{
 };
 
 fn wanted(index: &GatewayIndex) -> Vec<String> {
-    let snapshot = observe(index, CompanionKind::Secret, HUB, "db").unwrap();
+    let snapshot = observe(index, CompanionKind::SECRET, (HUB, "db"), &BTreeSet::new()).unwrap();
     snapshot.wanted_by.into_iter().collect()
 }
 
@@ -29,15 +29,15 @@ fn delivered(referenced_by: &Value) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::DEPLOYMENTS, &copy("web", "DFW"));
     index.hub_has(TableId::Bindings, &binding("web"));
-    index.hub_has(TableId::Secrets, &companion("db", referenced_by));
+    index.hub_has(TableId::SECRETS, &companion("db", referenced_by));
     index
 }
 
 #[test]
 fn a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone() {
     let mut index = delivered(&json!(["default/never", "default/web", "other/web"]));
-    let key = index.hub_key(TableId::Secrets, HUB, "db");
-    index.list_shop(TableId::Secrets, &[]);
+    let key = index.hub_key(TableId::SECRETS, HUB, "db");
+    index.list_shop(TableId::SECRETS, &[]);
     assert_eq!(wanted(&index), ["default/web"]);
     assert!(
         index
@@ -98,10 +98,10 @@ fn referencing() -> GatewayIndex {
     web["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"Secret/db\"]");
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
     index.shop_has(TableId::DEPLOYMENTS, &web);
-    index.list_shop(TableId::ConfigMaps, &[]);
+    index.list_shop(TableId::CONFIG_MAPS, &[]);
     let mut db = fixture::object("default", "db", "u-db");
     db["data"] = json!({"k": "dg=="});
-    index.list_shop(TableId::Secrets, &[db]);
+    index.list_shop(TableId::SECRETS, &[db]);
     index
 }
 
@@ -116,9 +116,9 @@ async fn held_by(labels: Value) -> (Requeue, usize, bool) {
             _ => (200, object),
         }
     });
-    let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
+    let key = rig.context.index.lock().hub_key(TableId::SECRETS, HUB, "db");
     let ctx = rig.reconcile_once();
-    let next = reconcile(&Companions, &ctx, &key).await.unwrap();
+    let next = reconcile(&Companions::default(), &ctx, &key).await.unwrap();
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
     let taken = !rig.context.index.lock().name_taken.is_empty();
     (next, rig.context.quarantine.counts().len(), taken)
@@ -140,10 +140,10 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     let (key, web) = {
         let index = rig.context.index.lock();
         let web = index.source_key(KindId::FIRST, &shop(), "default", "web");
-        (index.hub_key(TableId::Secrets, HUB, "db"), web)
+        (index.hub_key(TableId::SECRETS, HUB, "db"), web)
     };
     let ctx = rig.reconcile_once();
-    reconcile(&Companions, &ctx, &key).await.unwrap_err();
+    reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
     assert_eq!(rig.context.index.lock().refused[&key], "Invalid");
     assert_eq!(rig.enqueued().await, std::slice::from_ref(&web));
     let seen = observe_source(&rig.context.index.lock(), &web, &shop()).unwrap();
@@ -151,10 +151,10 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
         seen.companion_refused,
         Some(("Secret/db".into(), "Invalid".into()))
     );
-    reconcile(&Companions, &ctx, &key).await.unwrap_err();
+    reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
     assert_eq!(rig.enqueued().await, [], "it is no news");
     open.store(true, Ordering::Relaxed);
-    reconcile(&Companions, &ctx, &key).await.unwrap();
+    reconcile(&Companions::default(), &ctx, &key).await.unwrap();
     assert!(rig.context.index.lock().refused.is_empty());
     assert!(rig.enqueued().await.contains(&web));
 }
@@ -180,9 +180,9 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
             &Method::POST => refusal(404, "NotFound", &details),
             _ => (200, fixture::object("default", "db", "u-db")),
         });
-        let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
+        let key = rig.context.index.lock().hub_key(TableId::SECRETS, HUB, "db");
         let ctx = rig.reconcile_once();
-        let failure = reconcile(&Companions, &ctx, &key).await.unwrap_err();
+        let failure = reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
         assert_eq!(failure.retry(), retry);
     }
 }
@@ -193,8 +193,8 @@ fn nothing_is_made_where_nothing_is_open_and_all_but_a_deletion_takes_a_permit()
     let mut index = delivered(&json!([]));
     let secret =
         json!({"metadata": {"namespace": "default", "name": "db", "uid": "u-db"}, "data": {"a": "Yg=="}});
-    index.shop_has(TableId::Secrets, &secret);
-    let mut s = observe(&index, CompanionKind::Secret, HUB, "db").unwrap();
+    index.shop_has(TableId::SECRETS, &secret);
+    let mut s = observe(&index, CompanionKind::SECRET, (HUB, "db"), &BTreeSet::new()).unwrap();
     assert!(s.payload.is_some(), "{s:?}");
     s.wanted_by = ["default/web".to_owned()].into();
     let row = s.row.take();

@@ -1,9 +1,8 @@
 //! Triggers of companions: those that a change of the index concerns.
 
 use crate::gateway::index::{
-    GatewayIndex,
+    GatewayIndex, TableId,
     change::{BindingChange, Change, SourceChange},
-    companion_table,
 };
 use fedgate_engine::key::Key;
 
@@ -11,7 +10,7 @@ use fedgate_engine::key::Key;
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
         Change::Companion { kind, hub, name, .. } => {
-            keys.push(index.hub_key(companion_table(*kind), hub, name));
+            keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
         }
         Change::HubNamespace { hub } => {
             index.companion_keys(hub, keys);
@@ -24,9 +23,12 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),
-            released: true,
+            released,
+            settled,
             ..
-        }) => index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys),
+        }) if *released || *settled && index.kinds[*kind].is_exactly_one() => {
+            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys)
+        }
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
         Change::Payload {
             project,
@@ -35,7 +37,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             name,
         } => {
             let hub = index.hub_namespace(project, namespace);
-            keys.extend(hub.map(|hub| index.hub_key(companion_table(*kind), hub.as_str(), name)));
+            keys.extend(hub.map(|hub| index.hub_key(TableId::Companions(*kind), hub.as_str(), name)));
         }
         Change::Source(SourceChange {
             kind,
@@ -48,7 +50,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             ..
         }) => {
             for former in references {
-                keys.push(index.hub_key(companion_table(former.kind), hub, &former.name));
+                keys.push(index.hub_key(TableId::Companions(former.kind), hub, &former.name));
             }
             if *announced || *replaced || *companions {
                 index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);

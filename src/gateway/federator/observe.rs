@@ -7,18 +7,18 @@ use super::{
 };
 use crate::gateway::{
     index::{
-        GatewayIndex, TableId, companion_table,
+        GatewayIndex, TableId,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
         project_hub::NamedHub,
         secondary::places::NoCity,
     },
     queries::{cities::policy_needed, lifecycle, references::source_state},
-    references::{self, Resolution},
+    references::{self, References, Resolution},
     route::{CityRoute, Route},
 };
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
-use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
 use std::sync::Arc;
 
@@ -104,6 +104,8 @@ pub struct Snapshot {
     pub lanes: Option<Box<Lanes>>,
     /// The resource of the record of members.
     pub config_maps: ApiResource,
+    /// The kinds of companions.
+    pub companion_kinds: Arc<CompanionKinds>,
     /// The hub that the deployment names.
     pub named_hub: NamedHub,
     /// True if the deployment is to name our hub now, though nothing else of it is written.
@@ -173,10 +175,10 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
             .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
             .filter(|_| !is_ready),
         companion_refused: expected.iter().find_map(|(kind, name)| {
-            let words = refused(companion_table(*kind), hub_name, name)?;
-            Some((references::token(*kind, name), words))
+            let words = refused(TableId::Companions(*kind), hub_name, name)?;
+            Some((references::token(&index.companions, *kind, name), words))
         }),
-        companion_taken: held.map(|(kind, name)| references::token(*kind, name)),
+        companion_taken: held.map(|(kind, name)| references::token(&index.companions, *kind, name)),
         kinds: index.kinds.clone(),
         kind,
         suspended: p.suspended,
@@ -211,11 +213,11 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
                 index,
                 (kind, hub_name, &key.name),
                 cities,
-                copy.as_ref(),
                 expected,
             ))
         }),
         config_maps: index.resources.config_maps.clone(),
+        companion_kinds: index.companions.clone(),
         named_hub,
         name_due: false,
         delay: None,
@@ -327,18 +329,15 @@ fn references(
     source: Option<&Row<Source>>,
 ) -> Option<Resolution> {
     index.kinds[kind].companions.as_ref()?;
-    let source = source?;
-    Some(references::resolve(&source.digest.references, |kind, name| {
+    let of = References::of(&index.kinds[kind], &index.companions, source?.digest.referenced());
+    Some(references::resolve(of, |kind, name| {
         source_state(index, project, kind, namespace, name)
     }))
 }
 
 fn companion(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
-    let table = match kind {
-        CompanionKind::ConfigMap => &index.hub.config_maps,
-        CompanionKind::Secret => &index.hub.secrets,
-    };
-    table.get(hub, name).is_some_and(|row| !row.deleting)
+    let row = index.hub.companions[kind].get(hub, name);
+    row.is_some_and(|row| !row.deleting)
 }
 
 fn companions_hold(index: &GatewayIndex, hub: &str, namespace: &str, name: &str) -> bool {

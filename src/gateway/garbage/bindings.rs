@@ -3,7 +3,7 @@
 //! (contract: federation.md §3.11).
 
 use super::{Garbage, decide::left};
-use crate::gateway::index::{GatewayIndex, TableId};
+use crate::gateway::index::{GatewayIndex, TableId, digest::Template};
 use crate::gateway::reason::WriteReason;
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
@@ -113,7 +113,11 @@ fn observe(index: &GatewayIndex, key: &Key) -> Option<OrphanedBinding> {
         return None;
     }
     let row = index.hub.bindings.get(hub, name).filter(|row| !row.deleting)?;
-    let template = index.template_table(&row.digest.kind)?;
+    let template = match row.digest.template {
+        Template::Copy(kind) => TableId::Federated(kind),
+        Template::Companion(kind) => TableId::Companions(kind),
+        Template::Other => return None,
+    };
     Some(OrphanedBinding {
         target: Target::namespaced(Plane::Hub, &index.resource(TableId::Bindings), hub, name),
         uid: row.uid.clone(),

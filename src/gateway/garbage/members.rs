@@ -2,7 +2,10 @@
 //! labels alone (contract: clusters.md §3.4). Pure.
 
 use crate::gateway::{
-    index::digest::{Binding, HubCopy},
+    index::{
+        Kept,
+        digest::{Binding, HubCopy},
+    },
     lane::{self, CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
     pin::Pin,
@@ -29,6 +32,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) binding: Option<&'a Row<Binding>>,
     /// The pin.
     pub(super) pin: Option<&'a Arc<Pin>>,
+    /// The companions that went with the object to its member.
+    pub(super) kept: Kept,
     /// Address and UID of the `ConfigMap` with the pin.
     pub(super) record: Option<(Target, Arc<str>)>,
     /// Key of the pin in it.
@@ -107,9 +112,10 @@ fn stop(s: &Snapshot<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Next {
     };
     match (&s.seen.0, &delivery.id) {
         (Some(Seen::WorksStopped), _) => delete(s, copy),
+        (None, Some(_)) if s.kept.goes_on => Next::Wait(Requeue::AwaitChange),
         (None, Some(id)) => Next::Look(Look::Works {
             member: pin.member.clone(),
-            id: id.clone(),
+            ids: std::iter::once(id).chain(&s.kept.ids).cloned().collect(),
         }),
         (Some(_), _) => Next::LookAgain(Requeue::After(pause(s.seen.1))),
         (None, None) => Next::Wait(Requeue::AwaitChange),
@@ -146,7 +152,7 @@ mod tests {
     };
     use fedgate_api::keys;
     use fedgate_engine::key::Plane;
-    use fedgate_kinds::Kinds;
+    use fedgate_kinds::{CompanionKinds, Kinds};
     use std::{path::Path, sync::LazyLock};
 
     static PIN: LazyLock<Arc<Pin>> = LazyLock::new(|| {
@@ -182,10 +188,18 @@ mod tests {
     fn binding(kind: &FederatedKind, lane: &str) -> Row<Binding> {
         let object = json!({"metadata": {"labels": {keys::BINDING_ID: "id-1"}, "annotations": {keys::CLAIM_NAME: lane},
                 "ownerReferences": [{"apiVersion": "x/v1", "kind": "Vault", "name": "gold", "uid": "c-gold"}]},
-            "spec": {"resource": {"kind": "Vault", "name": "gold"}, "suspension": {"dispatching": true}}});
+            "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": "gold"}, "suspension": {"dispatching": true}}});
         let kinds = vec![kind.clone()].into();
         let object = serde_json::from_value(object).unwrap();
-        row("b", Binding::read(&object, &kinds, &mut Strings::default()))
+        row(
+            "b",
+            Binding::read(
+                &object,
+                &kinds,
+                &CompanionKinds::default(),
+                &mut Strings::default(),
+            ),
+        )
     }
 
     /// Words for the next step of an orphan, whose policy to stop it is there.
@@ -198,6 +212,7 @@ mod tests {
             copy: None,
             binding: None,
             pin: Some(&PIN),
+            kept: Kept::default(),
             record: Some((record, "r".into())),
             key: "k".to_owned(),
             stopped: Some("vault-drop-dfw-1".to_owned()),

@@ -6,7 +6,7 @@ use super::{
     members,
 };
 use crate::gateway::{
-    index::{GatewayIndex, Project, TableId, digest},
+    index::{GatewayIndex, Kept, Project, TableId, digest},
     lane::{Lane, Stage},
     member::Seen,
     pin,
@@ -305,6 +305,7 @@ pub(super) fn member<'a>(
         copy: index.hub.copies[kind].get(hub, name),
         binding: index.binding(kind, hub, name),
         pin,
+        kept: pin.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
         record,
         key: pin::key(profile, name),
         stopped: stopped.map(|lane| lane.name(&index.kinds)),
@@ -346,8 +347,10 @@ fn empty(index: &GatewayIndex, hub: &str) -> bool {
             .iter()
             .all(|t| t.in_namespace(hub).next().is_none())
         && hub_tables.bindings.in_namespace(hub).next().is_none()
-        && hub_tables.config_maps.in_namespace(hub).next().is_none()
-        && hub_tables.secrets.in_namespace(hub).next().is_none()
+        && hub_tables
+            .companions
+            .iter()
+            .all(|t| t.in_namespace(hub).next().is_none())
         && !index.has_pins_in(hub)
 }
 
@@ -362,19 +365,6 @@ pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
         );
     }
     index.pinned_keys(hub, &mut keys);
-    keys.extend(
-        index
-            .hub
-            .config_maps
-            .in_namespace(hub)
-            .map(|(n, _)| index.hub_key(TableId::ConfigMaps, hub, n)),
-    );
-    keys.extend(
-        index
-            .hub
-            .secrets
-            .in_namespace(hub)
-            .map(|(n, _)| index.hub_key(TableId::Secrets, hub, n)),
-    );
+    index.companion_keys(hub, &mut keys);
     keys
 }

@@ -6,7 +6,7 @@ use super::{
     change::Change,
     digest::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-        Returned, WriteBackDigest,
+        Returned, Strings, Template, WriteBackDigest,
     },
     ownership::RejectedClaim,
     project_hub::OtherHub,
@@ -21,6 +21,7 @@ use fedgate_engine::{
     },
 };
 use fedgate_kinds::{CompanionKind, KindId};
+use kube::core::DynamicObject;
 use std::sync::Arc;
 
 /// Result of an event.
@@ -70,13 +71,14 @@ impl GatewayIndex {
                 }
             }
             TableId::Bindings => {
-                let deltas = feed_table!(self.hub.bindings, |o, words| Binding::read(o, &kinds, words));
+                let companions = self.companions.clone();
+                let read =
+                    |o: &DynamicObject, words: &mut Strings| Binding::read(o, &kinds, &companions, words);
+                let deltas = feed_table!(self.hub.bindings, read);
                 for d in &deltas {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
-                    let of_copy = |row: &&Row<Binding>| {
-                        kinds.iter().any(|kind| *kind.resource.kind == *row.digest.kind)
-                    };
+                    let of_copy = |row: &&Row<Binding>| matches!(row.digest.template, Template::Copy(_));
                     self.summary
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
@@ -96,8 +98,7 @@ impl GatewayIndex {
                     applied.changes.push(Change::Returned { hub, name });
                 }
             }
-            TableId::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
-            TableId::Secrets => return self.companion_event(CompanionKind::Secret, event),
+            TableId::Companions(kind) => return self.companion_event(kind, event),
             TableId::Federated(i) => {
                 let told = matches!(event, WatchEvent::Apply(_) | WatchEvent::Written(_));
                 let deltas = feed_table!(self.hub.copies[i], |o, words| HubCopy::read(o, &kinds[i], words));
@@ -158,45 +159,30 @@ impl GatewayIndex {
     }
 
     fn companion_event(&mut self, kind: CompanionKind, event: WatchEvent) -> Applied {
-        let (table, suffix) = match kind {
-            CompanionKind::ConfigMap => (&mut self.hub.config_maps, "configmap"),
-            CompanionKind::Secret => (&mut self.hub.secrets, "secret"),
-        };
-        let (deltas, synced) = apply_event(table, event, &mut self.words, |o, _| Companion::read(o));
+        let table = &mut self.hub.companions[kind];
+        let (deltas, synced) = apply_event(table, event, &mut self.words, |o, _| Companion::read(o, kind));
         for d in &deltas {
             let new = table.get(&d.name.0, &d.name.1);
             self.hub.secondary.companion(kind, &d.name, d.old.as_ref(), new);
         }
         let mut applied = Applied::synced(synced);
         for d in deltas {
-            let binding = format!("{}-{suffix}", d.name.1).into();
+            let binding = self.companion_binding_name(kind, &d.name.1).into();
             self.track_orphaned_binding(&(d.name.0.clone(), binding), &mut applied);
             applied.changes.push(Self::companion_change(kind, &d));
         }
         applied
     }
 
-    /// The table of the template of a binding of this kind, if that kind is ours.
-    pub fn template_table(&self, kind: &str) -> Option<TableId> {
-        match kind {
-            "ConfigMap" => Some(TableId::ConfigMaps),
-            "Secret" => Some(TableId::Secrets),
-            _ => self
-                .kinds
-                .position(|k| *k.resource.kind == *kind)
-                .map(TableId::Federated),
-        }
-    }
-
     /// Records whether a binding has lost its template.
     fn track_orphaned_binding(&mut self, name: &Name, applied: &mut Applied) {
         let hub = &self.hub;
         let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
-            let template = match self.template_table(&row.digest.kind) {
-                Some(TableId::Federated(i)) => hub.copies[i].get(&name.0, &row.digest.name).map(|r| &r.uid),
-                Some(TableId::ConfigMaps) => hub.config_maps.get(&name.0, &row.digest.name).map(|r| &r.uid),
-                Some(TableId::Secrets) => hub.secrets.get(&name.0, &row.digest.name).map(|r| &r.uid),
-                _ => return false,
+            let name = (&*name.0, &*row.digest.name);
+            let template = match row.digest.template {
+                Template::Copy(kind) => hub.copies[kind].get(name.0, name.1).map(|r| &r.uid),
+                Template::Companion(kind) => hub.companions[kind].get(name.0, name.1).map(|r| &r.uid),
+                Template::Other => return false,
             };
             let owner = row.digest.owner.as_ref();
             template.is_none_or(|uid| owner.is_some_and(|owner| owner != uid))

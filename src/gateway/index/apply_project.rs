@@ -71,23 +71,16 @@ impl GatewayIndex {
             TableId::Locations(kind) => return self.location_event(key, kind, event),
             TableId::Availabilities => return self.availability_event(key, event),
             TableId::Networks => return self.network_event(key, event),
-            TableId::ConfigMaps => {
-                let deltas = feed_table!(project.config_maps, |o, _| Payload::read(o));
-                let changes = deltas
-                    .into_iter()
-                    .map(|d| payload_change(key, CompanionKind::ConfigMap, d.name));
-                applied.changes.extend(changes);
-            }
             TableId::Returned => return self.returned_event(key, event),
-            TableId::Secrets => {
-                if let Some(answer) = returned::of_secrets(&kinds, &event) {
+            TableId::Companions(kind) => {
+                let answer = (kind == CompanionKind::SECRET).then(|| returned::of_secrets(&kinds, &event));
+                if let Some(answer) = answer.flatten() {
                     let changes = self.returned_event(key, answer).changes;
                     return self.secret_event(key, event, changes);
                 }
-                let deltas = feed_table!(project.secrets, |o, _| Payload::read(o));
-                let changes = deltas
-                    .into_iter()
-                    .map(|d| payload_change(key, CompanionKind::Secret, d.name));
+                let read = |o: &DynamicObject, _: &mut Strings| Payload::read(o, kind);
+                let deltas = feed_table!(project.referable[kind], read);
+                let changes = deltas.into_iter().map(|d| payload_change(key, kind, d.name));
                 applied.changes.extend(changes);
             }
             TableId::Federated(i) => return self.source_event(key, i, event),
@@ -150,15 +143,17 @@ impl GatewayIndex {
             return Applied::default();
         };
         let ends = matches!(event, WatchEvent::Delete(_));
-        let kinds = &self.kinds;
+        let (kinds, companions) = (&self.kinds, &self.companions);
         let (deltas, synced) = apply_event(&mut project.sources[kind], event, &mut self.words, |o, words| {
-            Source::read(o, &kinds[kind], words)
+            Source::read(o, &kinds[kind], companions, words)
         });
         for d in &deltas {
             project.count_hub(kind, d);
             let new = project.sources[kind].get(&d.name.0, &d.name.1);
             let old = d.old.as_ref();
-            project.secondary.change(kind, &d.name, old, new);
+            project
+                .secondary
+                .change((kind, &self.companions), &d.name, old, new);
             self.summary
                 .source(key, &mut project.summary, (kind, &d.name), old, new);
         }

@@ -4,7 +4,7 @@
 use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
-    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, WriteBackDigest},
+    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, Template, WriteBackDigest},
     secondary::{entries, places::PlacesChanged},
 };
 use crate::gateway::{pin, references::Reference};
@@ -85,7 +85,7 @@ pub enum Change {
     Copy {
         /// The copy.
         copy: Deployment,
-        /// True if it is another object, in another place, or gone.
+        /// True if it is another object, in another place, gone, or of another spec if it lives at one member.
         moved: bool,
     },
     /// An object has another member, or none.
@@ -216,6 +216,8 @@ pub struct BindingChange {
     pub released: bool,
     /// True if it is gone.
     pub gone: bool,
+    /// True if its members have applied it, and had not before.
+    pub settled: bool,
 }
 
 /// A change of a deployment in a project.
@@ -276,7 +278,10 @@ impl GatewayIndex {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = self.kinds.position(|k| *k.resource.kind == *digest.kind);
+        let kind = match digest.template {
+            Template::Copy(kind) => Some(kind),
+            Template::Companion(_) | Template::Other => None,
+        };
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
         let cells =
             |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
@@ -287,12 +292,14 @@ impl GatewayIndex {
             placed: cells(new) != cells(old),
             released: new.is_none() || policy(new) != policy(old),
             gone: new.is_none(),
+            settled: new.is_some_and(|row| row.digest.applied) && !old.is_some_and(|row| row.digest.applied),
         }))
     }
 
     pub(super) fn copy_change(&self, kind: KindId, delta: &RowChange<HubCopy>) -> Change {
         let (hub, name) = &delta.name;
         let new = self.hub.copies[kind].get(hub, name);
+        let is_exactly_one = self.kinds[kind].is_exactly_one();
         let place = |row: Option<&Row<HubCopy>>| {
             row.map(|row| {
                 let of = &row.digest;
@@ -302,6 +309,7 @@ impl GatewayIndex {
                     of.location.clone(),
                     of.route(),
                     of.lane.clone(),
+                    of.source_generation.filter(|_| is_exactly_one),
                 )
             })
         };
@@ -317,7 +325,9 @@ impl GatewayIndex {
         let new = self.hub.bindings.get(hub, name);
         let told = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.delivery.clone());
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = CompanionKind::of("v1", &digest.kind)?;
+        let Template::Companion(kind) = digest.template else {
+            return None;
+        };
         (told(new) != told(delta.old.as_ref())).then(|| Change::CompanionDelivered {
             kind,
             hub: hub.clone(),
@@ -465,7 +475,13 @@ impl GatewayIndex {
         let (namespace, name) = &delta.name;
         let of = self.projects.get_mut(project)?;
         let new = of.sources[kind].get(namespace, name);
-        of.references |= new.is_some_and(|row| !row.digest.references.is_empty());
+        for reference in new.iter().flat_map(|row| row.digest.references.iter()) {
+            of.references.insert(reference.kind);
+            if reference.kind.is_core() {
+                of.references.insert(CompanionKind::CONFIG_MAP);
+                of.references.insert(CompanionKind::SECRET);
+            }
+        }
         self.source_change(project, kind, delta)
     }
 

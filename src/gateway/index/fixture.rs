@@ -70,7 +70,7 @@ pub(crate) fn copy(name: &str, city: &str) -> Value {
 /// The binding of a copy of the built-in kind.
 pub(crate) fn binding(name: &str) -> Value {
     let mut binding = object(HUB, &format!("{name}-workloaddeployment"), &format!("b-{name}"));
-    binding["spec"] = json!({"resource": {"kind": "WorkloadDeployment", "name": name}});
+    binding["spec"] = json!({"resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": name}});
     binding
 }
 

@@ -132,10 +132,10 @@ impl GatewayIndex {
 
     /// Keys of the companions in a hub namespace.
     pub fn companion_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        let config_maps = self.hub.config_maps.in_namespace(hub);
-        keys.extend(config_maps.map(|(name, _)| self.hub_key(TableId::ConfigMaps, hub, name)));
-        let secrets = self.hub.secrets.in_namespace(hub);
-        keys.extend(secrets.map(|(name, _)| self.hub_key(TableId::Secrets, hub, name)));
+        for (kind, table) in self.hub.companions.enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::Companions(kind), hub, name)));
+        }
     }
 
     /// Keys of the copies in a hub namespace that are there or to be there: those of objects with a member.
@@ -165,7 +165,7 @@ impl GatewayIndex {
                         .digest
                         .references
                         .iter()
-                        .map(|r| self.hub_key(companion_table(r.kind), hub, &r.name)),
+                        .map(|r| self.hub_key(TableId::Companions(r.kind), hub, &r.name)),
                 );
             }
         }
@@ -217,10 +217,10 @@ impl GatewayIndex {
             .get(&owner.project)
             .and_then(|p| p.sources[*kind].get(&owner.namespace, name));
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
-            keys.push(self.hub_key(companion_table(r.kind), hub, &r.name));
+            keys.push(self.hub_key(TableId::Companions(r.kind), hub, &r.name));
         }
         for (companion, by) in self.hub.secondary.naming(hub, &owner.namespace, name) {
-            keys.push(self.hub_key(companion_table(companion), hub, by));
+            keys.push(self.hub_key(TableId::Companions(companion), hub, by));
         }
     }
 
@@ -257,15 +257,13 @@ impl GatewayIndex {
     }
 }
 
-/// The table of a companion kind.
-pub fn companion_table(kind: CompanionKind) -> TableId {
-    match kind {
-        CompanionKind::ConfigMap => TableId::ConfigMaps,
-        CompanionKind::Secret => TableId::Secrets,
-    }
-}
-
 impl TableId {
+    /// Companion `ConfigMaps`, and their sources.
+    #[cfg(test)]
+    pub(crate) const CONFIG_MAPS: Self = Self::Companions(CompanionKind::CONFIG_MAP);
+    /// Companion Secrets, and their sources.
+    #[cfg(test)]
+    pub(crate) const SECRETS: Self = Self::Companions(CompanionKind::SECRET);
     /// The deployments, in tests with the built-in kind alone.
     #[cfg(test)]
     pub(crate) const DEPLOYMENTS: Self = Self::Federated(fedgate_kinds::KindId::FIRST);
@@ -276,8 +274,7 @@ impl TableId {
     /// The companion kind of a table.
     pub fn companion(self) -> Option<CompanionKind> {
         match self {
-            Self::ConfigMaps => Some(CompanionKind::ConfigMap),
-            Self::Secrets => Some(CompanionKind::Secret),
+            Self::Companions(kind) => Some(kind),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ pub mod delivery;
 pub mod digest;
 #[cfg(test)]
 pub mod fixture;
+mod kept;
 mod keys;
 pub mod lanes;
 pub mod locations;
@@ -50,7 +51,7 @@ use fedgate_engine::{
     key::{Key, Kind, Plane},
     store::table::{Name, Row, Table},
 };
-use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind};
 use kube::core::ApiResource;
 use lanes::Lanes;
 use locations::LocationKind;
@@ -71,7 +72,7 @@ use touched::Touched;
 use undelivered::Undelivered;
 
 pub use apply_project::NO_PROJECT_UID;
-pub use keys::companion_table;
+pub use kept::Kept;
 pub use project::Project;
 pub use project_hub::OTHER_HUB;
 
@@ -90,10 +91,8 @@ pub enum TableId {
     Bindings,
     /// Interpreters on the hub.
     Interpreters,
-    /// `ConfigMaps`: companions on the hub, sources in a project.
-    ConfigMaps,
-    /// Secrets: companions on the hub, sources in a project.
-    Secrets,
+    /// Objects of a kind of companions: companions on the hub, their sources in a project.
+    Companions(CompanionKind),
     /// `ConfigMaps` on the hub that record the members of objects.
     Pins,
     /// Secrets that have come back from members: on the hub, and in a project.
@@ -127,10 +126,8 @@ pub struct Hub {
     pub bindings: Table<Binding>,
     /// Interpreters.
     pub interpreters: Table<InterpreterDigest>,
-    /// Companion `ConfigMaps`.
-    pub config_maps: Table<Companion>,
-    /// Companion Secrets.
-    pub secrets: Table<Companion>,
+    /// Companions, a table per kind.
+    pub companions: PerCompanionKind<Table<Companion>>,
     /// Members of objects that live at one.
     pub pins: Table<Pins>,
     /// Secrets that have come back from members.
@@ -175,6 +172,8 @@ pub const LARGEST_SPEC: u32 = 256 * 1024;
 pub struct GatewayIndex {
     /// The federated kinds; tables are in their order.
     pub kinds: Arc<PerKind<FederatedKind>>,
+    /// The kinds of companions.
+    pub companions: Arc<CompanionKinds>,
     tables: TableMap,
     /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
@@ -240,6 +239,7 @@ pub struct GatewayIndex {
 impl GatewayIndex {
     /// An empty index over these kinds, for these checks.
     pub fn new(kinds: Arc<PerKind<FederatedKind>>, checks: WorkloadChecks) -> Self {
+        let companions = CompanionKinds::of(&*kinds);
         let hub = Hub {
             namespaces: Table::default(),
             clusters: Table::default(),
@@ -247,8 +247,7 @@ impl GatewayIndex {
             city_policies: Table::default(),
             bindings: Table::default(),
             interpreters: Table::default(),
-            config_maps: Table::default(),
-            secrets: Table::default(),
+            companions: companions.map(|_| Table::default()),
             pins: Table::default(),
             returned: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
@@ -263,8 +262,9 @@ impl GatewayIndex {
         };
         let resources = Arc::default();
         Self {
-            tables: TableMap::new(&resources, &kinds),
+            tables: TableMap::new(&resources, &kinds, &companions),
             kinds,
+            companions: Arc::new(companions),
             resources,
             checks,
             largest_spec: LARGEST_SPEC,
@@ -327,6 +327,7 @@ impl GatewayIndex {
     pub fn hub_tables(&self) -> Vec<TableId> {
         tables::HUB
             .into_iter()
+            .chain(self.companions.ids().map(TableId::Companions))
             .chain(self.has_pins().then_some(TableId::Pins))
             .chain(self.has_returns().then_some(TableId::Returned))
             .chain(tables::federated(&self.kinds))
@@ -355,12 +356,12 @@ impl GatewayIndex {
 
     /// The resource of a table.
     pub fn resource(&self, table: TableId) -> ApiResource {
-        tables::resource(&self.resources, &self.kinds, table).clone()
+        tables::resource(&self.resources, &self.kinds, &self.companions, table).clone()
     }
 
     /// The name of a table's resource in paths.
     pub fn plural(&self, table: TableId) -> &str {
-        &tables::resource(&self.resources, &self.kinds, table).plural
+        &tables::resource(&self.resources, &self.kinds, &self.companions, table).plural
     }
 
     /// The kind of the objects in a table.
@@ -455,6 +456,11 @@ impl GatewayIndex {
     /// Karmada's name for the binding of a copy.
     pub fn binding_name(&self, kind: KindId, name: &str) -> String {
         format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
+    }
+
+    /// Karmada's name for the binding of a companion.
+    pub fn companion_binding_name(&self, kind: CompanionKind, name: &str) -> String {
+        format!("{name}-{}", self.companions[kind].kind.to_lowercase()).replace(':', ".")
     }
 
     /// The binding of a copy.

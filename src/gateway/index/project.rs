@@ -11,10 +11,10 @@ use super::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
-    random::{HashMap, HashSet},
+    random::HashMap,
     store::table::{Name, Table},
 };
-use fedgate_kinds::{CompanionKind, PerKind};
+use fedgate_kinds::{CompanionSet, PerCompanionKind, PerKind};
 use std::sync::Arc;
 
 /// State of a project.
@@ -45,18 +45,16 @@ pub struct Project {
     pub sources: PerKind<Table<Source>>,
     /// Projections.
     pub projections: PerKind<Table<Projection>>,
-    /// `ConfigMaps` that may be referenced.
-    pub config_maps: Table<Payload>,
-    /// Secrets that may be referenced.
-    pub secrets: Table<Payload>,
     /// Secrets that have come back from members.
     pub returned: Table<OwnReturn>,
-    /// True if an object references data, so that the two tables above must be watched.
-    pub references: bool,
-    /// True once their watches were requested.
-    pub references_watched: bool,
-    /// Which of the two the project forbids to list.
-    pub forbidden: HashSet<CompanionKind>,
+    /// Objects that may be referenced, a table per kind of companions.
+    pub referable: PerCompanionKind<Table<Payload>>,
+    /// Kinds of which objects reference some, so that their tables must be watched.
+    pub references: CompanionSet,
+    /// Those whose watches were requested.
+    pub references_watched: CompanionSet,
+    /// Those that the project forbids to list, or does not serve.
+    pub forbidden: CompanionSet,
     /// Sums over the objects of the federated kinds.
     pub summary: OfProject,
     /// The hubs that its deployments name.
@@ -87,12 +85,11 @@ impl GatewayIndex {
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),
-            config_maps: Table::default(),
-            secrets: Table::default(),
             returned: Table::default(),
-            references: false,
-            references_watched: false,
-            forbidden: HashSet::default(),
+            referable: self.companions.map(|_| Table::default()),
+            references: CompanionSet::default(),
+            references_watched: CompanionSet::default(),
+            forbidden: CompanionSet::default(),
             summary: OfProject::default(),
             hubs: RefCounts::default(),
             other_hub: None,

@@ -18,8 +18,7 @@ impl GatewayIndex {
             && hub.city_sets.proves()
             && hub.city_policies.proves()
             && hub.bindings.proves()
-            && hub.config_maps.proves()
-            && hub.secrets.proves()
+            && hub.companions.iter().all(Table::proves)
             && hub.copies.iter().all(Table::proves)
             && self.written_back_proves(&hub.write_backs)
     }

@@ -21,8 +21,7 @@ impl TableId {
             | Self::Clusters
             | Self::CitySets
             | Self::CityPolicies
-            | Self::ConfigMaps
-            | Self::Secrets
+            | Self::Companions(_)
             | Self::Pins
             | Self::Federated(_) => true,
             Self::Bindings
@@ -58,8 +57,7 @@ impl GatewayIndex {
         hub.namespaces.synced()
             && hub.city_sets.synced()
             && hub.city_policies.synced()
-            && hub.config_maps.synced()
-            && hub.secrets.synced()
+            && hub.companions.iter().all(Table::synced)
             && (hub.pins.synced() || !self.has_pins())
             && hub.copies.iter().all(Table::synced)
     }

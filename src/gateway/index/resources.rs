@@ -1,7 +1,6 @@
 //! API resources that the gateway uses beside the federated kinds.
 
 use super::locations::{LocationKind, availability_resource};
-use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
 /// An API resource; the core group is the empty string.
@@ -26,8 +25,6 @@ pub struct Resources {
     pub namespaces: ApiResource,
     /// v1 `ConfigMap`.
     pub config_maps: ApiResource,
-    /// v1 Secret.
-    pub secrets: ApiResource,
     /// Karmada's member cluster: a cell.
     pub clusters: ApiResource,
     /// Karmada's `ClusterPropagationPolicy`.
@@ -53,7 +50,6 @@ impl Default for Resources {
         Self {
             namespaces: resource("", "v1", "Namespace", "namespaces"),
             config_maps: resource("", "v1", "ConfigMap", "configmaps"),
-            secrets: resource("", "v1", "Secret", "secrets"),
             clusters: resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
             city_sets: resource(
                 "policy.karmada.io",
@@ -91,13 +87,5 @@ impl Resources {
     /// The resource of a kind that tells locations.
     pub fn location(&self, kind: LocationKind) -> &ApiResource {
         &self.locations[kind as usize]
-    }
-
-    /// The resource of a companion kind.
-    pub fn companion(&self, kind: CompanionKind) -> &ApiResource {
-        match kind {
-            CompanionKind::ConfigMap => &self.config_maps,
-            CompanionKind::Secret => &self.secrets,
-        }
     }
 }

@@ -112,15 +112,23 @@ impl GatewayIndex {
         };
         // Without a watch nothing would take the row out again.
         let ends = matches!(event, WatchEvent::Delete(_));
-        let takes = |of: &&mut Project| ends || of.references_watched || of.secrets.synced();
+        let takes = |of: &&mut Project| {
+            ends || of.references_watched.contains(CompanionKind::SECRET)
+                || of.referable[CompanionKind::SECRET].synced()
+        };
         let project = self.projects.get_mut(key).filter(takes);
         if let Some(project) = project {
-            let read = |object: &DynamicObject, _: &mut _| Payload::read(object);
-            let (deltas, synced) = apply_event(&mut project.secrets, event, &mut self.words, read);
+            let read = |object: &DynamicObject, _: &mut _| Payload::read(object, CompanionKind::SECRET);
+            let (deltas, synced) = apply_event(
+                &mut project.referable[CompanionKind::SECRET],
+                event,
+                &mut self.words,
+                read,
+            );
             applied.synced = synced;
             let changed = deltas
                 .into_iter()
-                .map(|d| apply_project::payload_change(key, CompanionKind::Secret, d.name));
+                .map(|d| apply_project::payload_change(key, CompanionKind::SECRET, d.name));
             applied.changes.extend(changed);
         }
         applied

@@ -2,6 +2,7 @@
 
 use super::{GatewayIndex, Hub, Project};
 use fedgate_engine::{key::Plane, store::table::Table};
+use fedgate_kinds::CompanionSet;
 
 impl GatewayIndex {
     /// True if this is the current engagement of the hub.
@@ -40,8 +41,7 @@ impl Project {
             networks,
             sources,
             projections,
-            config_maps,
-            secrets,
+            referable,
             returned,
             // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
@@ -58,15 +58,14 @@ impl Project {
         } = self;
         *of = engagement;
         // The command of the earlier engagement may come too late.
-        *references_watched = false;
+        *references_watched = CompanionSet::default();
         namespaces.rewind();
         workloads.rewind();
         locations.rewind();
         networks.rewind();
         sources.iter_mut().for_each(Table::rewind);
         projections.iter_mut().for_each(Table::rewind);
-        config_maps.rewind();
-        secrets.rewind();
+        referable.iter_mut().for_each(Table::rewind);
         returned.rewind();
     }
 }
@@ -80,8 +79,7 @@ impl Hub {
             city_policies,
             bindings,
             interpreters,
-            config_maps,
-            secrets,
+            companions,
             pins,
             returned,
             copies,
@@ -102,8 +100,7 @@ impl Hub {
         city_policies.rewind();
         bindings.rewind();
         interpreters.rewind();
-        config_maps.rewind();
-        secrets.rewind();
+        companions.iter_mut().for_each(Table::rewind);
         pins.rewind();
         returned.rewind();
         copies.iter_mut().for_each(Table::rewind);

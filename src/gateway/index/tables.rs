@@ -3,19 +3,17 @@
 use super::{TableId, locations::LocationKind, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
-use fedgate_kinds::{FederatedKind, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind};
 use kube::core::ApiResource;
 
 /// Tables that every hub has, independent of the federated kinds.
-pub(super) const HUB: [TableId; 8] = [
+pub(super) const HUB: [TableId; 6] = [
     TableId::Namespaces,
     TableId::Clusters,
     TableId::CitySets,
     TableId::CityPolicies,
     TableId::Bindings,
     TableId::Interpreters,
-    TableId::ConfigMaps,
-    TableId::Secrets,
 ];
 /// Tables that only projects have.
 const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Availabilities, TableId::Networks];
@@ -28,16 +26,21 @@ pub(super) struct TableMap {
 }
 
 impl TableMap {
-    pub(super) fn new(resources: &Resources, kinds: &PerKind<FederatedKind>) -> Self {
+    pub(super) fn new(
+        resources: &Resources,
+        kinds: &PerKind<FederatedKind>,
+        companions: &CompanionKinds,
+    ) -> Self {
         let mut all = Self {
             kinds: HashMap::default(),
             tables: HashMap::default(),
         };
         let locations = LocationKind::ALL.map(TableId::Locations);
         let of_projects = PROJECT.into_iter().chain(locations);
-        let hub = HUB.into_iter().chain([TableId::Pins, TableId::Returned]);
+        let hub = HUB.into_iter().chain(companions.ids().map(TableId::Companions));
+        let hub = hub.chain([TableId::Pins, TableId::Returned]);
         for table in hub.chain(of_projects).chain(federated(kinds)) {
-            let kind = Kind::of(resource(resources, kinds, table));
+            let kind = Kind::of(resource(resources, kinds, companions, table));
             all.kinds.insert(table, kind.clone());
             // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
             all.tables.entry(kind).or_insert(table);
@@ -67,6 +70,7 @@ pub(super) fn federated(kinds: &PerKind<FederatedKind>) -> impl Iterator<Item = 
 pub(super) fn resource<'a>(
     r: &'a Resources,
     kinds: &'a PerKind<FederatedKind>,
+    companions: &'a CompanionKinds,
     table: TableId,
 ) -> &'a ApiResource {
     match table {
@@ -76,8 +80,9 @@ pub(super) fn resource<'a>(
         TableId::CityPolicies => &r.city_policies,
         TableId::Bindings => &r.bindings,
         TableId::Interpreters => &r.interpreters,
-        TableId::ConfigMaps | TableId::Pins => &r.config_maps,
-        TableId::Secrets | TableId::Returned => &r.secrets,
+        TableId::Companions(kind) => &companions[kind],
+        TableId::Pins => &r.config_maps,
+        TableId::Returned => &companions[CompanionKind::SECRET],
         TableId::Workloads => &r.workloads,
         TableId::Locations(kind) => r.location(kind),
         TableId::Availabilities => &r.availabilities,

@@ -14,6 +14,7 @@ use fedgate_engine::{
     plane::watch::{self, WatchEvent, WatchSpec},
     runtime::index::{Defect, Discovered, Index, Keys, Phase, Update, Watches},
 };
+use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
 /// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
@@ -24,7 +25,7 @@ const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
 #[derive(Debug)]
 pub enum Command {
     /// An object of the project references data, in this engagement of the project.
-    WatchReferences(ProjectKey, u64),
+    WatchReferences(ProjectKey, u64, Vec<TableId>),
     /// Deployments of these projects name another hub, or none does any more.
     ReportOtherHubs(Vec<(ProjectKey, Option<OtherHub>)>),
     /// These claims on hub namespaces are rejected from now on.
@@ -68,10 +69,12 @@ impl Index for GatewayIndex {
         }
         if let Plane::Project(key) = plane
             && let Some(project) = self.projects.get_mut(key)
-            && project.references
-            && !std::mem::replace(&mut project.references_watched, true)
+            && let kinds = project.references.without(project.references_watched)
+            && !kinds.is_empty()
         {
-            commands.push(Command::WatchReferences(key.clone(), engagement));
+            project.references_watched = project.references;
+            let tables = kinds.iter().map(TableId::Companions).collect();
+            commands.push(Command::WatchReferences(key.clone(), engagement, tables));
         }
         Update {
             changes,
@@ -86,7 +89,7 @@ impl Index for GatewayIndex {
         self.restart_lists(plane, engagement)
     }
 
-    /// A project grants or denies access to its `ConfigMaps` or Secrets.
+    /// A project grants or denies access to a kind of companions, or begins or ceases to serve it.
     fn access_changed(
         &mut self,
         plane: &Plane,
@@ -104,7 +107,7 @@ impl Index for GatewayIndex {
         let changed = if forbidden {
             project.forbidden.insert(kind)
         } else {
-            project.forbidden.remove(&kind)
+            project.forbidden.remove(kind)
         };
         if changed {
             self.project_keys(key)
@@ -150,7 +153,7 @@ impl Index for GatewayIndex {
 
     fn tables(&self) -> Vec<(PlaneKind, TableId)> {
         let hub = self.hub_tables().into_iter().map(|table| (PlaneKind::Hub, table));
-        let referenced = [TableId::ConfigMaps, TableId::Secrets];
+        let referenced = self.companions.ids().map(TableId::Companions);
         let locations = self
             .workload_kind()
             .map(|_| locations::tables(self.checks.locations));
@@ -161,7 +164,7 @@ impl Index for GatewayIndex {
     }
 
     fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {
-        let is_data = matches!(table, TableId::ConfigMaps | TableId::Secrets | TableId::Returned);
+        let is_data = table.companion().is_some() || table == TableId::Returned;
         let labels = match table {
             TableId::Pins => Some(pin::selector()),
             TableId::Returned if *plane == Plane::Hub => Some(keys::RETURNED.to_owned()),
@@ -184,6 +187,7 @@ impl Index for GatewayIndex {
             } else {
                 &[]
             },
+            may_be_absent: *plane != Plane::Hub && table.companion().is_some_and(|kind| !kind.is_core()),
         }
     }
 
@@ -221,7 +225,7 @@ impl Index for GatewayIndex {
     }
 
     fn is_optional(table: TableId) -> bool {
-        matches!(table, TableId::ConfigMaps | TableId::Secrets | TableId::Returned)
+        table.companion().is_some() || table == TableId::Returned
     }
 
     fn table_of(&self, target: &Target) -> Option<TableId> {
@@ -229,7 +233,7 @@ impl Index for GatewayIndex {
         let is_own =
             target.plane == Plane::Hub && target.namespace.as_deref() == Some(keys::SYSTEM_NAMESPACE);
         table.map(|table| match table {
-            TableId::ConfigMaps if is_own => TableId::Pins,
+            TableId::Companions(CompanionKind::CONFIG_MAP) if is_own => TableId::Pins,
             table => table,
         })
     }

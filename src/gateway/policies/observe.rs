@@ -18,7 +18,7 @@ fn labelled(index: &GatewayIndex, hub: &str) -> BTreeSet<Arc<str>> {
     let hub_tables = &index.hub;
     let copies = hub_tables.copies.iter().flat_map(|table| table.in_namespace(hub));
     let copies = copies.filter_map(|(_, row)| row.digest.lane.clone());
-    let companions = [&hub_tables.config_maps, &hub_tables.secrets].into_iter();
+    let companions = hub_tables.companions.iter();
     let companions = companions.flat_map(|table| table.in_namespace(hub));
     copies
         .chain(companions.filter_map(|(_, row)| row.digest.lane.clone()))

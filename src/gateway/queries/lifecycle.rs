@@ -1,6 +1,6 @@
 //! Whether the project namespace behind a hub namespace lives, is gone, or was created again under its name.
 
-use crate::gateway::index::GatewayIndex;
+use crate::gateway::index::{GatewayIndex, digest::Template};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{key::Plane, plan::Target};
 use std::{collections::BTreeSet, sync::Arc};
@@ -32,14 +32,13 @@ pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bo
             .in_namespace(hub)
             .any(|(_, w)| w.digest.controller.is_some());
     }
-    let ours = |kind: &str| index.kinds.iter().any(|k| k.resource.kind == kind);
-    dead || index.hub.config_maps.in_namespace(hub).next().is_some()
-        || index.hub.secrets.in_namespace(hub).next().is_some()
+    let mut companions = index.hub.companions.iter();
+    dead || companions.any(|table| table.in_namespace(hub).next().is_some())
         || index
             .hub
             .bindings
             .in_namespace(hub)
-            .any(|(_, b)| ours(&b.digest.kind))
+            .any(|(_, b)| matches!(b.digest.template, Template::Copy(_)))
         || index
             .hub
             .city_policies

@@ -28,7 +28,7 @@ use fedgate_engine::{
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
-use fedgate_kinds::KindId;
+use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 use memory::Memory;
 use std::sync::Arc;
@@ -298,17 +298,19 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     let source = object.as_ref().and_then(|object| object.source.as_ref());
     let of_other_hub =
         source.is_some_and(|row| index.named_hub(project, &key.namespace, row) == NamedHub::Other);
-    let other = project.secrets.get(&key.namespace, &key.name);
+    let other = project.referable[CompanionKind::SECRET].get(&key.namespace, &key.name);
     Some(Snapshot {
         kinds: index.kinds.clone(),
-        resource: index.resources.secrets.clone(),
+        resource: index.companions[CompanionKind::SECRET].clone(),
         project: project_key.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         bound,
         returned,
         object,
-        taken: project.secrets.synced().then(|| other.is_some() && own.is_none()),
+        taken: project.referable[CompanionKind::SECRET]
+            .synced()
+            .then(|| other.is_some() && own.is_none()),
         own,
         proven: index.lacks_proof(hub.as_str()).is_none() && index.hub.returned.proves(),
         suspended: project.suspended,

@@ -21,7 +21,7 @@ use fedgate_engine::{
     plan::{Effect, Plan, Write},
     store::table::Row,
 };
-use fedgate_kinds::{FederatedKind, KindId, Kinds};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, Kinds};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -362,14 +362,20 @@ fn a_secret_of_the_tenants_is_never_touched() {
     w.loses(SECRET);
     assert_eq!(w.decide(SECRET), idle(), "nor is it deleted");
     let mut w = World::new();
-    w.index.list_shop(TableId::Secrets, &[]);
+    w.index.list_shop(TableId::Companions(CompanionKind::SECRET), &[]);
     let mut own = fixture::object("default", SECRET, "tenant");
     own["type"] = json!("Opaque");
     let key = w.key(SECRET);
-    assert!(w.index.shop_has(TableId::Secrets, &own).contains(&key));
+    assert!(
+        w.index
+            .shop_has(TableId::Companions(CompanionKind::SECRET), &own)
+            .contains(&key)
+    );
     assert_eq!(w.verdict(SECRET), Verdict::NameTaken);
     assert!(
-        w.index.shop_lost(TableId::Secrets, &own).contains(&key),
+        w.index
+            .shop_lost(TableId::Companions(CompanionKind::SECRET), &own)
+            .contains(&key),
         "its end wakes"
     );
     w.memory.refused = Some(w.now.instant);

@@ -14,7 +14,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         // A Secret of the tenant's may have had the name.
         Change::Payload {
             project,
-            kind: CompanionKind::Secret,
+            kind: CompanionKind::SECRET,
             namespace,
             name,
         } => {

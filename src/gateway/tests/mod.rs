@@ -313,17 +313,21 @@ async fn what_comes_late_of_an_earlier_engagement_is_not_taken_for_the_present_o
     assert!(known());
     let watches = || planes.lock()[&plane].watches.len();
     let before = watches();
-    gateway
-        .role
-        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), first));
+    let tables = vec![TableId::CONFIG_MAPS, TableId::SECRETS];
+    gateway.role.on_command(
+        &gateway.shared,
+        Command::WatchReferences(key.clone(), first, tables.clone()),
+    );
     assert_eq!(watches(), before);
-    gateway
-        .role
-        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), second));
+    gateway.role.on_command(
+        &gateway.shared,
+        Command::WatchReferences(key.clone(), second, tables.clone()),
+    );
     assert_eq!(watches(), before + 2);
-    gateway
-        .role
-        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), second));
+    gateway.role.on_command(
+        &gateway.shared,
+        Command::WatchReferences(key.clone(), second, tables.clone()),
+    );
     assert_eq!(watches(), before + 2, "each table is watched once");
 }
 

@@ -74,7 +74,7 @@ fn hub(others: std::ops::Range<usize>) -> (GatewayIndex, Inquiry) {
 fn fill(index: &mut GatewayIndex) {
     index.list_hub(TableId::DEPLOYMENTS, &[fixture::copy("web", "DFW")]);
     index.list_hub(TableId::Bindings, &[binding()]);
-    index.list_hub(TableId::ConfigMaps, &[companion()]);
+    index.list_hub(TableId::CONFIG_MAPS, &[companion()]);
     index.list_hub(TableId::CityPolicies, &[fixture::city_policy("city-dfw", "DFW")]);
 }
 
@@ -155,7 +155,7 @@ async fn a_deleted_project_is_torn_down_in_order_by_the_hub_alone() {
     let gateway = Gateway::default();
     let [copy, companion_key, policies, hub] = [
         (TableId::DEPLOYMENTS, HUB, "web"),
-        (TableId::ConfigMaps, HUB, "settings"),
+        (TableId::CONFIG_MAPS, HUB, "settings"),
         (TableId::CityPolicies, HUB, ""),
         (TableId::Namespaces, "", HUB),
     ]
@@ -202,7 +202,7 @@ async fn a_deleted_project_is_torn_down_in_order_by_the_hub_alone() {
         .context
         .index
         .lock()
-        .hub_lost(TableId::ConfigMaps, &companion());
+        .hub_lost(TableId::CONFIG_MAPS, &companion());
     assert!(enqueued.contains(&hub));
     assert_eq!(
         reconcile(&gateway, &rig, &hub).await,
@@ -216,13 +216,13 @@ async fn a_deleted_project_is_torn_down_in_order_by_the_hub_alone() {
 async fn a_gateway_that_starts_in_the_midst_goes_on() {
     let mut index = GatewayIndex::fixture();
     index.disengage(&shop());
-    index.list_hub(TableId::ConfigMaps, &[companion()]);
+    index.list_hub(TableId::CONFIG_MAPS, &[companion()]);
     let inquiry = Inquiry::default();
     index.platform_listed(inquiry.clone());
     assert_eq!(inquiry.take(), [(uid("p1"), uid("shop"))].into());
     index.platform_answered(deleted(&["p1"]));
     let (rig, gateway) = (rig(index), Gateway::default());
-    let companion = key(&rig, TableId::ConfigMaps, HUB, "settings");
+    let companion = key(&rig, TableId::CONFIG_MAPS, HUB, "settings");
     assert_eq!(reconcile(&gateway, &rig, &companion).await.0, ["DELETE settings"]);
 }
 

@@ -63,6 +63,7 @@ impl Index for ReturnsIndex {
                 TableId::Secrets | TableId::HubNamespaces => watch::HUB_OBJECTS,
             },
             metadata_only: table != TableId::HubNamespaces && !matches!(table, TableId::Objects(_)),
+            may_be_absent: false,
             unread: &[],
         }
     }

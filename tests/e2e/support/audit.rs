@@ -30,7 +30,7 @@ pub(crate) struct Entry {
     #[serde(default)]
     pub(crate) stage: String,
     #[serde(default, rename = "requestURI")]
-    request_uri: String,
+    pub(crate) request_uri: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]

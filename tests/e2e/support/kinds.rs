@@ -79,6 +79,8 @@ pub(crate) const DEPLOYMENT: Kind = kind(
 );
 pub(crate) const INSTANCE: Kind = kind(COMPUTE, "v1alpha", "Instance", "instances", true);
 pub(crate) const GADGET: Kind = kind("example.fedgate.dev", "v1", "Gadget", "gadgets", true);
+pub(crate) const SEAL: Kind = kind("example.fedgate.dev", "v1", "Seal", "seals", true);
+pub(crate) const CHARTER: Kind = kind("example.fedgate.dev", "v1", "Charter", "charters", true);
 pub(crate) const VAULT: Kind = kind("example.fedgate.dev", "v1", "Vault", "vaults", true);
 pub(crate) const POLICY: Kind = kind(
     "policy.karmada.io",

@@ -538,6 +538,8 @@ fn manifests() -> Result<Vec<Manifest>> {
         for yaml in [
             include_str!("../../kinds/gadget-crd.yaml"),
             include_str!("../../kinds/vault-crd.yaml"),
+            include_str!("../../kinds/seal-crd.yaml"),
+            include_str!("../../kinds/charter-crd.yaml"),
         ] {
             all.push(Manifest {
                 plane: role,

@@ -19,12 +19,13 @@ use fedgate_simulator::{Faults, Verb};
 const STRIDE: u64 = 4;
 
 /// The kinds that are compared.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "Cluster.cluster.karmada.io",
     "Namespace",
     "ConfigMap",
     "Secret",
     "Vault",
+    "Seal",
     "PropagationPolicy",
     "ClusterPropagationPolicy",
     "ResourceBinding",

@@ -43,15 +43,13 @@ pub(super) fn wrong(rig: &Rig) -> Vec<String> {
     };
     let members = MEMBERS.iter().filter_map(|(name, _)| rig.simulator.plane(name));
     for plane in members.chain([rig.hub.clone()]) {
-        for vault in plane
-            .list("Vault")
-            .iter()
-            .filter(|vault| !expected.contains(&own(vault)))
-        {
+        let all = ["Vault", "Seal"].into_iter().flat_map(|kind| plane.list(kind));
+        for object in all.filter(|object| !expected.contains(&own(object))) {
             lines.push(format!(
-                "{} has {:?}, which has no origin",
+                "{} has {} {:?}, which has no origin",
                 plane.name(),
-                own(vault)
+                object["kind"],
+                own(&object)
             ));
         }
     }
@@ -96,7 +94,21 @@ fn delivered(rig: &Rig, place: &str, hub: &str, vault: &Value, lines: &mut Vec<S
     if federated.is_none_or(|condition| condition["reason"] != "Delivered") {
         lines.push(format!("{place} says {federated:?}"));
     }
+    let seal = rig.hub.get("Seal", hub, name);
+    if seal.as_deref().map(lane) != Some(&*format!("keep-{member}")) {
+        lines.push(format!(
+            "{place} is at {member}, its seal in {:?}",
+            seal.as_deref().map(lane)
+        ));
+    }
     let at = rig.simulator.plane(member);
+    let owner = at
+        .as_ref()
+        .and_then(|at| at.get("Seal", hub, name))
+        .map(|seal| seal["metadata"]["ownerReferences"][0]["uid"].clone());
+    if owner.as_ref() != Some(&below["metadata"]["uid"]) {
+        lines.push(format!("{place} is at {member}, its seal there is {owner:?}'s"));
+    }
     if at.is_none_or(|at| at.get("Secret", hub, LOGIN).is_none()) {
         lines.push(format!("{place} has no {LOGIN} at {member}"));
     }
@@ -120,7 +132,7 @@ fn left_over(rig: &Rig, expected: &BTreeSet<(String, String)>) -> Vec<String> {
             }
         }
     }
-    let kinds = ["Vault", "Secret", "ConfigMap"];
+    let kinds = ["Vault", "Secret", "ConfigMap", "Seal"];
     let objects = kinds.into_iter().flat_map(|kind| rig.hub.list(kind));
     let used: BTreeSet<(String, String)> = objects
         .map(|object| (text(&object, "namespace").to_owned(), lane(&object).to_owned()))

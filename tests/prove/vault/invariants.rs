@@ -23,6 +23,8 @@ pub(super) struct Guard {
     emptied: BTreeSet<String>,
     /// UIDs of vaults of projects, and whether each may still be there below.
     alive: BTreeMap<String, bool>,
+    /// UIDs of the hub's seals whose objects a member's collector has taken.
+    collected: BTreeSet<String>,
     /// How many vaults were delivered.
     pub(super) deliveries: usize,
     seen: usize,
@@ -125,7 +127,15 @@ impl Guard {
                 lines.extend(self.unpinned(at));
             }
             "Vault" if goes => lines.extend(before.and_then(|vault| self.unasked(vault))),
-            "Secret" if goes => lines.extend(before.and_then(|secret| self.needed(at, secret))),
+            "Secret" | "Seal" if goes => {
+                let companion = before.unwrap_or(&Value::Null);
+                if at.1 == "Seal" && &*change.user == CONTROLLERS {
+                    let uid = annotation(companion, keys::TEMPLATE_UID).to_owned();
+                    self.collected.insert(uid);
+                }
+                lines.extend(self.needed(at, companion));
+            }
+            "Seal" if begins => lines.extend(after.and_then(|seal| self.made_again(at, seal))),
             _ => {}
         }
         lines
@@ -168,15 +178,20 @@ impl Guard {
     }
 
     /// L3: a companion stays as long as an object that is pinned there needs it, but for one that a hand has deleted.
-    fn needed(&self, (member, _, namespace, name): &Place, secret: &Value) -> Option<String> {
-        if self.by_hand.contains(annotation(secret, keys::TEMPLATE_UID)) {
+    fn needed(&self, (member, companion, namespace, name): &Place, object: &Value) -> Option<String> {
+        let is_kept = companion == "Seal" && self.is_preserved(object, "seal");
+        if self.by_hand.contains(annotation(object, keys::TEMPLATE_UID)) && !is_kept {
             return None;
         }
+        let names = |vault: &Value| match companion.as_str() {
+            "Seal" => vault["spec"]["sealName"] == name.as_str(),
+            _ => vault["spec"]["credentials"]["secretName"] == name.as_str(),
+        };
         let mut vaults = self.objects.iter().filter(|((plane, kind, ns, vault), object)| {
             plane == member
                 && kind == "Vault"
                 && ns == namespace
-                && object["spec"]["credentials"]["secretName"] == name.as_str()
+                && names(object)
                 && self.pinned(ns, vault).as_deref() == Some(&**member)
         });
         vaults
@@ -187,13 +202,7 @@ impl Guard {
     /// L4: a member's object is deleted only after the tenant's. Nothing preserves one that was just delivered for the first
     /// time, so that a hand which deletes its copy then ends it.
     fn unasked(&self, vault: &Value) -> Option<String> {
-        let is_preserved = self.objects.iter().any(|((plane, kind, ..), work)| {
-            &**plane == HUB
-                && kind == "Work"
-                && annotation(work, keys::BINDING_NAMESPACE) == text(vault, "namespace")
-                && annotation(work, keys::BINDING_NAME) == format!("{}-vault", text(vault, "name"))
-                && work["spec"]["preserveResourcesOnDeletion"] == true
-        });
+        let is_preserved = self.is_preserved(vault, "vault");
         let copies = self.copies(text(vault, "namespace"), text(vault, "name"));
         let is_taken = copies.iter().any(|copy| self.by_hand.contains(copy))
             || self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID));
@@ -203,5 +212,27 @@ impl Guard {
         let source = annotation(vault, keys::SOURCE_UID);
         let is_alive = self.alive.get(source).copied();
         (is_alive != Some(false)).then(|| format!("L4: it goes though {source} is {is_alive:?}"))
+    }
+
+    /// True if a Work preserves an object of a member.
+    fn is_preserved(&self, object: &Value, kind: &str) -> bool {
+        let binding = format!("{}-{kind}", text(object, "name"));
+        self.objects.iter().any(|((plane, of, ..), work)| {
+            &**plane == HUB
+                && of == "Work"
+                && annotation(work, keys::BINDING_NAMESPACE) == text(object, "namespace")
+                && annotation(work, keys::BINDING_NAME) == binding
+                && work["spec"]["preserveResourcesOnDeletion"] == true
+        })
+    }
+
+    /// L5: a seal that the member's collector has taken with its vault is not made again for the same companion.
+    fn made_again(&self, (_, _, namespace, name): &Place, seal: &Value) -> Option<String> {
+        let source = self
+            .pin(namespace, name)
+            .and_then(|pin| pin["sourceUid"].as_str().map(str::to_owned));
+        let lives = source.is_some_and(|uid| self.alive.get(&uid) == Some(&true));
+        let was_collected = self.collected.contains(annotation(seal, keys::TEMPLATE_UID));
+        (was_collected && !lives).then(|| "L5: it is made again after its vault has gone".to_owned())
     }
 }

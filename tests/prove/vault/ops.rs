@@ -26,6 +26,8 @@ pub(super) enum Act {
     Delete(&'static str, &'static str, &'static str),
     /// Someone deletes all copies of this name on the hub by hand.
     DropCopy(&'static str),
+    /// Someone deletes all seals of this name on the hub by hand.
+    DropSeal(&'static str),
     /// Someone deletes by hand the policies whose names contain this.
     DropPolicies(&'static str),
     /// Someone deletes all hub Namespaces of projects by hand.
@@ -50,7 +52,10 @@ impl Act {
                     drop(rig.projects[p].create(secret(ns, LOGIN, value)));
                 }
             }
-            Self::Create(p, ns, name, city) => drop(rig.projects[p].create(vault(ns, name, city))),
+            Self::Create(p, ns, name, city) => {
+                drop(rig.projects[p].create(seal(ns, name)));
+                drop(rig.projects[p].create(vault(ns, name, city)));
+            }
             Self::Edit(p, ns, name, size) => change(rig, p, ns, name, json!({"spec": {"size": size}})),
             Self::Suspend(p, ns, name, on) => {
                 let value = if on { json!("true") } else { Value::Null };
@@ -59,6 +64,7 @@ impl Act {
             }
             Self::Delete(p, ns, name) => drop(rig.projects[p].delete("Vault", ns, name)),
             Self::DropCopy(wanted) => delete_each(rig, "Vault", |name| name == wanted),
+            Self::DropSeal(wanted) => delete_each(rig, "Seal", |name| name == wanted),
             Self::DropPolicies(part) => delete_each(rig, "PropagationPolicy", |name| name.contains(part)),
             Self::DropHubNamespaces => delete_each(rig, "Namespace", |name| name.starts_with("ns-")),
             Self::City(cluster, city) => {
@@ -80,7 +86,13 @@ impl Act {
 fn vault(namespace: &str, name: &str, city: &str) -> Value {
     json!({"apiVersion": "example.fedgate.dev/v1", "kind": "Vault",
         "metadata": {"name": name, "namespace": namespace, "labels": {keys::CITY_CODE: city}},
-        "spec": {"size": 1, "credentials": {"secretName": LOGIN}}})
+        "spec": {"size": 1, "credentials": {"secretName": LOGIN}, "sealName": name}})
+}
+
+/// The seal of the vault of this name.
+fn seal(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"motto": "x", "rings": 1}})
 }
 
 /// A change of one that may be gone.

@@ -35,8 +35,9 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (place.clone(), 2..6u32).prop_map(|((p, ns, n), s)| Act::Edit(p, ns, n, s)),
         4 => (place.clone(), any::<bool>()).prop_map(|((p, ns, n), on)| Act::Suspend(p, ns, n, on)),
         4 => place.prop_map(|(p, ns, n)| Act::Delete(p, ns, n)),
-        2 => name.prop_map(Act::DropCopy),
-        2 => prop::sample::select(vec!["-pin-", "-drop-", "-hold-", "with-", "-choose-"])
+        2 => name.clone().prop_map(Act::DropCopy),
+        1 => name.prop_map(Act::DropSeal),
+        2 => prop::sample::select(vec!["-pin-", "-drop-", "-hold-", "with-", "-choose-", "keep-", "park-"])
             .prop_map(Act::DropPolicies),
         4 => (cluster.clone(), any::<bool>())
             .prop_map(|((name, city), has)| Act::City(name, has.then_some(city))),
@@ -136,8 +137,13 @@ fn a_copy_that_a_hand_deletes_comes_again() {
 }
 
 #[test]
+fn a_seal_that_a_hand_deletes_comes_again() {
+    taken(Act::DropSeal("gold"));
+}
+
+#[test]
 fn policies_that_a_hand_deletes_come_again() {
-    for part in ["-pin-", "with-"] {
+    for part in ["-pin-", "with-", "keep-"] {
         taken(Act::DropPolicies(part));
     }
 }

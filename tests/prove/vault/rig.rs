@@ -20,9 +20,18 @@ const DRAIN: &str = "example.fedgate.dev/drain";
 /// How long the operator takes to let an object go.
 const DRAINS_FOR: Duration = Duration::from_secs(3);
 
-static VAULT: LazyLock<Arc<Definition>> = LazyLock::new(|| {
-    let crd: Value = serde_saphyr::from_str(include_str!("../../kinds/vault-crd.yaml")).unwrap();
-    Arc::new(Definition::parse(&crd))
+/// The definitions of vaults and of what goes with them.
+static DEFINITIONS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
+    let files = [
+        include_str!("../../kinds/vault-crd.yaml"),
+        include_str!("../../kinds/seal-crd.yaml"),
+        include_str!("../../kinds/charter-crd.yaml"),
+    ];
+    let parse = |text: &str| {
+        let crd: Value = serde_saphyr::from_str(text).unwrap();
+        Arc::new(Definition::parse(&crd))
+    };
+    files.map(parse).into()
 });
 
 /// Planes, members, and operators at the members that act until this is dropped.
@@ -40,7 +49,7 @@ impl Scene {
         rig.kinds
             .extend(kinds.into_iter().filter(FederatedKind::is_exactly_one));
         for plane in rig.projects.values().chain([&rig.hub]) {
-            plane.define_all(std::slice::from_ref(&VAULT));
+            plane.define_all(&DEFINITIONS);
         }
         let own =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
@@ -51,7 +60,7 @@ impl Scene {
         for (name, city) in MEMBERS {
             let plane = rig.simulator.add(name);
             plane.define_all(&COMPUTE);
-            plane.define_all(std::slice::from_ref(&VAULT));
+            plane.define_all(&DEFINITIONS);
             plane.controllers(Controllers::Within(Duration::from_secs(2)));
             rig.karmada.join(&Cluster::new(name, keys::CITY_CODE, city));
             rig.karmada.member(name, &plane);
@@ -75,6 +84,28 @@ pub(super) fn upper(rig: &Rig) -> Vec<(String, Plane)> {
     planes
 }
 
+/// The operator makes the vault the owner of its seal, which then goes with it.
+fn adopt(member: &Plane, vault: &Value) {
+    let text = |key: &str| vault["metadata"][key].as_str().unwrap_or_default();
+    let (namespace, seal) = (
+        text("namespace"),
+        vault["spec"]["sealName"].as_str().unwrap_or_default(),
+    );
+    let owner = json!([{"apiVersion": vault["apiVersion"], "kind": "Vault", "name": text("name"), "uid": text("uid")}]);
+    let owned = |seal: &Value| seal["metadata"]["ownerReferences"] == owner;
+    if member
+        .get("Seal", namespace, seal)
+        .is_some_and(|seal| !owned(&seal))
+    {
+        let _ = member.merge(
+            "Seal",
+            namespace,
+            seal,
+            json!({"metadata": {"ownerReferences": owner}}),
+        );
+    }
+}
+
 /// The member's operator: it holds each object, says that it is ready, and lets it go a while after it was deleted.
 async fn operate(member: Plane) {
     let mut changed = member.changed();
@@ -88,11 +119,13 @@ async fn operate(member: Plane) {
             // What is gone meanwhile needs nothing.
             if !vault["metadata"]["deletionTimestamp"].is_null() {
                 ends = true;
-            } else if !is_held {
+                continue;
+            }
+            adopt(&member, &vault);
+            if !is_held {
                 let _ = member.merge("Vault", namespace, name, finalizers(json!([DRAIN])));
-            } else if vault["status"]["observedGeneration"] != vault["metadata"]["generation"] {
-                let status = json!({"phase": "Ready", "ready": 1,
-                    "observedGeneration": vault["metadata"]["generation"]});
+            } else if vault["status"]["ready"] != vault["spec"]["size"] {
+                let status = json!({"phase": "Ready", "ready": vault["spec"]["size"]});
                 let _ = member.merge_status("Vault", namespace, name, json!({"status": status}));
             }
         }

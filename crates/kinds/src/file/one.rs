@@ -1,7 +1,7 @@
 //! A file of language 1: every field is required, and it becomes the file of language 2 that says the same.
 
 use super::{Unread, two};
-use crate::CompanionKind;
+use crate::companions::CORE;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -97,16 +97,17 @@ impl From<KindFile> for two::KindFile {
 
 impl From<ReferenceFile> for two::ReferenceFile {
     fn from(one: ReferenceFile) -> Self {
-        let name = match one.kind.value {
-            KindName::ConfigMap => CompanionKind::ConfigMap,
-            KindName::Secret => CompanionKind::Secret,
+        let [map, secret] = CORE;
+        let (name, _) = match one.kind.value {
+            KindName::ConfigMap => map,
+            KindName::Secret => secret,
         };
         let Spanned {
             referenced, defined, ..
         } = one.kind;
         Self {
             api_version: None,
-            kind: Spanned::new(name.names().0.to_owned(), referenced, defined),
+            kind: Spanned::new(name.to_owned(), referenced, defined),
             plural: None,
             path: one.path,
             name_field: Some(one.name_field),

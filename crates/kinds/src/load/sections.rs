@@ -2,8 +2,9 @@
 
 use super::LoadError;
 use crate::{
-    Cardinality, CompanionKind, Companions, DeletionRules, FinishedWhen, Guard, NamePattern, Placement,
-    Query, Reference, Required, Return, ReturnName, StatusRules, Suspension, UNLIMITED, WriteBack,
+    Cardinality, Companions, DeletionRules, FinishedWhen, Guard, NamePattern, Placement, Query, Reference,
+    Required, Return, ReturnName, StatusRules, Suspension, UNLIMITED, WriteBack,
+    companions::core_plural,
     file::{
         RETURN_BYTES, SOURCE_BYTES, STATUS_BYTES, Schema,
         platform::{Operator, SelectorFile},
@@ -205,7 +206,7 @@ impl Parts<'_> {
                 adopted,
                 "adopted: true needs before: applied; allowed without it is false",
             ),
-            Some(adopted) if adopted.value && reference.companion_kind().is_some() => {
+            Some(adopted) if adopted.value && core_plural(&reference.resource).is_some() => {
                 let message = "adopted: true is not for ConfigMap and Secret, which several objects share; allowed is \
                     false, or another kind";
                 self.refuse(adopted, message)
@@ -232,9 +233,10 @@ impl Parts<'_> {
             },
         };
         let own = GroupVersionKind::gvk(group, version, &found.kind.value);
-        let plural = match (&found.plural, CompanionKind::of(&own.api_version(), &own.kind)) {
+        let core = core_plural(&ApiResource::from_gvk_with_plural(&own, ""));
+        let plural = match (&found.plural, core) {
             (Some(plural), _) => self.object_name("plural", plural)?,
-            (None, Some(companion)) => companion.names().1.to_owned(),
+            (None, Some(plural)) => plural.to_owned(),
             (None, None) => {
                 let message = format!(
                     "missing field \"plural\" of kind {:?}; allowed without it are ConfigMap and Secret of v1",

@@ -1,17 +1,24 @@
 //! Checks between kinds.
 
 use super::{Kinds, LoadError};
-use crate::{Cardinality, FederatedKind, PlatformKind};
+use crate::{CompanionKinds, CompanionSet, FederatedKind, PlatformKind};
 use kube::core::ApiResource;
 
 /// Checks that kinds do not conflict: policies differ by prefix and interpreters by name, all kinds use the same label to
-/// select cells, and a kind whose objects live at one member is no companion.
+/// select cells, and no federated kind is a companion.
 pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
     for (i, kind) in kinds.federated.iter().enumerate() {
         for other in &kinds.federated[..i] {
             pair(kind, other)?;
         }
         companions(kind, &kinds.federated)?;
+    }
+    let limit = CompanionSet::LIMIT;
+    if let Some(kind) = kinds.federated.last()
+        && CompanionKinds::of(&kinds.federated).ids().count() > limit
+    {
+        let message = format!("the folders name more than {limit} kinds of companions; take some out");
+        return Err(LoadError::at(&kind.origin.file, 1, message));
     }
     for (i, kind) in kinds.platform.iter().enumerate() {
         platform(kind, &kinds.federated, &kinds.platform[..i])?;
@@ -21,6 +28,11 @@ pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
 
 fn is_same(a: &ApiResource, b: &ApiResource) -> bool {
     a.api_version == b.api_version && a.kind == b.kind
+}
+
+/// The same kind, whatever its version.
+fn is_same_kind(a: &ApiResource, b: &ApiResource) -> bool {
+    a.group == b.group && a.kind == b.kind
 }
 
 fn twice(file: &str, there: &str) -> LoadError {
@@ -65,18 +77,35 @@ fn pair(kind: &FederatedKind, other: &FederatedKind) -> Result<(), LoadError> {
 fn companions(kind: &FederatedKind, all: &[FederatedKind]) -> Result<(), LoadError> {
     for reference in kind.companions.iter().flat_map(|section| &section.references) {
         let resource = &reference.resource;
-        let folder = all.iter().find(|other| {
-            other.placement.cardinality == Cardinality::ExactlyOne
-                && other.resource.group == resource.group
-                && other.resource.kind == resource.kind
-        });
-        if let Some(folder) = folder {
-            let message = format!(
-                "kind {} of {} lives at exactly one member by {}, so it cannot be a companion; take the reference out",
+        let refuse = |message| Err(LoadError::at(&kind.origin.file, reference.line, message));
+        if let Some(folder) = all.iter().find(|other| is_same_kind(&other.resource, resource)) {
+            return refuse(format!(
+                "kind {} of {} is federated by {}, so it cannot be a companion; take the reference out",
                 resource.kind, resource.api_version, folder.origin.file
-            );
-            return Err(LoadError::at(&kind.origin.file, reference.line, message));
+            ));
         }
+        let mut named = all.iter().flat_map(|other| {
+            let references = other.companions.iter().flat_map(|section| &section.references);
+            references.map(|reference| (&other.origin.file, reference))
+        });
+        let Some((file, other)) = named.find(|(_, other)| {
+            let is_alike = other.resource == *resource && other.adopted == reference.adopted;
+            is_same_kind(&other.resource, resource) && !is_alike
+        }) else {
+            continue;
+        };
+        return refuse(if other.resource == *resource {
+            format!(
+                "companions of kind {} are adopted by some references and not by others ({file}:{}); allowed is one for all",
+                resource.kind, other.line
+            )
+        } else {
+            let of = &other.resource;
+            format!(
+                "companions of kind {} are {} of {} here, and {} of {} in {file}; allowed is one version and plural",
+                resource.kind, resource.plural, resource.api_version, of.plural, of.api_version
+            )
+        });
     }
     Ok(())
 }

@@ -7,28 +7,12 @@ use super::{
 
 #[test]
 fn the_first_field_that_is_not_carried_is_named() {
-    let referring = |text: &str| format!("companions:\n  references:\n  - {{path: $.spec.s, {text}}}\n");
     for (base, added, field) in [
         (ALL, "  immutable: true\n".to_owned(), "placement.immutable: true"),
         (
             ALL,
             "  requireMemberAPI: true\n".to_owned(),
             "placement.requireMemberAPI: true",
-        ),
-        (
-            ALL,
-            referring("apiVersion: example.com/v1, kind: Lease, plural: leases"),
-            "companions of kind Lease of example.com/v1",
-        ),
-        (
-            ALL,
-            referring("kind: Secret, required: always"),
-            "companions.references[].required: always",
-        ),
-        (
-            ALL,
-            referring("kind: Secret, maxBytes: 2048"),
-            "companions.references[].maxBytes",
         ),
         (
             ALL,
@@ -57,7 +41,9 @@ fn the_first_field_that_is_not_carried_is_named() {
 fn a_file_of_language_2_that_uses_nothing_new_is_carried() {
     let text = format!(
         "{ALL}companions:\n  references:\n  - {{kind: Secret, path: $.spec.s}}\n  \
-         - {{kind: ConfigMap, path: $.spec.c, nameField: name, required: optional}}\n"
+         - {{kind: ConfigMap, path: $.spec.c, nameField: name, required: optional}}\n  \
+         - {{kind: Secret, path: $.spec.t, required: always, maxBytes: 2048}}\n  \
+         - {{apiVersion: example.com/v1, kind: Lease, plural: leases, path: $.spec.l}}\n"
     );
     for text in [ALL, ONE, &text] {
         let kinds = load_all(&[("example.com/v1/Gizmo", text)], &[]).unwrap();

@@ -3,11 +3,12 @@
 //! Secrets.
 
 use super::{
-    super::{GATEWAY, NAMESPACE},
+    super::{GATEWAY, KindManifests, NAMESPACE},
     annotations_of, is_cell, on, policy, validation,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Matches requests of the gateway, authenticated by certificate or by token.
 pub(crate) fn by_the_gateway() -> Value {
@@ -15,15 +16,20 @@ pub(crate) fn by_the_gateway() -> Value {
     json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
 }
 
-fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])]) -> Value {
-    let rules: Vec<Value> = groups
+fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])], kinds: &[KindManifests]) -> Value {
+    let rule = |group: &str, version: &str, resources: &[&str]| json!({"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources});
+    let own = groups
         .iter()
-        .map(|(group, version, resources)| {
-            json!({"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources})
-        })
-        .collect();
-    json!({"resourceRules": rules})
+        .map(|(group, version, resources)| rule(group, version, resources));
+    let companions: BTreeSet<&(String, String)> = kinds.iter().flat_map(|kind| &kind.companions).collect();
+    let companions = companions
+        .into_iter()
+        .map(|(group, plural)| rule(group, "*", &[plural]));
+    json!({"resourceRules": own.chain(companions).collect::<Vec<_>>()})
 }
+
+/// The groups of the resources that a policy matches without companions of other kinds.
+const OWN_GROUPS: &str = "['', 'work.karmada.io']";
 
 /// CEL expression: true if an object has a label with this value.
 pub(crate) fn labelled(object: &str, key: &str, value: &str) -> String {
@@ -31,13 +37,13 @@ pub(crate) fn labelled(object: &str, key: &str, value: &str) -> String {
 }
 
 /// Limits deletes of the gateway to Namespaces of tenants, companions, and bindings in those Namespaces.
-pub(super) fn deletes() -> Vec<Value> {
-    let spec = json!({
+pub(super) fn deletes(kinds: &[KindManifests]) -> Vec<Value> {
+    let mut spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": rules(&["DELETE"], &[
             ("", "v1", &["namespaces", "configmaps", "secrets"]),
             ("work.karmada.io", "*", &["resourcebindings"]),
-        ]),
+        ], kinds),
         "matchConditions": by_the_gateway(),
         "validations": [
             validation(
@@ -61,15 +67,26 @@ pub(super) fn deletes() -> Vec<Value> {
             ),
         ],
     });
+    if has_companions(kinds)
+        && let Some(validations) = spec["validations"].as_array_mut()
+    {
+        validations.push(validation(
+            format!(
+                "request.resource.group in {OWN_GROUPS} || {}",
+                labelled("oldObject", keys::REFERENCED_DATA, "true")
+            ),
+            "the gateway may delete only companions labelled compute.datumapis.com/referenced-data=true",
+        ));
+    }
     policy("fedgate-gateway-deletes", &spec, None)
 }
 
 /// Limits writes of the gateway to Namespaces of tenants, companions in them, and ConfigMaps of its own.
-pub(super) fn writes() -> Vec<Value> {
+pub(super) fn writes(kinds: &[KindManifests]) -> Vec<Value> {
     let companion = |object: &str| labelled(object, keys::REFERENCED_DATA, "true");
     let spec = json!({
         "failurePolicy": "Fail",
-        "matchConstraints": rules(&["CREATE", "UPDATE"], &[("", "v1", &["namespaces", "configmaps", "secrets"])]),
+        "matchConstraints": rules(&["CREATE", "UPDATE"], &[("", "v1", &["namespaces", "configmaps", "secrets"])], kinds),
         "matchConditions": by_the_gateway(),
         "validations": [
             validation(
@@ -90,6 +107,11 @@ pub(super) fn writes() -> Vec<Value> {
         ],
     });
     policy("fedgate-gateway-writes", &spec, None)
+}
+
+/// True if folders name companions of other kinds than `ConfigMap` and Secret.
+fn has_companions(kinds: &[KindManifests]) -> bool {
+    kinds.iter().any(|kind| !kind.companions.is_empty())
 }
 
 /// Forbids the gateway and cells to assign a hub Namespace to another project: only an operator may.

@@ -4,20 +4,22 @@
 
 pub(super) mod gateway;
 
-use super::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, Manifest, Plane};
+use super::{
+    CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, KindManifests, Manifest, Plane,
+};
 use fedgate_api::{GROUP, VERSION, keys};
 use serde_json::{Value, json};
 
 /// All policy files.
-pub(super) fn files() -> Vec<Manifest> {
+pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     let file = |path: &str, planes: &'static [Plane], objects: Vec<Value>| Manifest {
         path: path.to_owned(),
         planes,
         objects,
     };
     vec![
-        file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway::deletes()),
-        file("hub/gateway-writes.yaml", &[Plane::Hub], gateway::writes()),
+        file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway::deletes(kinds)),
+        file("hub/gateway-writes.yaml", &[Plane::Hub], gateway::writes(kinds)),
         file("hub/reassigning.yaml", &[Plane::Hub], gateway::reassigning()),
         file(
             "hub/cell-writes.yaml",

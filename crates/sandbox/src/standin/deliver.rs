@@ -158,8 +158,14 @@ impl Delivery<'_> {
         }
     }
 
-    /// Does at the member what the end of the Work asks for: the object goes, or stays without Karmada's keys.
+    /// Does at the member what the end of the Work asks for: the object goes, or stays without Karmada's keys. At a
+    /// member that has left, everything stays as it is.
     async fn end(&self) -> Result<(), StepError> {
+        let clusters = self.world.mirrors.get(&Plane::Hub, &wire::cluster());
+        let left = clusters.is_some_and(|clusters| clusters.get("", &self.member).is_none());
+        if left && self.world.mirrors.synced(&Plane::Hub, &wire::cluster()) {
+            return Ok(());
+        }
         if work::preserves(&self.work) {
             return self.leave().await;
         }

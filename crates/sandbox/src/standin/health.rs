@@ -1,9 +1,9 @@
 //! Probes each member and reports its reachability and its kinds in the status of its Cluster object.
 
 use super::{
-    refs::{Kind, Plane},
+    refs::{Kind, ObjectRef, Plane},
     wire,
-    world::{StepError, World, now},
+    world::{StepError, World, delete_in_background, now},
 };
 use fedgate_karmada::{condition::Condition, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
@@ -91,21 +91,30 @@ fn enablement(version: &str, served: &APIResourceList) -> Value {
     json!({"groupVersion": version, "resources": resources})
 }
 
-/// Makes the namespace of the Works of a member that has joined.
+/// Makes the namespace of the Works of a member that has joined, and deletes that of one that has left.
 async fn space(world: &World, member: &str) -> Result<(), StepError> {
+    let (cluster, namespace) = (wire::cluster(), wire::namespace());
     let name = names::work_namespace(member);
-    let there = |kind: &Kind, name: &str| {
-        let mirror = world.mirrors.get(&Plane::Hub, kind);
-        mirror.is_some_and(|mirror| mirror.get("", name).is_some())
-    };
-    let synced = world.mirrors.synced(&Plane::Hub, &wire::namespace());
-    if !synced || !there(&wire::cluster(), member) || there(&wire::namespace(), &name) {
+    let get = |kind: &Kind, name: &str| world.mirrors.get(&Plane::Hub, kind)?.get("", name);
+    if ![&cluster, &namespace]
+        .iter()
+        .all(|kind| world.mirrors.synced(&Plane::Hub, kind))
+    {
         return Ok(());
     }
-    let space = wire::read(json!({
-        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
-    }))?;
-    world.create(&wire::namespace(), &space).await.map(drop)
+    match (get(&cluster, member), get(&namespace, &name)) {
+        (Some(_), None) => {
+            let space = wire::read(json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+            }))?;
+            world.create(&namespace, &space).await.map(drop)
+        }
+        (None, Some(space)) if space.metadata.deletion_timestamp.is_none() => {
+            let api = world.api(&Plane::Hub, &namespace, "")?;
+            delete_in_background(&api, &ObjectRef::to(&namespace, &space), &space).await
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn say(world: &World, member: &str, ready: bool, kinds: Option<Value>) -> Result<(), StepError> {

@@ -9,7 +9,8 @@
 //!   constraint admits, and get conditions and members' status;
 //! * a Work says what a member gets of a template, unless it is suspended: the template with Karmada's keys; drift is
 //!   reverted; when the Work ends the object is deleted in the background or, preserved, loses Karmada's keys; a member
-//!   whose Cluster is not ready gets neither;
+//!   whose Cluster is not ready gets neither; a Cluster that leaves takes its Works along, but (unlike Karmada's) none of
+//!   the member's objects;
 //! * the Lua scripts of `ResourceInterpreterCustomizations` reflect and aggregate status;
 //! * `ConfigMaps` and Secrets that a template depends on are synced with it through attached bindings;
 //! * Namespaces without the skip label are synced to every member.

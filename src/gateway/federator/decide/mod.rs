@@ -350,7 +350,7 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
                 .map(|(reason, message)| references::error_text(reason, message));
             let expected = match (&found.expected, any) {
                 (_, false) => None,
-                (Some(list), true) => Some(references::expected_text(list)),
+                (Some(list), true) => Some(references::expected_text(&s.companion_kinds, list)),
                 (None, true) => source.digest.expected().map(str::to_owned),
             };
             let mut set = |key: &Option<String>, had: Option<&str>, wanted: Option<String>| {

@@ -25,9 +25,10 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 20] = [
+pub const FAULTS: [&str; 21] = [
     "ApplyFailed",
     "CompanionRefused",
+    "CompanionShared",
     "HubNameTaken",
     "HubRefused",
     "InvalidCityCode",
@@ -159,6 +160,13 @@ fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
     let fault = fault.or_else(|| c.s.references.as_ref()?.error.clone());
     if fault.is_some() {
         return fault;
+    }
+    if let Some(shared) = c.lanes.companions.iter().find(|one| one.shared) {
+        let message = format!(
+            "{} goes with another object at its member; name one of its own, or wait until that object is gone",
+            shared.token
+        );
+        return Some(("CompanionShared", message));
     }
     if let Some((message, _)) = memory.refusal(c.source, c.now) {
         return Some(("HubRefused", message.to_owned()));

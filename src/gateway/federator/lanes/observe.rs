@@ -3,12 +3,12 @@
 use crate::gateway::{
     federator::destination::Destination,
     index::{
-        GatewayIndex, TableId, companion_table,
-        digest::{Binding, Cell, Delivery, HubCopy},
+        GatewayIndex, Kept,
+        digest::{Binding, Cell, Delivery, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
     pin::{self, Pin},
-    policy_spec, references,
+    policy_spec, queries, references,
 };
 use fedgate_api::{
     keys,
@@ -39,6 +39,8 @@ pub struct Lanes {
     pub policies: BTreeMap<Arc<str>, Digest>,
     /// The expected companions.
     pub companions: Vec<CompanionState>,
+    /// The companions that went with the object to its member.
+    pub kept: Kept,
     /// The city that the object names, if it is pinned in another one.
     pub asks_for: Option<String>,
     /// Kind of the object that owns the binding of the copy's name, if that is another one.
@@ -88,6 +90,12 @@ pub struct CompanionState {
     pub token: String,
     /// True if the member has applied it; `None` if that is not known yet.
     pub applied: Option<bool>,
+    /// True if the member must have it before the object.
+    pub before: bool,
+    /// True if it goes at the member together with the object.
+    pub adopted: bool,
+    /// True if another object goes with it there.
+    pub shared: bool,
     /// The member's words if it has not.
     pub message: Arc<str>,
 }
@@ -122,7 +130,6 @@ pub fn observe(
     index: &GatewayIndex,
     (kind, hub, name): (KindId, &str, &Arc<str>),
     (city, asked): (Option<&CityCode>, Option<&CityCode>),
-    copy: Option<&Row<HubCopy>>,
     expected: &[(CompanionKind, Arc<str>)],
 ) -> Lanes {
     let profile = &index.kinds[kind];
@@ -140,11 +147,6 @@ pub fn observe(
     let of_city = |row: &Row<Cell>| city.is_some() && row.digest.city.as_ref() == city;
     let candidates = clusters.iter().filter(|(_, row)| of_city(row) && !row.deleting);
     let binding = index.binding(kind, hub, name).filter(|row| !row.deleting);
-    let another = |row: &&Row<Binding>| {
-        copy.is_none_or(|copy| row.digest.owner.as_ref() != Some(&copy.uid))
-            && *row.digest.kind == *profile.resource.kind
-            && owner_is_of_another_kind(index, kind, hub, row)
-    };
     let member = pinned.map(|pin| &pin.member);
     Lanes {
         record: row.map(|row| row.uid.clone()),
@@ -156,12 +158,13 @@ pub fn observe(
         policies: index.lane_policies(hub),
         companions: expected
             .iter()
-            .map(|(kind, name)| companion(index, hub, (*kind, name), member))
+            .map(|(companion, of)| state(index, (kind, hub, name), (*companion, of), member))
             .collect(),
+        kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
         asks_for: asked
             .filter(|asked| pinned.is_some() && Some(*asked) != city)
             .map(ToString::to_string),
-        held_by: binding.filter(another).map(|row| row.digest.kind.clone()),
+        held_by: binding.and_then(|row| other_kind(index, kind, row)),
         pin,
     }
 }
@@ -175,15 +178,14 @@ fn is_kept(index: &GatewayIndex, hub: &str) -> bool {
     names::is_kept_set(set) && policy.is_some_and(|row| !row.deleting && row.digest.exact)
 }
 
-/// True if the owner of a binding is an object of another federated kind with the same `kind` and name.
-fn owner_is_of_another_kind(index: &GatewayIndex, kind: KindId, hub: &str, row: &Row<Binding>) -> bool {
-    let owner = row.digest.owner.as_ref();
-    let mut others = index.hub.copies.enumerate().filter(|(other, _)| *other != kind);
-    others.any(|(_, table)| {
-        table
-            .get(hub, &row.digest.name)
-            .is_some_and(|copy| Some(&copy.uid) == owner)
-    })
+/// The kind whose object has the binding, if it is another one: Karmada names bindings by kinds without their groups.
+fn other_kind(index: &GatewayIndex, kind: KindId, row: &Row<Binding>) -> Option<Arc<str>> {
+    let resource = match row.digest.template {
+        Template::Copy(other) if other != kind => &index.kinds[other].resource,
+        Template::Companion(other) => &index.companions[other],
+        Template::Copy(_) | Template::Other => return None,
+    };
+    Some(format!("{} of {}", resource.kind, resource.api_version).into())
 }
 
 fn identity(index: &GatewayIndex, hub: &str) -> Vec<(&'static str, String)> {
@@ -202,28 +204,33 @@ fn identity(index: &GatewayIndex, hub: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn companion(
+fn state(
     index: &GatewayIndex,
-    hub: &str,
+    (of, hub, object): (KindId, &str, &Arc<str>),
     (kind, name): (CompanionKind, &Arc<str>),
     member: Option<&Arc<str>>,
 ) -> CompanionState {
-    let suffix = match companion_table(kind) {
-        TableId::ConfigMaps => "configmap",
-        _ => "secret",
-    };
-    let table = match kind {
-        CompanionKind::ConfigMap => &index.hub.config_maps,
-        CompanionKind::Secret => &index.hub.secrets,
-    };
-    let uid = table.get(hub, name).map(|row| &row.uid);
-    let binding = index.hub.bindings.get(hub, &format!("{name}-{suffix}"));
+    let uid = index.hub.companions[kind].get(hub, name).map(|row| &row.uid);
+    let binding = index
+        .hub
+        .bindings
+        .get(hub, &index.companion_binding_name(kind, name));
     let own = binding.filter(|row| uid.is_some() && row.digest.owner.as_ref() == uid);
     let delivery: Option<&Delivery> = own.and_then(|row| row.digest.delivery.as_deref());
     let item = member.and_then(|member| delivery?.at(member));
+    let adopted = index.companions.is_adopted(kind);
+    let owner = index.owners.get(hub);
+    let source =
+        owner.and_then(|owner| index.projects.get(&owner.project)?.sources[of].get(&owner.namespace, object));
+    let mut references = source.into_iter().flat_map(|row| row.digest.references.iter());
+    let reference = references.find(|r| r.kind == kind && r.name == *name);
+    let adopter = || queries::references::adopter(index, owner?, hub, (kind, name));
     CompanionState {
-        token: references::token(kind, name),
+        token: references::token(&index.companions, kind, name),
         applied: item.map(|item| item.applied),
+        before: reference.is_none_or(|reference| reference.before),
+        adopted,
+        shared: adopted && adopter().is_some_and(|other| other != (of, object.clone())),
         message: item.map(|item| item.message.clone()).unwrap_or_default(),
     }
 }

@@ -27,8 +27,8 @@ use fedgate_kinds::{FederatedKind, KindId, Kinds, PerKind};
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 
-const NAME: &str = "gold";
-const MEMBER: &str = "dfw-1";
+pub(super) const NAME: &str = "gold";
+pub(super) const MEMBER: &str = "dfw-1";
 
 /// The kinds of the tests, of which one lives at one member.
 fn kinds() -> Arc<PerKind<FederatedKind>> {
@@ -38,16 +38,18 @@ fn kinds() -> Arc<PerKind<FederatedKind>> {
 }
 
 /// A project with one object, and a hub with three members, two of them in its city.
-struct World {
-    index: GatewayIndex,
-    kind: KindId,
-    memory: Memory,
+pub(super) struct World {
+    pub(super) index: GatewayIndex,
+    pub(super) kind: KindId,
+    /// Name of the object that is decided on.
+    pub(super) name: &'static str,
+    pub(super) memory: Memory,
     now: Now,
     version: u64,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let kinds = kinds();
         let kind = kinds.position(FederatedKind::is_exactly_one).unwrap();
         let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
@@ -67,12 +69,13 @@ impl World {
         for table in index.project_tables() {
             index.list_shop(table, if table == TableId::Namespaces { &live } else { &[] });
         }
-        for table in [TableId::ConfigMaps, TableId::Secrets] {
-            index.list_shop(table, &[]);
+        for companions in index.companions.ids() {
+            index.list_shop(TableId::Companions(companions), &[]);
         }
         let mut world = Self {
             index,
             kind,
+            name: NAME,
             memory: Memory::default(),
             now: now(),
             version: 10,
@@ -84,7 +87,7 @@ impl World {
         world
     }
 
-    fn next(&mut self, mut object: Value) -> Value {
+    pub(super) fn next(&mut self, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         object
@@ -102,7 +105,7 @@ impl World {
     }
 
     /// The object of the project, with these changes.
-    fn source(&mut self, changes: &Value) {
+    pub(super) fn source(&mut self, changes: &Value) {
         let mut source = fixture::source(NAME, "DFW");
         source["kind"] = json!("Vault");
         source["apiVersion"] = json!("example.fedgate.dev/v1");
@@ -113,16 +116,16 @@ impl World {
         self.index.shop_has(TableId::Federated(self.kind), &source);
     }
 
-    fn lane(&self, stage: Stage) -> Lane {
+    pub(super) fn lane(&self, stage: Stage) -> Lane {
         Lane::At(self.kind, stage, MEMBER.into())
     }
 
-    fn name(&self, lane: &Lane) -> String {
+    pub(super) fn name(&self, lane: &Lane) -> String {
         lane.name(&self.index.kinds)
     }
 
     /// Makes the policy of a lane.
-    fn policy(&mut self, lane: &Lane) {
+    pub(super) fn policy(&mut self, lane: &Lane) {
         let name = self.name(lane);
         let mut policy = fixture::object(HUB, &name, &format!("p-{name}"));
         policy["spec"] = lane.spec(&self.index.kinds, HUB);
@@ -130,7 +133,7 @@ impl World {
         self.index.hub_has(TableId::CityPolicies, &policy);
     }
 
-    fn policies(&mut self) {
+    pub(super) fn policies(&mut self) {
         let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
         self.policy(&Lane::Choose(self.kind, city));
         for stage in Stage::ALL {
@@ -139,7 +142,7 @@ impl World {
     }
 
     /// The copy in a lane.
-    fn copy(&mut self, lane: &str, changes: &Value) {
+    pub(super) fn copy(&mut self, lane: &str, changes: &Value) {
         let mut copy = fixture::copy(NAME, "DFW");
         copy["metadata"]["labels"][keys::LANE] = json!(lane);
         copy["spec"] = json!({"size": 1});
@@ -148,13 +151,13 @@ impl World {
         self.index.hub_has(TableId::Federated(self.kind), &copy);
     }
 
-    fn copy_lost(&mut self) {
+    pub(super) fn copy_lost(&mut self) {
         let copy = self.next(fixture::copy(NAME, "DFW"));
         self.index.hub_lost(TableId::Federated(self.kind), &copy);
     }
 
     /// The copy in a stage at the member, with its binding.
-    fn at(&mut self, stage: Stage, item: &Value) {
+    pub(super) fn at(&mut self, stage: Stage, item: &Value) {
         let lane = self.name(&self.lane(stage));
         self.copy(&lane, &json!({}));
         self.binding(&lane, &[MEMBER], item);
@@ -162,18 +165,25 @@ impl World {
 
     /// The binding of the copy, by the policy of a lane.
     fn binding(&mut self, lane: &str, members: &[&str], item: &Value) {
+        self.binding_with(lane, members, item, &json!([]));
+    }
+
+    /// The same, with further conditions.
+    pub(super) fn binding_with(&mut self, lane: &str, members: &[&str], item: &Value, further: &Value) {
         let mut binding = fixture::object(HUB, &format!("{NAME}-vault"), "b-gold");
         let clusters: Vec<Value> = members.iter().map(|name| json!({"name": name})).collect();
+        let mut conditions = vec![json!({"type": "Scheduled", "status": "True"})];
+        conditions.extend(further.as_array().cloned().unwrap_or_default());
         merge(
             &mut binding,
             &json!({
                 "metadata": {"generation": 4, "annotations": {keys::CLAIM_NAME: lane},
                     "labels": {keys::BINDING_ID: "id-1"},
                     "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME, "uid": "c-gold"}]},
-                "spec": {"resource": {"kind": "Vault", "name": NAME}, "clusters": clusters,
+                "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME}, "clusters": clusters,
                     "suspension": {"dispatching": !lane.contains("-pin-")}},
                 "status": {"schedulerObservedGeneration": 4,
-                    "conditions": [{"type": "Scheduled", "status": "True"}],
+                    "conditions": conditions,
                     "aggregatedStatus": item},
             }),
         );
@@ -181,12 +191,12 @@ impl World {
         self.index.hub_has(TableId::Bindings, &binding);
     }
 
-    fn binding_lost(&mut self) {
+    pub(super) fn binding_lost(&mut self) {
         let binding = self.next(fixture::object(HUB, &format!("{NAME}-vault"), "b-gold"));
         self.index.hub_lost(TableId::Bindings, &binding);
     }
 
-    fn pin(&mut self, changes: &Value) {
+    pub(super) fn pin(&mut self, changes: &Value) {
         let mut pin =
             json!({"member": MEMBER, "memberUid": "m-dfw-1", "copyUids": ["c-gold"], "sourceUid": "u-gold"});
         merge(&mut pin, changes);
@@ -194,7 +204,7 @@ impl World {
         self.record(&json!({key: pin.to_string()}));
     }
 
-    fn record(&mut self, data: &Value) {
+    pub(super) fn record(&mut self, data: &Value) {
         let mut record = fixture::object(keys::SYSTEM_NAMESPACE, "fedgate-pins-a1", "r-1");
         record["data"] = data.clone();
         let record = self.next(record);
@@ -202,8 +212,8 @@ impl World {
     }
 
     /// The effects of the next decision, in words.
-    fn decides(&mut self) -> Vec<String> {
-        let key = self.index.source_key(self.kind, &shop(), "default", NAME);
+    pub(super) fn decides(&mut self) -> Vec<String> {
+        let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
         let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
         self.memory = decision.memory.observed;
@@ -211,15 +221,17 @@ impl World {
             Action::Read { source, copy } => panic!("read {source} {copy}"),
             Action::ConfirmGone => vec!["confirm gone".to_owned()],
             Action::Permit(class) => vec![format!("permit {class:?}")],
-            Action::Look(Look::Works { member, id }) => vec![format!("look at works of {id} at {member}")],
+            Action::Look(Look::Works { member, ids }) => {
+                vec![format!("look at works of {} at {member}", ids.join(", "))]
+            }
             Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }
     }
 
     /// The conditions of the last status write.
-    fn says(&mut self) -> Vec<String> {
-        let key = self.index.source_key(self.kind, &shop(), "default", NAME);
+    pub(super) fn says(&mut self) -> Vec<String> {
+        let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         self.now = later(self.now, Duration::from_secs(60));
         for _ in 0..2 {
             let snapshot = observe(&self.index, &key, &shop()).unwrap();
@@ -258,7 +270,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn merge(into: &mut Value, patch: &Value) {
+pub(super) fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
             for (key, value) in patch {
@@ -289,7 +301,7 @@ fn words(effect: &Effect) -> String {
 
 const APPLIED: &str = r#"[{"clusterName": "dfw-1", "applied": true}]"#;
 
-fn applied() -> Value {
+pub(super) fn applied() -> Value {
     serde_json::from_str(APPLIED).unwrap()
 }
 
@@ -375,7 +387,7 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     assert_eq!(world.says(), ["Federated SourceNotFound"]);
     world
         .index
-        .list_shop(TableId::Secrets, &[fixture::object("default", "token", "s-1")]);
+        .list_shop(TableId::SECRETS, &[fixture::object("default", "token", "s-1")]);
     assert_eq!(
         world.decides(),
         [r#"create_copy vault-choose-dfw {"credentials":{"secretName":"token"},"size":1}"#]
@@ -397,14 +409,14 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     );
     let mut companion = fixture::companion("token", &json!(["default/gold"]));
     companion["metadata"]["labels"] = json!({keys::LANE: "with-dfw-1"});
-    world.index.hub_has(TableId::Secrets, &companion);
+    world.index.hub_has(TableId::SECRETS, &companion);
     let mut binding = fixture::object(HUB, "token-secret", "b-token");
     merge(
         &mut binding,
         &json!({
             "metadata": {"annotations": {keys::CLAIM_NAME: "with-dfw-1"},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "token", "uid": "k-token"}]},
-            "spec": {"resource": {"kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
             "status": {"aggregatedStatus": [{"clusterName": "dfw-1", "appliedMessage": "no room"}]},
         }),
     );

@@ -1,5 +1,6 @@
 //! Decisions of the federator: the exact effects, and no others.
 
+mod adopted;
 mod carrying;
 mod city;
 mod deletion;
@@ -39,7 +40,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Requeue, Write},
     store::table::Row,
 };
-use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -50,6 +51,8 @@ use tokio::time::Instant;
 
 static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
+
+static COMPANIONS: LazyLock<Arc<CompanionKinds>> = LazyLock::new(|| Arc::new(CompanionKinds::of(&**KINDS)));
 
 const HUB: &str = "ns-6d1f0c52";
 const SETTINGS: Settings = Settings {
@@ -114,6 +117,7 @@ fn source(value: &Value) -> Row<Source> {
         Source::read(
             &object(value.clone()),
             &KINDS[KindId::FIRST],
+            &COMPANIONS,
             &mut Strings::default(),
         ),
     )
@@ -144,17 +148,23 @@ fn binding() -> Row<Binding> {
     let value = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": "storefront-us-dfw-workloaddeployment", "namespace": HUB, "uid": "u-b", "resourceVersion": "1",
             "ownerReferences": [{"apiVersion": "x", "kind": "WorkloadDeployment", "name": "storefront-us-dfw", "uid": "u-copy"}]},
-        "spec": {"resource": {"kind": "WorkloadDeployment", "name": "storefront-us-dfw"}, "clusters": [{"name": "dfw-1"}]},
+        "spec": {"resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "storefront-us-dfw"}, "clusters": [{"name": "dfw-1"}]},
         "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}});
     row(
         &value,
-        Binding::read(&object(value.clone()), &KINDS, &mut Strings::default()),
+        Binding::read(
+            &object(value.clone()),
+            &KINDS,
+            &COMPANIONS,
+            &mut Strings::default(),
+        ),
     )
 }
 
 fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
     Snapshot {
         kinds: KINDS.clone(),
+        companion_kinds: COMPANIONS.clone(),
         kind: KindId::FIRST,
         project: ProjectKey::parse("prod").unwrap(),
         namespace: "shop".into(),
@@ -496,7 +506,7 @@ async fn a_terminal_source_error_travels_and_the_list_stays() {
     let mut s = snapshot(&d, None);
     assert_eq!(
         s.source.as_ref().unwrap().digest.references[0].kind,
-        CompanionKind::ConfigMap
+        CompanionKind::CONFIG_MAP
     );
     s.references = Some(Resolution {
         expected: None,

@@ -13,7 +13,16 @@ fn binding(kind: &str, owner: Option<&str>) -> Value {
     json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": format!("c-0-{}", kind.to_lowercase()), "namespace": HUB, "uid": "u-binding",
             "resourceVersion": "7", "ownerReferences": owners},
-        "spec": {"resource": {"apiVersion": "x/v1", "kind": kind, "namespace": HUB, "name": "c-0"}}})
+        "spec": {"resource": {"apiVersion": version_of(kind), "kind": kind, "namespace": HUB, "name": "c-0"}}})
+}
+
+pub(super) fn version_of(kind: &str) -> &'static str {
+    match kind {
+        "WorkloadDeployment" => "compute.datumapis.com/v1alpha",
+        "Gadget" => "example.dev/v1",
+        "ConfigMap" | "Secret" => "v1",
+        _ => "x/v1",
+    }
 }
 
 fn companion(uid: &str) -> Value {
@@ -64,9 +73,11 @@ async fn an_orphaned_binding_goes_after_its_grace_period_and_the_hubs_own_answer
 }
 
 fn kind_of(kind: &str) -> String {
-    let index = hub(&[]);
-    let table = index.template_table(kind).unwrap();
-    index.kind_of(table).as_str().to_lowercase()
+    let table = match kind {
+        "ConfigMap" => TableId::CONFIG_MAPS,
+        _ => TableId::DEPLOYMENTS,
+    };
+    hub(&[]).kind_of(table).as_str().to_lowercase()
 }
 
 #[tokio::test]
@@ -89,7 +100,7 @@ async fn a_binding_with_its_template_or_of_a_foreign_kind_or_place_is_kept() {
         &[binding("WorkloadDeployment", None)],
     );
     keeps(&index, "WorkloadDeployment");
-    list_hub(&mut index, TableId::ConfigMaps, &[companion("u-0")]);
+    list_hub(&mut index, TableId::CONFIG_MAPS, &[companion("u-0")]);
     list_hub(
         &mut index,
         TableId::Bindings,
@@ -102,6 +113,11 @@ async fn a_binding_with_its_template_or_of_a_foreign_kind_or_place_is_kept() {
         &[binding("Deployment", Some("u-0"))],
     );
     keeps(&index, "Deployment");
+    let mut of_another_group = binding("WorkloadDeployment", Some("u-0"));
+    of_another_group["spec"]["resource"]["apiVersion"] = json!("x/v1");
+    list_hub(&mut index, TableId::Bindings, &[of_another_group]);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &[]);
+    keeps(&index, "WorkloadDeployment");
     let mut ending = binding("Secret", Some("u-0"));
     ending["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
     list_hub(&mut index, TableId::Bindings, &[ending]);

@@ -383,7 +383,7 @@ async fn a_namespace_waits_for_what_is_in_it_and_wakes_it() {
     list_hub(&mut index, TableId::DEPLOYMENTS, &[]);
     let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": "c-0-workloaddeployment", "namespace": HUB, "uid": "u-b", "resourceVersion": "5"},
-        "spec": {"resource": {"kind": "WorkloadDeployment", "name": "c-0"}}});
+        "spec": {"resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "c-0"}}});
     list_hub(&mut index, TableId::Bindings, &[binding]);
     assert_eq!(
         judge(&index, now),
@@ -412,7 +412,7 @@ async fn bindings_count_only_without_their_template_and_after_complete_lists() {
         json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
             "metadata": {"name": format!("{name}-{kind}"), "namespace": HUB, "uid": format!("u-{kind}-{name}"),
                 "resourceVersion": "5"},
-            "spec": {"resource": {"kind": kind, "name": name}}})
+            "spec": {"resource": {"apiVersion": bindings::version_of(kind), "kind": kind, "name": name}}})
     };
     let bindings = [
         binding("WorkloadDeployment", "c-0"),

@@ -1,16 +1,17 @@
-//! Digests of `ConfigMaps` and Secrets: of a project, and as companions on the hub. Values are hashed, never kept.
+//! Digests of the objects that others reference: of a project, and as companions on the hub. Values are hashed, never kept.
 
-use super::{annotation, label, owned};
+use super::{annotation, label, owned, size_of};
 use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
+use fedgate_kinds::CompanionKind;
 use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// A companion, or another object of its kind on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
-    /// Type, `data`, `binaryData`.
+    /// Its carried part: see [`payload_of`].
     pub payload: Digest,
     /// Type of a Secret.
     pub secret_type: Option<Arc<str>>,
@@ -20,19 +21,37 @@ pub struct Companion {
     pub lane: Option<Arc<str>>,
 }
 
-/// A `ConfigMap` or Secret of a project.
+/// An object of a project that may be referenced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// Type, `data`, `binaryData`.
+    /// Its carried part: see [`payload_of`].
     pub payload: Digest,
     /// Type of a Secret.
     pub secret_type: Option<Arc<str>>,
-    /// Bytes of all values.
+    /// Bytes of all values; of a kind outside the core group those of its JSON.
     pub size: usize,
 }
 
-/// Digest of type and values, the type, and the size of all values in bytes.
-pub(super) fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usize) {
+/// The payload as it is carried: of the core kinds their data, of any other kind the root fields but metadata and status.
+pub fn payload_of(object: &DynamicObject, kind: CompanionKind) -> Map<String, Value> {
+    let fields = object.data.as_object().into_iter().flatten();
+    let is_carried = |field: &str| match field {
+        "apiVersion" | "kind" | "status" => false,
+        "data" | "binaryData" | "type" => true,
+        _ => !kind.is_core(),
+    };
+    let payload = fields.filter(|(field, value)| is_carried(field) && !value.is_null());
+    payload
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect()
+}
+
+/// Digest of the payload, the type of a Secret, and the size in bytes.
+pub(super) fn payload(object: &DynamicObject, kind: CompanionKind) -> (Digest, Option<Arc<str>>, usize) {
+    if !kind.is_core() {
+        let payload = Value::Object(payload_of(object, kind));
+        return (Digest::of(&payload), None, size_of(&payload) as usize);
+    }
     let part = |key: &str| {
         object
             .data
@@ -58,9 +77,9 @@ pub(super) fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usiz
 }
 
 impl Companion {
-    /// Digests a labelled `ConfigMap` or Secret of the hub.
-    pub fn read(object: &DynamicObject) -> Self {
-        let (payload, secret_type, _) = payload(object);
+    /// Digests a labelled object of the hub.
+    pub fn read(object: &DynamicObject, kind: CompanionKind) -> Self {
+        let (payload, secret_type, _) = payload(object, kind);
         Self {
             payload,
             secret_type,
@@ -71,9 +90,9 @@ impl Companion {
 }
 
 impl Payload {
-    /// Digests a `ConfigMap` or Secret of a project. Its values are hashed and counted, never kept.
-    pub fn read(object: &DynamicObject) -> Self {
-        let (payload, secret_type, size) = payload(object);
+    /// Digests an object of a project that may be referenced. Its values are hashed and counted, never kept.
+    pub fn read(object: &DynamicObject, kind: CompanionKind) -> Self {
+        let (payload, secret_type, size) = payload(object, kind);
         Self {
             payload,
             secret_type,

@@ -2,27 +2,23 @@
 
 use super::{
     LEVEL_LIMIT, Place, Returning, Rollup, Strings, annotation, content, controller, created, is_suspended,
-    label, place, suspended_content,
+    label, place, references, suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
-use crate::gateway::{
-    references::{REFERENCE_LIMIT, Reference},
-    route::Route,
-};
+use crate::gateway::{references::Reference, route::Route};
 use fedgate_api::{
     keys,
     names::{CityCode, LocationName, is_label_value},
 };
-use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{CompanionKind, FederatedKind, Required, Suspension};
+use fedgate_kinds::{CompanionKinds, FederatedKind, Suspension};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::{collections::hash_map::Entry, sync::Arc};
+use std::sync::Arc;
 
 /// A project's deployment (any federated kind).
 #[derive(Debug, Clone, PartialEq)]
@@ -49,8 +45,10 @@ pub struct Source {
     pub extent: Extent,
     /// Annotations of the federator, if any.
     pub notes: Option<Box<ReferenceAnnotations>>,
-    /// `ConfigMap`s and Secrets that it references, in order.
+    /// The objects that it references, in order.
     pub references: Box<[Reference]>,
+    /// The rule of its kind that must name an object and names none, by position.
+    pub unnamed: Option<u8>,
     /// Its status.
     pub status: StatusDigest,
     /// Its largest scale setting.
@@ -259,9 +257,15 @@ impl Source {
     }
 
     /// Digests a project's object of a federated kind.
-    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
+    pub fn read(
+        object: &DynamicObject,
+        kind: &FederatedKind,
+        all: &CompanionKinds,
+        words: &mut Strings,
+    ) -> Self {
         let meta = &object.metadata;
         let whole = with_metadata(object);
+        let (references, unnamed) = references::read(kind, all, &whole, words);
         let city = kind
             .placement
             .path
@@ -310,7 +314,8 @@ impl Source {
             hub: words.share_some(annotation(object, keys::HUB).filter(|uid| is_label_value(uid))),
             notes: (expected.is_some() || error.is_some())
                 .then(|| Box::new(ReferenceAnnotations { expected, error })),
-            references: references(kind, &whole, words),
+            references,
+            unnamed,
             ending: Ending::read(kind, object, &whole, words),
             status: StatusDigest::of(status, &kind.status.counters, words),
             scale: kind
@@ -339,42 +344,6 @@ fn with_metadata(object: &DynamicObject) -> Value {
         );
     }
     whole
-}
-
-fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<[Reference]> {
-    let mut found: Vec<Reference> = Vec::new();
-    let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::default();
-    let rules = kind.companions.iter().flat_map(|c| &c.references);
-    for (rule, companion) in rules.filter_map(|rule| Some((rule, rule.companion_kind()?))) {
-        for value in rule.path.all(object) {
-            let named = match &rule.name_field {
-                Some(field) => value.get(field),
-                None => Some(value),
-            };
-            let Some(name) = named.and_then(Value::as_str).filter(|n| !n.is_empty()) else {
-                continue;
-            };
-            let optional = match rule.required {
-                Required::Always | Required::IfNamed => false,
-                Required::Optional => true,
-                Required::BesideTheName => value.get("optional").and_then(Value::as_bool) == Some(true),
-            };
-            match places.entry((companion, name)) {
-                // An object that is referenced twice, once as required, is required.
-                Entry::Occupied(had) => found[*had.get()].optional &= optional,
-                Entry::Vacant(_) if found.len() > REFERENCE_LIMIT => {}
-                Entry::Vacant(new) => {
-                    new.insert(found.len());
-                    found.push(Reference {
-                        kind: companion,
-                        name: words.intern(name),
-                        optional,
-                    });
-                }
-            }
-        }
-    }
-    found.into()
 }
 
 impl HubCopy {
@@ -441,51 +410,9 @@ fn instances(object: &DynamicObject) -> u32 {
     replicas.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fedgate_kinds::Query;
-
-    #[test]
-    fn references_keep_their_order_are_named_once_and_end_at_the_limit() {
-        let kind = &FederatedKind::builtin().unwrap()[0];
-        let read = |secrets: Vec<String>| {
-            let secrets: Vec<Value> = secrets.iter().map(|name| json!({"name": name})).collect();
-            let object = json!({"spec": {"template": {"spec": {
-                "volumes": [{"name": "v", "configMap": {"name": "a", "optional": true}},
-                    {"name": "w", "configMap": {"name": "a"}}],
-                "runtime": {"sandbox": {"imagePullSecrets": secrets}}}}}});
-            references(kind, &object, &mut Strings::default())
-        };
-        let found = read(vec!["z".into(), "a".into(), "z".into()]);
-        let names: Vec<(CompanionKind, &str)> = found.iter().map(|r| (r.kind, &*r.name)).collect();
-        let (map, secret) = (CompanionKind::ConfigMap, CompanionKind::Secret);
-        assert_eq!(names, [(map, "a"), (secret, "z"), (secret, "a")]);
-        assert!(!found[0].optional, "required once is required");
-        let many = read((0..100_000).map(|n| format!("s-{n}")).collect());
-        assert_eq!(many.len(), REFERENCE_LIMIT + 1);
-    }
-
-    #[test]
-    fn a_path_may_find_the_names_themselves_and_a_source_may_be_optional_by_its_kind() {
-        let mut kind = FederatedKind::builtin().unwrap().remove(0);
-        let rules = &mut kind.companions.as_mut().unwrap().references;
-        rules.truncate(3);
-        for (rule, required) in
-            rules
-                .iter_mut()
-                .zip([Required::Optional, Required::IfNamed, Required::Always])
-        {
-            rule.path = Query::parse("$.spec.names[*]").unwrap();
-            rule.name_field = None;
-            rule.required = required;
-        }
-        rules[1].path = Query::parse("$.spec.one").unwrap();
-        rules[2].resource.kind = "Lease".to_owned();
-        let object = json!({"spec": {"names": ["a", "", 3, {"name": "b"}, "c"], "one": "d"}});
-        let found = references(&kind, &object, &mut Strings::default());
-        let found: Vec<_> = found.iter().map(|r| (r.kind, &*r.name, r.optional)).collect();
-        let (map, secret) = (CompanionKind::ConfigMap, CompanionKind::Secret);
-        assert_eq!(found, [(map, "a", true), (map, "c", true), (secret, "d", false)]);
+impl Source {
+    /// Its references, and the rule that names none although it must.
+    pub fn referenced(&self) -> (&[Reference], Option<u8>) {
+        (&self.references, self.unnamed)
     }
 }

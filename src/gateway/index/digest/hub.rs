@@ -7,7 +7,7 @@ use fedgate_api::{
     names::{self, CityCode, LocationName, is_label_value},
 };
 use fedgate_engine::diff::Digest;
-use fedgate_kinds::{FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
 use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
@@ -273,13 +273,41 @@ impl CityPolicy {
     }
 }
 
+/// The kind of the object that a binding is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    /// A federated kind.
+    Copy(KindId),
+    /// A kind of companions.
+    Companion(CompanionKind),
+    /// Neither.
+    Other,
+}
+
+impl Template {
+    /// Two kinds of one name differ by their groups alone.
+    fn read(resource: &Value, kinds: &PerKind<FederatedKind>, companions: &CompanionKinds) -> Self {
+        let text = |field: &str| resource.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (group, kind) = (
+            text("apiVersion").rsplit_once('/').map_or("", |of| of.0),
+            text("kind"),
+        );
+        let federated = kinds.position(|of| of.resource.kind == kind && of.resource.group == group);
+        let companion = || companions.id_of(group, kind).map(Self::Companion);
+        federated
+            .map(Self::Copy)
+            .or_else(companion)
+            .unwrap_or(Self::Other)
+    }
+}
+
 /// Karmada's binding of a copy or companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// UID of the owner.
     pub owner: Option<Arc<str>>,
-    /// Kind of the bound object, e.g. `WorkloadDeployment`.
-    pub kind: Arc<str>,
+    /// Kind of the bound object.
+    pub template: Template,
     /// Name of the bound object.
     pub name: Arc<str>,
     /// Name of the policy that claims it.
@@ -300,7 +328,12 @@ pub struct Binding {
 
 impl Binding {
     /// Digests a `ResourceBinding`.
-    pub fn read(object: &DynamicObject, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Self {
+    pub fn read(
+        object: &DynamicObject,
+        kinds: &PerKind<FederatedKind>,
+        companions: &CompanionKinds,
+        words: &mut Strings,
+    ) -> Self {
         let condition = |kind: &str| {
             object
                 .data
@@ -339,13 +372,7 @@ impl Binding {
             .map(|c| words.intern(&text(c, "name")))
             .collect();
         let policy = annotation(object, keys::CLAIM_NAME);
-        let resource = |field: &str| {
-            object
-                .data
-                .pointer(&format!("/spec/resource/{field}"))
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let resource = &object.data["spec"]["resource"];
         Self {
             owner: object
                 .metadata
@@ -354,8 +381,8 @@ impl Binding {
                 .flatten()
                 .next()
                 .map(|o| words.intern(&o.uid)),
-            kind: words.intern(resource("kind")),
-            name: words.intern(resource("name")),
+            template: Template::read(resource, kinds, companions),
+            name: words.intern(resource["name"].as_str().unwrap_or_default()),
             delivery: policy
                 .filter(|name| lane::is_lane_name(kinds, name))
                 .map(|_| Box::new(Delivery::read(object, words))),

@@ -7,16 +7,19 @@ mod hub;
 mod instance;
 mod pins;
 pub mod place;
+mod references;
 mod returned;
 mod rollup;
 pub mod status;
 
-pub use companion::{Companion, Payload};
+pub use companion::{Companion, Payload, payload_of};
 pub use delivery::{Delivery, Item};
 pub use deployment::{
     Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, SpecSize, template_digest,
 };
-pub use hub::{Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest};
+pub use hub::{
+    Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest, Template,
+};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use pins::Pins;
 pub use place::Place;

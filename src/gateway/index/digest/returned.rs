@@ -3,7 +3,7 @@
 use super::{Strings, annotation, companion::payload, controller, label};
 use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Returned {
 impl Returned {
     /// Digests a Secret of the hub.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
-        let (payload, secret_type, size) = payload(object);
+        let (payload, secret_type, size) = payload(object, CompanionKind::SECRET);
         let owner = controller(object);
         let owner = owner.map(|owner| (words.intern(&owner.name), words.intern(&owner.uid)));
         let mut word = |key| words.share_some(label(object, key));
@@ -84,7 +84,7 @@ pub struct ReturnOwner {
 impl OwnReturn {
     /// Digests a Secret of a project.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
-        let (payload, secret_type, _) = payload(object);
+        let (payload, secret_type, _) = payload(object, CompanionKind::SECRET);
         let owner = match object.metadata.owner_references.as_deref() {
             Some([owner]) => Some(Box::new(ReturnOwner {
                 api_version: words.intern(&owner.api_version),

@@ -18,7 +18,7 @@ use fedgate_engine::{
     random::HashMap,
     store::table::{Name, Row},
 };
-use fedgate_kinds::{CompanionKind, KindId};
+use fedgate_kinds::{CompanionKind, CompanionKinds, KindId};
 use jiff::Timestamp;
 use places::ClusterPlaces;
 use std::{
@@ -56,14 +56,17 @@ pub struct SourceIndex {
 }
 
 /// The companions that a deployment references or expects.
-fn named(source: &Source) -> impl Iterator<Item = (CompanionKind, Arc<str>)> {
+fn named<'a>(
+    source: &'a Source,
+    kinds: &CompanionKinds,
+) -> impl Iterator<Item = (CompanionKind, Arc<str>)> + use<'a> {
     let tokens: Vec<String> = source
         .expected()
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let expected: Vec<_> = tokens
         .iter()
-        .filter_map(|token| references::parse_token(token))
+        .filter_map(|token| references::parse_token(kinds, token))
         .collect();
     source
         .references
@@ -76,7 +79,7 @@ impl SourceIndex {
     /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
     pub(super) fn change(
         &mut self,
-        kind: KindId,
+        (kind, kinds): (KindId, &CompanionKinds),
         name: &Name,
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
@@ -104,7 +107,7 @@ impl SourceIndex {
             if let Some(place) = GatewayIndex::announced(name, row) {
                 of.announced.take(&(kind, place.clone(), row.digest.hub.clone()));
             }
-            for (companion, of_name) in named(&row.digest) {
+            for (companion, of_name) in named(&row.digest, kinds) {
                 of.named.remove(&(companion, of_name, kind, name.clone()));
             }
             of.leaving.remove(&(kind, name.clone()));
@@ -116,7 +119,7 @@ impl SourceIndex {
             if let Some(place) = GatewayIndex::announced(name, row) {
                 of.announced.add((kind, place.clone(), row.digest.hub.clone()));
             }
-            for (companion, of_name) in named(&row.digest) {
+            for (companion, of_name) in named(&row.digest, kinds) {
                 of.named.insert((companion, of_name, kind, name.clone()));
             }
             if leaves(row) {
@@ -468,7 +471,7 @@ impl HubIndex {
         name: &str,
     ) -> impl Iterator<Item = (CompanionKind, &Arc<str>)> {
         let entry: Arc<str> = format!("{namespace}/{name}").into();
-        let from = (entry.clone(), CompanionKind::ConfigMap, Arc::from(""));
+        let from = (entry.clone(), CompanionKind::CONFIG_MAP, Arc::from(""));
         let all = self.of(hub).into_iter();
         let all = all.flat_map(move |of| of.entries.range(from.clone()..));
         all.take_while(move |(of, ..)| *of == entry)

@@ -11,7 +11,7 @@ use crate::gateway::{
 };
 use fedgate_api::{keys, names::is_label_value};
 use fedgate_engine::store::table::visits;
-use fedgate_kinds::KindId;
+use fedgate_kinds::{CompanionKinds, KindId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -38,10 +38,7 @@ impl HubIndex {
         for (of, row) in hub.bindings.iter() {
             index.binding(&name(of), None, Some(row));
         }
-        for (kind, table) in [
-            (CompanionKind::ConfigMap, &hub.config_maps),
-            (CompanionKind::Secret, &hub.secrets),
-        ] {
+        for (kind, table) in hub.companions.enumerate() {
             table
                 .iter()
                 .for_each(|(of, row)| index.companion(kind, &name(of), None, Some(row)));
@@ -55,7 +52,12 @@ impl SourceIndex {
         let mut index = Self::default();
         for (kind, table) in project.sources.enumerate() {
             for ((namespace, name), row) in table.iter() {
-                index.change(kind, &(namespace.clone(), name.clone()), None, Some(row));
+                index.change(
+                    (kind, &CompanionKinds::default()),
+                    &(namespace.clone(), name.clone()),
+                    None,
+                    Some(row),
+                );
             }
         }
         index
@@ -123,9 +125,9 @@ fn thing(what: u8, name: u8, state: u8) -> (bool, TableId, Value) {
             (
                 true,
                 if what % 7 == 3 {
-                    TableId::Secrets
+                    TableId::SECRETS
                 } else {
-                    TableId::ConfigMaps
+                    TableId::CONFIG_MAPS
                 },
                 companion,
             )
@@ -179,8 +181,8 @@ proptest! {
 /// A namespace with `count` deployments in one city, each with its own Secret, all of them in sync.
 fn crowded(count: usize) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
-    index.list_shop(TableId::Secrets, &[]);
-    index.list_shop(TableId::ConfigMaps, &[]);
+    index.list_shop(TableId::SECRETS, &[]);
+    index.list_shop(TableId::CONFIG_MAPS, &[]);
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
     for n in 0..count {
@@ -190,7 +192,7 @@ fn crowded(count: usize) -> GatewayIndex {
         index.hub_has(TableId::DEPLOYMENTS, &fixture::copy(&name, "DFW"));
         index.hub_has(TableId::Bindings, &fixture::binding(&name));
         let by = json!([format!("default/{name}")]);
-        index.hub_has(TableId::Secrets, &fixture::companion(&format!("s-{n}"), &by));
+        index.hub_has(TableId::SECRETS, &fixture::companion(&format!("s-{n}"), &by));
         index.hub_has(TableId::INSTANCES, &write_back(&format!("{name}-0"), Some("DFW")));
     }
     index
@@ -204,7 +206,9 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     let seen = visits::of(|| {
         let snapshot = federator::observe::observe(&index, &key, &shop()).unwrap();
         assert!(snapshot.companions_hold && snapshot.is_ready);
-        let companion = companions::observe(&index, CompanionKind::Secret, HUB, "s-7").unwrap();
+        let companion =
+            companions::observe::observe(&index, CompanionKind::SECRET, (HUB, "s-7"), &BTreeSet::new())
+                .unwrap();
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
         assert_eq!(
             policies::observe(&index, HUB).unwrap().used[KindId::FIRST].len(),
@@ -227,7 +231,7 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     by_nobody["metadata"]["resourceVersion"] = json!("8");
     let seen = visits::of(|| {
         assert!(index.shop_has(TableId::DEPLOYMENTS, &leaving).contains(&key));
-        assert!(index.hub_has(TableId::Secrets, &by_nobody).contains(&key));
+        assert!(index.hub_has(TableId::SECRETS, &by_nobody).contains(&key));
         index.hub_lost(TableId::Bindings, &fixture::binding("web-00007"));
         index.hub_lost(TableId::DEPLOYMENTS, &fixture::copy("web-00007", "DFW"));
         assert_eq!(index.leaving_keys(HUB), std::slice::from_ref(&key));
@@ -267,11 +271,11 @@ proptest! {
         };
         index.shop_has(TableId::DEPLOYMENTS, &with(fixture::source("web", "DFW")));
         index.hub_has(TableId::DEPLOYMENTS, &with(fixture::copy("web", "DFW")));
-        index.hub_has(TableId::Secrets, &with(fixture::companion("s", &json!([]))));
+        index.hub_has(TableId::SECRETS, &with(fixture::companion("s", &json!([]))));
         index.hub_has(TableId::Namespaces, &with(fixture::hub_namespace(&other)));
         let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
         drop(federator::observe::observe(&index, &key, &shop()));
-        drop(companions::observe(&index, CompanionKind::Secret, HUB, "s"));
+        drop(companions::observe::observe(&index, CompanionKind::SECRET, (HUB, "s"), &BTreeSet::new()));
         drop(namespaces::observe(&index, HUB));
         prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
         let set = fedgate_api::names::cities_of_set(&other);
@@ -284,7 +288,7 @@ proptest! {
     ) {
         let text = companions::referenced_by(&by);
         let object = fixture::companion("s", &serde_json::from_str(&text).unwrap());
-        let companion = Companion::read(&serde_json::from_value(object).unwrap());
+        let companion = Companion::read(&serde_json::from_value(object).unwrap(), CompanionKind::SECRET);
         prop_assert_eq!(entries(&companion), by.into_iter().collect::<Vec<_>>());
     }
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::gateway::route::CityRoute;
 use fedgate_api::keys;
 use fedgate_engine::{key::Plane, runtime::index::Index};
-use fedgate_kinds::KindId;
+use fedgate_kinds::{CompanionKind, KindId};
 use serde_json::Value;
 
 fn zoo() -> ProjectKey {
@@ -89,7 +89,7 @@ fn a_hub_namespaces_change_is_looked_at_by_all_that_may_wait_for_it() {
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
     index.shop_has(TableId::DEPLOYMENTS, &web);
     let deployment = index.source_key(KindId::FIRST, &shop(), "default", "web");
-    let data = index.hub_key(TableId::Secrets, HUB, "db");
+    let data = index.hub_key(TableId::SECRETS, HUB, "db");
     assert_eq!(index.waiting_keys(HUB), [deployment.clone(), data.clone()]);
     assert_eq!(index.waiting_keys("ns-b2"), []);
     let enqueued = index.hub_has(TableId::Namespaces, &newer(hub_namespace("lhr"), "6"));
@@ -135,11 +135,12 @@ fn data_is_watched_once_a_deployment_references_some() {
     let mut index = GatewayIndex::fixture();
     let references = |index: &GatewayIndex| index.projects[&shop()].references;
     index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
-    assert!(!references(&index));
+    assert!(references(&index).is_empty());
     let mut api = source("api", "DFW");
     api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
     index.shop_has(TableId::DEPLOYMENTS, &api);
-    assert!(references(&index));
+    let both: Vec<_> = references(&index).iter().collect();
+    assert_eq!(both, [CompanionKind::CONFIG_MAP, CompanionKind::SECRET]);
 }
 
 #[test]
@@ -151,7 +152,10 @@ fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
     let commands = |index: &mut GatewayIndex, engagement, event| {
         let update = Index::apply(index, &project, engagement, TableId::DEPLOYMENTS, event);
         let commands = update.commands.into_iter().map(|command| match command {
-            Command::WatchReferences(key, engagement) => (key, engagement),
+            Command::WatchReferences(key, engagement, tables) => {
+                assert_eq!(tables, [TableId::CONFIG_MAPS, TableId::SECRETS]);
+                (key, engagement)
+            }
             Command::ReportRejected(claims) => panic!("{claims:?}"),
             Command::ReportOtherHubs(projects) => panic!("{projects:?}"),
         });

@@ -5,7 +5,7 @@ use super::super::digest::{
     Strings, WriteBackDigest, size_of, template_digest,
 };
 use fedgate_api::keys;
-use fedgate_kinds::{FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -27,12 +27,17 @@ fn nested(levels: usize) -> Value {
 }
 
 fn source(value: &Value) -> Source {
-    Source::read(&object(value.clone()), &kind(), &mut Strings::default())
+    Source::read(
+        &object(value.clone()),
+        &kind(),
+        &CompanionKinds::default(),
+        &mut Strings::default(),
+    )
 }
 
 #[test]
 fn a_payloads_digest_is_of_its_values_and_its_size_that_of_their_bytes() {
-    let read = |value: Value| Payload::read(&object(value));
+    let read = |value: Value| Payload::read(&object(value), CompanionKind::SECRET);
     let secret = read(json!({"type": "Opaque", "data": {"a": "QUJDRA=="}, "binaryData": {"b": "QUJD"}}));
     assert_eq!(secret.size, 6 + 3);
     let map = read(json!({"data": {"a": "QUJDRA=="}, "binaryData": {"b": "QUJD"}}));
@@ -82,7 +87,12 @@ fn sums_are_kept_of_the_kind_alone_that_workloads_make() {
     let read = |change: fn(&mut FederatedKind)| {
         let mut kind = kind();
         change(&mut kind);
-        let read = Source::read(&object(json!({})), &kind, &mut Strings::default());
+        let read = Source::read(
+            &object(json!({})),
+            &kind,
+            &CompanionKinds::default(),
+            &mut Strings::default(),
+        );
         read.rollup.is_some()
     };
     assert!(read(|_| ()));
@@ -151,7 +161,12 @@ fn of_a_binding_its_schedule_and_its_first_failure_are_read() {
             "aggregatedStatus": [{"clusterName": "a", "applied": true, "appliedMessage": "once"},
                 {"clusterName": "b", "applied": false, "appliedMessage": ""},
                 {"clusterName": "c", "applied": false, "appliedMessage": "refused"}]}}));
-        Binding::read(&binding, &kinds, &mut Strings::default())
+        Binding::read(
+            &binding,
+            &kinds,
+            &CompanionKinds::default(),
+            &mut Strings::default(),
+        )
     };
     let (none, one) = (json!([]), json!([{"name": "a"}]));
     assert!(read("False", "NoClusterFit", none.clone()).no_cluster);

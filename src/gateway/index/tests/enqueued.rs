@@ -38,8 +38,8 @@ impl Scene {
             scene.hub(TableId::Bindings, binding(name));
             scene.hub(TableId::INSTANCES, write_back(name, &format!("{name}-0")));
         }
-        scene.hub(TableId::Secrets, companion("db", &json!(["default/web"])));
-        scene.hub(TableId::Secrets, companion("former", &json!(["default/api"])));
+        scene.hub(TableId::SECRETS, companion("db", &json!(["default/web"])));
+        scene.hub(TableId::SECRETS, companion("former", &json!(["default/api"])));
         scene
     }
 
@@ -67,7 +67,7 @@ impl Scene {
             'p' => self.index.hub_key(TableId::CityPolicies, HUB, ""),
             'c' => self.index.hub_key(TableId::DEPLOYMENTS, HUB, "web"),
             'w' => self.index.hub_key(TableId::INSTANCES, HUB, "web-0"),
-            'd' => self.index.hub_key(TableId::Secrets, HUB, "db"),
+            'd' => self.index.hub_key(TableId::SECRETS, HUB, "db"),
             other => panic!("{other}"),
         };
         letters.chars().map(key).collect()
@@ -153,7 +153,7 @@ fn a_write_back_concerns_itself_and_by_its_labels_the_namespace() {
 
 #[test]
 fn data_concerns_those_that_reference_it() {
-    let event = |scene: &mut Scene, of| scene.shop(TableId::Secrets, of);
+    let event = |scene: &mut Scene, of| scene.shop(TableId::SECRETS, of);
     let secret = |name: &str| {
         let mut secret = object("default", name, "u-secret");
         secret["data"] = json!({"a": "Yg=="});
@@ -165,14 +165,14 @@ fn data_concerns_those_that_reference_it() {
     api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db2"}}]);
     scene.shop(TableId::DEPLOYMENTS, api);
     assert_eq!(
-        scene.shop(TableId::Secrets, secret("db")),
+        scene.shop(TableId::SECRETS, secret("db")),
         scene.keys("sd"),
         "the other has another"
     );
     let mut scene = Scene::new();
-    let other = scene.index.hub_key(TableId::Secrets, HUB, "other");
-    assert_eq!(scene.shop(TableId::Secrets, secret("other")), [other].into());
-    let event = |scene: &mut Scene, of| scene.hub(TableId::Secrets, of);
+    let other = scene.index.hub_key(TableId::SECRETS, HUB, "other");
+    assert_eq!(scene.shop(TableId::SECRETS, secret("other")), [other].into());
+    let event = |scene: &mut Scene, of| scene.hub(TableId::SECRETS, of);
     change(
         companion("db", &json!(["default/web", "default/x"])),
         |_| (),
@@ -180,12 +180,12 @@ fn data_concerns_those_that_reference_it() {
         "dns",
     );
     // A deployment that dropped its reference may have waited for the companion's release.
-    let former = scene.index.hub_key(TableId::Secrets, HUB, "former");
+    let former = scene.index.hub_key(TableId::SECRETS, HUB, "former");
     let api = scene.index.source_key(KindId::FIRST, &shop(), "default", "api");
     let mut wanted = scene.keys("n");
     wanted.extend([former, api]);
     assert_eq!(
-        scene.hub(TableId::Secrets, companion("former", &json!([]))),
+        scene.hub(TableId::SECRETS, companion("former", &json!([]))),
         wanted
     );
 }

@@ -95,8 +95,8 @@ fn a_companion_that_is_released_wakes_whom_it_named() {
     index.shop_has(TableId::DEPLOYMENTS, &web);
     index.shop_has(TableId::DEPLOYMENTS, &other);
     let companion = fixture::companion("db", &json!(["default/web"]));
-    index.hub_has(TableId::Secrets, &companion);
-    let enqueued = index.hub_lost(TableId::Secrets, &companion);
+    index.hub_has(TableId::SECRETS, &companion);
+    let enqueued = index.hub_lost(TableId::SECRETS, &companion);
     let key = |name: &str| index.source_key(KindId::FIRST, &shop(), "default", name);
     assert_eq!(
         (enqueued.contains(&key("web")), enqueued.contains(&key("other"))),
@@ -123,7 +123,7 @@ fn a_project_that_comes_back_is_remembered_by_nothing() {
         index
             .lingering
             .insert(hub.clone(), [(city.clone(), Instant::now())].into());
-        let companion = (CompanionKind::Secret, hub.clone(), "db".into());
+        let companion = (CompanionKind::SECRET, hub.clone(), "db".into());
         index.name_taken.insert(companion);
         index.refused.insert(key.clone(), "no".into());
     };
@@ -205,11 +205,11 @@ fn the_end_of_what_is_in_an_untied_hub_namespace_wakes_it() {
         (TableId::Bindings, fixture::binding("web")),
         (TableId::CityPolicies, fixture::city_policy("city-dfw", "DFW")),
         (
-            TableId::ConfigMaps,
+            TableId::CONFIG_MAPS,
             fixture::companion("settings", &json!(["default/web"])),
         ),
         (
-            TableId::Secrets,
+            TableId::SECRETS,
             fixture::companion("db", &json!(["default/web"])),
         ),
     ] {

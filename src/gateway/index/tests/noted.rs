@@ -38,12 +38,12 @@ fn a_copys_body_is_kept_if_it_is_tied_and_its_status_may_return() {
 
 #[test]
 fn a_binding_whose_companion_goes_is_noted_and_woken_once() {
-    for (kind, table) in [("Secret", TableId::Secrets), ("ConfigMap", TableId::ConfigMaps)] {
+    for (kind, table) in [("Secret", TableId::SECRETS), ("ConfigMap", TableId::CONFIG_MAPS)] {
         let mut index = GatewayIndex::fixture();
         let of = companion("db", &json!([]));
         let name = format!("db-{}", kind.to_lowercase());
         let mut bound = object(HUB, &name, "u-binding");
-        bound["spec"] = json!({"resource": {"kind": kind, "name": "db"}});
+        bound["spec"] = json!({"resource": {"apiVersion": "v1", "kind": kind, "name": "db"}});
         let key = index.hub_key(TableId::Bindings, HUB, &name);
         index.hub_has(table, &of);
         assert!(!index.hub_has(TableId::Bindings, &bound).contains(&key), "{kind}");

@@ -3,7 +3,7 @@
 use super::fixture::{HUB, copy, leaving, shop, source};
 use super::*;
 use fedgate_api::keys;
-use fedgate_kinds::KindId;
+use fedgate_kinds::{CompanionKind, KindId};
 
 /// Two failures of a table: its list restarts, or its watch fails.
 macro_rules! problems {
@@ -23,8 +23,18 @@ fn each_list_of_the_hub_holds_up_what_needs_it() {
         ("namespaces", problems!(hub.namespaces), false, false),
         ("city_sets", problems!(hub.city_sets), false, false),
         ("city_policies", problems!(hub.city_policies), false, false),
-        ("config_maps", problems!(hub.config_maps), false, false),
-        ("secrets", problems!(hub.secrets), false, false),
+        (
+            "config_maps",
+            problems!(hub.companions[CompanionKind::CONFIG_MAP]),
+            false,
+            false,
+        ),
+        (
+            "secrets",
+            problems!(hub.companions[CompanionKind::SECRET]),
+            false,
+            false,
+        ),
         ("copies", problems!(hub.copies[KindId::FIRST]), false, false),
         ("bindings", problems!(hub.bindings), true, false),
         (

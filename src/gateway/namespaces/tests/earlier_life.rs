@@ -68,7 +68,7 @@ fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
         (TableId::DEPLOYMENTS, copy(Some("u-new")), false),
         (TableId::INSTANCES, instance(true), true),
         (TableId::INSTANCES, instance(false), false),
-        (TableId::ConfigMaps, companion(), true),
+        (TableId::CONFIG_MAPS, companion(), true),
         (TableId::Bindings, fixture::binding("web"), true),
     ] {
         index.list_hub(table, std::slice::from_ref(&one));
@@ -103,13 +103,19 @@ fn a_write_backs_city_is_held_and_never_brought_in() {
 fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
     let mut index = index();
     let wanted = |index: &GatewayIndex| {
-        let seen = companions::observe(index, CompanionKind::ConfigMap, HUB, "settings").unwrap();
+        let seen = companions::observe::observe(
+            index,
+            CompanionKind::CONFIG_MAP,
+            (HUB, "settings"),
+            &std::collections::BTreeSet::new(),
+        )
+        .unwrap();
         let policies = policies::observe(index, HUB).unwrap();
         assert!(policies.used[KindId::FIRST].is_empty(), "the new life waits");
         (seen.wanted_by.len(), policies.needed[KindId::FIRST].len())
     };
     index.list_hub(TableId::DEPLOYMENTS, &[copy(Some("u-dead"))]);
-    index.list_hub(TableId::ConfigMaps, &[companion()]);
+    index.list_hub(TableId::CONFIG_MAPS, &[companion()]);
     assert_eq!(wanted(&index), (1, 1));
     index.list_hub(TableId::DEPLOYMENTS, &[]);
     assert_eq!(wanted(&index), (0, 0));

@@ -176,7 +176,7 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
             "metadata": {"name": "web-workloaddeployment", "namespace": HUB, "uid": "u-b",
                 "resourceVersion": version.to_string(),
                 "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "web", "uid": owner}]},
-            "spec": {"resource": {"kind": "WorkloadDeployment", "name": "web"},
+            "spec": {"resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "web"},
                 "clusters": [{"name": "dfw-1"}]}})
     };
     index.hub_event(TableId::Bindings, event(binding(7, "u-earlier")));

@@ -20,7 +20,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Write},
     store::table::Row,
 };
-use fedgate_kinds::{FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKinds, FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -111,7 +111,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         })),
         cells: Box::default(),
         source: Some(row(&deployment("u-source"), |o| {
-            Source::read(o, kind, &mut Strings::default())
+            Source::read(o, kind, &CompanionKinds::default(), &mut Strings::default())
         })),
         ended: true,
         suspended: false,

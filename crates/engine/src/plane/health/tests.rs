@@ -121,6 +121,7 @@ impl Watches {
                     fields: None,
                     metadata_only: false,
                     unread: &[],
+                    may_be_absent: false,
                 };
                 run(
                     &Plane::Hub,

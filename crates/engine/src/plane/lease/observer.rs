@@ -29,6 +29,7 @@ pub(super) fn watch(
         page: watch::SMALL_OBJECTS,
         metadata_only: false,
         unread: &[],
+        may_be_absent: false,
     };
     async move {
         let (health, mut generation) = (WatchStatus::default(), plane.generation());

@@ -185,9 +185,11 @@ impl WatchBackoff {
         }
     }
 
-    /// Time for which the server has answered 403 and nothing else; `None` if `cause` is another failure.
-    pub(super) fn refused_for(&mut self, cause: WatchFailure) -> Option<Duration> {
-        if cause != WatchFailure::Forbidden {
+    /// Time for which the server has answered 403 and nothing else, or that it does not serve a kind that may be absent;
+    /// `None` if `cause` is another failure.
+    pub(super) fn refused_for(&mut self, cause: WatchFailure, may_be_absent: bool) -> Option<Duration> {
+        let is_absent = may_be_absent && cause == WatchFailure::NotServed;
+        if cause != WatchFailure::Forbidden && !is_absent {
             self.refused_since = None;
             return None;
         }
@@ -260,11 +262,23 @@ mod tests {
     async fn a_refusal_counts_from_the_first_one_in_a_row() {
         let mut trouble = WatchBackoff::none(());
         let patience = Duration::from_secs(10);
-        assert_eq!(trouble.refused_for(WatchFailure::Forbidden), Some(Duration::ZERO));
+        assert_eq!(
+            trouble.refused_for(WatchFailure::Forbidden, false),
+            Some(Duration::ZERO)
+        );
         tokio::time::advance(patience).await;
-        assert_eq!(trouble.refused_for(WatchFailure::Forbidden), Some(patience));
-        assert_eq!(trouble.refused_for(WatchFailure::Garbled), None);
-        assert_eq!(trouble.refused_for(WatchFailure::Forbidden), Some(Duration::ZERO));
+        assert_eq!(
+            trouble.refused_for(WatchFailure::Forbidden, false),
+            Some(patience)
+        );
+        assert_eq!(trouble.refused_for(WatchFailure::Garbled, false), None);
+        assert_eq!(trouble.refused_for(WatchFailure::NotServed, false), None);
+        assert!(trouble.refused_for(WatchFailure::NotServed, true).is_some());
+        assert_eq!(trouble.refused_for(WatchFailure::Garbled, true), None);
+        assert_eq!(
+            trouble.refused_for(WatchFailure::Forbidden, false),
+            Some(Duration::ZERO)
+        );
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct WatchSpec {
     pub unread: Unread,
     /// True if only the metadata of objects is requested.
     pub metadata_only: bool,
+    /// True if the plane may do without the kind: that it is not served counts as a want of permission.
+    pub may_be_absent: bool,
 }
 
 /// Status of a watch, for readiness, metrics and `/debug/planes`.
@@ -226,6 +228,7 @@ pub async fn run(
         sink,
         on_rights,
         trouble: WatchBackoff::none((plane, &selection.resource.kind)),
+        may_be_absent: selection.may_be_absent,
     };
     let timeout = watch_timeout(plane, &selection.resource.kind);
     let line = watch.line.clone();
@@ -247,6 +250,7 @@ struct Watch<'a, S, R> {
     sink: S,
     on_rights: R,
     trouble: WatchBackoff,
+    may_be_absent: bool,
 }
 
 impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
@@ -383,7 +387,7 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
                 },
             });
         }
-        if self.trouble.refused_for(cause) >= Some(REFUSAL_PATIENCE)
+        if self.trouble.refused_for(cause, self.may_be_absent) >= Some(REFUSAL_PATIENCE)
             && !self.status.forbidden.swap(true, Ordering::Relaxed)
         {
             (self.on_rights)(true);

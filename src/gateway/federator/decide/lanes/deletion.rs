@@ -126,9 +126,11 @@ fn stop(
             act(delete_copy(c.s, copy, WriteReason::DeleteCopy), memory.clone())
         }
         (Some(_), _) => again(memory),
+        // A companion that the member deletes together with the object must not be made again.
+        (None, Some(_)) if c.lanes.kept.goes_on => Step::Wait(Requeue::AwaitChange),
         (None, Some(id)) => Step::Look(Look::Works {
             member: pin.member.clone(),
-            id: id.clone(),
+            ids: std::iter::once(id).chain(&c.lanes.kept.ids).cloned().collect(),
         }),
         (None, None) => Step::Wait(Requeue::AwaitChange),
     }

@@ -98,12 +98,26 @@ impl Case<'_> {
     /// True if every companion that the object expects may be sent.
     fn has_sources(&self) -> bool {
         let found = self.s.references.as_ref();
-        found.is_none_or(|found| !found.resolving && found.expected.is_some())
+        let is_shared = self.lanes.companions.iter().any(|one| one.shared);
+        found.is_none_or(|found| !found.resolving && found.expected.is_some()) && !is_shared
     }
 
-    /// True if the member has applied every companion.
+    /// True if the member has applied every companion that it must have before the object.
     pub(in crate::gateway::federator) fn is_furnished(&self) -> bool {
-        self.has_sources() && self.lanes.companions.iter().all(|one| one.applied == Some(true))
+        let mut needed = self.lanes.companions.iter().filter(|one| one.before);
+        self.has_sources() && needed.all(|one| one.applied == Some(true))
+    }
+
+    /// The tokens of the companions that went with the object to its member, those that it expects now included.
+    fn kept(&self, pin: &Pin) -> Vec<Arc<str>> {
+        let adopted = self.lanes.companions.iter().filter(|one| one.adopted);
+        let mut all = pin.kept.clone();
+        for one in adopted.filter(|one| one.applied == Some(true)) {
+            if !all.iter().any(|token| **token == *one.token) {
+                all.push(one.token.as_str().into());
+            }
+        }
+        all
     }
 
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
@@ -180,6 +194,7 @@ impl Case<'_> {
         }
         memory.lane = Some(wanted.clone());
         if let Some((delivery, [member])) = delivery.as_ref().map(|(d, of)| (d, of.as_slice()))
+            && !self.lanes.companions.iter().any(|one| one.shared)
             && delivery.observed
             && delivery.unscheduled.is_none()
         {
@@ -222,12 +237,16 @@ impl Case<'_> {
         let there = self.at_member(pin, copy);
         let item = there.and_then(|delivery| delivery.at(&pin.member));
         let applied = item.is_some_and(|item| item.applied);
-        if applied && !pin.delivered && stage.is_some_and(Stage::delivers) {
-            let delivered = Pin {
-                delivered: true,
-                ..Pin::clone(pin)
-            };
-            return self.patch_pin(&delivered, memory);
+        if applied && stage.is_some_and(Stage::delivers) {
+            let kept = self.kept(pin);
+            if !pin.delivered || kept.len() != pin.kept.len() {
+                let delivered = Pin {
+                    delivered: true,
+                    kept,
+                    ..Pin::clone(pin)
+                };
+                return self.patch_pin(&delivered, memory);
+            }
         }
         if stage == Some(Stage::Drop)
             && self.is_replaced(pin)

@@ -35,7 +35,7 @@ impl Case<'_> {
             }
             (None, Some(id)) if delivery.suspended => Some(Step::Look(Look::Works {
                 member: pin.member.clone(),
-                id: id.clone(),
+                ids: vec![id.clone()],
             })),
             (Some(_), _) => Some(deletion::again(memory)),
             (None, _) => Some(Step::Wait(Requeue::AwaitChange)),

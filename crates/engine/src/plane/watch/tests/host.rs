@@ -123,6 +123,7 @@ fn planes(server: &Server, count: usize, host: &Arc<Host>) -> Planes {
                     fields: None,
                     metadata_only: false,
                     unread: &[],
+                    may_be_absent: false,
                 };
                 let (client, health) = (connection.current(), connection.health());
                 run(&plane, client, &selection, &status, health, |_| {}, |_| {}).await;

@@ -156,6 +156,7 @@ impl Running {
                 fields: None,
                 metadata_only: false,
                 unread: &[],
+                may_be_absent: false,
             };
             let table = Mutex::new(Table::<()>::default());
             let sink = |event| {

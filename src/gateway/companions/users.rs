@@ -1,0 +1,132 @@
+//! The objects that want a companion, and the lane that they give it.
+
+use super::observe::named;
+use crate::gateway::{
+    index::{GatewayIndex, digest::Companion},
+    lane::{CompanionLane, CopyLane, Lane, Stage},
+    pin::Pin,
+    references,
+};
+use fedgate_engine::store::table::Row;
+use fedgate_kinds::{CompanionKind, KindId};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The objects that want a companion.
+pub(super) struct Users {
+    /// `<project namespace>/<name>` of each.
+    pub(super) entries: BTreeSet<String>,
+    /// Members of those that live at one.
+    pub(super) members: BTreeSet<Arc<str>>,
+    /// True if there are others.
+    pub(super) others: bool,
+    /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
+    pub(super) adopter: Option<Adopter>,
+    /// Those whose new spec no longer names it.
+    pub(super) leaving: Vec<Leaving>,
+    /// The largest source that they admit, in bytes.
+    pub(super) size_limit: usize,
+}
+
+/// An object whose new spec no longer names a companion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// Its entry.
+    pub entry: String,
+    /// True if its member has applied that spec.
+    pub is_applied: bool,
+}
+
+/// The object with which a companion goes at its member.
+pub(super) struct Adopter {
+    member: Arc<str>,
+    /// True if the member has been given the object, so that it may have made the companion part of it.
+    is_kept: bool,
+    /// True if the object is being taken off its member.
+    ends: bool,
+}
+
+impl Adopter {
+    /// Reads it from the index.
+    pub(super) fn read(
+        index: &GatewayIndex,
+        (kind, hub, name): (KindId, &str, &str),
+        pin: &Pin,
+        (companion, companion_name): (CompanionKind, &str),
+    ) -> Self {
+        let token = references::token(&index.companions, companion, companion_name);
+        let owner = index.owners.get(hub);
+        let source = owner
+            .and_then(|owner| index.projects.get(&owner.project)?.sources[kind].get(&owner.namespace, name));
+        let copy = index.hub.copies[kind].get(hub, name);
+        let is_stopped = copy.is_none_or(|copy| {
+            let lane = CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref());
+            matches!(lane, CopyLane::At(Stage::Drop, _))
+        });
+        Self {
+            member: pin.member.clone(),
+            is_kept: pin.kept.iter().any(|kept| **kept == *token),
+            ends: is_stopped && source.is_none_or(|source| source.deleting),
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match (self.is_kept, self.ends) {
+            (true, true) => Lane::Park(self.member.clone()),
+            (true, false) => Lane::Keep(self.member.clone()),
+            (false, _) => Lane::With([self.member.clone()].into()),
+        }
+    }
+}
+
+impl Users {
+    /// Objects of which nothing but a copy, a binding or a pin is left.
+    pub(super) fn held(
+        index: &GatewayIndex,
+        kind: CompanionKind,
+        (hub, name): (&str, &str),
+        entries: BTreeSet<String>,
+        is_absent: impl Fn(KindId, &str) -> bool,
+    ) -> Self {
+        let mut users = Self {
+            entries: BTreeSet::new(),
+            members: BTreeSet::new(),
+            others: false,
+            adopter: None,
+            leaving: Vec::new(),
+            size_limit: references::SIZE_LIMIT,
+        };
+        for (_, object) in entries.iter().filter_map(|entry| named(entry)) {
+            let kinds = || index.kinds.ids().filter(|i| is_absent(*i, object));
+            for (i, pin) in kinds().filter_map(|i| Some((i, index.pin(i, hub, object)?))) {
+                users.members.insert(pin.member.clone());
+                if index.companions.is_adopted(kind) {
+                    users.adopter = Some(Adopter::read(index, (i, hub, object), pin, (kind, name)));
+                }
+            }
+            users.others |= kinds().filter(|i| !index.kinds[*i].is_exactly_one()).any(|i| {
+                index.hub.copies[i].get(hub, object).is_some() || index.binding(i, hub, object).is_some()
+            });
+        }
+        users.entries = entries;
+        users
+    }
+
+    /// The lane of the companion. One that others still need stays where they are, by their dependency.
+    pub(super) fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
+        if let Some(adopter) = &self.adopter {
+            return Some(adopter.lane());
+        }
+        let label = row.and_then(|row| row.digest.lane.as_deref());
+        match CompanionLane::read(label) {
+            // A companion that its member keeps must be stopped before it can go.
+            CompanionLane::Keep(member) | CompanionLane::Park(member) if self.entries.is_empty() => {
+                return Some(Lane::Park(member.into()));
+            }
+            CompanionLane::Keep(_) | CompanionLane::Park(_) | CompanionLane::Other => {}
+        }
+        if !self.members.is_empty() {
+            return Some(Lane::With(self.members.clone()));
+        }
+        (label.is_some() && self.others).then_some(Lane::WithNone)
+    }
+}

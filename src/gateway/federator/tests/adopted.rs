@@ -1,0 +1,271 @@
+//! Companions that go at the member together with the object that names them.
+
+use super::lanes::{MEMBER, NAME, World, applied, merge};
+use crate::gateway::{
+    companions::{self, decide::decide},
+    federator::memory::Memory,
+    index::{
+        TableId,
+        fixture::{self, HUB},
+    },
+    lane::{Lane, Stage},
+    member::{Look, Seen},
+};
+use fedgate_api::keys;
+use fedgate_engine::plan::Write;
+use fedgate_kinds::CompanionKind;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const SEAL: &str = "Seal.example.fedgate.dev/wax";
+
+fn seals(world: &World) -> CompanionKind {
+    world
+        .index
+        .companions
+        .id_of("example.fedgate.dev", "Seal")
+        .unwrap()
+}
+
+/// An object that names seal `wax`, which its project has.
+fn sealed() -> World {
+    let mut world = World::new();
+    world.policies();
+    for lane in [
+        Lane::With([MEMBER.into()].into()),
+        Lane::Keep(MEMBER.into()),
+        Lane::Park(MEMBER.into()),
+    ] {
+        world.policy(&lane);
+    }
+    world.source(&names(&json!({})));
+    let mut seal = fixture::object("default", "wax", "s-wax");
+    seal["spec"] = json!({"motto": "x", "rings": 1});
+    seal["status"] = json!({"phase": "Broken"});
+    let kind = seals(&world);
+    world.index.list_shop(TableId::Companions(kind), &[seal]);
+    world
+}
+
+fn names(changes: &Value) -> Value {
+    let finalizers = [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER];
+    let mut object = json!({"metadata": {"finalizers": finalizers}, "spec": {"sealName": "wax"}});
+    merge(&mut object, changes);
+    object
+}
+
+impl World {
+    /// The companion in a lane, with its binding.
+    fn seal(&mut self, lane: &str) {
+        let mut seal = fixture::companion("wax", &json!(["default/gold"]));
+        seal["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: lane});
+        seal["spec"] = json!({"motto": "x", "rings": 1});
+        let seal = self.next(seal);
+        let kind = seals(self);
+        self.index.hub_has(TableId::Companions(kind), &seal);
+        let mut binding = fixture::object(HUB, "wax-seal", "b-wax");
+        merge(
+            &mut binding,
+            &json!({
+                "metadata": {"generation": 1, "annotations": {keys::CLAIM_NAME: lane}, "labels": {keys::BINDING_ID: "id-wax"},
+                    "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax", "uid": "k-wax"}]},
+                "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax"},
+                    "clusters": [{"name": MEMBER}], "suspension": {"dispatching": lane.starts_with("park-")}},
+                "status": {"aggregatedStatus": applied()},
+            }),
+        );
+        let binding = self.next(binding);
+        self.index.hub_has(TableId::Bindings, &binding);
+    }
+
+    /// The decision on the companion, in words.
+    fn seal_decides(&self, seen: Option<Seen>) -> String {
+        self.seal_decides_without(&BTreeSet::new(), seen)
+    }
+
+    fn seal_decides_without(&self, expired: &BTreeSet<String>, seen: Option<Seen>) -> String {
+        let kind = seals(self);
+        let observed = companions::observe::observe(&self.index, kind, (HUB, "wax"), expired);
+        let mut snapshot = observed.expect("its lists are complete");
+        snapshot.seen = seen;
+        let body = json!({"metadata": {"name": "wax", "labels": {"tenant": "x"}}, "status": {"phase": "Broken"},
+            "spec": {"motto": "x", "rings": 1}});
+        let body = serde_json::from_value(body).unwrap();
+        match decide(&snapshot, Some(&body)) {
+            companions::decide::Decision::Read => "read".to_owned(),
+            companions::decide::Decision::Look(Look::Works { member, ids }) => {
+                format!("look at works of {} at {member}", ids.join(", "))
+            }
+            companions::decide::Decision::Look(look) => panic!("{look:?}"),
+            companions::decide::Decision::LookAgain => "look again".to_owned(),
+            companions::decide::Decision::Do(plan) => plan.effects.first().map_or_else(
+                || "nothing".to_owned(),
+                |effect| match &effect.write {
+                    Write::Create { body } => format!("create {body}"),
+                    Write::Merge { patch } => {
+                        format!(
+                            "to {}",
+                            patch["metadata"]["labels"][keys::LANE]
+                                .as_str()
+                                .unwrap_or("count")
+                        )
+                    }
+                    Write::Delete { uid, .. } => format!("delete {uid}"),
+                    write @ Write::Apply { .. } => panic!("{write:?}"),
+                },
+            ),
+        }
+    }
+}
+
+#[test]
+fn it_is_sent_as_it_is_without_status_and_labels_once_its_object_has_a_member() {
+    let mut world = sealed();
+    assert_eq!(world.seal_decides(None), "nothing", "no member yet");
+    world.pin(&json!({}));
+    world.copy("vault-drop-dfw-1", &json!({}));
+    let body = json!({"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "spec": {"motto": "x", "rings": 1},
+        "metadata": {"name": "wax", "namespace": HUB,
+            "labels": {keys::REFERENCED_DATA: "true", keys::LANE: "with-dfw-1"},
+            "annotations": {keys::REFERENCED_BY: "[\"default/gold\"]"}}});
+    let decided = world.seal_decides(None);
+    let sent: Value = serde_json::from_str(decided.strip_prefix("create ").unwrap()).unwrap();
+    assert_eq!(sent, body);
+}
+
+#[test]
+fn it_is_kept_from_the_first_delivery_of_its_object_on() {
+    let mut world = sealed();
+    world.pin(&json!({}));
+    world.at(Stage::Send, &json!([]));
+    world.seal("with-dfw-1");
+    assert_eq!(world.seal_decides(None), "nothing");
+    world.at(Stage::Send, &applied());
+    let pinned = world.decides();
+    assert!(
+        pinned[0].contains(&format!(r#""delivered":true,"kept":["{SEAL}"]"#)),
+        "{pinned:?}"
+    );
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    assert_eq!(world.seal_decides(None), "to keep-dfw-1");
+    world.seal("keep-dfw-1");
+    assert_eq!(world.seal_decides(None), "nothing");
+    // A hand on the hub takes it away: it takes its object over again.
+    let kind = seals(&world);
+    let lost = world.next(fixture::companion("wax", &json!([])));
+    world.index.hub_lost(TableId::Companions(kind), &lost);
+    assert!(world.seal_decides(None).contains("keep-dfw-1"));
+}
+
+#[test]
+fn a_new_spec_that_names_one_is_kept_from_then_on() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    world.seal("with-dfw-1");
+    let pinned = world.decides();
+    assert!(
+        pinned[0].starts_with("write_pin") && pinned[0].contains(SEAL),
+        "{pinned:?}"
+    );
+}
+
+#[test]
+fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Pin, &applied());
+    world.seal("keep-dfw-1");
+    world.source(&names(
+        &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
+    ));
+    assert_eq!(
+        world.seal_decides(None),
+        "nothing",
+        "its object is not being stopped"
+    );
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.at(Stage::Drop, &applied());
+    assert!(
+        !world
+            .decides()
+            .iter()
+            .any(|word| word.starts_with("look") || word.starts_with("delete"))
+    );
+    assert_eq!(world.seal_decides(None), "to park-dfw-1");
+    world.seal("park-dfw-1");
+    assert_eq!(world.seal_decides(None), "nothing", "its object is there");
+    assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
+    world.memory.seen = Some(Seen::WorksStopped);
+    assert_eq!(world.decides(), ["delete_copy"]);
+    world.copy_lost();
+    world.binding_lost();
+    assert_eq!(
+        world.seal_decides(None),
+        "nothing",
+        "its object has its member still"
+    );
+    world.record(&json!({}));
+    assert_eq!(world.seal_decides(None), "look at works of id-wax at dfw-1");
+    assert_eq!(world.seal_decides(Some(Seen::WorksGoOn)), "look again");
+    assert_eq!(world.seal_decides(Some(Seen::WorksStopped)), "delete k-wax");
+}
+
+#[test]
+fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Pin, &applied());
+    world.seal("keep-dfw-1");
+    world.source(&json!({"metadata": {"generation": 2,
+        "finalizers": [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]}}));
+    let leaving = |world: &World| {
+        let kind = seals(world);
+        let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
+        observed
+            .unwrap()
+            .leaving
+            .into_iter()
+            .map(|one| one.is_applied)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(leaving(&world), [false], "the new spec is not at the member");
+    let lane = world.name(&world.lane(Stage::Pin));
+    let generation = json!({"metadata": {"annotations": {keys::SOURCE_GENERATION: "2"}}});
+    world.copy(&lane, &generation);
+    world.binding_with(
+        &lane,
+        &[MEMBER],
+        &applied(),
+        &json!([{"type": "FullyApplied", "status": "True"}]),
+    );
+    assert_eq!(leaving(&world), [true]);
+    assert_eq!(world.seal_decides(None), "nothing");
+    let expired = BTreeSet::from(["default/gold".to_owned()]);
+    assert_eq!(world.seal_decides_without(&expired, None), "to park-dfw-1");
+}
+
+#[test]
+fn a_second_object_that_names_it_waits() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Pin, &applied());
+    world.seal("keep-dfw-1");
+    let mut other = fixture::source("aurum", "DFW");
+    merge(
+        &mut other,
+        &json!({"kind": "Vault", "apiVersion": "example.fedgate.dev/v1", "metadata": {"labels": {keys::CITY_CODE: "DFW"}}}),
+    );
+    merge(&mut other, &names(&json!({})));
+    let other = world.next(other);
+    world.index.shop_has(TableId::Federated(world.kind), &other);
+    assert_eq!(
+        world.decides(),
+        [r#"update_copy vault-pin-dfw-1 {"sealName":"wax","size":1}"#],
+        "{NAME} has it"
+    );
+    world.name = "aurum";
+    world.memory = Memory::default();
+    assert_eq!(world.says(), ["Federated CompanionShared"]);
+    assert!(!world.decides().iter().any(|word| word.contains("copy")));
+}

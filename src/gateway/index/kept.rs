@@ -1,0 +1,46 @@
+//! The companions that went with an object to its member.
+
+use super::GatewayIndex;
+use crate::gateway::{lane::CompanionLane, pin::Pin, references};
+use std::sync::Arc;
+
+/// State of the companions that went with an object to its member, on their way off it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// True if one of them is still dispatched, as far as bindings tell.
+    pub goes_on: bool,
+    /// Permanent ids of the bindings of the others.
+    pub ids: Vec<Arc<str>>,
+}
+
+impl GatewayIndex {
+    /// State of the companions that went with the object of a pin to its member. One that is gone from the hub counts as
+    /// stopped.
+    pub fn kept(&self, hub: &str, pin: &Pin) -> Kept {
+        let mut kept = Kept::default();
+        let named = pin
+            .kept
+            .iter()
+            .filter_map(|token| references::parse_token(&self.companions, token));
+        for (kind, name) in named {
+            let Some(row) = self.hub.companions[kind].get(hub, &name) else {
+                continue;
+            };
+            let is_parked =
+                CompanionLane::read(row.digest.lane.as_deref()) == CompanionLane::Park(&pin.member);
+            let binding = self
+                .hub
+                .bindings
+                .get(hub, &self.companion_binding_name(kind, &name));
+            let own = binding.filter(|binding| {
+                binding.digest.owner.as_ref() == Some(&row.uid) && binding.digest.policy == row.digest.lane
+            });
+            let delivery = own.and_then(|binding| binding.digest.delivery.as_deref());
+            match delivery.filter(|delivery| is_parked && delivery.suspended) {
+                Some(delivery) => kept.ids.extend(delivery.id.clone()),
+                None => kept.goes_on |= !is_parked || binding.is_some(),
+            }
+        }
+        kept
+    }
+}
