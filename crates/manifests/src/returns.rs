@@ -198,7 +198,7 @@ fn which(kinds: &[Returning<'_>]) -> Vec<Value> {
             "metadata.ownerReferences must be the copy that label fedgate.dev/returned-for names, as controller, alone",
         ),
         validation(
-            format!("object == null || {sized}"),
+            format!("object == null || !({named}) || {sized}"),
             "the Secret has more bytes than its kind allows; return less",
         ),
     ]
