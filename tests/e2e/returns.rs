@@ -245,6 +245,7 @@ async fn r05_a_restart_takes_back_what_is_gone_and_writes_nothing_else(case: Cas
     );
     at_member(&case, "gold-app", "two").await;
     in_project(&case, "gold-app", "two").await;
+    case.quiet().await;
     let count = case.count();
     case.suite.gateway.stop().await;
     role.stop().await;
