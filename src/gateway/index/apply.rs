@@ -6,7 +6,7 @@ use super::{
     change::Change,
     digest::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-        Returned, Strings, Template, WriteBackDigest,
+        Strings, Template, WriteBackDigest,
     },
     ownership::RejectedClaim,
     project_hub::OtherHub,
@@ -92,12 +92,7 @@ impl GatewayIndex {
                     applied.changes.extend(self.pins_changed(&d));
                 }
             }
-            TableId::Returned => {
-                for d in feed_table!(self.hub.returned, Returned::read) {
-                    let (hub, name) = d.name;
-                    applied.changes.push(Change::Returned { hub, name });
-                }
-            }
+            TableId::Returned => return self.hub_returned_event(event),
             TableId::Companions(kind) => return self.companion_event(kind, event),
             TableId::Federated(i) => {
                 let told = matches!(event, WatchEvent::Apply(_) | WatchEvent::Written(_));

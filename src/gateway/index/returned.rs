@@ -2,6 +2,7 @@
 
 use super::{
     GatewayIndex, Project, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
+    digest::Returned,
 };
 use fedgate_api::{
     keys,
@@ -80,6 +81,17 @@ impl GatewayIndex {
         }
     }
 
+    /// Applies an event of the Secrets that members have returned to the hub.
+    pub(super) fn hub_returned_event(&mut self, event: WatchEvent) -> Applied {
+        let (deltas, synced) = apply_event(&mut self.hub.returned, event, &mut self.words, Returned::read);
+        let mut applied = Applied::synced(synced);
+        for d in deltas {
+            let (hub, name) = d.name;
+            applied.changes.push(Change::Returned { hub, name });
+        }
+        applied
+    }
+
     /// Applies an event of what has come back to a project.
     pub(super) fn returned_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
         let Some(project) = self.projects.get_mut(key) else {
@@ -126,10 +138,10 @@ impl GatewayIndex {
                 read,
             );
             applied.synced = synced;
-            let changed = deltas
-                .into_iter()
-                .map(|d| apply_project::payload_change(key, CompanionKind::SECRET, d.name));
-            applied.changes.extend(changed);
+            let of_secret = |name| apply_project::payload_change(key, CompanionKind::SECRET, name);
+            applied
+                .changes
+                .extend(deltas.into_iter().map(|d| of_secret(d.name)));
         }
         applied
     }

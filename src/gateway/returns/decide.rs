@@ -25,6 +25,7 @@ use std::{sync::Arc, time::Duration};
 
 /// A Secret that a member returns, and the objects that it depends on. Exists only in a project namespace that owns its hub
 /// namespace.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.

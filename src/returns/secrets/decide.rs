@@ -149,7 +149,8 @@ pub fn decide(s: &Snapshot, known: &Knowledge, body: Option<&Body>) -> Decision 
         return Decision::Wait;
     };
     let kind = Kind::of(&s.kinds[s.kind].resource);
-    if !object.names.is_empty() && !(is_label_value(&s.name) && is_label_value(kind.as_str())) {
+    let has_labels = is_label_value(&s.name) && is_label_value(kind.as_str());
+    if !has_labels && !object.names.is_empty() {
         let message = format!(
             "{kind} {} has a name of more than 63 characters, which no label holds: it returns no Secret",
             s.name
