@@ -10,6 +10,7 @@
 //! * [`gateway`]: the controllers between projects and hub.
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
+//! * [`returns`]: at a member, Secrets of objects that live there go back to the hub.
 //! * [`chart`]: the Helm chart, made from the manifests, the flags and the metrics.
 //! * [`config`]: the flags of the roles. [`commands`]: the command line. [`client`]: the commands that ask a running gateway.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
@@ -40,5 +41,6 @@ pub mod membership;
 pub mod monitoring;
 pub mod operations;
 pub mod process;
+pub mod returns;
 pub mod telemetry;
 pub mod views;

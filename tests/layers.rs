@@ -49,6 +49,16 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "cell",
                 &["fedgate_api", "fedgate_engine", "fedgate_operations", "views"],
             ),
+            (
+                "returns",
+                &[
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_operations",
+                    "views",
+                ],
+            ),
             ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
             (
                 "operations",
@@ -124,6 +134,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_kinds",
                     "fedgate_operations",
                     "gateway",
+                    "returns",
                     "views",
                 ],
             ),
@@ -318,6 +329,8 @@ const VALUES: &[&[&str]] = &[
     &["cell", "index", "tables"],
     &["cell", "writes"],
     &["cell", "reason"],
+    &["returns", "index", "digest"],
+    &["returns", "reason"],
     &["gateway", "reason"],
     &["cell", "rollout"],
     &["cell", "network", "decide"],

@@ -125,7 +125,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
 fn an_operator_finds_pods_forwards_to_them_and_reads_one_secret() {
     let hosts = fedgate_manifests::all(&kinds()).unwrap();
     let hosts: Vec<_> = hosts.iter().filter(|f| f.planes == [Plane::Host]).collect();
-    assert_eq!(hosts.len(), 2, "gateway and cell");
+    assert_eq!(hosts.len(), 3, "gateway, cell and returns");
     for file in hosts {
         let is_role = |o: &&Value| o["kind"] == "Role" && o["metadata"]["name"] == "fedgate-operator";
         let role = file.objects.iter().find(is_role).unwrap();
@@ -180,6 +180,7 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         write_back: None,
         companions: Vec::new(),
         is_exactly_one: false,
+        returns: None,
         asks_member: false,
         interpreter: None,
     };

@@ -64,6 +64,12 @@ fn the_flags_are_those_of_the_executable() {
             "Runs the deployments of a cell as Instances.",
             commands::cell_flags(),
         ),
+        (
+            "returns.md",
+            "returns",
+            "Sends the Secrets that objects at a member name back to the hub.",
+            commands::returns_flags(),
+        ),
     ] {
         check(
             name,
@@ -77,7 +83,8 @@ fn the_commands_are_those_of_the_executables() {
     let table = commands::other_commands(&[SandboxCommand::command()]);
     let text = format!(
         "# Commands of operators and developers\n\n\
-         The two roles have pages of their own: [`fedgate gateway`](gateway.md) and [`fedgate cell`](cell.md). Tenants use \
+         The roles have pages of their own: [`fedgate gateway`](gateway.md), [`fedgate cell`](cell.md) and \
+         [`fedgate returns`](returns.md). Tenants use \
          [`kubectl compute`](compute/README.md).\n\n{table}"
     );
     check("commands.md", &text);

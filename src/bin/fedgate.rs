@@ -4,7 +4,7 @@ use clap::Parser;
 use fedgate::{
     chart, client,
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
-    config::{self, AdminAuth, CellArgs, GatewayArgs},
+    config::{self, AdminAuth, CellArgs, GatewayArgs, ReturnsArgs},
     doctor::{self, Role},
     membership, monitoring, process, telemetry,
 };
@@ -41,6 +41,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Gateway(args) => gateway(*args).await,
         Command::Cell(args) => cell(*args).await,
+        Command::Returns(args) => returns(*args).await,
         Command::Doctor(args) => doctor_report(args).await,
         Command::Status(args) => Ok(client::status(&args).await),
         Command::Stuck(args) => Ok(client::stuck(&args).await),
@@ -70,6 +71,15 @@ async fn cell(args: CellArgs) -> anyhow::Result<ExitCode> {
     Ok(ended(
         "the cell",
         process::run_cell(config, process::shutdown()?).await,
+    ))
+}
+
+async fn returns(args: ReturnsArgs) -> anyhow::Result<ExitCode> {
+    let config = args.into_config()?;
+    telemetry::begin(config.process.log_format, &config.process.log_level)?;
+    Ok(ended(
+        "the returns of the member",
+        process::run_returns(config, process::shutdown()?).await,
     ))
 }
 

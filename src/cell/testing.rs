@@ -289,6 +289,7 @@ impl Fixture {
                     self.has(plane, table, object);
                 }
             }
+            (Write::DeleteNamed, Some(_)) => panic!("a cell reads what it deletes"),
         }
     }
 }
@@ -330,7 +331,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
             Write::Create { .. } => "create",
             Write::Apply { .. } => "apply",
             Write::Merge { .. } => "patch",
-            Write::Delete { .. } => "delete",
+            Write::Delete { .. } | Write::DeleteNamed => "delete",
         };
         let status = match effect.endpoint {
             Endpoint::Main => "",
@@ -355,7 +356,7 @@ pub(crate) fn body(effect: &Effect) -> Value {
     let mut body = match &effect.write {
         Write::Create { body } | Write::Apply { body, .. } => body.clone(),
         Write::Merge { patch } => patch.clone(),
-        Write::Delete { .. } => Value::Null,
+        Write::Delete { .. } | Write::DeleteNamed => Value::Null,
     };
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("uid");

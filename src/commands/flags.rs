@@ -1,4 +1,4 @@
-//! The flags of both roles as values of the chart: types, names of values and bounds, as clap has them.
+//! The flags of the roles as values of the chart: types, names of values and bounds, as clap has them.
 
 use super::Command;
 use clap::{Arg, CommandFactory, builder::ValueParser, error::ErrorKind};
@@ -11,6 +11,7 @@ pub fn chart_flags() -> Flags {
     Flags {
         gateway: of_role("gateway"),
         cell: of_role("cell"),
+        returns: of_role("returns"),
     }
 }
 
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn types_names_and_bounds_are_those_of_the_command_line() {
-        let Flags { gateway, cell } = chart_flags();
+        let Flags { gateway, cell, .. } = chart_flags();
         for (flags, name, schema) in [
             (
                 &gateway,
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_command_line_in_the_type_of_the_value() {
-        let Flags { gateway, cell } = chart_flags();
+        let Flags { gateway, cell, .. } = chart_flags();
         let default = |flags: &[Flag], name: &str| {
             let flag = flags.iter().find(|flag| flag.name == name).unwrap();
             flag.default.clone()

@@ -9,12 +9,12 @@ pub use ask::{
     TraceFormat, WayArgs,
 };
 pub use flags::chart_flags;
-pub use tables::{cell_flags, gateway_flags, other_commands};
+pub use tables::{cell_flags, gateway_flags, other_commands, returns_flags};
 
 #[cfg(feature = "checks")]
 use crate::explain::Chapter;
 use crate::{
-    config::{self, CellArgs, GatewayArgs},
+    config::{self, CellArgs, GatewayArgs, ReturnsArgs},
     membership::args::{CellsCommand, ProjectsCommand},
 };
 use clap::{Args, Parser, ValueEnum};
@@ -36,6 +36,8 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// In a cell: run deployments as Instances, and write the Instances back to the hub.
     Cell(Box<CellArgs>),
+    /// At a member: send the Secrets that objects living there name back to the hub.
+    Returns(Box<ReturnsArgs>),
     /// Check hub, projects and cells for all requirements of fedgate; each line has its next step, and nothing is written.
     Doctor(DoctorArgs),
     /// Show the state of planes, delivery, stuck objects and cells, the worst first.

@@ -5,7 +5,7 @@ use clap::{Arg, CommandFactory};
 use std::fmt::Write;
 
 /// The commands with their own table.
-const ROLES: [&str; 2] = ["gateway", "cell"];
+const ROLES: [&str; 3] = ["gateway", "cell", "returns"];
 
 /// The flags of `fedgate gateway` as a Markdown table.
 pub fn gateway_flags() -> String {
@@ -15,6 +15,11 @@ pub fn gateway_flags() -> String {
 /// The flags of `fedgate cell` as a Markdown table.
 pub fn cell_flags() -> String {
     flags(ROLES[1])
+}
+
+/// The flags of `fedgate returns` as a Markdown table.
+pub fn returns_flags() -> String {
+    flags(ROLES[2])
 }
 
 fn flags(role: &str) -> String {

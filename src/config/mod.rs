@@ -3,10 +3,12 @@
 mod cell;
 mod process;
 mod projects;
+mod returns;
 
 pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
+pub use returns::{ReturnsArgs, ReturnsConfig};
 
 use crate::gateway::{
     rate_limit::Limits,

@@ -122,7 +122,8 @@ fn listed(rights: &[Right]) -> String {
 /// The permissions of the user's roles among these objects. A cell may do without the roles of its provider.
 fn wanted(objects: &[Value], role: Role) -> Vec<Right> {
     rules(objects, |name| match role {
-        Role::Cell | Role::CellHub => name == fedgate_manifests::CELL,
+        Role::Cell => name == fedgate_manifests::CELL,
+        Role::CellHub => [fedgate_manifests::CELL, fedgate_manifests::CELL_RETURNS].contains(&name),
         _ => name.contains(fedgate_manifests::GATEWAY),
     })
 }

@@ -127,6 +127,7 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
         add("hub", TableId::Companions(kind), table.len());
     }
     add("hub", TableId::Pins, hub.pins.len());
+    add("hub", TableId::Returned, hub.returned.len());
     for (kind, table) in hub.copies.enumerate() {
         add("hub", TableId::Federated(kind), table.len());
     }
@@ -155,6 +156,7 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         for (kind, table) in project.referable.enumerate() {
             add("project", TableId::Companions(kind), table.len());
         }
+        add("project", TableId::Returned, project.returned.len());
         for (kind, table) in project.sources.enumerate() {
             add("project", TableId::Federated(kind), table.len());
         }

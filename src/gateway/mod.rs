@@ -21,6 +21,7 @@ pub mod queries;
 pub mod rate_limit;
 pub mod reason;
 pub mod references;
+pub mod returns;
 pub mod route;
 pub mod settings;
 #[cfg(test)]
@@ -47,7 +48,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use garbage::Garbage;
 use index::{
     GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
@@ -61,6 +62,7 @@ use projector::Projector;
 use queries::lifecycle;
 use rate_limit::RateLimiter;
 use reason::IdentityRejection;
+use returns::Returns;
 use settings::Settings;
 use std::{sync::Arc, time::Duration};
 use workload::Workloads;
@@ -72,7 +74,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const PLATFORM: &str = "platform";
 
 /// The triggers of each controller.
-const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
+const TRIGGERS: [Triggers<GatewayIndex>; 9] = [
     companions::triggers::triggers,
     federator::triggers::triggers,
     garbage::triggers::triggers,
@@ -80,6 +82,7 @@ const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
     namespaces::triggers::triggers,
     policies::triggers::triggers,
     projector::triggers::triggers,
+    returns::triggers::triggers,
     workload::triggers::triggers,
 ];
 
@@ -97,6 +100,7 @@ fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
 pub struct Gateway {
     federator: Federator,
     projector: Projector,
+    returns: Returns,
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
@@ -201,6 +205,7 @@ impl Role for Gateway {
         "garbage",
         "projector",
         "companions",
+        "returns",
     ];
     const STAGES: &'static [Stage] = &[
         Stage::ProjectToHub,
@@ -227,6 +232,7 @@ impl Role for Gateway {
         match (&key.plane, table) {
             (Plane::Project(_), Some(TableId::Federated(_))) => "federator",
             (Plane::Project(_), Some(TableId::Workloads)) => "workload",
+            (Plane::Project(_), Some(TableId::Companions(CompanionKind::SECRET))) => "returns",
             (Plane::Hub, Some(TableId::Namespaces)) if owned => "namespaces",
             (Plane::Hub, Some(TableId::CityPolicies)) => "policies",
             (Plane::Hub, Some(TableId::Interpreters)) => "interpreters",
@@ -267,6 +273,9 @@ impl Role for Gateway {
         match (&key.plane, table) {
             (Plane::Project(_), TableId::Federated(_)) => driver::reconcile(&self.federator, ctx, key).await,
             (Plane::Project(_), TableId::Workloads) => driver::reconcile(&self.workloads, ctx, key).await,
+            (Plane::Project(_), TableId::Companions(CompanionKind::SECRET)) => {
+                driver::reconcile(&self.returns, ctx, key).await
+            }
             (Plane::Hub, TableId::Namespaces) if owned => {
                 self.garbage.lives(key);
                 driver::reconcile(&Namespaces, ctx, key).await
@@ -372,6 +381,7 @@ impl Role for Gateway {
         index.forget_withheld(shared.settings.projection_retention);
         self.federator.prune(shared, &index);
         self.projector.prune(shared, &index);
+        self.returns.prune(shared, &index);
         self.workloads.prune(&index);
         self.garbage.prune(&index, shared.now());
         let is_engaged = |project: &ProjectKey| index.projects.contains_key(project);

@@ -73,6 +73,14 @@ fedgate_engine::labels! {
         ProjectStatus = "project_status",
         /// A write-back is gone.
         DeleteProjection = "delete_projection",
+        /// A Secret has come back from a member.
+        CreateReturn = "create_return",
+        /// A Secret that has come back differs from that of its member.
+        UpdateReturn = "update_return",
+        /// A Secret that has come back cannot be updated: its type, or the object that owns it, is another one.
+        ReplaceReturn = "replace_return",
+        /// A Secret that has come back is gone at its member.
+        DeleteReturn = "delete_return",
         /// A copy has lost its deployment.
         DeleteOrphan = "delete_orphan",
         /// A Project is deleted, whatever its own API says.
@@ -124,6 +132,8 @@ fedgate_engine::labels! {
         TooLarge = "too_large",
         /// An object that fedgate did not make has the name.
         NameTaken = "name_taken",
+        /// A member returns a Secret that its kind does not admit, or that is not the one which its object names.
+        NotAllowed = "not_allowed",
         /// The object cannot be decoded.
         Undecodable = "undecodable",
     }

@@ -357,6 +357,7 @@ mod tests {
             write_back: None,
             companions: Vec::new(),
             is_exactly_one: false,
+            returns: None,
             asks_member: false,
             interpreter: None,
         }]

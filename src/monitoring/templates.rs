@@ -6,14 +6,14 @@ use super::{
 };
 use fedgate_engine::metrics::Row;
 use fedgate_manifests::{
-    CELL, GATEWAY, NAMESPACE,
+    CELL, GATEWAY, NAMESPACE, RETURNS,
     helm::{Document, Template, Templates},
 };
 use serde_json::{Value, json};
 
 /// Labels that the values add to monitors and rules.
 const LABELS: &str = "{{- with .Values.monitoring.labels }}\n{{- toYaml . | nindent +0 }}\n{{- end }}";
-const HOSTS: &str = "or (has \"host\" .Values.planes) (has \"cell-host\" .Values.planes)";
+const HOSTS: &str = "or (has \"host\" .Values.planes) (has \"cell-host\" .Values.planes) (has \"returns-host\" .Values.planes)";
 
 /// All templates; `rows` are the metrics.
 pub fn templates(rows: &[Row]) -> Result<Vec<Templates>, MonitoringError> {
@@ -47,6 +47,7 @@ fn monitors() -> Templates {
     let mut template = Template::default();
     let gateway = places(GATEWAY, &mut template);
     let cell = places(CELL, &mut template);
+    let returns = places(RETURNS, &mut template);
     let kind =
         |kind: &str| format!("and (has \"host\" .Values.planes) (eq .Values.monitoring.kind \"{kind}\")");
     let documents = vec![
@@ -69,6 +70,12 @@ fn monitors() -> Templates {
             "cell",
             pod_monitor(CELL, &cell),
         ),
+        document(
+            "and (has \"returns-host\" .Values.planes) (ne .Values.monitoring.kind \"none\")",
+            RETURNS,
+            "returns",
+            pod_monitor(RETURNS, &returns),
+        ),
     ];
     Templates {
         path: "monitoring/monitors.yaml".to_owned(),
@@ -90,9 +97,10 @@ fn rules(rows: &[Row]) -> Result<Templates, MonitoringError> {
             )
         };
         format!(
-            "{{{{- if not (or {} {}) }}}}",
+            "{{{{- if not (or {} {} {}) }}}}",
             of("host", "gateway"),
-            of("cell-host", "cell")
+            of("cell-host", "cell"),
+            of("returns-host", "returns")
         )
     };
     let unelected = "eq (get .Values.ROLE.flags \"leader-elect\" | toString) \"false\"";

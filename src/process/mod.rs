@@ -1,8 +1,10 @@
 //! The process around a role: connections, checks at the start, the Lease, the administrative address, the shutdown.
 
 mod cell;
+mod returns;
 
 pub use cell::run_cell;
+pub use returns::run_returns;
 
 use crate::{
     admin::{self, AdminError, AdminSource, Token},

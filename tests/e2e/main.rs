@@ -31,6 +31,8 @@ mod projects;
 mod rest;
 mod restarts;
 mod restored;
+mod return_admission;
+mod returns;
 mod status;
 mod support;
 mod suspension;
@@ -63,6 +65,8 @@ fn together() -> Vec<Trial> {
         admin_auth::trials(),
         kinds::trials(),
         lanes::trials(),
+        returns::trials(),
+        return_admission::trials(),
         adopted::trials(),
     ]
     .into_iter()
@@ -80,6 +84,8 @@ fn alone() -> Vec<Trial> {
         peer_forms::lone_trials(),
         deletion::lone_trials(),
         restarts::lone_trials(),
+        returns::lone_trials(),
+        return_admission::lone_trials(),
         // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,
         // and goes by what there was.
         doctor::lone_trials(),

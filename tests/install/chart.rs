@@ -33,6 +33,7 @@ pub(crate) fn of_plane(plane: &str) -> Objects {
         "cell" => planes.contains(&Plane::Cell),
         "host" => path == "deploy/gateway.yaml",
         "cell-host" => path == "deploy/cell.yaml",
+        "returns-host" => path == "deploy/returns.yaml",
         _ => panic!("{plane}"),
     };
     let files = manifests
@@ -93,7 +94,7 @@ fn a_server_that_is_too_old_is_refused() {
 
 #[test]
 fn each_plane_with_defaults_is_what_manifests_has() {
-    for plane in ["hub", "project", "cell", "host", "cell-host"] {
+    for plane in ["hub", "project", "cell", "host", "cell-host", "returns-host"] {
         compare(plane, &plain(rendered_file(plane)), &plain(of_plane(plane)));
     }
 }

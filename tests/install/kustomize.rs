@@ -30,10 +30,11 @@ fn each_base_is_what_manifests_has() {
         "cell",
         "deploy/gateway",
         "deploy/cell",
+        "deploy/returns",
         "monitoring",
     ] {
         let part_of = |path: &str| match base {
-            "deploy/gateway" | "deploy/cell" => path == format!("{base}.yaml"),
+            "deploy/gateway" | "deploy/cell" | "deploy/returns" => path == format!("{base}.yaml"),
             "monitoring" => ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml"].contains(&path),
             _ => path.rsplit_once('/').is_some_and(|(folder, _)| folder == base),
         };

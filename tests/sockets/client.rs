@@ -82,6 +82,7 @@ impl Watching {
                 labels: None,
                 fields: None,
                 page: SMALL_OBJECTS,
+                metadata_only: false,
                 unread: &[],
                 may_be_absent: false,
             };

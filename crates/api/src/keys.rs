@@ -117,6 +117,14 @@ pub const ABANDON: &str = "fedgate.dev/abandon";
 /// Annotation on a project's object whose schema has no conditions: those of the gateway, as JSON (clusters.md §1).
 pub const CONDITIONS: &str = "fedgate.dev/conditions";
 
+/// Label on Secrets that come back from members: on the hub the kind of their object, as `<plural>.<group>`; in a project `true`
+/// (clusters.md §7).
+pub const RETURNED: &str = "fedgate.dev/returned";
+/// Label on Secrets that come back from members, on the hub: name of their object.
+pub const RETURNED_FOR: &str = "fedgate.dev/returned-for";
+/// Label of Karmada on an object at a member that it manages.
+pub const KARMADA_MANAGED: &str = "karmada.io/managed";
+
 /// Annotation on a copy: UID of the project deployment.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
 /// Annotation on a copy: generation of the project deployment whose spec it carries.

@@ -92,16 +92,24 @@ pub enum Write {
         /// Optional resourceVersion precondition.
         resource_version: Option<String>,
     },
+    /// DELETE by name alone, with background propagation: for a writer that may not read the object, whose server admits no
+    /// other deletion than that of the writer's own objects.
+    DeleteNamed,
 }
 
 impl Write {
     /// The UID precondition of the write, if it has one.
     pub(super) fn uid(&self) -> Option<&str> {
         match self {
-            Self::Create { .. } => None,
+            Self::Create { .. } | Self::DeleteNamed => None,
             Self::Apply { body, .. } | Self::Merge { patch: body } => body["metadata"]["uid"].as_str(),
             Self::Delete { uid, .. } => Some(uid),
         }
+    }
+
+    /// True if the write deletes its object.
+    pub fn deletes(&self) -> bool {
+        matches!(self, Self::Delete { .. } | Self::DeleteNamed)
     }
 }
 

@@ -30,11 +30,11 @@ impl FederatedKind {
                 "placement.requireMemberAPI: true",
             ),
             (at_all && !self.deletion.guards.is_empty(), "deletion.guards"),
+            (at_all && !self.returns.is_empty(), "returns"),
             (
                 at_all && self.suspension == Suspension::Dispatch,
                 "suspension: dispatch",
             ),
-            (!self.returns.is_empty(), "returns"),
         ];
         let mut used = fields.into_iter().filter(|(used, _)| *used);
         used.next().map(|(_, field)| field.to_owned())

@@ -2,7 +2,9 @@
 //! Each is one function, whose open places have the defaults here (`manifests/`) or values of the chart
 //! ([`crate::helm`]).
 
-use super::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, Manifest, NAMESPACE, Plane, rbac};
+use super::{
+    ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, Manifest, NAMESPACE, Plane, RETURNS, rbac,
+};
 use serde_json::{Map, Value, json};
 
 /// The port of the administrative address.
@@ -11,6 +13,8 @@ pub(crate) const ADMIN_PORT_NUMBER: u16 = 8080;
 pub(crate) const HUB_SECRET: &str = "fedgate-hub";
 /// Where the Secret with the token is mounted.
 const ADMIN_FOLDER: &str = "/etc/fedgate/admin";
+/// Name of the volume with the folder of federated kinds.
+const KINDS: &str = "interpreters";
 /// The UID of user `nonroot` in distroless images.
 const NONROOT: u32 = 65532;
 /// Ports of API servers to which egress is open.
@@ -44,6 +48,21 @@ pub(crate) const CELL_ROLE: Role = Role {
     memory: "256Mi",
 };
 
+/// The program that returns Secrets at a member.
+pub(crate) const RETURNS_ROLE: Role = Role {
+    name: RETURNS,
+    command: "returns",
+    account: true,
+    memory: "256Mi",
+};
+
+impl Role {
+    /// True if it runs at a member, under the name of whose Karmada Cluster it logs in to the hub.
+    pub(crate) fn is_at_member(&self) -> bool {
+        self.command != GATEWAY_ROLE.command
+    }
+}
+
 /// The open places of a role's objects. A field that is a map is merged into its object.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
@@ -75,14 +94,21 @@ impl Places {
     pub(crate) fn defaults(role: &Role) -> Self {
         let mut container = Map::new();
         let mut args = vec![hub_flag()];
-        if role.command == CELL_ROLE.command {
+        if role.is_at_member() {
             container.insert("env".to_owned(), cell_name());
             args.push(cell_name_flag());
         } else {
             args.extend([json!("--project-mode=secrets"), project_secrets(NAMESPACE)]);
         }
+        let mut volumes = vec![volume("hub", HUB_SECRET), volume("admin", ADMIN_SECRET)];
+        let mut mounts = vec![mount("hub"), mount("admin")];
         args.extend(own_namespace(role));
         args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
+        if role.command == RETURNS_ROLE.command {
+            args.push(json!("--interpreters=/etc/fedgate/interpreters"));
+            volumes.push(kinds_volume());
+            mounts.push(mount(KINDS));
+        }
         Self {
             replicas: json!(2),
             image: json!(concat!("fedgate:", env!("CARGO_PKG_VERSION"))),
@@ -93,8 +119,8 @@ impl Places {
             probe: Map::new(),
             pod: Map::new(),
             spread: spread(role),
-            volumes: vec![volume("hub", HUB_SECRET), volume("admin", ADMIN_SECRET)],
-            mounts: vec![mount("hub"), mount("admin")],
+            volumes,
+            mounts,
             from: Map::new(),
             to: Map::new(),
             api_server_ports: API_SERVER_PORTS.iter().map(|port| tcp(&json!(port))).collect(),
@@ -113,7 +139,7 @@ pub(super) fn files() -> Vec<Manifest> {
             objects,
         }
     };
-    [GATEWAY_ROLE, CELL_ROLE].iter().map(file).collect()
+    [GATEWAY_ROLE, CELL_ROLE, RETURNS_ROLE].iter().map(file).collect()
 }
 
 /// The same as the files of bases of Kustomize, which reads no file outside of a base's folder.
@@ -163,9 +189,16 @@ pub(crate) fn cell_name_flag() -> Value {
     json!("--name=$(FEDGATE_CELL_NAME)")
 }
 
-/// The flag of the cell for its own namespace.
+/// The folder of the federated kinds, from a `ConfigMap` that the administrator creates: each file is a key, and the
+/// administrator's `items` say where it goes.
+fn kinds_volume() -> Value {
+    json!({"name": KINDS, "configMap": {"name": "fedgate-interpreters"}})
+}
+
+/// The flag of a program at a member for its own namespace.
 pub(crate) fn own_namespace(role: &Role) -> Option<Value> {
-    (role.command == CELL_ROLE.command).then(|| json!(format!("--namespace={NAMESPACE}")))
+    role.is_at_member()
+        .then(|| json!(format!("--namespace={NAMESPACE}")))
 }
 
 /// The flags of the administrative address at this port.

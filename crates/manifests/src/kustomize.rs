@@ -8,13 +8,14 @@ use super::{
 use serde_json::{Value, json};
 
 /// The folders that are bases, with the files of theirs that are left out: those for a choice of the administrator's.
-const BASES: [(&str, &[&str]); 7] = [
+const BASES: [(&str, &[&str]); 8] = [
     ("crds", &[]),
     ("hub", &[]),
     ("project", &[]),
     ("cell", &[]),
     ("deploy/gateway", &[]),
     ("deploy/cell", &[]),
+    ("deploy/returns", &[]),
     // Both monitors would scrape a gateway twice; rules for Prometheus itself and the dashboard are no objects.
     (
         "monitoring",

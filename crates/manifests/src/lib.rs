@@ -9,12 +9,13 @@ mod flow;
 pub mod helm;
 mod kustomize;
 mod rbac;
+mod returns;
 
 pub use files::{File, compare, write};
 pub use rbac::reviewer;
 
 use fedgate_api::crd::{self, SchemaError};
-use fedgate_kinds::{FederatedKind, FinishedWhen};
+use fedgate_kinds::{FederatedKind, FinishedWhen, Return};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -28,6 +29,10 @@ pub const NAMESPACE: &str = "fedgate-system";
 pub const GATEWAY: &str = "fedgate-gateway";
 /// The cell's `ServiceAccount` on its own plane, and the name of its roles.
 pub const CELL: &str = "fedgate-cell";
+/// The `ServiceAccount` of the program that returns Secrets at its member, and the name of its roles.
+pub const RETURNS: &str = "fedgate-returns";
+/// The role of members on the hub for the Secrets that they return.
+pub const CELL_RETURNS: &str = "fedgate-cell-returns";
 /// The group of all cells' users on the hub.
 pub const CELLS: &str = "fedgate-cells";
 /// The group of the users as which cells claim quota in projects.
@@ -85,8 +90,37 @@ pub struct KindManifests {
     pub is_exactly_one: bool,
     /// True if the gateway asks the member whether a deleted object is gone there.
     pub asks_member: bool,
+    /// The Secrets of members that go back for its objects, if any.
+    pub returns: Option<ReturnedSecrets>,
     /// The complete `ResourceInterpreterCustomization`; `None` generates no file for it.
     pub interpreter: Option<Value>,
+}
+
+/// The Secrets of members that go back for the objects of a kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReturnedSecrets {
+    /// API version of the object, which owns them on the hub.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Patterns of names, in which `*` stands for any text, each with the largest size in bytes.
+    pub patterns: Vec<(String, u32)>,
+}
+
+impl ReturnedSecrets {
+    fn of(kind: &FederatedKind) -> Option<Self> {
+        let of_rule = |rule: &Return| -> Vec<(String, u32)> {
+            let patterns = rule.allow.iter();
+            patterns
+                .map(|pattern| (pattern.text().to_owned(), rule.max_bytes))
+                .collect()
+        };
+        (!kind.returns.is_empty()).then(|| Self {
+            api_version: kind.resource.api_version.clone(),
+            kind: kind.resource.kind.clone(),
+            patterns: kind.returns.iter().flat_map(of_rule).collect(),
+        })
+    }
 }
 
 impl KindManifests {
@@ -106,6 +140,7 @@ impl KindManifests {
             write_back: kind.write_back.as_ref().map(|w| names(&w.resource)),
             is_exactly_one: kind.is_exactly_one(),
             asks_member: kind.deletion.finished_when == FinishedWhen::MemberAbsent,
+            returns: ReturnedSecrets::of(kind),
             interpreter,
         }
     }
@@ -222,6 +257,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
         .collect();
     files.extend(rbac::files(kinds));
     files.extend(admission::files(kinds));
+    files.extend(returns::files(kinds));
     files.extend(flow::files());
     for kind in kinds {
         if let Some(interpreter) = &kind.interpreter {

@@ -340,16 +340,16 @@ fn status(plural: &str) -> String {
     format!("{plural}/status")
 }
 
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
 /// A cluster role that is bound to the gateway.
-fn bound(name: &str, rules: &Value) -> Vec<Value> {
+pub(super) fn bound(name: &str, rules: &Value) -> Vec<Value> {
     vec![cluster_role(name, rules), binding(name, &gateway())]
 }
 
-fn cluster_role(name: &str, rules: &Value) -> Value {
+pub(super) fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -104,6 +104,7 @@ impl Index for CellIndex {
                 TableId::ConfigMaps | TableId::Secrets | TableId::Releases => watch::LARGE_OBJECTS,
                 _ => watch::HUB_OBJECTS,
             },
+            metadata_only: false,
             unread: &[],
             may_be_absent: false,
         }

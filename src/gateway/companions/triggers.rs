@@ -71,6 +71,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Source(SourceChange { hub: None, .. })
         | Change::Suspension { .. }
         | Change::Workload { .. }

@@ -66,7 +66,7 @@ fn lost_conditions(s: &Snapshot, applied: &Plan<Applied>, stored: &StatusDigest)
             let conditions = body["status"]["conditions"].as_array();
             conditions.is_some_and(|all| all.iter().any(is_own))
         }
-        Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } => false,
+        Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } | Write::DeleteNamed => false,
     });
     sent && own.iter().all(|kind| stored.condition(kind).is_none())
 }

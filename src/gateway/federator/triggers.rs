@@ -89,6 +89,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Workload { .. }
         | Change::WorkloadChecks { .. }
         | Change::WriteBack { .. } => {}

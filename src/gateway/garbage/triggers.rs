@@ -59,6 +59,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Source(_)
         | Change::Suspension { .. }
         | Change::Workload { .. }

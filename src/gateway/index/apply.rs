@@ -92,6 +92,7 @@ impl GatewayIndex {
                     applied.changes.extend(self.pins_changed(&d));
                 }
             }
+            TableId::Returned => return self.hub_returned_event(event),
             TableId::Companions(kind) => return self.companion_event(kind, event),
             TableId::Federated(i) => {
                 let told = matches!(event, WatchEvent::Apply(_) | WatchEvent::Written(_));

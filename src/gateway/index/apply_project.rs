@@ -5,6 +5,7 @@ use super::{
     apply::Applied,
     change::Change,
     digest::{Payload, Projection, Source, Strings},
+    returned,
 };
 use fedgate_api::{
     keys::PROJECT_IDENTITY,
@@ -70,7 +71,13 @@ impl GatewayIndex {
             TableId::Locations(kind) => return self.location_event(key, kind, event),
             TableId::Availabilities => return self.availability_event(key, event),
             TableId::Networks => return self.network_event(key, event),
+            TableId::Returned => return self.returned_event(key, event),
             TableId::Companions(kind) => {
+                let answer = (kind == CompanionKind::SECRET).then(|| returned::of_secrets(&kinds, &event));
+                if let Some(answer) = answer.flatten() {
+                    let changes = self.returned_event(key, answer).changes;
+                    return self.secret_event(key, event, changes);
+                }
                 let read = |o: &DynamicObject, _: &mut Strings| Payload::read(o, kind);
                 let deltas = feed_table!(project.referable[kind], read);
                 let changes = deltas.into_iter().map(|d| payload_change(key, kind, d.name));
@@ -207,7 +214,7 @@ fn note_unnamed(all: &mut BTreeSet<ProjectKey>, key: &ProjectKey, project: &Proj
     }
 }
 
-fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
+pub(super) fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
     Change::Payload {
         project: project.clone(),
         kind,

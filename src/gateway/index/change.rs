@@ -115,6 +115,13 @@ pub enum Change {
         /// Entries `<namespace>/<deployment>` that it had before.
         released: BTreeSet<String>,
     },
+    /// A Secret that has come back from a member changed, on the hub or in the project.
+    Returned {
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
     /// A write-back changed.
     WriteBack {
         /// Its kind.

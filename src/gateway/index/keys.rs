@@ -28,6 +28,7 @@ impl GatewayIndex {
             let hub = HubNamespace::of(&row.uid);
             self.namespace_keys(hub.as_str(), &mut keys);
             self.referenced_keys(hub.as_str(), &mut keys);
+            self.return_keys(hub.as_str(), &mut keys);
             for (i, table) in project.projections.enumerate() {
                 keys.extend(
                     table

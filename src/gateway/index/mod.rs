@@ -23,6 +23,7 @@ pub mod project_hub;
 mod proof;
 mod readiness;
 mod resources;
+pub mod returned;
 mod rewind;
 pub mod secondary;
 pub mod summary;
@@ -41,7 +42,7 @@ use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-    Source, Strings, WriteBackDigest,
+    Returned, Source, Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
@@ -94,6 +95,8 @@ pub enum TableId {
     Companions(CompanionKind),
     /// `ConfigMaps` on the hub that record the members of objects.
     Pins,
+    /// Secrets that have come back from members: on the hub, and in a project.
+    Returned,
     /// Workloads of a project.
     Workloads,
     /// Objects of a project that tell its locations.
@@ -127,6 +130,8 @@ pub struct Hub {
     pub companions: PerCompanionKind<Table<Companion>>,
     /// Members of objects that live at one.
     pub pins: Table<Pins>,
+    /// Secrets that have come back from members.
+    pub returned: Table<Returned>,
     /// Copies, a table per kind.
     pub copies: PerKind<Table<HubCopy>>,
     /// Write-backs, a table per kind.
@@ -246,6 +251,7 @@ impl GatewayIndex {
             interpreters: Table::default(),
             companions: companions.map(|_| Table::default()),
             pins: Table::default(),
+            returned: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
             write_backs: kinds.map(|_| Table::with_bodies()),
             secondary: HubIndex::default(),
@@ -326,6 +332,7 @@ impl GatewayIndex {
             .into_iter()
             .chain(self.companions.ids().map(TableId::Companions))
             .chain(self.has_pins().then_some(TableId::Pins))
+            .chain(self.has_returns().then_some(TableId::Returned))
             .chain(tables::federated(&self.kinds))
             .collect()
     }
@@ -339,6 +346,7 @@ impl GatewayIndex {
             tables.extend(self.checks.tables());
         }
         tables.extend(tables::federated(&self.kinds));
+        tables.extend(self.has_returns().then_some(TableId::Returned));
         tables
     }
 

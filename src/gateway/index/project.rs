@@ -3,7 +3,7 @@
 use super::{
     GatewayIndex,
     change::Change,
-    digest::{Payload, Projection, Source},
+    digest::{OwnReturn, Payload, Projection, Source},
     locations::ProjectLocations,
     project_hub::OtherHub,
     secondary::{RefCounts, SourceIndex},
@@ -45,6 +45,8 @@ pub struct Project {
     pub sources: PerKind<Table<Source>>,
     /// Projections.
     pub projections: PerKind<Table<Projection>>,
+    /// Secrets that have come back from members.
+    pub returned: Table<OwnReturn>,
     /// Objects that may be referenced, a table per kind of companions.
     pub referable: PerCompanionKind<Table<Payload>>,
     /// Kinds of which objects reference some, so that their tables must be watched.
@@ -83,6 +85,7 @@ impl GatewayIndex {
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),
+            returned: Table::default(),
             referable: self.companions.map(|_| Table::default()),
             references: CompanionSet::default(),
             references_watched: CompanionSet::default(),

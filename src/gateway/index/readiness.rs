@@ -30,6 +30,7 @@ impl TableId {
             | Self::Locations(_)
             | Self::Availabilities
             | Self::Networks
+            | Self::Returned
             | Self::WrittenBack(_) => false,
         }
     }

@@ -42,6 +42,7 @@ impl Project {
             sources,
             projections,
             referable,
+            returned,
             // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
             is_identified: _,
@@ -65,6 +66,7 @@ impl Project {
         sources.iter_mut().for_each(Table::rewind);
         projections.iter_mut().for_each(Table::rewind);
         referable.iter_mut().for_each(Table::rewind);
+        returned.rewind();
     }
 }
 
@@ -79,6 +81,7 @@ impl Hub {
             interpreters,
             companions,
             pins,
+            returned,
             copies,
             write_backs,
             ended,
@@ -99,6 +102,7 @@ impl Hub {
         interpreters.rewind();
         companions.iter_mut().for_each(Table::rewind);
         pins.rewind();
+        returned.rewind();
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
         ended.clear();

@@ -3,7 +3,7 @@
 use super::{TableId, locations::LocationKind, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
-use fedgate_kinds::{CompanionKinds, FederatedKind, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind};
 use kube::core::ApiResource;
 
 /// Tables that every hub has, independent of the federated kinds.
@@ -38,11 +38,11 @@ impl TableMap {
         let locations = LocationKind::ALL.map(TableId::Locations);
         let of_projects = PROJECT.into_iter().chain(locations);
         let hub = HUB.into_iter().chain(companions.ids().map(TableId::Companions));
-        let hub = hub.chain([TableId::Pins]);
+        let hub = hub.chain([TableId::Pins, TableId::Returned]);
         for table in hub.chain(of_projects).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, companions, table));
             all.kinds.insert(table, kind.clone());
-            // If two federated kinds share a write-back kind, the first table counts; so do the companions before the pins.
+            // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
             all.tables.entry(kind).or_insert(table);
         }
         all
@@ -82,6 +82,7 @@ pub(super) fn resource<'a>(
         TableId::Interpreters => &r.interpreters,
         TableId::Companions(kind) => &companions[kind],
         TableId::Pins => &r.config_maps,
+        TableId::Returned => &companions[CompanionKind::SECRET],
         TableId::Workloads => &r.workloads,
         TableId::Locations(kind) => r.location(kind),
         TableId::Availabilities => &r.availabilities,

@@ -109,6 +109,7 @@ impl GatewayIndex {
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)
+                | Change::Returned { .. }
                 | Change::Interpreter { .. }
                 | Change::WorkloadChecks { .. }
                 | Change::Payload { .. } => {}

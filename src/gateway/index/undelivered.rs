@@ -189,6 +189,7 @@ impl GatewayIndex {
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)
+                | Change::Returned { .. }
                 | Change::Interpreter { .. }
                 | Change::ProjectNamespace { left: None, .. }
                 | Change::Workload { .. }

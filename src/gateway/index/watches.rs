@@ -164,9 +164,11 @@ impl Index for GatewayIndex {
     }
 
     fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {
-        let is_data = table.companion().is_some();
+        let is_data = table.companion().is_some() || table == TableId::Returned;
         let labels = match table {
             TableId::Pins => Some(pin::selector()),
+            TableId::Returned if *plane == Plane::Hub => Some(keys::RETURNED.to_owned()),
+            TableId::Returned => Some(format!("{}=true", keys::RETURNED)),
             _ => (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA)),
         };
         WatchSpec {
@@ -179,6 +181,7 @@ impl Index for GatewayIndex {
                 Plane::Hub => watch::HUB_OBJECTS,
                 Plane::Project(_) | Plane::Cell => watch::SMALL_OBJECTS,
             },
+            metadata_only: false,
             unread: if table == TableId::Bindings {
                 STATUS_OF_CELLS
             } else {
@@ -222,7 +225,7 @@ impl Index for GatewayIndex {
     }
 
     fn is_optional(table: TableId) -> bool {
-        table.companion().is_some()
+        table.companion().is_some() || table == TableId::Returned
     }
 
     fn table_of(&self, target: &Target) -> Option<TableId> {

@@ -60,6 +60,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Source(_)
         | Change::Suspension { .. }
         | Change::Workload { .. }

@@ -51,6 +51,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ProjectNamespace { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Source(_)
         | Change::Suspension { .. }
         | Change::Workload { .. }

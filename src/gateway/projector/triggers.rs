@@ -57,6 +57,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Payload { .. }
         | Change::Pinned(_)
         | Change::ProjectNamespace { hub: None, .. }
+        | Change::Returned { .. }
         | Change::Source(_)
         | Change::Workload { .. }
         | Change::WorkloadChecks { .. } => {}

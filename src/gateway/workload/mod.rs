@@ -122,6 +122,7 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
         let body = match &effect.write {
             Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body } => body.clone(),
             Write::Delete { uid, .. } => json!(uid),
+            Write::DeleteNamed => json!(null),
         };
         json!([effect.reason.label(), effect.target.name, body])
     });

@@ -52,6 +52,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
+        | Change::Returned { .. }
         | Change::Source(_)
         | Change::WriteBack { .. } => {}
     }

@@ -36,6 +36,15 @@ impl Twin {
         }
     }
 
+    /// An account that is there.
+    pub(crate) fn of(plane: &Plane, namespace: &str, name: &str) -> Self {
+        Self {
+            plane: plane.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
     /// The account that the shipped roles are bound to, made if it is not there.
     pub(crate) async fn shipped(plane: &Plane) -> Self {
         let (namespace, name) = (fedgate_manifests::NAMESPACE, super::audit::GATEWAY);

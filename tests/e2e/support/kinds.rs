@@ -120,3 +120,10 @@ pub(crate) const WEBHOOK: Kind = kind(
     "validatingwebhookconfigurations",
     false,
 );
+pub(crate) const ADMISSION_POLICY: Kind = kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    false,
+);

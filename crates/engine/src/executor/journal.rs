@@ -123,6 +123,6 @@ pub(super) fn verb_of(write: &Write) -> &'static str {
         Write::Create { .. } => "create",
         Write::Apply { .. } => "apply",
         Write::Merge { .. } => "patch",
-        Write::Delete { .. } => "delete",
+        Write::Delete { .. } | Write::DeleteNamed => "delete",
     }
 }

@@ -232,7 +232,7 @@ impl Executor {
                     self.surroundings
                         .object_observed(target, engagement, WriteResult::Deleted { uid });
                 }
-                if matches!(write, Write::Delete { .. }) {
+                if write.deletes() {
                     return Ok(None);
                 }
                 Err(failure)
@@ -249,7 +249,7 @@ impl Executor {
                         .fight_detected(target, field_group(endpoint, body));
                 }
             }
-            Write::Delete { .. } => self.fights.forget(target),
+            Write::Delete { .. } | Write::DeleteNamed => self.fights.forget(target),
             Write::Create { .. } => {}
         }
     }
@@ -294,6 +294,14 @@ impl Executor {
                     .send(target, endpoint, verb, delete(api, &target.name, &params))
                     .await?;
                 let gone = || WriteResult::Deleted { uid: uid.clone() };
+                Ok(left.map_or_else(gone, answer_of))
+            }
+            Write::DeleteNamed => {
+                let params = DeleteParams::background();
+                let left = self
+                    .send(target, endpoint, verb, delete(api, &target.name, &params))
+                    .await?;
+                let gone = || WriteResult::Deleted { uid: String::new() };
                 Ok(left.map_or_else(gone, answer_of))
             }
         }

@@ -5,7 +5,7 @@ use super::{Executor, failures::failed, journal::verb_of};
 use crate::{
     error::{Category, Failure},
     key::Plane,
-    plan::{Effect, ReasonLabel, Target, Write},
+    plan::{Effect, ReasonLabel, Target},
     random::HashMap,
 };
 use parking_lot::Mutex;
@@ -142,7 +142,7 @@ impl Executor {
 
     /// True if a suspended project admits a write.
     fn is_exempt(&self, effect: &Effect) -> bool {
-        matches!(effect.write, Write::Delete { .. }) || (self.releases)(effect.reason)
+        effect.write.deletes() || (self.releases)(effect.reason)
     }
 
     /// Fails for a write that a suspended project would refuse.

@@ -382,7 +382,7 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
                 Write::Create { .. } => "create",
                 Write::Merge { .. } => "merge",
                 Write::Apply { .. } => "apply",
-                Write::Delete { .. } => "delete",
+                Write::Delete { .. } | Write::DeleteNamed => "delete",
             };
             applied.lock().push((effect.endpoint, write));
         };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Matches requests of the gateway, authenticated by certificate or by token.
-fn by_the_gateway() -> Value {
+pub(crate) fn by_the_gateway() -> Value {
     let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
     json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
 }
@@ -32,7 +32,7 @@ fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])], kinds: &[KindMan
 const OWN_GROUPS: &str = "['', 'work.karmada.io']";
 
 /// CEL expression: true if an object has a label with this value.
-fn labelled(object: &str, key: &str, value: &str) -> String {
+pub(crate) fn labelled(object: &str, key: &str, value: &str) -> String {
     format!("(has({object}.metadata.labels) && {object}.metadata.labels[?'{key}'].orValue('') == '{value}')")
 }
 

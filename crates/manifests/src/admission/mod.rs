@@ -2,7 +2,7 @@
 //! project, and permission to use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md
 //! §6).
 
-mod gateway;
+pub(super) mod gateway;
 
 use super::{
     CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, KindManifests, Manifest, Plane,
@@ -31,7 +31,7 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
 }
 
 /// A policy, and the binding that makes it deny.
-fn policy(name: &str, spec: &Value, param_ref: Option<Value>) -> Vec<Value> {
+pub(super) fn policy(name: &str, spec: &Value, param_ref: Option<Value>) -> Vec<Value> {
     let mut binding = json!({"policyName": name, "validationActions": ["Deny"]});
     if let Some(param_ref) = param_ref {
         binding["paramRef"] = param_ref;
@@ -50,13 +50,13 @@ fn policy(name: &str, spec: &Value, param_ref: Option<Value>) -> Vec<Value> {
     ]
 }
 
-fn on(group: &str, version: &str, operations: &[&str], resources: &[&str]) -> Value {
+pub(super) fn on(group: &str, version: &str, operations: &[&str], resources: &[&str]) -> Value {
     json!({"resourceRules": [{
         "apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources,
     }]})
 }
 
-fn validation(expression: impl Into<String>, message: &str) -> Value {
+pub(super) fn validation(expression: impl Into<String>, message: &str) -> Value {
     json!({"expression": expression.into(), "message": message})
 }
 
@@ -72,12 +72,12 @@ fn is_cell() -> String {
 }
 
 /// Matches requests of a cell.
-fn by_a_cell() -> Value {
+pub(super) fn by_a_cell() -> Value {
     json!([{"name": "by-a-cell", "expression": is_cell()}])
 }
 
 /// The writer's cell: the name of its Karmada Cluster, or empty for a user without the prefix of its group.
-fn writer() -> Value {
+pub(super) fn writer() -> Value {
     let after = |prefix: &str, group: &str| {
         format!(
             "'{group}' in request.userInfo.groups && request.userInfo.username.startsWith('{prefix}') ? \
@@ -92,19 +92,19 @@ fn writer() -> Value {
     )})
 }
 
-fn labels_of(name: &str, object: &str) -> Value {
+pub(super) fn labels_of(name: &str, object: &str) -> Value {
     json!({"name": name, "expression":
         format!("{object} != null && has({object}.metadata.labels) ? {object}.metadata.labels : {{}}")})
 }
 
-fn annotations_of(name: &str, object: &str) -> Value {
+pub(super) fn annotations_of(name: &str, object: &str) -> Value {
     json!({"name": name, "expression": format!(
         "{object} != null && has({object}.metadata.annotations) ? {object}.metadata.annotations : {{}}"
     )})
 }
 
 /// Keys of the variable `map` that are neither `allowed` nor unchanged; the variable `old<Map>` holds the old map.
-fn strange(name: &str, map: &str, allowed: &str) -> Value {
+pub(super) fn strange(name: &str, map: &str, allowed: &str) -> Value {
     let (first, rest) = map.split_at(1);
     let old = format!("old{}{rest}", first.to_uppercase());
     json!({"name": name, "expression": format!(
@@ -114,7 +114,7 @@ fn strange(name: &str, map: &str, allowed: &str) -> Value {
 }
 
 /// A list of names as a CEL expression.
-fn names(all: &[&str]) -> String {
+pub(super) fn names(all: &[&str]) -> String {
     format!("['{}']", all.join("', '"))
 }
 

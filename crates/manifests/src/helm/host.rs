@@ -4,8 +4,8 @@ use super::{Document, Template, Templates, any};
 use crate::{
     ManifestError, OPERATOR,
     deployment::{
-        self, CELL_ROLE, GATEWAY_ROLE, Places, Role, admin_flags, cell_name, cell_name_flag, hub_flag, mount,
-        own_namespace, project_secrets, spread_over, tcp, volume,
+        self, CELL_ROLE, GATEWAY_ROLE, Places, RETURNS_ROLE, Role, admin_flags, cell_name, cell_name_flag,
+        hub_flag, mount, own_namespace, project_secrets, spread_over, tcp, volume,
     },
     rbac,
 };
@@ -16,12 +16,13 @@ const PROJECTS: &str = "projects";
 /// Volume of the token for projects whose API servers accept the tokens of the host's cluster.
 const PROJECT_TOKEN: &str = "project-token";
 
-/// Templates of the two roles, and of the operators' Role that both share.
+/// Templates of the roles, and of the operators' Role that all share.
 pub(super) fn templates() -> Result<Vec<Templates>, ManifestError> {
     Ok(vec![
         operator(),
         role(&GATEWAY_ROLE, "host")?,
         role(&CELL_ROLE, "cell-host")?,
+        role(&RETURNS_ROLE, "returns-host")?,
     ])
 }
 
@@ -29,7 +30,7 @@ fn operator() -> Templates {
     let mut template = Template::default();
     let secret = template.text("{{ .Values.admin.existingSecret }}");
     let subjects = template.yaml(".Values.operator.subjects");
-    let hosts = any(&["host", "cell-host"]);
+    let hosts = any(&["host", "cell-host", "returns-host"]);
     let document = |condition: String, object| Document {
         condition,
         name: "fedgate",
@@ -103,9 +104,9 @@ fn places(role: &Role, template: &mut Template) -> Result<Places, ManifestError>
     })
 }
 
-/// An entry of a list that only a role with a hub has; a gateway always has one.
+/// An entry of a list that only a role with a hub has; all but a cell always have one.
 fn with_hub(role: &Role, entry: Value, template: &mut Template) -> Result<Value, ManifestError> {
-    if role.command == GATEWAY_ROLE.command {
+    if role.command != CELL_ROLE.command {
         return Ok(entry);
     }
     let mark = template.when(".Values.hub.existingSecret", &json!([entry]))?;
@@ -115,7 +116,7 @@ fn with_hub(role: &Role, entry: Value, template: &mut Template) -> Result<Value,
 fn container(role: &Role, template: &mut Template) -> Result<Map<String, Value>, ManifestError> {
     let mut fields =
         template.fields("{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}");
-    if role.command == CELL_ROLE.command {
+    if role.is_at_member() {
         let env = json!({"env": cell_name()});
         let mark = template.when("and .Values.hub.existingSecret (not .Values.cell.name)", &env)?;
         fields.insert(mark, Value::Null);
@@ -129,7 +130,7 @@ fn args(role: &Role, port: &str, template: &mut Template) -> Result<Vec<Value>, 
         template.when(condition, &args).map(Value::from)
     };
     args.push(with_hub(role, hub_flag(), template)?);
-    if role.command == CELL_ROLE.command {
+    if role.is_at_member() {
         let named = json!([format!("--name={}", template.text("{{ .Values.cell.name }}"))]);
         args.push(when(".Values.cell.name", named, template)?);
         let unnamed = "and .Values.hub.existingSecret (not .Values.cell.name)";

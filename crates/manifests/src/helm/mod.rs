@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The planes that a release may be for, as in the value `planes`.
-pub(crate) const PLANES: [&str; 5] = ["hub", "project", "cell", "host", "cell-host"];
+pub(crate) const PLANES: [&str; 6] = ["hub", "project", "cell", "host", "cell-host", "returns-host"];
 
 /// An object of the chart.
 #[derive(Debug)]
@@ -49,13 +49,15 @@ pub struct Templates {
 /// Annotation of what an uninstall leaves: it takes neither Secrets nor tenants' objects along.
 pub(crate) const KEEP: &str = "helm.sh/resource-policy: keep";
 
-/// Flags of the two roles that are values of the chart.
+/// Flags of the roles that are values of the chart.
 #[derive(Debug)]
 pub struct Flags {
     /// Those of `fedgate gateway`.
     pub gateway: Vec<Flag>,
     /// Those of `fedgate cell`.
     pub cell: Vec<Flag>,
+    /// Those of `fedgate returns`.
+    pub returns: Vec<Flag>,
 }
 
 /// Flags that the chart sets itself, from other values.

@@ -23,7 +23,7 @@ fn namespace() -> Templates {
     let mut template = Template::default();
     let mut metadata = json!({"name": NAMESPACE, "labels": {}});
     let hub = any(&["hub"]);
-    let hosts = any(&["host", "cell-host"]);
+    let hosts = any(&["host", "cell-host", "returns-host"]);
     let security: Vec<String> = pod_security()
         .as_object()
         .into_iter()
@@ -37,7 +37,7 @@ fn namespace() -> Templates {
     metadata["labels"] = template.fields(lines).into();
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     let document = Document {
-        condition: any(&["hub", "cell", "host", "cell-host"]),
+        condition: any(&["hub", "cell", "host", "cell-host", "returns-host"]),
         annotations: KEEP,
         ..document("namespace", object)
     };

@@ -4,7 +4,10 @@
 use super::{Flags, PLANES, schema::of_type};
 use crate::{
     ADMIN_SECRET, NAMESPACE,
-    deployment::{ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, Role, resources},
+    deployment::{
+        ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, RETURNS_ROLE, Role,
+        resources,
+    },
 };
 use k8s_openapi::api::{
     core::v1::{
@@ -90,7 +93,8 @@ pub(super) fn all(flags: &Flags) -> Vec<Entry> {
         path: "planes".to_owned(),
         default: None,
         meaning: "What this release is for; it must be given. Definitions, roles and policies of a plane: hub, project, \
-                  cell. The gateway's Pods: host. The Pods of a cell's program: cell-host. A release belongs to one \
+                  cell. The gateway's Pods: host. The Pods of a cell's program: cell-host. Those that return a member's \
+                  Secrets: returns-host. A release belongs to one \
                   cluster and may have several; a hub is neither project nor cell, whose roles have other rights under \
                   the same names."
             .to_owned(),
@@ -108,10 +112,12 @@ pub(super) fn all(flags: &Flags) -> Vec<Entry> {
     all.extend(common());
     all.extend(role(&GATEWAY_ROLE, &flags.gateway));
     all.extend(role(&CELL_ROLE, &flags.cell));
+    all.extend(role(&RETURNS_ROLE, &flags.returns));
     all.push(value(
         "cell.name",
         json!(""),
-        "Name of the cell's Karmada Cluster. Empty: key name of ConfigMap fedgate-cell; a cell without a hub needs none.",
+        "Name of the Karmada Cluster of a cell or member. Empty: key name of ConfigMap fedgate-cell; a cell without a hub \
+         needs none.",
         name(),
     ));
     all.extend(credentials());

@@ -111,7 +111,7 @@ impl World {
                         )
                     }
                     Write::Delete { uid, .. } => format!("delete {uid}"),
-                    write @ Write::Apply { .. } => panic!("{write:?}"),
+                    write @ (Write::Apply { .. } | Write::DeleteNamed) => panic!("{write:?}"),
                 },
             ),
         }

@@ -237,7 +237,7 @@ fn patch(effect: &Effect) -> &Value {
     match &effect.write {
         Write::Merge { patch } => patch,
         Write::Apply { body, .. } | Write::Create { body } => body,
-        delete @ Write::Delete { .. } => panic!("{delete:?}"),
+        delete @ (Write::Delete { .. } | Write::DeleteNamed) => panic!("{delete:?}"),
     }
 }
 

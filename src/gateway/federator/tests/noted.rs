@@ -50,7 +50,7 @@ fn next(world: &mut World) -> Option<Plan<Prepared>> {
 fn body(effect: &Effect) -> &Value {
     match &effect.write {
         Write::Apply { body, .. } | Write::Create { body } | Write::Merge { patch: body } => body,
-        Write::Delete { .. } => panic!("{effect:?}"),
+        Write::Delete { .. } | Write::DeleteNamed => panic!("{effect:?}"),
     }
 }
 

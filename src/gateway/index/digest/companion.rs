@@ -46,7 +46,8 @@ pub fn payload_of(object: &DynamicObject, kind: CompanionKind) -> Map<String, Va
         .collect()
 }
 
-fn payload(object: &DynamicObject, kind: CompanionKind) -> (Digest, Option<Arc<str>>, usize) {
+/// Digest of the payload, the type of a Secret, and the size in bytes.
+pub(super) fn payload(object: &DynamicObject, kind: CompanionKind) -> (Digest, Option<Arc<str>>, usize) {
     if !kind.is_core() {
         let payload = Value::Object(payload_of(object, kind));
         return (Digest::of(&payload), None, size_of(&payload) as usize);

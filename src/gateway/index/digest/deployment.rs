@@ -1,8 +1,8 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{
-    LEVEL_LIMIT, Place, Rollup, Strings, annotation, content, controller, created, is_suspended, label,
-    place, references, suspended_content,
+    LEVEL_LIMIT, Place, Returning, Rollup, Strings, annotation, content, controller, created, is_suspended,
+    label, place, references, suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
 use crate::gateway::{references::Reference, route::Route};
@@ -187,6 +187,8 @@ pub struct HubCopy {
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
     pub instances: u32,
+    /// Names of the Secrets that come back for it; `None` for a kind without any.
+    pub returning: Option<Box<Returning>>,
 }
 
 /// Which of the two names of a place an object lacks: a copy in its spec, a write-back among its labels. Both are false for
@@ -408,6 +410,8 @@ impl HubCopy {
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),
+            returning: (!kind.returns.is_empty())
+                .then(|| Box::new(Returning::read(kind, &with_metadata(object), words))),
         }
     }
 }

@@ -8,6 +8,7 @@ mod instance;
 mod pins;
 pub mod place;
 mod references;
+mod returned;
 mod rollup;
 pub mod status;
 
@@ -22,6 +23,7 @@ pub use hub::{
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use pins::Pins;
 pub use place::Place;
+pub use returned::{OwnReturn, Returned, Returning};
 pub use rollup::{Rollup, WHY, written};
 
 use crate::gateway::index::digest::status::ConditionText;

@@ -119,6 +119,7 @@ impl Watches {
                     namespace: None,
                     labels: None,
                     fields: None,
+                    metadata_only: false,
                     unread: &[],
                     may_be_absent: false,
                 };

@@ -27,6 +27,7 @@ pub(super) fn watch(
         labels: None,
         fields: Some(format!("metadata.name={name}")),
         page: watch::SMALL_OBJECTS,
+        metadata_only: false,
         unread: &[],
         may_be_absent: false,
     };

@@ -71,6 +71,7 @@ struct Asks {
     labels: Option<String>,
     fields: Option<String>,
     unread: Unread,
+    metadata_only: bool,
     timeout: u32,
 }
 
@@ -152,6 +153,7 @@ impl<'a> ListWatch<'a> {
                 labels: selection.labels.clone(),
                 fields: selection.fields.clone(),
                 unread: selection.unread,
+                metadata_only: selection.metadata_only,
                 timeout,
             },
             state: State::Blank,
@@ -186,8 +188,8 @@ impl<'a> ListWatch<'a> {
         };
         let request = Request::new(&*self.asks.path);
         let request = match form {
-            Form::Small | Form::Large => request.list(&params),
-            Form::Metadata => request.list_metadata(&params),
+            Form::Small | Form::Large if !self.asks.metadata_only => request.list(&params),
+            Form::Small | Form::Large | Form::Metadata => request.list_metadata(&params),
         };
         let client = self.client.clone();
         let page = async move {
@@ -249,7 +251,12 @@ impl<'a> ListWatch<'a> {
             timeout: Some(self.asks.timeout),
             ..WatchParams::default()
         };
-        let request = Request::new(&*self.asks.path).watch(&params, &version);
+        let request = Request::new(&*self.asks.path);
+        let request = if self.asks.metadata_only {
+            request.watch_metadata(&params, &version)
+        } else {
+            request.watch(&params, &version)
+        };
         let client = self.client.one_shot();
         let open = async move {
             let request = request.map_err(kube::Error::BuildRequest)?;

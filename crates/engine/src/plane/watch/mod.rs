@@ -78,6 +78,8 @@ pub struct WatchSpec {
     pub page: u32,
     /// Path of a field that is skipped when objects are parsed, because no code uses it.
     pub unread: Unread,
+    /// True if only the metadata of objects is requested.
+    pub metadata_only: bool,
     /// True if the plane may do without the kind: that it is not served counts as a want of permission.
     pub may_be_absent: bool,
 }

@@ -121,6 +121,7 @@ fn planes(server: &Server, count: usize, host: &Arc<Host>) -> Planes {
                     namespace: None,
                     labels: None,
                     fields: None,
+                    metadata_only: false,
                     unread: &[],
                     may_be_absent: false,
                 };

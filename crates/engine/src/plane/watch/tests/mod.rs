@@ -154,6 +154,7 @@ impl Running {
                 namespace: None,
                 labels: None,
                 fields: None,
+                metadata_only: false,
                 unread: &[],
                 may_be_absent: false,
             };

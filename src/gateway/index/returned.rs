@@ -1,0 +1,169 @@
+//! Secrets that have come back from members, in the index.
+
+use super::{
+    GatewayIndex, Project, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
+    digest::Returned,
+};
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    plane::watch::WatchEvent,
+    store::apply::apply_event,
+};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use kube::core::DynamicObject;
+
+impl GatewayIndex {
+    /// True if Secrets of a federated kind come back from members.
+    pub fn has_returns(&self) -> bool {
+        has_returns(&self.kinds)
+    }
+
+    /// True if the lists of what has come back are complete, on the hub and in a project.
+    pub fn returns_listed(&self, project: &ProjectKey) -> bool {
+        let of = self.projects.get(project);
+        self.hub.returned.synced() && of.is_some_and(|of| of.returned.synced())
+    }
+
+    /// The key of a Secret in the project namespace that owns a hub namespace.
+    pub fn return_key(&self, hub: &str, name: &str) -> Option<Key> {
+        let owner = self.owners.get(hub)?;
+        let kind: Kind = self.kind_of(super::TableId::Returned);
+        let plane = Plane::Project(owner.project.clone());
+        Some(Key::new(plane, kind, &owner.namespace, name))
+    }
+
+    /// Adds the keys of what has come back for a hub namespace, on either plane.
+    pub fn return_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        if !self.has_returns() {
+            return;
+        }
+        let on_hub = self.hub.returned.in_namespace(hub).map(|(name, _)| name);
+        keys.extend(on_hub.filter_map(|name| self.return_key(hub, name)));
+        let found = self.owners.get(hub);
+        let own = found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
+        if let Some((project, owner)) = own {
+            let names = project
+                .returned
+                .in_namespace(&owner.namespace)
+                .map(|(name, _)| name);
+            keys.extend(names.filter_map(|name| self.return_key(hub, name)));
+        }
+    }
+
+    /// Adds the keys of what comes back for an object: what it names now, and what is there.
+    pub fn return_keys_of(&self, (kind, hub, name): (KindId, &str, &str), keys: &mut Vec<Key>) {
+        let rules = &self.kinds[kind];
+        if rules.returns.is_empty() {
+            return;
+        }
+        let copy = self.hub.copies[kind].get(hub, name);
+        let named = copy.and_then(|copy| copy.digest.returning.as_deref());
+        let named = named
+            .into_iter()
+            .flat_map(|returning| returning.names().flatten());
+        keys.extend(named.filter_map(|secret| self.return_key(hub, secret)));
+        let on_hub = self.hub.returned.in_namespace(hub);
+        let on_hub = on_hub.filter(|(_, row)| row.digest.object.as_deref() == Some(name));
+        keys.extend(on_hub.filter_map(|(secret, _)| self.return_key(hub, secret)));
+        let found = self.owners.get(hub);
+        let own = found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
+        if let Some((project, owner)) = own {
+            let there = project.returned.in_namespace(&owner.namespace);
+            let there = there.filter(|(_, row)| {
+                let mut owner = row.digest.owner.iter();
+                row.digest.is_of(rules) && owner.any(|owner| *owner.name == *name)
+            });
+            keys.extend(there.filter_map(|(secret, _)| self.return_key(hub, secret)));
+        }
+    }
+
+    /// Applies an event of the Secrets that members have returned to the hub.
+    pub(super) fn hub_returned_event(&mut self, event: WatchEvent) -> Applied {
+        let (deltas, synced) = apply_event(&mut self.hub.returned, event, &mut self.words, Returned::read);
+        let mut applied = Applied::synced(synced);
+        for d in deltas {
+            let (hub, name) = d.name;
+            applied.changes.push(Change::Returned { hub, name });
+        }
+        applied
+    }
+
+    /// Applies an event of what has come back to a project.
+    pub(super) fn returned_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let (deltas, synced) = apply_event(&mut project.returned, event, &mut self.words, OwnReturn::read);
+        let mut applied = Applied::synced(synced);
+        for d in deltas {
+            let (namespace, name) = d.name;
+            let hub = self.hub_namespace(key, &namespace);
+            let change = |hub: HubNamespace| Change::Returned {
+                hub: hub.as_str().into(),
+                name,
+            };
+            applied.changes.extend(hub.map(change));
+        }
+        applied
+    }
+
+    /// Applies the answer to a write of what comes back to the Secrets of a project, after its other changes.
+    pub(super) fn secret_event(
+        &mut self,
+        key: &ProjectKey,
+        event: WatchEvent,
+        changes: Vec<Change>,
+    ) -> Applied {
+        let mut applied = Applied {
+            changes,
+            ..Applied::default()
+        };
+        // Without a watch nothing would take the row out again.
+        let ends = matches!(event, WatchEvent::Delete(_));
+        let takes = |of: &&mut Project| {
+            ends || of.references_watched.contains(CompanionKind::SECRET)
+                || of.referable[CompanionKind::SECRET].synced()
+        };
+        let project = self.projects.get_mut(key).filter(takes);
+        if let Some(project) = project {
+            let read = |object: &DynamicObject, _: &mut _| Payload::read(object, CompanionKind::SECRET);
+            let (deltas, synced) = apply_event(
+                &mut project.referable[CompanionKind::SECRET],
+                event,
+                &mut self.words,
+                read,
+            );
+            applied.synced = synced;
+            let of_secret = |name| apply_project::payload_change(key, CompanionKind::SECRET, name);
+            applied
+                .changes
+                .extend(deltas.into_iter().map(|d| of_secret(d.name)));
+        }
+        applied
+    }
+}
+
+fn has_returns(kinds: &PerKind<FederatedKind>) -> bool {
+    kinds.iter().any(|kind| !kind.returns.is_empty())
+}
+
+/// The event for the Secrets that have come back which is in one of all Secrets of a project: an answer comes to the table of all Secrets,
+/// whose objects tell the others' ends, too.
+pub(super) fn of_secrets(kinds: &PerKind<FederatedKind>, event: &WatchEvent) -> Option<WatchEvent> {
+    if !has_returns(kinds) {
+        return None;
+    }
+    match event {
+        WatchEvent::Written(object) => {
+            let labels = object.metadata.labels.as_ref();
+            let is_returned = labels.and_then(|labels| labels.get(keys::RETURNED));
+            is_returned.map(|_| WatchEvent::Written(object.clone()))
+        }
+        WatchEvent::Delete(object) => Some(WatchEvent::Delete(object.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,320 @@
+//! Returns: a Secret that a member has for an object comes back to the object's project, owned by the live object (contract:
+//! clusters.md §7). Values are read just before they are written, and never kept.
+//!
+//! A key is that of the project's Secret: what one tenant's objects return goes to no other tenant's plane.
+
+pub mod decide;
+pub mod memory;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    confirm,
+    context::{Context, Shared, State},
+    index::{GatewayIndex, digest::Returned, project_hub::NamedHub},
+    reason::{IdentityRejection, Verdict},
+};
+use decide::{Decision, Object, Rejection, Snapshot};
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::{Key, Plane},
+    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+    reconcile::{
+        memory::Memories,
+        quarantine::RETRY_AFTER,
+        throttle::{Rate, TokenBucket},
+    },
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+};
+use fedgate_kinds::{CompanionKind, KindId};
+use kube::core::DynamicObject;
+use memory::Memory;
+use std::sync::Arc;
+
+/// The controller of returns, and the state that it keeps for each Secret.
+#[derive(Debug, Default)]
+pub struct Returns {
+    memory: Memories<Memory>,
+}
+
+impl Returns {
+    /// Drops state that no longer matters.
+    pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
+        let now = ctx.now();
+        self.memory.retain(|key, memory| {
+            if memory.updates.is_full(now.instant) {
+                memory.updates = TokenBucket::default();
+            }
+            if memory.refused_for(now).is_none() {
+                memory.refused = None;
+            }
+            matches!(&key.plane, Plane::Project(project) if index.projects.contains_key(project))
+        });
+    }
+}
+
+/// State of one reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    memory: Memory,
+    /// The hub's Secret, read for the next write only.
+    body: Option<DynamicObject>,
+}
+
+/// The basis of a decision, for the steps that follow it.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    rejection: Option<Rejection>,
+    /// True if the plan assumes that the hub has no such Secret.
+    gone: bool,
+}
+
+impl Reconciler for Returns {
+    type State = State;
+    type Session = Session;
+    type Basis = Basis;
+
+    const NAME: &'static str = "returns";
+
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Session {
+        Session {
+            memory: self.memory.take(key),
+            body: None,
+        }
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        self.memory.put(key, session.memory);
+    }
+
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let snapshot = {
+            let mut index = run.ctx.index.lock();
+            let snapshot = observe(&index, run.key);
+            if let Some(s) = snapshot.as_ref().filter(|s| s.own.is_some()) {
+                confirm::awaits_proof(&mut index, run.key, s.hub.as_str());
+            }
+            snapshot
+        };
+        let Some(snapshot) = snapshot else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        let interval = run.ctx.settings.status_interval;
+        let Session { memory, body } = &run.session;
+        let decision = decide::decide(&snapshot, memory, body.as_ref(), interval, run.ctx.now());
+        // A suspended project admits deletions alone.
+        let parked = snapshot.suspended && decision.writes();
+        let gone = matches!(decision, Decision::Confirm(_));
+        let basis = |rejection| Basis {
+            snapshot,
+            rejection,
+            gone,
+        };
+        let end = |requeue| {
+            run.ctx.quarantine.release(run.key);
+            Step::End(requeue)
+        };
+        match decision {
+            _ if parked => end(Requeue::AwaitChange),
+            Decision::Wait => end(Requeue::AwaitChange),
+            // The verdict of a refused name stays with it.
+            Decision::Later(after) => Step::End(Requeue::After(after)),
+            Decision::Quarantine(rejection) => Step::Read(basis(Some(rejection))),
+            Decision::Read => Step::Read(basis(None)),
+            Decision::Do(plan) | Decision::Confirm(plan) => Step::Apply(plan, basis(None)),
+        }
+    }
+
+    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
+        let s = &basis.snapshot;
+        if let Some(rejection) = &basis.rejection {
+            return Ok(Flow::End(
+                quarantine(run.ctx, run.key, s, rejection.clone()).await,
+            ));
+        }
+        // Not the index's own read: on the hub a Secret of this name may be a companion's.
+        let found = run.ctx.executor.get(&on_hub(s)).await?;
+        let known = s.returned.as_ref();
+        let is_same = |object: &DynamicObject| {
+            let mut index = run.ctx.index.lock();
+            known.is_some_and(|row| {
+                object.metadata.uid.as_deref() == Some(&*row.uid)
+                    && Returned::read(object, &mut index.words) == row.digest
+            })
+        };
+        run.session.body = found.filter(is_same);
+        // Another one is told by an event.
+        Ok(match run.session.body {
+            Some(_) => Flow::Again,
+            None => Flow::End(Requeue::AwaitChange),
+        })
+    }
+
+    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Basis) {
+        run.session.memory.refused = None;
+        run.ctx.quarantine.release(run.key);
+    }
+
+    async fn confirm(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let is_there = basis.gone && run.ctx.executor.get(&on_hub(&basis.snapshot)).await?.is_some();
+        Ok(if is_there {
+            Flow::End(Requeue::AwaitChange)
+        } else {
+            Flow::Go
+        })
+    }
+
+    fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Basis, plan: &Plan<Applied>) -> Flow {
+        let is_update = |write: &Write| matches!(write, Write::Apply { .. } | Write::Merge { .. });
+        if plan.effects.iter().any(|effect| is_update(&effect.write)) {
+            let rate = Rate::new(run.ctx.settings.status_interval);
+            run.session.memory.updates.take(rate, run.ctx.now().instant);
+        }
+        run.session.memory.refused = None;
+        run.session.body = None;
+        run.ctx.quarantine.release(run.key);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        run.session.body = None;
+        if failure.category != Category::AlreadyExists {
+            return Err(failure);
+        }
+        run.session.memory.refused = Some(run.ctx.now().instant);
+        let Decision::Quarantine(rejection) = decide::name_taken(&basis.snapshot) else {
+            return Err(failure);
+        };
+        let next = quarantine(run.ctx, run.key, &basis.snapshot, rejection).await;
+        Ok(Flow::End(next))
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("Secret of a member projected")
+    }
+}
+
+/// The Secret on the hub.
+fn on_hub(s: &Snapshot) -> Target {
+    Target::namespaced(Plane::Hub, &s.resource, s.hub.as_str(), &s.name)
+}
+
+/// Reports a verdict once: a log line and, if the project is beyond doubt, an Event on the object.
+async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejection) -> Requeue {
+    let next = Requeue::After(RETRY_AFTER);
+    let Rejection { verdict, message } = rejection;
+    if !ctx.quarantine.insert(key, verdict) {
+        return next;
+    }
+    let is_foreign = verdict == Verdict::IdentityMismatch;
+    if is_foreign {
+        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
+    }
+    let (namespace, name) = (s.hub.as_str(), &*s.name);
+    tracing::warn!(plane = "hub", controller = "returns", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "returned Secret quarantined");
+    let object = s.object.as_ref().filter(|_| !is_foreign);
+    let Some((object, source)) = object.and_then(|object| Some((object, object.source.as_ref()?))) else {
+        return next;
+    };
+    let resource = &s.kind_of(object).resource;
+    let reason = match verdict {
+        Verdict::NameTaken => "ReturnNameTaken",
+        _ => "ReturnRejected",
+    };
+    let note = Event {
+        plane: s.plane(),
+        about: ObjectRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: s.namespace.to_string(),
+            name: object.name.to_string(),
+            uid: source.uid.to_string(),
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        action: "ReturningSecret".to_owned(),
+        message,
+    };
+    if let Err(error) = ctx.execute(Plan::with_event(note)).await {
+        tracing::debug!(%error, "event not published");
+    }
+    next
+}
+
+/// Takes the snapshot; `None` while the namespace does not own its hub namespace, or a list that the snapshot depends on is
+/// incomplete.
+pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
+    let Plane::Project(project_key) = &key.plane else {
+        return None;
+    };
+    let hub = index.hub_namespace(project_key, &key.namespace)?;
+    let owner = index.owners.get(hub.as_str())?;
+    if owner.project != *project_key || owner.namespace != key.namespace {
+        return None;
+    }
+    if !index.hub_ready() || !index.project_ready(project_key) || !index.returns_listed(project_key) {
+        return None;
+    }
+    let project = index.projects.get(project_key)?;
+    // The ownership holds only if the Namespace on the hub names this project too.
+    let home = index.hub.namespaces.get("", hub.as_str());
+    let bound = home.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let returned = index.hub.returned.get(hub.as_str(), &key.name).cloned();
+    let own = project.returned.get(&key.namespace, &key.name).cloned();
+    let of: Option<(KindId, Arc<str>)> = match (&returned, &own) {
+        (Some(row), _) => index
+            .kinds
+            .position(|kind| {
+                let name = fedgate_engine::key::Kind::of(&kind.resource);
+                !kind.returns.is_empty() && row.digest.kind.as_deref() == Some(name.as_str())
+            })
+            .zip(row.digest.object.clone()),
+        (None, Some(row)) => index
+            .kinds
+            .position(|kind| !kind.returns.is_empty() && row.digest.is_of(kind))
+            .zip(row.digest.owner.as_ref().map(|owner| owner.name.clone())),
+        (None, None) => None,
+    };
+    let object = of.map(|(kind, name)| Object {
+        kind,
+        copy: index.hub.copies[kind].get(hub.as_str(), &name).cloned(),
+        pin: index.pin(kind, hub.as_str(), &name).cloned(),
+        source: project.sources[kind].get(&key.namespace, &name).cloned(),
+        name,
+    });
+    let source = object.as_ref().and_then(|object| object.source.as_ref());
+    let of_other_hub =
+        source.is_some_and(|row| index.named_hub(project, &key.namespace, row) == NamedHub::Other);
+    let other = project.referable[CompanionKind::SECRET].get(&key.namespace, &key.name);
+    Some(Snapshot {
+        kinds: index.kinds.clone(),
+        resource: index.companions[CompanionKind::SECRET].clone(),
+        project: project_key.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        bound,
+        returned,
+        object,
+        taken: project.referable[CompanionKind::SECRET]
+            .synced()
+            .then(|| other.is_some() && own.is_none()),
+        own,
+        proven: index.lacks_proof(hub.as_str()).is_none() && index.hub.returned.proves(),
+        suspended: project.suspended,
+        of_other_hub,
+        hub,
+    })
+}

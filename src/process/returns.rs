@@ -1,0 +1,93 @@
+//! The process around the returns of a member.
+
+use super::{AdminServer, BUILD, RoleStatus, StartError, elect, follow, identity};
+use crate::{
+    config::{self, ReturnsConfig},
+    returns,
+};
+use fedgate_engine::{
+    clock::Clock,
+    metrics::{Metrics, PlaneKind},
+    plane::discovery::CredentialSource,
+    runtime,
+};
+use fedgate_kinds::Kinds;
+use futures::StreamExt;
+use std::{path::PathBuf, sync::Arc};
+use tokio::task::JoinSet;
+
+/// Name of the queue in the workqueue metrics.
+const QUEUE: &str = "returns";
+
+/// Runs the returns of a member until `shutdown`, then waits for the writes in flight and releases the Lease.
+pub async fn run_returns(
+    config: ReturnsConfig,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), StartError> {
+    let metrics = Metrics::of(QUEUE).map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    metrics.built(BUILD);
+    let kinds = Kinds::load(&[], Some(&config.interpreters))?;
+    if let Some(refusal) = kinds.beyond_this_version() {
+        return Err(StartError::Beyond(refusal));
+    }
+    let kinds = kinds.federated;
+    if kinds.iter().all(|kind| kind.returns.is_empty()) {
+        let folder = config.interpreters.display();
+        let message =
+            format!("--interpreters {folder}: no kind there has returns, so nothing is to be done here");
+        return Err(StartError::Beyond(message));
+    }
+    let clients = config::clients(&metrics);
+    let rules = config.process.rules;
+    let mut background = JoinSet::new();
+    let mut follow = |flag, kubeconfig: Option<&PathBuf>, plane| {
+        let login = CredentialSource {
+            kubeconfig: kubeconfig.cloned(),
+            below: None,
+        };
+        follow(&clients, rules, &mut background, flag, login, plane)
+    };
+    let own = config.member_kubeconfig.as_ref();
+    let member = follow("--member-kubeconfig", own, PlaneKind::Cell)?;
+    // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
+    let election = follow("--member-kubeconfig", own, PlaneKind::Cell)?;
+    let hub = follow("--hub-kubeconfig", Some(&config.hub_kubeconfig), PlaneKind::Hub)?;
+    let identity = identity();
+    let subject = RoleStatus::new(&metrics, &identity, "cell");
+    let desk = AdminServer::open(&config.process, &subject, None).await?;
+    let lease = elect(
+        config.lease.as_ref(),
+        &election,
+        &identity,
+        &metrics,
+        &mut background,
+    );
+    let planes = returns::Setup {
+        member,
+        hub,
+        name: config.name.clone(),
+        kinds,
+    };
+    let setup = runtime::Setup {
+        lease: lease.clone(),
+        identity: identity.clone(),
+        workers: config.process.workers,
+        sweep_interval: returns::SWEEP_INTERVAL,
+        metrics: metrics.clone(),
+        clock: Clock::system(),
+    };
+    let role = returns::new(planes, setup);
+    let operations = returns::operations::Operations::new(role.clone(), subject.process.clone());
+    subject.runs(role.clone(), Arc::new(operations));
+    tracing::info!(
+        identity,
+        member = &*config.name,
+        version = env!("CARGO_PKG_VERSION"),
+        "the returns of the member have started"
+    );
+    role.run(futures::stream::pending().boxed(), shutdown).await;
+    lease.release().await;
+    desk.close().await;
+    tracing::info!("the returns of the member have ended");
+    Ok(())
+}
