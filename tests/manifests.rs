@@ -176,10 +176,14 @@ fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_res
 fn a_kind_without_rust_gets_its_roles_from_its_profile() {
     let kind = KindManifests {
         group: "example.com".into(),
+        version: "v1".into(),
         plural: "widgets".into(),
+        owner: fedgate_manifests::Owner::Tenants,
         write_back: None,
         is_exactly_one: false,
         asks_member: false,
+        fixed_placement: None,
+        may_be_abandoned: false,
         interpreter: None,
     };
     let roles = fedgate_manifests::kind_roles(Plane::Project, &kind);

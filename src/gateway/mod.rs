@@ -14,6 +14,7 @@ pub mod member;
 pub mod namespaces;
 pub mod operations;
 pub mod pin;
+pub mod platform;
 pub mod policies;
 pub mod policy_spec;
 pub mod projector;
@@ -47,7 +48,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::Kinds;
 use garbage::Garbage;
 use index::{
     GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
@@ -56,6 +57,7 @@ use index::{
 use interpreters::Interpreters;
 use namespaces::Namespaces;
 use parking_lot::Mutex;
+use platform::Platform;
 use policies::Policies;
 use projector::Projector;
 use queries::lifecycle;
@@ -72,12 +74,13 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const PLATFORM: &str = "platform";
 
 /// The triggers of each controller.
-const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
+const TRIGGERS: [Triggers<GatewayIndex>; 9] = [
     companions::triggers::triggers,
     federator::triggers::triggers,
     garbage::triggers::triggers,
     interpreters::triggers::triggers,
     namespaces::triggers::triggers,
+    platform::triggers::triggers,
     policies::triggers::triggers,
     projector::triggers::triggers,
     workload::triggers::triggers,
@@ -97,15 +100,16 @@ fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
 pub struct Gateway {
     federator: Federator,
     projector: Projector,
+    platform: Platform,
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
 }
 
-/// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
+/// Creates a gateway for these kinds; no key is reconciled before [`Runtime::run`].
 pub fn new(
     hub: Connection,
-    kinds: Vec<FederatedKind>,
+    kinds: Kinds,
     settings: Settings,
     setup: runtime::Setup,
 ) -> Arc<Runtime<Gateway>> {
@@ -113,7 +117,8 @@ pub fn new(
         locations: settings.location_source,
         networks: settings.networking,
     };
-    let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
+    let Kinds { federated, platform } = kinds;
+    let mut index = GatewayIndex::new(Arc::new(federated.into()), checks).with_platform(platform);
     index.largest_spec = settings.max_spec_size;
     index.clock = setup.clock.clone();
     let tables = index.hub_tables();
@@ -184,6 +189,7 @@ impl Role for Gateway {
         "garbage",
         "projector",
         "companions",
+        "platform",
     ];
     const STAGES: &'static [Stage] = &[
         Stage::ProjectToHub,
@@ -218,6 +224,7 @@ impl Role for Gateway {
                 Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
             ) => "garbage",
             (Plane::Hub, Some(TableId::WrittenBack(_))) => "projector",
+            (Plane::Hub | Plane::Project(_), Some(TableId::Platform(_))) => "platform",
             (Plane::Hub, Some(table)) if table.companion().is_some() => "companions",
             _ => "none",
         }
@@ -261,6 +268,8 @@ impl Role for Gateway {
                 TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings,
             ) => driver::reconcile(&self.garbage, ctx, key).await,
             (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
+            (Plane::Hub, TableId::Platform(_)) => Ok(self.platform.examine(ctx, key)),
+            (Plane::Project(_), TableId::Platform(_)) => driver::reconcile(&self.platform, ctx, key).await,
             (Plane::Hub, table) if table.companion().is_some() => {
                 driver::reconcile(&Companions, ctx, key).await
             }
@@ -348,6 +357,7 @@ impl Role for Gateway {
         index.forget_withheld(shared.settings.projection_retention);
         self.federator.prune(shared, &index);
         self.projector.prune(shared, &index);
+        self.platform.prune(&index);
         self.workloads.prune(&index);
         self.garbage.prune(&index, shared.now());
         let is_engaged = |project: &ProjectKey| index.projects.contains_key(project);

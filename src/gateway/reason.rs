@@ -85,6 +85,12 @@ fedgate_engine::labels! {
         CreateInterpreter = "create_interpreter",
         /// An interpreter was edited.
         RestoreInterpreter = "restore_interpreter",
+        /// A project lacks an object of the platform.
+        CreatePlatformObject = "create_platform_object",
+        /// An object of the platform was edited, on the hub or in a project.
+        UpdatePlatformObject = "update_platform_object",
+        /// An object of the platform is gone on the hub.
+        DeletePlatformObject = "delete_platform_object",
         /// A Workload lacks the finalizer.
         HoldWorkload = "hold_workload",
         /// A deleted Workload has no deployment.

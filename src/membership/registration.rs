@@ -342,10 +342,14 @@ mod tests {
     fn kinds() -> Vec<KindManifests> {
         vec![KindManifests {
             group: "compute.datumapis.com".to_owned(),
+            version: "v1alpha".to_owned(),
             plural: "workloaddeployments".to_owned(),
+            owner: fedgate_manifests::Owner::Tenants,
             write_back: None,
             is_exactly_one: false,
             asks_member: false,
+            fixed_placement: None,
+            may_be_abandoned: false,
             interpreter: None,
         }]
     }

@@ -115,7 +115,10 @@ pub const SAME_AS: &str = "fedgate.dev/same-as";
 /// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).
 pub const ABANDON: &str = "fedgate.dev/abandon";
 
-/// Annotation on a copy: UID of the project deployment.
+/// Label on a project's object that the gateway projects from the hub's of a kind of the platform (clusters.md §8).
+pub const PROJECTED: &str = "fedgate.dev/projected";
+
+/// Annotation on a copy: UID of the project deployment; on a projection of a platform's object: UID of the hub's.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
 /// Annotation on a copy: generation of the project deployment whose spec it carries.
 pub const SOURCE_GENERATION: &str = "fedgate.dev/source-generation";

@@ -92,6 +92,7 @@ impl GatewayIndex {
             }
             TableId::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
             TableId::Secrets => return self.companion_event(CompanionKind::Secret, event),
+            TableId::Platform(kind) => return self.platform_object_event(kind, event),
             TableId::Federated(i) => {
                 let told = matches!(event, WatchEvent::Apply(_) | WatchEvent::Written(_));
                 let deltas = feed_table!(self.hub.copies[i], |o, words| HubCopy::read(o, &kinds[i], words));

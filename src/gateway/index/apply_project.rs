@@ -70,6 +70,7 @@ impl GatewayIndex {
             TableId::Locations(kind) => return self.location_event(key, kind, event),
             TableId::Availabilities => return self.availability_event(key, event),
             TableId::Networks => return self.network_event(key, event),
+            TableId::Platform(kind) => return self.platform_projection_event(key, kind, event),
             TableId::ConfigMaps => {
                 let deltas = feed_table!(project.config_maps, |o, _| Payload::read(o));
                 let changes = deltas

@@ -17,6 +17,7 @@ pub mod locations;
 pub mod networking;
 pub mod ownership;
 mod pins;
+pub mod platform;
 mod project;
 pub mod project_hub;
 mod proof;
@@ -49,12 +50,13 @@ use fedgate_engine::{
     key::{Key, Kind, Plane},
     store::table::{Name, Row, Table},
 };
-use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind, PlatformKind};
 use kube::core::ApiResource;
 use lanes::Lanes;
 use locations::LocationKind;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
+use platform::PlatformObject;
 use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
 use secondary::HubIndex;
@@ -107,6 +109,8 @@ pub enum TableId {
     Federated(KindId),
     /// Objects of a kind's write-back kind: write-backs on the hub, projections in a project.
     WrittenBack(KindId),
+    /// Objects of a kind of the platform: the hub's, and what is made of them in a project.
+    Platform(KindId),
 }
 
 /// State of the hub.
@@ -134,6 +138,8 @@ pub struct Hub {
     pub copies: PerKind<Table<HubCopy>>,
     /// Write-backs, a table per kind.
     pub write_backs: PerKind<Table<WriteBackDigest>>,
+    /// The platform's objects, a table per kind of the platform.
+    pub platform: PerKind<Table<PlatformObject>>,
     /// Secondary indexes over the rows.
     pub secondary: HubIndex,
     /// Bindings without their template.
@@ -170,6 +176,8 @@ pub const LARGEST_SPEC: u32 = 256 * 1024;
 pub struct GatewayIndex {
     /// The federated kinds; tables are in their order.
     pub kinds: Arc<PerKind<FederatedKind>>,
+    /// The kinds of the platform; their tables are in their order.
+    pub platform: Arc<PerKind<PlatformKind>>,
     tables: TableMap,
     /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
@@ -247,6 +255,7 @@ impl GatewayIndex {
             pins: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
             write_backs: kinds.map(|_| Table::with_bodies()),
+            platform: PerKind::default(),
             secondary: HubIndex::default(),
             outlived: BTreeSet::new(),
             ended: HashSet::default(),
@@ -257,8 +266,9 @@ impl GatewayIndex {
         };
         let resources = Arc::default();
         Self {
-            tables: TableMap::new(&resources, &kinds),
+            tables: TableMap::new(&resources, &kinds, &PerKind::from(Vec::new())),
             kinds,
+            platform: Arc::new(PerKind::from(Vec::new())),
             resources,
             checks,
             largest_spec: LARGEST_SPEC,
@@ -323,6 +333,7 @@ impl GatewayIndex {
             .into_iter()
             .chain(self.has_pins().then_some(TableId::Pins))
             .chain(tables::federated(&self.kinds))
+            .chain(self.platform.ids().map(TableId::Platform))
             .collect()
     }
 
@@ -347,12 +358,12 @@ impl GatewayIndex {
 
     /// The resource of a table.
     pub fn resource(&self, table: TableId) -> ApiResource {
-        tables::resource(&self.resources, &self.kinds, table).clone()
+        tables::resource(&self.resources, &self.kinds, &self.platform, table).clone()
     }
 
     /// The name of a table's resource in paths.
     pub fn plural(&self, table: TableId) -> &str {
-        &tables::resource(&self.resources, &self.kinds, table).plural
+        &tables::resource(&self.resources, &self.kinds, &self.platform, table).plural
     }
 
     /// The kind of the objects in a table.

@@ -5,6 +5,7 @@ use super::{
     change::Change,
     digest::{Payload, Projection, Source},
     locations::ProjectLocations,
+    platform::OfPlatform,
     project_hub::OtherHub,
     secondary::{RefCounts, SourceIndex},
     summary::OfProject,
@@ -45,6 +46,8 @@ pub struct Project {
     pub sources: PerKind<Table<Source>>,
     /// Projections.
     pub projections: PerKind<Table<Projection>>,
+    /// Objects of the platform's kinds.
+    pub platform: PerKind<OfPlatform>,
     /// `ConfigMaps` that may be referenced.
     pub config_maps: Table<Payload>,
     /// Secrets that may be referenced.
@@ -85,6 +88,7 @@ impl GatewayIndex {
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),
+            platform: self.platform.map(|_| OfPlatform::default()),
             config_maps: Table::default(),
             secrets: Table::default(),
             references: false,

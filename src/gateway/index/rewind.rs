@@ -1,6 +1,6 @@
 //! Handles a plane that was restored to an older state: the next lists alone decide which rows remain.
 
-use super::{GatewayIndex, Hub, Project};
+use super::{GatewayIndex, Hub, Project, platform::OfPlatform};
 use fedgate_engine::{key::Plane, store::table::Table};
 
 impl GatewayIndex {
@@ -40,6 +40,7 @@ impl Project {
             networks,
             sources,
             projections,
+            platform,
             config_maps,
             secrets,
             // These follow the rows and stay unchanged until the lists change the rows.
@@ -64,6 +65,7 @@ impl Project {
         networks.rewind();
         sources.iter_mut().for_each(Table::rewind);
         projections.iter_mut().for_each(Table::rewind);
+        platform.iter_mut().for_each(OfPlatform::rewind);
         config_maps.rewind();
         secrets.rewind();
     }
@@ -83,6 +85,7 @@ impl Hub {
             pins,
             copies,
             write_backs,
+            platform,
             ended,
             departed,
             // These follow the rows.
@@ -104,6 +107,7 @@ impl Hub {
         pins.rewind();
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
+        platform.iter_mut().for_each(Table::rewind);
         ended.clear();
         departed.clear();
     }

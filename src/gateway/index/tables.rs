@@ -3,7 +3,7 @@
 use super::{TableId, locations::LocationKind, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
-use fedgate_kinds::{FederatedKind, PerKind};
+use fedgate_kinds::{FederatedKind, PerKind, PlatformKind};
 use kube::core::ApiResource;
 
 /// Tables that every hub has, independent of the federated kinds.
@@ -28,7 +28,11 @@ pub(super) struct TableMap {
 }
 
 impl TableMap {
-    pub(super) fn new(resources: &Resources, kinds: &PerKind<FederatedKind>) -> Self {
+    pub(super) fn new(
+        resources: &Resources,
+        kinds: &PerKind<FederatedKind>,
+        platform: &PerKind<PlatformKind>,
+    ) -> Self {
         let mut all = Self {
             kinds: HashMap::default(),
             tables: HashMap::default(),
@@ -36,8 +40,9 @@ impl TableMap {
         let locations = LocationKind::ALL.map(TableId::Locations);
         let of_projects = PROJECT.into_iter().chain(locations);
         let hub = HUB.into_iter().chain([TableId::Pins]);
-        for table in hub.chain(of_projects).chain(federated(kinds)) {
-            let kind = Kind::of(resource(resources, kinds, table));
+        let of_kinds = federated(kinds).chain(platform.ids().map(TableId::Platform));
+        for table in hub.chain(of_projects).chain(of_kinds) {
+            let kind = Kind::of(resource(resources, kinds, platform, table));
             all.kinds.insert(table, kind.clone());
             // If two federated kinds share a write-back kind, the first table counts; so do the companions before the pins.
             all.tables.entry(kind).or_insert(table);
@@ -67,6 +72,7 @@ pub(super) fn federated(kinds: &PerKind<FederatedKind>) -> impl Iterator<Item = 
 pub(super) fn resource<'a>(
     r: &'a Resources,
     kinds: &'a PerKind<FederatedKind>,
+    platform: &'a PerKind<PlatformKind>,
     table: TableId,
 ) -> &'a ApiResource {
     match table {
@@ -87,5 +93,6 @@ pub(super) fn resource<'a>(
             .write_back
             .as_ref()
             .map_or(&kinds[i].resource, |w| &w.resource),
+        TableId::Platform(i) => &platform[i].resource,
     }
 }

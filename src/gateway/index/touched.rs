@@ -110,6 +110,7 @@ impl GatewayIndex {
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)
                 | Change::Interpreter { .. }
+                | Change::Platform(_)
                 | Change::WorkloadChecks { .. }
                 | Change::Payload { .. } => {}
             }

@@ -190,6 +190,7 @@ impl GatewayIndex {
                 | Change::PlaceFreed { .. }
                 | Change::Reported(_)
                 | Change::Interpreter { .. }
+                | Change::Platform(_)
                 | Change::ProjectNamespace { left: None, .. }
                 | Change::Workload { .. }
                 | Change::WorkloadChecks { .. }

@@ -168,7 +168,12 @@ fn runtime(hub: Connection, settings: Settings, lease: LeaseHandle) -> Arc<Runti
         metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
     };
-    new(hub, FederatedKind::builtin().unwrap(), settings, setup)
+    new(
+        hub,
+        fedgate_kinds::FederatedKind::builtin().unwrap().into(),
+        settings,
+        setup,
+    )
 }
 
 /// A gateway that holds the Lease.

@@ -3,6 +3,9 @@
 //! §6).
 
 mod gateway;
+mod kinds;
+
+pub(super) use kinds::of_kind;
 
 use super::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, Manifest, Plane};
 use fedgate_api::{GROUP, VERSION, keys};
