@@ -17,6 +17,8 @@ fedgate_engine::labels! {
         WritePin = "write_pin",
         /// A deleted object is gone at its member.
         RemovePin = "remove_pin",
+        /// A deleted object is to wait for its member no longer, by its annotation.
+        AbandonMember = "abandon_member",
         /// A companion is given to other members.
         MoveCompanion = "move_companion",
         /// A project is suspended or resumed, and a copy says so.

@@ -24,6 +24,7 @@ mod lost_credentials;
 mod namespaces;
 mod operations;
 mod peer_forms;
+mod platform;
 mod policies;
 mod projection;
 mod projects;
@@ -62,6 +63,7 @@ fn together() -> Vec<Trial> {
         admin_auth::trials(),
         kinds::trials(),
         lanes::trials(),
+        platform::trials(),
     ]
     .into_iter()
     .flatten()

@@ -249,7 +249,7 @@ fn an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there
     assert!(read(template(5, "new"), 100).is_ok());
     assert_eq!(
         read(template(5, &"x".repeat(100)), 100),
-        Err(Unfit::TooLarge(120))
+        Err(Unfit::TooLarge(121))
     );
     let mut index = index(&[], &[projection(5, "old")]);
     index.largest_spec = 8;
@@ -260,7 +260,7 @@ fn an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there
 #[tokio::test]
 async fn an_unfit_object_is_told_once_for_all_projects() {
     let mut index = index(&[], &[]);
-    index.largest_spec = 8;
+    index.largest_spec = 16;
     index.list_hub(TABLE, &[template(5, "new")]);
     let hub = index.hub_key(TABLE, "", NAME);
     let rig = Rig::new(index, |_, _| (500, json!({})));
