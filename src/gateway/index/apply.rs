@@ -81,9 +81,8 @@ impl GatewayIndex {
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
                 }
-                for d in &deltas {
-                    applied.changes.extend(self.binding_changes(d));
-                }
+                let changes = deltas.iter().flat_map(|d| self.binding_changes(d));
+                applied.changes.extend(changes);
             }
             TableId::Pins => {
                 for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {
