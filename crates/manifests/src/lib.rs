@@ -69,7 +69,7 @@ pub enum Plane {
     Host,
 }
 
-/// Who owns the objects of a kind.
+/// The owner of a kind's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// Tenants: the gateway carries them to the hub.
@@ -87,7 +87,7 @@ pub struct KindManifests {
     pub version: String,
     /// Plural in lower case.
     pub plural: String,
-    /// Who owns its objects.
+    /// The owner of its objects.
     pub owner: Owner,
     /// Group and plural of the kind that cells write back, if any.
     pub write_back: Option<(String, String)>,

@@ -41,7 +41,7 @@ use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-    Source, Strings, WriteBackDigest,
+    PlatformObject, Source, Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
@@ -56,7 +56,6 @@ use lanes::Lanes;
 use locations::LocationKind;
 use networking::WorkloadChecks;
 use ownership::OwnershipClaim;
-use platform::PlatformObject;
 use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
 use secondary::HubIndex;

@@ -1,7 +1,7 @@
 //! The decision for an object of the platform in a project: a pure function of the snapshot.
 
 use crate::gateway::{
-    index::platform::{PlatformObject, PlatformProjection},
+    index::digest::{PlatformObject, PlatformProjection},
     reason::WriteReason,
 };
 use fedgate_api::{keys, names::ProjectKey};
@@ -65,7 +65,7 @@ pub fn decide(s: &Snapshot, memory: Normalized) -> Decision {
     };
     let of = &projection.digest;
     let is_of_object = of.source_uid.as_ref() == Some(&object.uid);
-    // One that lost its label but names the hub's object was edited.
+    // A projection that lost its label but names the hub's object was edited.
     if !of.labelled && !is_of_object {
         return Decision::Taken;
     }

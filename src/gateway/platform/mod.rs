@@ -15,7 +15,7 @@ use super::{
     context::{Context, State},
     index::{
         GatewayIndex, TableId,
-        platform::{PlatformProjection, Unfit},
+        digest::{PlatformProjection, Unprojected},
     },
     reason::Verdict,
 };
@@ -38,18 +38,18 @@ pub struct Platform {
 impl Platform {
     /// Tells of an object of the hub that cannot be projected: a log line, and the quarantine.
     pub fn examine(&self, ctx: &Context<'_>, key: &Key) -> Requeue {
-        let unfit = unfit(&ctx.index.lock(), key);
-        let Some(unfit) = unfit else {
+        let unprojected = unprojected(&ctx.index.lock(), key);
+        let Some(unprojected) = unprojected else {
             ctx.quarantine.release(key);
             return Requeue::AwaitChange;
         };
-        let (verdict, detail) = match unfit {
-            Unfit::Broken => (Verdict::Undecodable, "it cannot be decoded".to_owned()),
-            Unfit::TooLarge(u32::MAX) => (
+        let (verdict, detail) = match unprojected {
+            Unprojected::Broken => (Verdict::Undecodable, "it cannot be decoded".to_owned()),
+            Unprojected::TooLarge(u32::MAX) => (
                 Verdict::TooLarge,
                 "it has too many levels of lists and maps".to_owned(),
             ),
-            Unfit::TooLarge(size) => {
+            Unprojected::TooLarge(size) => {
                 let largest = ctx.index.lock().largest_spec;
                 let detail =
                     format!("it has {size} bytes, at most {largest} are projected (--max-spec-size)");
@@ -75,7 +75,7 @@ impl Platform {
 }
 
 /// Why the hub's object of a key cannot be projected.
-fn unfit(index: &GatewayIndex, key: &Key) -> Option<Unfit> {
+fn unprojected(index: &GatewayIndex, key: &Key) -> Option<Unprojected> {
     let Some(TableId::Platform(kind)) = index.table_of_kind(&key.kind) else {
         return None;
     };

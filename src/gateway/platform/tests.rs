@@ -8,8 +8,8 @@ use super::{
 use crate::gateway::{
     index::{
         GatewayIndex, TableId,
+        digest::{PlatformObject, Unprojected},
         fixture::{object, shop},
-        platform::{PlatformObject, Unfit},
     },
     reason::WriteReason,
     testing::{Rig, refusal},
@@ -45,7 +45,7 @@ fn template(version: u64, label: &str) -> Value {
     template
 }
 
-/// What is made of it in a project.
+/// Its projection in a project.
 fn projection(version: u64, label: &str) -> Value {
     let mut projection = object("", NAME, "shop-1");
     projection["metadata"]["resourceVersion"] = json!(version.to_string());
@@ -214,14 +214,14 @@ fn nothing_is_compared_before_both_lists_are_complete() {
 #[test]
 fn each_change_wakes_its_object_and_no_other() {
     let mut index = index(&[template(5, "new")], &[projection(5, "new")]);
-    let (ours, hub) = (key(&index), index.hub_key(TABLE, "", NAME));
-    assert_eq!(index.shop_has(TABLE, &projection(6, "edited")), [ours.clone()]);
-    assert_eq!(index.shop_lost(TABLE, &projection(7, "edited")), [ours.clone()]);
+    let (ours, hub) = ([key(&index)], index.hub_key(TABLE, "", NAME));
+    assert_eq!(index.shop_has(TABLE, &projection(6, "edited")), ours);
+    assert_eq!(index.shop_lost(TABLE, &projection(7, "edited")), ours);
     let of_hub = index.hub_has(TABLE, &template(6, "newer"));
-    assert_eq!(of_hub, [hub.clone(), ours.clone()]);
-    assert_eq!(index.hub_lost(TABLE, &template(7, "newer")), [hub, ours.clone()]);
+    assert_eq!(of_hub, [hub.clone(), key(&index)]);
+    assert_eq!(index.hub_lost(TABLE, &template(7, "newer")), [hub, key(&index)]);
     let mut own = object("", NAME, "own");
-    assert_eq!(index.shop_has(TABLE, &own), [ours]);
+    assert_eq!(index.shop_has(TABLE, &own), ours);
     own["metadata"]["resourceVersion"] = json!("9");
     own["spec"] = json!({"label": "mine"});
     assert_eq!(index.shop_has(TABLE, &own), [], "a tenant edits its own object");
@@ -249,7 +249,7 @@ fn an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there
     assert!(read(template(5, "new"), 100).is_ok());
     assert_eq!(
         read(template(5, &"x".repeat(100)), 100),
-        Err(Unfit::TooLarge(121))
+        Err(Unprojected::TooLarge(121))
     );
     let mut index = index(&[], &[projection(5, "old")]);
     index.largest_spec = 8;
@@ -258,7 +258,7 @@ fn an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there
 }
 
 #[tokio::test]
-async fn an_unfit_object_is_told_once_for_all_projects() {
+async fn an_object_that_is_not_projected_is_told_once_for_all_projects() {
     let mut index = index(&[], &[]);
     index.largest_spec = 16;
     index.list_hub(TABLE, &[template(5, "new")]);

@@ -7,6 +7,7 @@ mod hub;
 mod instance;
 mod pins;
 pub mod place;
+mod platform;
 mod rollup;
 pub mod status;
 
@@ -19,6 +20,7 @@ pub use hub::{Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDige
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use pins::Pins;
 pub use place::Place;
+pub use platform::{PlatformObject, PlatformProjection, Unprojected};
 pub use rollup::{Rollup, WHY, written};
 
 use crate::gateway::index::digest::status::ConditionText;
