@@ -221,7 +221,8 @@ async fn a_kind_of_the_platform_is_projected_once_a_project_serves_it() {
     );
     assert_eq!(*project.writes.borrow(), 0);
     served.serve(AZIMUTH, "clustertemplates");
-    project.is_written_to().await;
+    let written = tokio::time::timeout(60 * MINUTE, project.is_written_to());
+    written.await.unwrap();
     let after = served.asked();
     assert_eq!(after[0], AZIMUTH);
     assert!(
