@@ -4,7 +4,7 @@
 
 use fedgate::monitoring;
 use fedgate_engine::metrics::Metrics;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Kinds};
 use fedgate_manifests::{KindManifests, Manifest, Plane};
 use serde_json::{Value, json};
 use std::{path::Path, process::Command};
@@ -176,12 +176,16 @@ fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_res
 fn a_kind_without_rust_gets_its_roles_from_its_profile() {
     let kind = KindManifests {
         group: "example.com".into(),
+        version: "v1".into(),
         plural: "widgets".into(),
+        owner: fedgate_manifests::Owner::Tenants,
         write_back: None,
         companions: Vec::new(),
         is_exactly_one: false,
         returns: None,
         asks_member: false,
+        fixed_placement: None,
+        may_be_abandoned: false,
         interpreter: None,
     };
     let roles = fedgate_manifests::kind_roles(Plane::Project, &kind);
@@ -308,6 +312,141 @@ fn kinds_of_a_folder_get_roles_and_interpreters_too() {
         "the built-in kinds alone are another set"
     );
     assert!(String::from_utf8_lossy(&without.stderr).contains("hub/interpreters/gadget.yaml"));
+}
+
+/// The manifests of kinds of the executable, each named, and of tests/kinds.
+fn further(names: &[&str]) -> Vec<KindManifests> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+    KindManifests::all(&Kinds::load(&names, Some(&folder)).unwrap(), true)
+}
+
+#[test]
+fn only_kinds_that_ask_for_them_have_policies_of_their_own() {
+    let further = further(&[
+        "clusters.azimuth.stackhpc.com",
+        "clustertemplates.azimuth.stackhpc.com",
+        "clusters.postgresql.cnpg.io",
+    ]);
+    let files = fedgate_manifests::all(&further).unwrap();
+    let of_kinds = files
+        .iter()
+        .filter(|file| file.path.starts_with("project/kinds/"));
+    let mut found = Vec::new();
+    for file in of_kinds {
+        assert_eq!(file.planes, [Plane::Project], "{}", file.path);
+        for pair in file.objects.chunks(2) {
+            assert_eq!(pair[1]["spec"]["policyName"], pair[0]["metadata"]["name"]);
+            assert_eq!(pair[1]["spec"]["validationActions"], json!(["Deny"]));
+            found.push(pair[0]["metadata"]["name"].as_str().unwrap());
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "fedgate-abandon-clusters.azimuth.stackhpc.com",
+            "fedgate-abandon-clusters.postgresql.cnpg.io",
+            "fedgate-abandon-vaults.example.fedgate.dev",
+            "fedgate-placement-clusters.azimuth.stackhpc.com",
+            "fedgate-placement-clusters.postgresql.cnpg.io",
+            "fedgate-placement-vaults.example.fedgate.dev",
+            "fedgate-platform-clustertemplates.azimuth.stackhpc.com",
+            "fedgate-platform-flavors.example.fedgate.dev",
+        ]
+    );
+    let plain = fedgate_manifests::all(&kinds()).unwrap();
+    assert!(plain.iter().all(|file| !file.path.starts_with("project/kinds/")));
+}
+
+#[test]
+fn a_kind_of_the_platform_is_read_on_the_hub_and_kept_in_projects() {
+    let kinds = further(&[]);
+    let flavor = kinds.iter().find(|kind| kind.plural == "flavors").unwrap();
+    let verbs = |plane| {
+        let roles = fedgate_manifests::kind_roles(plane, flavor);
+        assert_eq!(roles[0]["rules"].as_array().map(Vec::len), Some(1));
+        roles[0]["rules"][0]["verbs"].clone()
+    };
+    assert_eq!(verbs(Plane::Hub), json!(["list", "watch"]));
+    assert_eq!(
+        verbs(Plane::Project),
+        json!(["list", "watch", "create", "patch", "delete"])
+    );
+    let files = fedgate_manifests::all(&kinds).unwrap();
+    assert!(
+        files
+            .iter()
+            .all(|file| file.path != "hub/interpreters/flavor.yaml")
+    );
+}
+
+#[test]
+fn a_placement_is_fixed_by_its_path_in_cel() {
+    let kinds = further(&["clusters.postgresql.cnpg.io"]);
+    let files = fedgate_manifests::all(&kinds).unwrap();
+    let spec = |file: &str| {
+        let path = format!("project/kinds/{file}.yaml");
+        let found = files.iter().find(|file| file.path == path).unwrap();
+        let of_placement = |object: &&Value| {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            name.starts_with("fedgate-placement-")
+        };
+        found.objects.iter().find(of_placement).unwrap()["spec"].clone()
+    };
+    let vaults = spec("vaults.example.fedgate.dev");
+    assert_eq!(
+        vaults["variables"],
+        json!([
+            {"name": "was", "expression": "oldObject.?metadata.?labels[?'topology.datum.net/city-code']"},
+            {"name": "is", "expression": "object.?metadata.?labels[?'topology.datum.net/city-code']"},
+        ])
+    );
+    assert_eq!(
+        vaults["matchConstraints"]["resourceRules"],
+        json!([{"apiGroups": ["example.fedgate.dev"], "apiVersions": ["v1"], "operations": ["UPDATE"],
+            "resources": ["vaults"]}])
+    );
+}
+
+/// Kinds of the executable are added by their names.
+#[test]
+fn named_kinds_are_added_and_an_unknown_name_is_refused_with_those_there_are() {
+    let fedgate = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+        command.arg("manifests").args(arguments).output().unwrap()
+    };
+    let printed = |arguments: &[&str]| {
+        let output = fedgate(arguments);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = printed(&[]);
+    assert!(!plain.contains("azimuth"));
+    assert_eq!(
+        printed(&["--builtin-kinds", "workloaddeployments.compute.datumapis.com"]),
+        plain
+    );
+    let two = "clusters.azimuth.stackhpc.com,clustertemplates.azimuth.stackhpc.com";
+    let more = printed(&["--builtin-kinds", two]);
+    for role in two.split(',') {
+        assert!(more.contains(&format!("fedgate-gateway-{role}")), "{role}");
+    }
+    let refused = fedgate(&["--builtin-kinds", "clusters.azimuth"]);
+    assert!(!refused.status.success());
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for word in [
+        "clusters.azimuth\"",
+        "clustertemplates.azimuth.stackhpc.com",
+        "clusters.postgresql.cnpg.io",
+        "workloaddeployments.compute.datumapis.com",
+    ] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
 }
 
 /// The line of a text file that begins with these words.

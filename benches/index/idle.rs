@@ -127,7 +127,7 @@ async fn gateway(projects: usize) -> Result<Part> {
     };
     let gateway = gateway::new(
         plane(&clients, 1_000_000),
-        FederatedKind::builtin()?,
+        FederatedKind::builtin()?.into(),
         settings,
         setup,
     );

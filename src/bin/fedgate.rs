@@ -95,15 +95,16 @@ fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
 
 async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     const USAGE: u8 = 2;
-    let loaded = Kinds::load(&[], args.interpreters.as_deref()).map_err(|error| error.to_string());
+    let loaded = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
+    let loaded = loaded.map_err(|error| format!("{}: {error}", error.flag()));
     let carried = loaded.and_then(|kinds| match kinds.beyond_this_version() {
-        Some(refusal) => Err(refusal),
-        None => Ok(kinds.federated),
+        Some(refusal) => Err(format!("--interpreters: {refusal}")),
+        None => Ok(kinds),
     });
     let kinds = match carried {
         Ok(kinds) => kinds,
         Err(error) => {
-            eprintln!("fedgate: --interpreters: {error}");
+            eprintln!("fedgate: {error}");
             return Ok(ExitCode::from(USAGE));
         }
     };
@@ -161,11 +162,8 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let kinds: Vec<KindManifests> = Kinds::load(&[], args.interpreters.as_deref())?
-        .federated
-        .iter()
-        .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
-        .collect();
+    let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref())?;
+    let kinds = KindManifests::all(&kinds, true);
     let rows = Metrics::new()?.rows();
     let monitoring = monitoring::files(&rows, &args.runbooks)?;
     let folder = || fedgate_manifests::folder(&kinds, &monitoring);

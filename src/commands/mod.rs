@@ -102,6 +102,14 @@ pub struct DoctorArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Exit with 1 if a check is open, too.
     #[arg(long)]
     pub strict: bool,
@@ -158,6 +166,9 @@ pub struct ManifestsArgs {
     /// Folder with additional federated kinds: includes their roles and interpreters.
     #[arg(long, value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub builtin_kinds: Vec<String>,
     /// Address below which the runbooks are, for the annotation `runbook_url` of alerts.
     #[arg(long, value_name = "URL", default_value = "docs/runbooks")]
     pub runbooks: String,

@@ -119,7 +119,7 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 39, "{table}");
+        assert_eq!(table.lines().count(), 2 + 40, "{table}");
     }
 
     #[test]

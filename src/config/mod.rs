@@ -65,6 +65,14 @@ pub struct GatewayArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Write the kinds' interpreters to the hub, and restore them when they are changed.
     #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub manage_interpreters: bool,
@@ -186,6 +194,8 @@ pub struct GatewayConfig {
     pub projects: Projects,
     /// Folder with additional federated kinds.
     pub interpreters: Option<PathBuf>,
+    /// Names of further kinds in the executable.
+    pub builtin_kinds: Vec<String>,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
@@ -255,6 +265,7 @@ impl GatewayArgs {
             project_secrets_namespace,
             project_secrets_kubeconfig,
             interpreters,
+            builtin_kinds,
             manage_interpreters,
             lease_namespace,
             lease_name,
@@ -293,6 +304,7 @@ impl GatewayArgs {
             hub_kubeconfig,
             projects,
             interpreters,
+            builtin_kinds,
             lease: process.leader_elect.then_some((lease_namespace, lease_name)),
             settings: Settings {
                 city_linger,

@@ -15,7 +15,7 @@ use fedgate_engine::plane::{
     discovery::project_of_path,
     kubeconfig::{Credential, KubeconfigError},
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Kinds};
 use fedgate_manifests::{KindManifests, ManifestError};
 use futures::{
     FutureExt,
@@ -92,7 +92,10 @@ type Clusters = AtHub<Vec<String>>;
 type Names = AtHub<HubNames>;
 
 struct Run<'a> {
+    all: &'a Kinds,
+    /// The federated kinds of all.
     kinds: &'a [FederatedKind],
+    manifests: Vec<KindManifests>,
     /// Whether an administrator of the hub is asked as well.
     has_admin: bool,
     has_karmada_host: bool,
@@ -106,12 +109,14 @@ struct Run<'a> {
 /// are reads, reviews and dry runs.
 pub async fn examine(
     planes: Planes,
-    kinds: &[FederatedKind],
+    kinds: &Kinds,
     reviewing: impl Future<Output = bool> + Send,
 ) -> Result<Report, ManifestError> {
     let has = |role| planes.subjects.iter().any(|subject| subject.role == role);
     let run = Run {
-        kinds,
+        all: kinds,
+        kinds: &kinds.federated,
+        manifests: KindManifests::all(kinds, false),
         has_admin: has(Role::Admin),
         has_karmada_host: has(Role::KarmadaHost),
         clusters: watch::Sender::new((!has(Role::Hub)).then_some(None)),
@@ -171,7 +176,7 @@ impl Run<'_> {
                 findings.push(definitions::kinds(subject, self.kinds).await);
                 findings.push(project_uid::check(subject).await);
                 findings.push(definitions::schemas(subject).await);
-                findings.push(rights::rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, &self.manifests).await?);
                 let names = known(&self.names).await;
                 findings.push(project_hub::named(subject, self.kinds, names.as_ref()).await);
                 findings.extend(project_hub::known(subject, names.as_ref()).await);
@@ -181,10 +186,10 @@ impl Run<'_> {
             Role::Cell => {
                 findings.push(definitions::kinds(subject, self.kinds).await);
                 findings.push(definitions::schemas(subject).await);
-                findings.push(rights::rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, &self.manifests).await?);
             }
             Role::CellHub => {
-                findings.push(rights::rights(subject, self.kinds).await?);
+                findings.push(rights::rights(subject, &self.manifests).await?);
                 let clusters = known(&self.clusters).await;
                 findings.push(cell_login::check(subject, clusters.as_deref()).await);
             }
@@ -207,9 +212,9 @@ impl Run<'_> {
         };
         self.clusters.send_replace(Some(found.as_ref().ok().map(names)));
         self.names.send_replace(Some(HubNames::read(subject).await));
-        findings.push(hub::kinds(subject, self.kinds).await);
+        findings.push(hub::kinds(subject, self.all).await);
         findings.push(definitions::schemas(subject).await);
-        findings.push(rights::rights(subject, self.kinds).await?);
+        findings.push(rights::rights(subject, &self.manifests).await?);
         findings.push(hub::webhook(subject).await);
         findings.extend(hub::interpreters(subject, self.kinds).await);
         for kind in self.kinds {
@@ -242,12 +247,7 @@ impl Run<'_> {
     }
 
     async fn admission(&self, subject: &Subject) -> Result<Finding, ManifestError> {
-        let kinds: Vec<KindManifests> = self
-            .kinds
-            .iter()
-            .map(|kind| KindManifests::of(kind, None))
-            .collect();
-        Ok(admission::check(subject, &fedgate_manifests::all(&kinds)?).await)
+        Ok(admission::check(subject, &fedgate_manifests::all(&self.manifests)?).await)
     }
 }
 

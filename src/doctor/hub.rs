@@ -2,7 +2,7 @@
 
 use super::{Check, Finding, PreflightError, Subject, karmada::look_for_skip, preflight};
 use crate::gateway::index::Resources;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, Kinds};
 use kube::{
     Api,
     api::ListParams,
@@ -11,7 +11,7 @@ use kube::{
 use std::collections::BTreeMap;
 
 /// Checks that Karmada's kinds and ours are served.
-pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
+pub(super) async fn kinds(subject: &Subject, kinds: &Kinds) -> Finding {
     match preflight::served(&subject.client, kinds).await {
         Ok(()) => subject.ok(Check::Kinds, "Karmada's kinds and ours are served"),
         Err(error) => subject.error(Check::Kinds, &error),

@@ -4,7 +4,7 @@ use super::{PreflightError, clusters};
 use crate::gateway::index::Resources;
 use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
 use fedgate_engine::plane::{client::PlaneClient, watch};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::Kinds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::{
     Api,
@@ -20,13 +20,13 @@ const PROBE: &str = "fedgate-preflight";
 /// Checks the requirements for the gateway's start: the hub answers, is a Karmada with its webhook, and serves our
 /// kinds. Writes nothing; a policy is created with `dryRun` only if none of the hub's first 20 policies has Karmada's
 /// label.
-pub async fn preflight(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
+pub async fn preflight(hub: &PlaneClient, kinds: &Kinds) -> Result<(), PreflightError> {
     served(hub, kinds).await?;
     webhook(hub).await
 }
 
 /// Checks that all required kinds are served.
-pub(super) async fn served(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
+pub(super) async fn served(hub: &PlaneClient, kinds: &Kinds) -> Result<(), PreflightError> {
     let resources = Resources::default();
     let clusters = clusters::resource();
     let foreign = [
@@ -36,9 +36,10 @@ pub(super) async fn served(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result
         &resources.interpreters,
         &clusters,
     ];
-    let ours = kinds.iter().flat_map(|kind| {
+    let ours = kinds.federated.iter().flat_map(|kind| {
         std::iter::once(&kind.resource).chain(kind.write_back.as_ref().map(|w| &w.resource))
     });
+    let ours = ours.chain(kinds.platform.iter().map(|kind| &kind.resource));
     let mut lists: BTreeMap<String, Option<APIResourceList>> = BTreeMap::new();
     let wanted = foreign
         .into_iter()

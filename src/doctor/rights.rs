@@ -2,7 +2,6 @@
 
 use super::{Check, Finding, PreflightError, Role, Subject};
 use fedgate_engine::plane::client::PlaneClient;
-use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, ManifestError, Plane};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{
@@ -50,15 +49,14 @@ impl fmt::Display for Right {
 }
 
 /// Checks that the user has every permission of its roles, and that it does not have all there are.
-pub(super) async fn rights(subject: &Subject, kinds: &[FederatedKind]) -> Result<Finding, ManifestError> {
+pub(super) async fn rights(subject: &Subject, kinds: &[KindManifests]) -> Result<Finding, ManifestError> {
     let check = Check::Permissions;
-    let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
     let plane = match subject.role {
         Role::Project => Plane::Project,
         Role::Cell => Plane::Cell,
         _ => Plane::Hub,
     };
-    let wanted = wanted(&fedgate_manifests::objects(plane, &carried)?, subject.role);
+    let wanted = wanted(&fedgate_manifests::objects(plane, kinds)?, subject.role);
     let total = wanted.len();
     let asked = wanted.into_iter().chain([Right::everything()]);
     let mut refused = match refused(subject, asked).await {
@@ -194,11 +192,12 @@ async fn ask(client: &PlaneClient, right: Right) -> Result<(Right, bool), kube::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fedgate_kinds::FederatedKind;
 
     #[test]
     fn the_shipped_roles_say_what_is_asked() {
-        let kinds = FederatedKind::builtin().unwrap();
-        let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
+        let kinds = FederatedKind::builtin().unwrap().into();
+        let kinds = KindManifests::all(&kinds, false);
         for (plane, role, resource, verb) in [
             (Plane::Hub, Role::Hub, "clusterpropagationpolicies", "delete"),
             (Plane::Hub, Role::Hub, "leases", "update"),
@@ -207,7 +206,7 @@ mod tests {
             (Plane::Project, Role::Project, "instances/status", "patch"),
             (Plane::Cell, Role::Cell, "instances", "create"),
         ] {
-            let wanted = wanted(&fedgate_manifests::objects(plane, &carried).unwrap(), role);
+            let wanted = wanted(&fedgate_manifests::objects(plane, &kinds).unwrap(), role);
             assert!(
                 wanted.iter().any(|r| r.resource == resource && r.verb == verb),
                 "{resource}: {wanted:?}"

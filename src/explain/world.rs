@@ -24,7 +24,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_kinds::{FederatedKind, lua::Host};
+use fedgate_kinds::{FederatedKind, Kinds, lua::Host};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -154,7 +154,11 @@ impl<'a> World<'a> {
             runtime: OnceLock::new(),
         });
         let access = planes.clone();
-        let runtime = gateway::over(all.to_vec(), settings.clone(), setup, &|_| access.clone());
+        let kinds = Kinds {
+            federated: all.to_vec(),
+            platform: Vec::new(),
+        };
+        let runtime = gateway::over(kinds, settings.clone(), setup, &|_| access.clone());
         // It is set here alone.
         let _ = planes.runtime.set(Arc::downgrade(&runtime));
         let name = example.object["metadata"]["name"].as_str().unwrap_or_default();

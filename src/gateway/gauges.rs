@@ -135,6 +135,9 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
     for (kind, table) in hub.write_backs.enumerate().filter(|(kind, _)| written_back(kind)) {
         add("hub", TableId::WrittenBack(kind), table.len());
     }
+    for (kind, table) in hub.platform.enumerate() {
+        add("hub", TableId::Platform(kind), table.len());
+    }
     counts
 }
 
@@ -166,6 +169,9 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
             .filter(|(kind, _)| written_back(kind))
         {
             add("project", TableId::WrittenBack(kind), table.len());
+        }
+        for (kind, table) in project.platform.enumerate() {
+            add("project", TableId::Platform(kind), table.rows.len());
         }
         let of_other_hub = usize::from(project.other_hub.is_some());
         *figures.projects.entry("other_hub").or_default() += of_other_hub;

@@ -14,6 +14,7 @@ pub mod member;
 pub mod namespaces;
 pub mod operations;
 pub mod pin;
+pub mod platform;
 pub mod policies;
 pub mod policy_spec;
 pub mod projector;
@@ -48,7 +49,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_kinds::{CompanionKind, FederatedKind};
+use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
 use index::{
     GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
@@ -57,6 +58,7 @@ use index::{
 use interpreters::Interpreters;
 use namespaces::Namespaces;
 use parking_lot::Mutex;
+use platform::Platform;
 use policies::Policies;
 use projector::Projector;
 use queries::lifecycle;
@@ -74,12 +76,13 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const PLATFORM: &str = "platform";
 
 /// The triggers of each controller.
-const TRIGGERS: [Triggers<GatewayIndex>; 9] = [
+const TRIGGERS: [Triggers<GatewayIndex>; 10] = [
     companions::triggers::triggers,
     federator::triggers::triggers,
     garbage::triggers::triggers,
     interpreters::triggers::triggers,
     namespaces::triggers::triggers,
+    platform::triggers::triggers,
     policies::triggers::triggers,
     projector::triggers::triggers,
     returns::triggers::triggers,
@@ -101,16 +104,17 @@ pub struct Gateway {
     federator: Federator,
     projector: Projector,
     returns: Returns,
+    platform: Platform,
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
     companions: Companions,
 }
 
-/// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
+/// Creates a gateway for these kinds; no key is reconciled before [`Runtime::run`].
 pub fn new(
     hub: Connection,
-    kinds: Vec<FederatedKind>,
+    kinds: Kinds,
     settings: Settings,
     setup: runtime::Setup,
 ) -> Arc<Runtime<Gateway>> {
@@ -123,7 +127,7 @@ pub fn new(
 
 /// A gateway without planes, whose caller feeds the events and reconciles the keys of the queue itself.
 pub fn over(
-    kinds: Vec<FederatedKind>,
+    kinds: Kinds,
     settings: Settings,
     setup: runtime::Setup,
     access: Access<'_, GatewayIndex>,
@@ -132,12 +136,13 @@ pub fn over(
     Runtime::over(Gateway::default(), state, index, setup, access)
 }
 
-fn parts(kinds: Vec<FederatedKind>, settings: Settings, setup: &runtime::Setup) -> (GatewayIndex, State) {
+fn parts(kinds: Kinds, settings: Settings, setup: &runtime::Setup) -> (GatewayIndex, State) {
     let checks = WorkloadChecks {
         locations: settings.location_source,
         networks: settings.networking,
     };
-    let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
+    let Kinds { federated, platform } = kinds;
+    let mut index = GatewayIndex::new(Arc::new(federated.into()), checks).with_platform(platform);
     index.largest_spec = settings.max_spec_size;
     index.clock = setup.clock.clone();
     let state = State {
@@ -206,6 +211,7 @@ impl Role for Gateway {
         "projector",
         "companions",
         "returns",
+        "platform",
     ];
     const STAGES: &'static [Stage] = &[
         Stage::ProjectToHub,
@@ -241,6 +247,7 @@ impl Role for Gateway {
                 Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
             ) => "garbage",
             (Plane::Hub, Some(TableId::WrittenBack(_))) => "projector",
+            (Plane::Hub | Plane::Project(_), Some(TableId::Platform(_))) => "platform",
             (Plane::Hub, Some(table)) if table.companion().is_some() => "companions",
             _ => "none",
         }
@@ -287,6 +294,8 @@ impl Role for Gateway {
                 TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings,
             ) => driver::reconcile(&self.garbage, ctx, key).await,
             (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
+            (Plane::Hub, TableId::Platform(_)) => Ok(self.platform.examine(ctx, key)),
+            (Plane::Project(_), TableId::Platform(_)) => driver::reconcile(&self.platform, ctx, key).await,
             (Plane::Hub, table) if table.companion().is_some() => {
                 driver::reconcile(&self.companions, ctx, key).await
             }
@@ -382,6 +391,7 @@ impl Role for Gateway {
         self.federator.prune(shared, &index);
         self.projector.prune(shared, &index);
         self.returns.prune(shared, &index);
+        self.platform.prune(&index);
         self.workloads.prune(&index);
         self.garbage.prune(&index, shared.now());
         let is_engaged = |project: &ProjectKey| index.projects.contains_key(project);

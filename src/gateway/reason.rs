@@ -17,6 +17,8 @@ fedgate_engine::labels! {
         WritePin = "write_pin",
         /// A deleted object is gone at its member.
         RemovePin = "remove_pin",
+        /// A deleted object is to wait for its member no longer, by its annotation.
+        AbandonMember = "abandon_member",
         /// A companion is given to other members.
         MoveCompanion = "move_companion",
         /// A project is suspended or resumed, and a copy says so.
@@ -93,6 +95,12 @@ fedgate_engine::labels! {
         CreateInterpreter = "create_interpreter",
         /// An interpreter was edited.
         RestoreInterpreter = "restore_interpreter",
+        /// A project lacks an object of the platform.
+        CreatePlatformObject = "create_platform_object",
+        /// An object of the platform was edited, on the hub or in a project.
+        UpdatePlatformObject = "update_platform_object",
+        /// An object of the platform is gone on the hub.
+        DeletePlatformObject = "delete_platform_object",
         /// A Workload lacks the finalizer.
         HoldWorkload = "hold_workload",
         /// A deleted Workload has no deployment.

@@ -114,6 +114,14 @@ pub struct JoinArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// How long to wait until Karmada calls the cell Ready.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "5m")]
     pub wait: Duration,
@@ -195,6 +203,14 @@ pub struct DrainArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,
@@ -232,6 +248,14 @@ pub struct LeaveArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,
@@ -325,6 +349,14 @@ pub struct ProjectAddArgs {
     /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,

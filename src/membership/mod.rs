@@ -37,7 +37,7 @@ pub mod wait;
 
 use args::{CellArgs, CellsCommand, HubArgs, ProjectsCommand};
 use error::{Error, Kind};
-use fedgate_kinds::{FederatedKind, Kinds};
+use fedgate_kinds::Kinds;
 use plane::Plane;
 use std::{fmt, path::Path, process::ExitCode};
 
@@ -95,10 +95,9 @@ fn internal(error: impl fmt::Display) -> Error {
     Error::new(Kind::Failed, "the manifests cannot be made").because(error.to_string())
 }
 
-fn load_kinds(dir: Option<&Path>) -> Result<Vec<FederatedKind>, Error> {
-    let kinds = Kinds::load(&[], dir);
-    let kinds = kinds.map_err(|error| Error::new(Kind::Usage, format!("--interpreters: {error}")))?;
-    Ok(kinds.federated)
+fn load_kinds(builtin: &[String], dir: Option<&Path>) -> Result<Kinds, Error> {
+    let kinds = Kinds::load(builtin, dir);
+    kinds.map_err(|error| Error::new(Kind::Usage, format!("{}: {error}", error.flag())))
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {

@@ -45,10 +45,8 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
                 .next(format!("fedgate projects add {name}")),
         );
     }
-    let kinds: Vec<KindManifests> = super::load_kinds(args.interpreters.as_deref())?
-        .iter()
-        .map(|kind| KindManifests::of(kind, None))
-        .collect();
+    let kinds = super::load_kinds(&args.builtin_kinds, args.interpreters.as_deref())?;
+    let kinds = KindManifests::all(&kinds, false);
     for object in project::objects(&kinds).map_err(internal)? {
         executor.ensure(&plane, object, Owner::Shared).await?;
     }

@@ -168,7 +168,13 @@ pub const SECTIONS: &[Section] = &[
             graph(
                 "Deletions under way",
                 COUNT,
-                &[("max by (job) (fedgate_pending_deletions)", "{{job}}")],
+                &[
+                    ("max by (job) (fedgate_pending_deletions)", "{{job}}"),
+                    (
+                        "sum by (job) (increase(fedgate_members_abandoned_total[$__rate_interval]))",
+                        "{{job}} abandoned at a member",
+                    ),
+                ],
             ),
             graph(
                 "Orphans on the hub, and the brake",

@@ -27,7 +27,7 @@ use fedgate_engine::{
         lease::{Lease, LeaseHandle},
     },
 };
-use fedgate_kinds::{FederatedKind, Kinds, LoadError};
+use fedgate_kinds::{Kinds, LoadError};
 use fedgate_operations::{OperationsSource, Time};
 use jiff::Timestamp;
 use std::{
@@ -110,11 +110,10 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
-    let kinds = Kinds::load(&[], config.interpreters.as_deref())?;
+    let kinds = Kinds::load(&config.builtin_kinds, config.interpreters.as_deref())?;
     if let Some(refusal) = kinds.beyond_this_version() {
         return Err(StartError::Beyond(refusal));
     }
-    let kinds = kinds.federated;
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
     let rules = config.process.rules;
@@ -205,7 +204,7 @@ fn follow(
 
 /// Checks the hub. A failure that time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
 /// the start.
-async fn check(hub: &Connection, kinds: &[FederatedKind], starting: &Starting) -> Result<(), PreflightError> {
+async fn check(hub: &Connection, kinds: &Kinds, starting: &Starting) -> Result<(), PreflightError> {
     let end = tokio::time::Instant::now() + HUB_PATIENCE;
     let mut failures = 0;
     loop {

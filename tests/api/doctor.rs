@@ -28,7 +28,12 @@ pub(crate) async fn definitions_and_policies_are_found_as_they_were_applied(sand
             );
         }
     }
-    let report = examine(planes, &FederatedKind::builtin()?, std::future::ready(false)).await?;
+    let report = examine(
+        planes,
+        &FederatedKind::builtin()?.into(),
+        std::future::ready(false),
+    )
+    .await?;
     for (plane, check) in [
         ("hub", Check::Reach),
         ("hub", Check::Clock),

@@ -13,9 +13,9 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
-    v08_a_seal_is_there_before_its_vault_and_goes_with_it,
-    v09_a_seal_outlives_hands_on_the_hub_and_belongs_to_one_vault,
-    v10_a_new_companion_is_there_before_the_spec_that_names_it,
+    v11_a_seal_is_there_before_its_vault_and_goes_with_it,
+    v12_a_seal_outlives_hands_on_the_hub_and_belongs_to_one_vault,
+    v13_a_new_companion_is_there_before_the_spec_that_names_it,
 ];
 
 const NAME: &str = "gold";
@@ -72,7 +72,7 @@ async fn adopt(case: &Case) -> Value {
     member.exists(&SEAL, &case.hub_ns, "wax", seconds(5)).await
 }
 
-async fn v08_a_seal_is_there_before_its_vault_and_goes_with_it(case: Case) {
+async fn v11_a_seal_is_there_before_its_vault_and_goes_with_it(case: Case) {
     case.secret("token", "Opaque", &json!({"token": "t"})).await;
     case.create(&VAULT, sealed(&case.dfw.city)).await;
     let said = case
@@ -120,7 +120,7 @@ async fn v08_a_seal_is_there_before_its_vault_and_goes_with_it(case: Case) {
     assert_eq!(source["status"], Value::Null, "no status comes back");
 }
 
-async fn v09_a_seal_outlives_hands_on_the_hub_and_belongs_to_one_vault(case: Case) {
+async fn v12_a_seal_outlives_hands_on_the_hub_and_belongs_to_one_vault(case: Case) {
     let deed = json!({"metadata": {"name": "deed"}, "spec": {"free": {"of": ["form"]}}});
     case.create(&CHARTER, deed.clone()).await;
     let there = delivered(&case).await;
@@ -171,7 +171,7 @@ async fn v09_a_seal_outlives_hands_on_the_hub_and_belongs_to_one_vault(case: Cas
     case.hub.gone(&CHARTER, &case.hub_ns, "deed", seconds(60)).await;
 }
 
-async fn v10_a_new_companion_is_there_before_the_spec_that_names_it(case: Case) {
+async fn v13_a_new_companion_is_there_before_the_spec_that_names_it(case: Case) {
     delivered(&case).await;
     let other = json!({"spec": {"credentials": {"secretName": "other"}}});
     case.merge(&VAULT, NAME, other).await;

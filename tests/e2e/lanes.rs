@@ -2,13 +2,22 @@
 //! is delivered, and gone only when the member says so.
 
 use crate::support::{
-    Case, annotation, condition, has_finalizer,
-    kinds::{CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT, WORK},
-    label, seconds,
-    suite::is_real,
+    Case, annotation, condition,
+    credentials::{Twin, with_token},
+    has_finalizer,
+    kinds::{CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT, WORK},
+    label,
+    plane::Plane,
+    policies::without_policy,
+    seconds,
+    suite::{ALPHA_KEY, is_real},
     trials, uid, wait_for,
 };
 use fedgate_api::keys;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -20,6 +29,7 @@ trials![
     v05_a_vault_whose_finalizers_were_taken_off_ends_at_its_member,
     v06_a_refusal_of_the_member_is_told_in_its_words,
     v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member,
+    v08_only_the_name_of_its_member_by_who_may_abandons_a_vault,
 ];
 
 const NAME: &str = "gold";
@@ -323,7 +333,34 @@ async fn v06_a_refusal_of_the_member_is_told_in_its_words(case: Case) {
 async fn v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member(case: Case) {
     delivered(&case).await;
     let place = |city: &str| json!({"metadata": {"labels": {keys::CITY_CODE: city}}});
-    case.merge(&VAULT, NAME, place(&case.lhr.city)).await;
+    let moved = place(&case.lhr.city);
+    let edit = async || case.project.try_merge(&VAULT, &case.ns, NAME, &moved).await;
+    let refused = edit().await.expect_err("the place is set").to_string();
+    let dfw = &case.dfw.city;
+    assert!(
+        refused.contains(&format!("cannot change from \"{dfw}\"")),
+        "{refused}"
+    );
+    let none = json!({"metadata": {"labels": {keys::CITY_CODE: null}}});
+    let removed = case.project.try_merge(&VAULT, &case.ns, NAME, &none).await;
+    assert!(removed.is_err(), "nor taken away");
+    without_policy(
+        &case.project,
+        "fedgate-placement-vaults.example.fedgate.dev",
+        async {
+            wait_for("the edit is let through", seconds(60), || async {
+                edit().await.ok()
+            })
+            .await;
+            edited_place_is_backstopped(&case).await;
+        },
+    )
+    .await;
+}
+
+/// Without the policy the gateway refuses the place itself, and goes on once it is set back.
+async fn edited_place_is_backstopped(case: &Case) {
+    let place = |city: &str| json!({"metadata": {"labels": {keys::CITY_CODE: city}}});
     case.merge(&VAULT, NAME, json!({"spec": {"size": 3}})).await;
     case.project
         .sees(&VAULT, &case.ns, NAME, "is refused", seconds(60), |o| {
@@ -349,5 +386,76 @@ async fn v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member(cas
         .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
             o["spec"]["size"] == 3
         })
+        .await;
+}
+
+/// A client of the project that may read and patch vaults, and no more.
+async fn tenant(case: &Case) -> Plane {
+    let role = format!("vault-editor-{}", case.ns);
+    let rules =
+        json!([{"apiGroups": ["example.fedgate.dev"], "resources": ["vaults"], "verbs": ["get", "patch"]}]);
+    let object = json!({"metadata": {"name": role}, "rules": rules});
+    case.project.create(&CLUSTER_ROLE, "", object).await;
+    let account = Twin::without_rights(&case.project, &case.ns, "editor").await;
+    account.bind(&role).await;
+    let text = with_token(
+        &case.suite.gateway.projects().join(format!("{ALPHA_KEY}.yaml")),
+        &account.token().await,
+    );
+    let config = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+    let client = Client::try_from(config.expect("a usable kubeconfig")).expect("a client");
+    Plane::new("alpha", client)
+}
+
+async fn v08_only_the_name_of_its_member_by_who_may_abandons_a_vault(case: Case) {
+    if !is_real() {
+        eprintln!("    NOT RUN: the stand-in has no proxy to ask a member by");
+        return;
+    }
+    delivered(&case).await;
+    let held = json!({"metadata": {"finalizers": ["example.fedgate.dev/drain"]}});
+    case.dfw.plane.merge(&VAULT, &case.hub_ns, NAME, held).await;
+    case.delete(&VAULT, NAME).await;
+    let waits = |o: &Value| is(o, "Federated", "WaitingForMember");
+    case.project
+        .sees(&VAULT, &case.ns, NAME, "waits for its member", seconds(90), waits)
+        .await;
+    let names = |member: &str| json!({"metadata": {"annotations": {keys::ABANDON: member}}});
+    let tenant = tenant(&case).await;
+    let own = names(&case.dfw.name);
+    wait_for("the tenant's rights are known", seconds(30), || async {
+        let harmless = json!({"metadata": {"annotations": {"example.com/a": "b"}}});
+        tenant.try_merge(&VAULT, &case.ns, NAME, &harmless).await.ok()
+    })
+    .await;
+    let refused = tenant.try_merge(&VAULT, &case.ns, NAME, &own).await;
+    let refused = refused.expect_err("it has no verb abandon").to_string();
+    assert!(refused.contains("ask for the verb abandon"), "{refused}");
+    case.merge(&VAULT, NAME, names(&case.lhr.name)).await;
+    let told = case.event(NAME, "AbandonRefused").await;
+    assert_eq!(told["type"], "Warning");
+    let still = case
+        .project
+        .get(&VAULT, &case.ns, NAME)
+        .await
+        .expect("it is there");
+    assert!(has_finalizer(&still, keys::FEDERATOR_FINALIZER));
+    case.merge(&VAULT, NAME, own).await;
+    case.project.gone(&VAULT, &case.ns, NAME, seconds(120)).await;
+    assert_eq!(pin(&case).await, None);
+    case.event(NAME, "MemberAbandoned").await;
+    let counted = case
+        .suite
+        .gateway
+        .metric("fedgate_members_abandoned_total", &[])
+        .await;
+    assert!(counted >= 1.0, "{counted}");
+    let left = case.dfw.plane.get(&VAULT, &case.hub_ns, NAME).await;
+    assert!(left.is_some(), "what is at the member stays there");
+    let free = json!({"metadata": {"finalizers": null}});
+    case.dfw.plane.merge(&VAULT, &case.hub_ns, NAME, free).await;
+    case.project
+        .delete(&CLUSTER_ROLE, "", &format!("vault-editor-{}", case.ns))
         .await;
 }

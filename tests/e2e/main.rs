@@ -25,6 +25,7 @@ mod lost_credentials;
 mod namespaces;
 mod operations;
 mod peer_forms;
+mod platform;
 mod policies;
 mod projection;
 mod projects;
@@ -68,6 +69,7 @@ fn together() -> Vec<Trial> {
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
+        platform::trials(),
     ]
     .into_iter()
     .flatten()

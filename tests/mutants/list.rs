@@ -109,9 +109,41 @@ mutants! {
         guarded_object_deleted:
             "c.source.digest.ending.as_ref().and_then(|ending| ending.guard)" => "None",
             "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
+    }
+    "src/gateway/federator/decide/lanes/abandon.rs" {
         any_name_abandons:
-            "ending.and_then(|ending| ending.abandons.as_ref()) == Some(&pin.member)" => "ending.is_some()",
-            "gateway::federator::tests::lanes::only_the_name_of_its_member_abandons_it";
+            "named(c) == Some(&pin.member)" => "named(c).is_some()",
+            "gateway::federator::tests::lanes::abandon::another_name_is_refused_once_and_the_member_is_asked";
+        refusals_are_told_each_time:
+            "abandon_refused: Some(wrong.clone())" => "abandon_refused: None",
+            "gateway::federator::tests::lanes::abandon::another_name_is_refused_once_and_the_member_is_asked";
+    }
+    "src/gateway/platform/decide.rs" {
+        objects_of_a_project_are_overwritten:
+            "if !of.labelled && !is_of_object {" => "if false {",
+            "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
+        objects_of_a_project_are_deleted:
+            "if !projection.digest.labelled || projection.deleting {" => "if projection.deleting {",
+            "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
+        failing_watches_delete:
+            "if let Some(plane) = &s.unproven {" => "if let Some(plane) = s.unproven.as_ref().filter(|_| false) {",
+            "gateway::platform::tests::absence_counts_while_the_watches_work_alone";
+        deleted_projections_are_written:
+            "if projection.deleting || is_same {" => "if is_same {",
+            "gateway::platform::tests::what_is_being_deleted_is_neither_written_nor_made_again";
+    }
+    "src/gateway/index/platform.rs" {
+        incomplete_lists_are_compared:
+            "&& project.is_some_and(|project| project.platform[kind].rows.synced())" => "&& project.is_some()",
+            "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
+        served_kinds_are_not_noticed:
+            "if !table.served && served.contains(&profile.resource) {" => "if false {",
+            "gateway::tests::optional_kinds::a_kind_of_the_platform_is_projected_once_a_project_serves_it";
+    }
+    "src/gateway/index/digest/platform.rs" {
+        any_size_is_projected:
+            "Value::Object(payload) if size <= largest" => "Value::Object(payload) if size <= u32::MAX - largest",
+            "gateway::platform::tests::an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there";
     }
     "src/gateway/member.rs" {
         absence_by_another_group:

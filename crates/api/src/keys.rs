@@ -125,7 +125,10 @@ pub const RETURNED_FOR: &str = "fedgate.dev/returned-for";
 /// Label of Karmada on an object at a member that it manages.
 pub const KARMADA_MANAGED: &str = "karmada.io/managed";
 
-/// Annotation on a copy: UID of the project deployment.
+/// Label on a project's object that the gateway projects from the hub's of a kind of the platform (clusters.md §8).
+pub const PROJECTED: &str = "fedgate.dev/projected";
+
+/// Annotation on a copy: UID of the project deployment; on a projection of a platform's object: UID of the hub's.
 pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
 /// Annotation on a copy: generation of the project deployment whose spec it carries.
 pub const SOURCE_GENERATION: &str = "fedgate.dev/source-generation";

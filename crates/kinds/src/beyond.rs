@@ -6,16 +6,9 @@ impl Kinds {
     /// Names the first kind that the gateway does not carry yet, with its file and the field; `None` if it carries all.
     pub fn beyond_this_version(&self) -> Option<String> {
         let refuse = |file: &str, field: &str| format!("{file}: this version does not carry {field} yet");
-        let federated = self
-            .federated
+        self.federated
             .iter()
-            .find_map(|kind| Some(refuse(&kind.origin.file, &kind.beyond_this_version()?)));
-        let platform = || {
-            self.platform
-                .first()
-                .map(|kind| refuse(&kind.origin, "scope: Cluster"))
-        };
-        federated.or_else(platform)
+            .find_map(|kind| Some(refuse(&kind.origin.file, &kind.beyond_this_version()?)))
     }
 }
 

@@ -1,7 +1,10 @@
 //! `JSONPath` queries (RFC 9535), compiled once.
 
 use jsonpath_rust::{
-    parser::{model::JpQuery, parse_json_path},
+    parser::{
+        model::{JpQuery, Segment, Selector},
+        parse_json_path,
+    },
     query::js_path_process,
 };
 use serde_json::Value;
@@ -49,6 +52,15 @@ impl Query {
         &self.text
     }
 
+    /// The names of a path that only goes from member to member, e.g. `$.metadata.labels['a/b']`; `None` for every other.
+    pub fn members(&self) -> Option<Vec<String>> {
+        let names = self.parsed.segments.iter().map(|segment| match segment {
+            Segment::Selector(Selector::Name(name)) => Some(plain(name)),
+            Segment::Selector(_) | Segment::Selectors(_) | Segment::Descendant(_) => None,
+        });
+        names.collect()
+    }
+
     /// All values that the path selects, in document order.
     pub fn all<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let found = js_path_process(&self.parsed, value).unwrap_or_default();
@@ -64,6 +76,15 @@ impl Query {
     }
 }
 
+/// A name without the quotes that the parser leaves around it.
+fn plain(name: &str) -> String {
+    let inner = ['\'', '"'].iter().find_map(|quote| {
+        let after = name.strip_prefix(*quote)?;
+        after.strip_suffix(*quote)
+    });
+    inner.unwrap_or(name).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +98,27 @@ mod tests {
         assert_eq!(query.first(&value), Some(&json!("b")));
         assert_eq!(query.first(&json!(null)), None);
         assert_eq!(query.text(), "$.v[*].secret.name");
+    }
+
+    #[test]
+    fn only_a_path_from_member_to_member_has_names() {
+        for (path, names) in [
+            ("$.spec.cityCode", Some(vec!["spec", "cityCode"])),
+            (
+                "$.metadata.labels['topology.datum.net/city-code']",
+                Some(vec!["metadata", "labels", "topology.datum.net/city-code"]),
+            ),
+            ("$['spec'][\"city\"]", Some(vec!["spec", "city"])),
+            ("$.spec.cities[*]", None),
+            ("$.spec.cities[0]", None),
+            ("$..city", None),
+            ("$.spec['a','b']", None),
+            ("$.spec[?@.city].city", None),
+        ] {
+            let found = Query::parse(path).unwrap().members();
+            let names = names.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(found, names, "{path}");
+        }
     }
 
     #[test]

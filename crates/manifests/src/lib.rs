@@ -15,7 +15,7 @@ pub use files::{File, compare, write};
 pub use rbac::reviewer;
 
 use fedgate_api::crd::{self, SchemaError};
-use fedgate_kinds::{FederatedKind, FinishedWhen, Return};
+use fedgate_kinds::{FederatedKind, FinishedWhen, Kinds, PlatformKind, Return};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -75,13 +75,26 @@ pub enum Plane {
     Host,
 }
 
-/// A kind that the gateway syncs: the fields that roles and interpreters need.
+/// The owner of a kind's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// Tenants: the gateway carries them to the hub.
+    Tenants,
+    /// The platform: the gateway projects the hub's into the projects.
+    Platform,
+}
+
+/// A kind of the gateway: the fields that roles, policies and interpreters need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindManifests {
     /// API group; empty for core.
     pub group: String,
+    /// API version.
+    pub version: String,
     /// Plural in lower case.
     pub plural: String,
+    /// The owner of its objects.
+    pub owner: Owner,
     /// Group and plural of the kind that cells write back, if any.
     pub write_back: Option<(String, String)>,
     /// Group and plural of the kinds of companions beside `ConfigMap` and Secret, sorted.
@@ -92,6 +105,10 @@ pub struct KindManifests {
     pub asks_member: bool,
     /// The Secrets of members that go back for its objects, if any.
     pub returns: Option<ReturnedSecrets>,
+    /// Names on the way to the placement value, if it cannot change and one way leads to it.
+    pub fixed_placement: Option<Vec<String>>,
+    /// True if an annotation ends the wait for a member.
+    pub may_be_abandoned: bool,
     /// The complete `ResourceInterpreterCustomization`; `None` generates no file for it.
     pub interpreter: Option<Value>,
 }
@@ -124,6 +141,35 @@ impl ReturnedSecrets {
 }
 
 impl KindManifests {
+    /// The manifests of all kinds, with their interpreters or without.
+    pub fn all(kinds: &Kinds, with_interpreters: bool) -> Vec<Self> {
+        let federated = kinds.federated.iter().map(|kind| {
+            let interpreter = with_interpreters.then(|| kind.interpreter_object());
+            Self::of(kind, interpreter)
+        });
+        federated
+            .chain(kinds.platform.iter().map(Self::of_platform))
+            .collect()
+    }
+
+    /// Extracts the fields of a kind of the platform that manifests need.
+    pub fn of_platform(kind: &PlatformKind) -> Self {
+        Self {
+            group: kind.resource.group.clone(),
+            version: kind.resource.version.clone(),
+            plural: kind.resource.plural.clone(),
+            owner: Owner::Platform,
+            write_back: None,
+            companions: Vec::new(),
+            returns: None,
+            is_exactly_one: false,
+            asks_member: false,
+            fixed_placement: None,
+            may_be_abandoned: false,
+            interpreter: None,
+        }
+    }
+
     /// Extracts the fields of a federated kind that manifests need.
     pub fn of(kind: &FederatedKind, interpreter: Option<Value>) -> Self {
         let names = |r: &kube::core::ApiResource| (r.group.clone(), r.plural.clone());
@@ -136,11 +182,19 @@ impl KindManifests {
         Self {
             companions: companions.into_iter().collect(),
             group,
+            version: kind.resource.version.clone(),
             plural,
+            owner: Owner::Tenants,
             write_back: kind.write_back.as_ref().map(|w| names(&w.resource)),
             is_exactly_one: kind.is_exactly_one(),
             asks_member: kind.deletion.finished_when == FinishedWhen::MemberAbsent,
             returns: ReturnedSecrets::of(kind),
+            fixed_placement: kind
+                .placement
+                .immutable
+                .then(|| kind.placement.path.members())
+                .flatten(),
+            may_be_abandoned: kind.deletion.abandon,
             interpreter,
         }
     }
@@ -257,6 +311,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
         .collect();
     files.extend(rbac::files(kinds));
     files.extend(admission::files(kinds));
+    files.extend(kinds.iter().filter_map(admission::of_kind));
     files.extend(returns::files(kinds));
     files.extend(flow::files());
     for kind in kinds {

@@ -3,7 +3,7 @@
 
 use super::{
     CELL, CELL_ACCOUNTS, CELL_ACCOUNTS_GROUP, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, OPERATOR,
-    Plane, QUOTA,
+    Owner, Plane, QUOTA,
 };
 use fedgate_api::GROUP;
 use serde_json::{Value, json};
@@ -113,6 +113,12 @@ fn project_base() -> Vec<Value> {
 
 /// Permissions of the gateway in every project for a kind.
 pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
+    if kind.owner == Owner::Platform {
+        return bound(
+            &role_name(kind),
+            &json!([rule(&kind.group, &[&kind.plural], OWN)]),
+        );
+    }
     let mut rules = vec![
         rule(&kind.group, &[&kind.plural], KEEP),
         rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
@@ -178,8 +184,15 @@ fn unpropagated(name: &str) -> Value {
     })
 }
 
-/// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs read-only.
+/// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs and the platform's
+/// objects read-only.
 pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
+    if kind.owner == Owner::Platform {
+        return bound(
+            &role_name(kind),
+            &json!([rule(&kind.group, &[&kind.plural], WATCH)]),
+        );
+    }
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
     rules.extend(
         kind.companions

@@ -215,7 +215,7 @@ pub(super) async fn run_for(reviewed: bool, subjects: impl IntoIterator<Item = S
     for subject in subjects {
         planes.push(subject);
     }
-    let kinds = FederatedKind::builtin().unwrap();
+    let kinds = FederatedKind::builtin().unwrap().into();
     let reviewed = std::future::ready(reviewed);
     examine(planes, &kinds, reviewed).await.unwrap()
 }

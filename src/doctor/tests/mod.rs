@@ -124,7 +124,7 @@ impl Hub {
             async move { Ok::<_, Infallible>(hub.answer(&request)) }
         });
         let connection = Connection::of_client(kube::Client::new(service, "default"));
-        preflight(&connection.current(), &FederatedKind::builtin().unwrap()).await
+        preflight(&connection.current(), &FederatedKind::builtin().unwrap().into()).await
     }
 }
 

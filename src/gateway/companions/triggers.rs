@@ -66,6 +66,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { moved: false, .. }
         | Change::CompanionDelivered { .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::Member { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }

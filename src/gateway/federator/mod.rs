@@ -294,6 +294,9 @@ impl Reconciler for Federator {
         let first = plan.effects.first();
         let reason = first.and_then(|effect| WriteReason::of(effect.reason));
         run.session.memory = Memory::clone(applied);
+        if reason == Some(WriteReason::AbandonMember) {
+            run.ctx.metrics.member_abandoned();
+        }
         if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
             && let Some(permit) = &mut run.session.permit
         {

@@ -85,6 +85,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetLeft { .. }
         | Change::CitySetsOfProject { .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::OwnerProven { .. }
         | Change::PlaceFreed { .. }
         | Change::Projection { .. }

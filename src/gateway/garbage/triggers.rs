@@ -52,6 +52,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Companion { .. }
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::CompanionDelivered { .. }
         | Change::Member { .. }
         | Change::Payload { .. }

@@ -83,9 +83,8 @@ impl GatewayIndex {
                         .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
                     self.track_orphaned_binding(&d.name, &mut applied);
                 }
-                for d in &deltas {
-                    applied.changes.extend(self.binding_changes(d));
-                }
+                let changes = deltas.iter().flat_map(|d| self.binding_changes(d));
+                applied.changes.extend(changes);
             }
             TableId::Pins => {
                 for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {
@@ -94,6 +93,7 @@ impl GatewayIndex {
             }
             TableId::Returned => return self.hub_returned_event(event),
             TableId::Companions(kind) => return self.companion_event(kind, event),
+            TableId::Platform(kind) => return self.platform_object_event(kind, event),
             TableId::Federated(i) => {
                 let told = matches!(event, WatchEvent::Apply(_) | WatchEvent::Written(_));
                 let deltas = feed_table!(self.hub.copies[i], |o, words| HubCopy::read(o, &kinds[i], words));

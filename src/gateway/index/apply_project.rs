@@ -71,6 +71,7 @@ impl GatewayIndex {
             TableId::Locations(kind) => return self.location_event(key, kind, event),
             TableId::Availabilities => return self.availability_event(key, event),
             TableId::Networks => return self.network_event(key, event),
+            TableId::Platform(kind) => return self.platform_projection_event(key, kind, event),
             TableId::Returned => return self.returned_event(key, event),
             TableId::Companions(kind) => {
                 let answer = (kind == CompanionKind::SECRET).then(|| returned::of_secrets(&kinds, &event));

@@ -2,9 +2,9 @@
 //! concerns.
 
 use super::{
-    Deployment, GatewayIndex, NamespaceOwner,
-    apply::Applied,
+    Deployment, GatewayIndex,
     digest::{Binding, Cell, Companion, HubCopy, Pins, Source, Template, WriteBackDigest},
+    platform::PlatformChange,
     secondary::{entries, places::PlacesChanged},
 };
 use crate::gateway::{pin, references::Reference};
@@ -192,6 +192,8 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
+    /// An object of a kind of the platform changed.
+    Platform(PlatformChange),
     /// A projection changed.
     Projection {
         /// Its kind.
@@ -483,40 +485,5 @@ impl GatewayIndex {
             }
         }
         self.source_change(project, kind, delta)
-    }
-
-    /// Claims the hub namespace of a project namespace, or withdraws the claim.
-    pub(super) fn claim_hub_namespace(
-        &mut self,
-        project: &ProjectKey,
-        delta: &RowChange<()>,
-        applied: &mut Applied,
-    ) {
-        let namespace = &delta.name.1;
-        let owner = NamespaceOwner {
-            project: project.clone(),
-            namespace: namespace.clone(),
-        };
-        let of = self.projects.get(project);
-        let live = of
-            .and_then(|p| p.namespaces.get("", namespace))
-            .map(|row| row.uid.clone());
-        let had = delta.old.as_ref().map(|old| &old.uid);
-        let left = had
-            .filter(|uid| live.as_ref() != Some(uid))
-            .map(|uid| Self::hub_of(uid));
-        let hub = live.map(|uid| Self::hub_of(&uid));
-        if let Some(hub) = &left {
-            self.remove_claim(hub, &owner, applied);
-        }
-        if let Some(hub) = &hub {
-            self.claim(hub, owner, applied);
-        }
-        applied.changes.push(Change::ProjectNamespace {
-            project: project.clone(),
-            namespace: namespace.clone(),
-            left,
-            hub,
-        });
     }
 }

@@ -7,7 +7,7 @@ use fedgate_api::{
     names::{CityCode, ProjectKey},
 };
 use fedgate_engine::{key::Key, plane::watch::WatchEvent};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, PlatformKind};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -112,8 +112,13 @@ pub(crate) fn companion(name: &str, referenced_by: &Value) -> Value {
 impl GatewayIndex {
     /// The hub and project `shop` with complete lists that contain only the two Namespaces and the project's UID.
     pub(crate) fn fixture() -> Self {
+        Self::fixture_with(Vec::new())
+    }
+
+    /// The same with kinds of the platform, which the project is not known to serve.
+    pub(crate) fn fixture_with(platform: Vec<PlatformKind>) -> Self {
         let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
-        let mut index = Self::new(kinds, WorkloadChecks::default());
+        let mut index = Self::new(kinds, WorkloadChecks::default()).with_platform(platform);
         for table in index.hub_tables() {
             index.list_hub(table, &[]);
         }

@@ -37,6 +37,7 @@ impl GatewayIndex {
                 );
             }
         }
+        self.platform_keys_of(key, &mut keys);
         keys
     }
 
@@ -53,6 +54,7 @@ impl GatewayIndex {
                 .iter()
                 .map(|((_, name), _)| self.hub_key(TableId::CitySets, "", name)),
         );
+        self.platform_hub_keys(&mut keys);
         for ((_, name), _) in self.hub.namespaces.iter() {
             if HubNamespace::parse(name).is_some() {
                 self.namespace_keys(name, &mut keys);

@@ -18,6 +18,7 @@ pub mod locations;
 pub mod networking;
 pub mod ownership;
 mod pins;
+pub mod platform;
 mod project;
 pub mod project_hub;
 mod proof;
@@ -42,7 +43,7 @@ use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-    Returned, Source, Strings, WriteBackDigest,
+    PlatformObject, Returned, Source, Strings, WriteBackDigest,
 };
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
@@ -51,7 +52,9 @@ use fedgate_engine::{
     key::{Key, Kind, Plane},
     store::table::{Name, Row, Table},
 };
-use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind};
+use fedgate_kinds::{
+    CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind, PlatformKind,
+};
 use kube::core::ApiResource;
 use lanes::Lanes;
 use locations::LocationKind;
@@ -109,6 +112,8 @@ pub enum TableId {
     Federated(KindId),
     /// Objects of a kind's write-back kind: write-backs on the hub, projections in a project.
     WrittenBack(KindId),
+    /// Objects of a kind of the platform: the hub's, and what is made of them in a project.
+    Platform(KindId),
 }
 
 /// State of the hub.
@@ -136,6 +141,8 @@ pub struct Hub {
     pub copies: PerKind<Table<HubCopy>>,
     /// Write-backs, a table per kind.
     pub write_backs: PerKind<Table<WriteBackDigest>>,
+    /// The platform's objects, a table per kind of the platform.
+    pub platform: PerKind<Table<PlatformObject>>,
     /// Secondary indexes over the rows.
     pub secondary: HubIndex,
     /// Bindings without their template.
@@ -174,6 +181,8 @@ pub struct GatewayIndex {
     pub kinds: Arc<PerKind<FederatedKind>>,
     /// The kinds of companions.
     pub companions: Arc<CompanionKinds>,
+    /// The kinds of the platform; their tables are in their order.
+    pub platform: Arc<PerKind<PlatformKind>>,
     tables: TableMap,
     /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
@@ -254,6 +263,7 @@ impl GatewayIndex {
             returned: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
             write_backs: kinds.map(|_| Table::with_bodies()),
+            platform: PerKind::default(),
             secondary: HubIndex::default(),
             outlived: BTreeSet::new(),
             ended: HashSet::default(),
@@ -264,9 +274,10 @@ impl GatewayIndex {
         };
         let resources = Arc::default();
         Self {
-            tables: TableMap::new(&resources, &kinds, &companions),
+            tables: TableMap::new(&resources, &kinds, &companions, &PerKind::from(Vec::new())),
             kinds,
             companions: Arc::new(companions),
+            platform: Arc::new(PerKind::from(Vec::new())),
             resources,
             checks,
             largest_spec: LARGEST_SPEC,
@@ -334,6 +345,7 @@ impl GatewayIndex {
             .chain(self.has_pins().then_some(TableId::Pins))
             .chain(self.has_returns().then_some(TableId::Returned))
             .chain(tables::federated(&self.kinds))
+            .chain(self.platform.ids().map(TableId::Platform))
             .collect()
     }
 
@@ -357,14 +369,24 @@ impl GatewayIndex {
         })
     }
 
+    fn resource_of(&self, table: TableId) -> &ApiResource {
+        tables::resource(
+            &self.resources,
+            &self.kinds,
+            &self.companions,
+            &self.platform,
+            table,
+        )
+    }
+
     /// The resource of a table.
     pub fn resource(&self, table: TableId) -> ApiResource {
-        tables::resource(&self.resources, &self.kinds, &self.companions, table).clone()
+        self.resource_of(table).clone()
     }
 
     /// The name of a table's resource in paths.
     pub fn plural(&self, table: TableId) -> &str {
-        &tables::resource(&self.resources, &self.kinds, &self.companions, table).plural
+        &self.resource_of(table).plural
     }
 
     /// The kind of the objects in a table.

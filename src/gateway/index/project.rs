@@ -5,6 +5,7 @@ use super::{
     change::Change,
     digest::{OwnReturn, Payload, Projection, Source},
     locations::ProjectLocations,
+    platform::OfPlatform,
     project_hub::OtherHub,
     secondary::{RefCounts, SourceIndex},
     summary::OfProject,
@@ -45,6 +46,8 @@ pub struct Project {
     pub sources: PerKind<Table<Source>>,
     /// Projections.
     pub projections: PerKind<Table<Projection>>,
+    /// Objects of the platform's kinds.
+    pub platform: PerKind<OfPlatform>,
     /// Secrets that have come back from members.
     pub returned: Table<OwnReturn>,
     /// Objects that may be referenced, a table per kind of companions.
@@ -85,6 +88,7 @@ impl GatewayIndex {
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),
+            platform: self.platform.map(|_| OfPlatform::default()),
             returned: Table::default(),
             referable: self.companions.map(|_| Table::default()),
             references: CompanionSet::default(),

@@ -31,13 +31,18 @@ impl TableId {
             | Self::Availabilities
             | Self::Networks
             | Self::Returned
-            | Self::WrittenBack(_) => false,
+            | Self::WrittenBack(_)
+            | Self::Platform(_) => false,
         }
     }
 
-    /// True if a project is worked with before the list of this table is complete: only the checks of Workloads read it.
+    /// True if a project is worked with before the list of this table is complete: only the checks of Workloads read it, or
+    /// the projections of the platform's objects.
     pub fn is_for_checks(self) -> bool {
-        matches!(self, Self::Locations(_) | Self::Availabilities | Self::Networks)
+        matches!(
+            self,
+            Self::Locations(_) | Self::Availabilities | Self::Networks | Self::Platform(_)
+        )
     }
 }
 

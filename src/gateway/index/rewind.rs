@@ -1,6 +1,6 @@
 //! Handles a plane that was restored to an older state: the next lists alone decide which rows remain.
 
-use super::{GatewayIndex, Hub, Project};
+use super::{GatewayIndex, Hub, Project, platform::OfPlatform};
 use fedgate_engine::{key::Plane, store::table::Table};
 use fedgate_kinds::CompanionSet;
 
@@ -41,6 +41,7 @@ impl Project {
             networks,
             sources,
             projections,
+            platform,
             referable,
             returned,
             // These follow the rows and stay unchanged until the lists change the rows.
@@ -65,6 +66,7 @@ impl Project {
         networks.rewind();
         sources.iter_mut().for_each(Table::rewind);
         projections.iter_mut().for_each(Table::rewind);
+        platform.iter_mut().for_each(OfPlatform::rewind);
         referable.iter_mut().for_each(Table::rewind);
         returned.rewind();
     }
@@ -84,6 +86,7 @@ impl Hub {
             returned,
             copies,
             write_backs,
+            platform,
             ended,
             departed,
             // These follow the rows.
@@ -105,6 +108,7 @@ impl Hub {
         returned.rewind();
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
+        platform.iter_mut().for_each(Table::rewind);
         ended.clear();
         departed.clear();
     }

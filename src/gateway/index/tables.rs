@@ -3,7 +3,7 @@
 use super::{TableId, locations::LocationKind, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
-use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind, PlatformKind};
 use kube::core::ApiResource;
 
 /// Tables that every hub has, independent of the federated kinds.
@@ -30,6 +30,7 @@ impl TableMap {
         resources: &Resources,
         kinds: &PerKind<FederatedKind>,
         companions: &CompanionKinds,
+        platform: &PerKind<PlatformKind>,
     ) -> Self {
         let mut all = Self {
             kinds: HashMap::default(),
@@ -39,8 +40,9 @@ impl TableMap {
         let of_projects = PROJECT.into_iter().chain(locations);
         let hub = HUB.into_iter().chain(companions.ids().map(TableId::Companions));
         let hub = hub.chain([TableId::Pins, TableId::Returned]);
-        for table in hub.chain(of_projects).chain(federated(kinds)) {
-            let kind = Kind::of(resource(resources, kinds, companions, table));
+        let of_kinds = federated(kinds).chain(platform.ids().map(TableId::Platform));
+        for table in hub.chain(of_projects).chain(of_kinds) {
+            let kind = Kind::of(resource(resources, kinds, companions, platform, table));
             all.kinds.insert(table, kind.clone());
             // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
             all.tables.entry(kind).or_insert(table);
@@ -71,6 +73,7 @@ pub(super) fn resource<'a>(
     r: &'a Resources,
     kinds: &'a PerKind<FederatedKind>,
     companions: &'a CompanionKinds,
+    platform: &'a PerKind<PlatformKind>,
     table: TableId,
 ) -> &'a ApiResource {
     match table {
@@ -92,5 +95,6 @@ pub(super) fn resource<'a>(
             .write_back
             .as_ref()
             .map_or(&kinds[i].resource, |w| &w.resource),
+        TableId::Platform(i) => &platform[i].resource,
     }
 }

@@ -111,6 +111,7 @@ impl GatewayIndex {
                 | Change::Reported(_)
                 | Change::Returned { .. }
                 | Change::Interpreter { .. }
+                | Change::Platform(_)
                 | Change::WorkloadChecks { .. }
                 | Change::Payload { .. } => {}
             }

@@ -191,6 +191,7 @@ impl GatewayIndex {
                 | Change::Reported(_)
                 | Change::Returned { .. }
                 | Change::Interpreter { .. }
+                | Change::Platform(_)
                 | Change::ProjectNamespace { left: None, .. }
                 | Change::Workload { .. }
                 | Change::WorkloadChecks { .. }

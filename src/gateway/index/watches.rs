@@ -159,6 +159,7 @@ impl Index for GatewayIndex {
             .map(|_| locations::tables(self.checks.locations));
         let project = self.project_tables().into_iter().chain(referenced);
         let project = project.chain(locations.into_iter().flatten());
+        let project = project.chain(self.platform.ids().map(TableId::Platform));
         hub.chain(project.map(|table| (PlaneKind::Project, table)))
             .collect()
     }
@@ -167,6 +168,7 @@ impl Index for GatewayIndex {
         let is_data = table.companion().is_some() || table == TableId::Returned;
         let labels = match table {
             TableId::Pins => Some(pin::selector()),
+            TableId::Platform(kind) if *plane == Plane::Hub => self.platform_selector(kind),
             TableId::Returned if *plane == Plane::Hub => Some(keys::RETURNED.to_owned()),
             TableId::Returned => Some(format!("{}=true", keys::RETURNED)),
             _ => (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA)),
@@ -201,7 +203,11 @@ impl Index for GatewayIndex {
 
     fn optional_kinds(&self, plane: &Plane) -> Vec<ApiResource> {
         match plane {
-            Plane::Project(key) => self.wanted_location_kinds(key),
+            Plane::Project(key) => {
+                let mut kinds = self.wanted_location_kinds(key);
+                kinds.extend(self.unserved_platform_kinds(key));
+                kinds
+            }
             Plane::Hub | Plane::Cell => Vec::new(),
         }
     }
@@ -218,7 +224,10 @@ impl Index for GatewayIndex {
         if !self.is_engaged(key, engagement) {
             return Discovered::default();
         }
-        let discovered = self.location_kinds_discovered(key, served);
+        let mut discovered = self.location_kinds_discovered(key, served);
+        discovered
+            .watch
+            .extend(self.platform_kinds_discovered(key, served));
         self.track(&discovered.changes);
         self.touch(&discovered.changes);
         discovered

@@ -54,6 +54,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetLeft { .. }
         | Change::ClaimRejected { .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::CompanionDelivered { .. }
         | Change::Member { .. }
         | Change::Payload { .. }

@@ -44,6 +44,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CompanionDelivered { .. }
         | Change::Copy { .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::Payload { .. }
         | Change::Member { .. }
         | Change::Pinned(_)

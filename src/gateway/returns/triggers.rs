@@ -57,6 +57,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Member { .. }
         | Change::Payload { .. }
         | Change::PlaceFreed { .. }
+        | Change::Platform(_)
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }
         | Change::Reported(_)

@@ -168,7 +168,8 @@ fn runtime(hub: Connection, settings: Settings, lease: LeaseHandle) -> Arc<Runti
         metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
     };
-    new(hub, FederatedKind::builtin().unwrap(), settings, setup)
+    let kinds = fedgate_kinds::FederatedKind::builtin().unwrap().into();
+    new(hub, kinds, settings, setup)
 }
 
 /// A gateway that holds the Lease.

@@ -8,6 +8,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const LOCATIONS: &str = "/apis/locations.miloapis.com/v1alpha1";
 const NETWORKING: &str = "/apis/networking.datumapis.com/v1alpha";
 const SERVICES: &str = "/apis/services.miloapis.com/v1alpha1";
+const AZIMUTH: &str = "/apis/azimuth.stackhpc.com/v1alpha1";
 
 /// A project that serves kinds of these versions of API groups, by their paths: each with the plurals.
 #[derive(Clone, Default)]
@@ -40,7 +41,7 @@ impl Served {
 
     async fn answer(&self, server: &Server, request: Request<kube::client::Body>) -> Response<Body> {
         let path = request.uri().path().to_owned();
-        let ours = [LOCATIONS, NETWORKING, SERVICES];
+        let ours = [LOCATIONS, NETWORKING, SERVICES, AZIMUTH];
         let Some(version) = ours.into_iter().find(|version| path.starts_with(version)) else {
             return server.answer(request).await;
         };
@@ -177,5 +178,56 @@ async fn until_a_project_says_which_kinds_it_serves_its_workloads_wait() {
     assert!((5..=30).contains(&asked), "asked {asked} times in a minute");
     *served.fails.lock() = false;
     project.is_written_to().await;
+    task.abort();
+}
+
+/// A definition that comes later is noticed: then the project gets what the hub has.
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_the_platform_is_projected_once_a_project_serves_it() {
+    let settings = Settings {
+        manage_interpreters: false,
+        ..settings()
+    };
+    let template =
+        json!({"metadata": {"name": "basic", "uid": "t1", "resourceVersion": "1"}, "spec": {"label": "a"}});
+    let hub = Server::new(false, vec![("clustertemplates", template)]);
+    let namespace = json!({"metadata": {"name": "kube-system", "uid": "p1", "resourceVersion": "1"}});
+    let (project, served) = (
+        Server::new(false, vec![("namespaces", namespace)]),
+        Served::default(),
+    );
+    let kinds = Kinds::load(&["clustertemplates.azimuth.stackhpc.com".to_owned()], None).unwrap();
+    let setup = Setup {
+        lease: LeaseHandle::always(),
+        identity: "a".to_owned(),
+        workers: 4,
+        sweep_interval: settings.sweep_interval,
+        metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
+    };
+    let gateway = new(hub.connection(), kinds, settings, setup);
+    let event = ProjectEvent::Engaged {
+        key: ProjectKey::parse("p1").unwrap(),
+        connection: served.connection(&project),
+        uid: None,
+    };
+    let events = futures::stream::iter([event]).chain(futures::stream::pending());
+    let task = tokio::spawn(async move { gateway.run(events, std::future::pending()).await });
+    tokio::time::sleep(MINUTE).await;
+    let asked = served.asked();
+    assert!(
+        asked.len() > 1 && asked.iter().all(|path| path == AZIMUTH),
+        "{asked:?}"
+    );
+    assert_eq!(*project.writes.borrow(), 0);
+    served.serve(AZIMUTH, "clustertemplates");
+    let written = tokio::time::timeout(60 * MINUTE, project.is_written_to());
+    written.await.unwrap();
+    let after = served.asked();
+    assert_eq!(after[0], AZIMUTH);
+    assert!(
+        after[1..].iter().all(|path| path.ends_with("/clustertemplates")),
+        "{after:?}"
+    );
     task.abort();
 }

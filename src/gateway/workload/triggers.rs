@@ -43,6 +43,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::HubNamespace { .. }
         | Change::Interpreter { .. }
+        | Change::Platform(_)
         | Change::Owner { .. }
         | Change::OwnerProven { .. }
         | Change::CompanionDelivered { .. }

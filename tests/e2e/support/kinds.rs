@@ -82,6 +82,7 @@ pub(crate) const GADGET: Kind = kind("example.fedgate.dev", "v1", "Gadget", "gad
 pub(crate) const SEAL: Kind = kind("example.fedgate.dev", "v1", "Seal", "seals", true);
 pub(crate) const CHARTER: Kind = kind("example.fedgate.dev", "v1", "Charter", "charters", true);
 pub(crate) const VAULT: Kind = kind("example.fedgate.dev", "v1", "Vault", "vaults", true);
+pub(crate) const FLAVOR: Kind = kind("example.fedgate.dev", "v1", "Flavor", "flavors", false);
 pub(crate) const POLICY: Kind = kind(
     "policy.karmada.io",
     "v1alpha1",
@@ -111,6 +112,13 @@ pub(crate) const INTERPRETER: Kind = kind(
     "v1alpha1",
     "ResourceInterpreterCustomization",
     "resourceinterpretercustomizations",
+    false,
+);
+pub(crate) const ADMISSION_BINDING: Kind = kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
     false,
 );
 pub(crate) const WEBHOOK: Kind = kind(

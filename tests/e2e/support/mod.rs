@@ -12,6 +12,7 @@ pub(crate) mod kinds;
 pub(crate) mod log_lines;
 pub(crate) mod objects;
 pub(crate) mod plane;
+pub(crate) mod policies;
 pub(crate) mod process;
 pub(crate) mod rights;
 pub(crate) mod role;

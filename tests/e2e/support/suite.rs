@@ -13,7 +13,7 @@ use super::{
 };
 use anyhow::{Context, Result};
 use fedgate_api::keys;
-use fedgate_kinds::{FederatedKind, Kinds};
+use fedgate_kinds::Kinds;
 use fedgate_manifests::KindManifests;
 use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use futures::FutureExt;
@@ -489,7 +489,11 @@ pub(crate) fn kinds_folder() -> PathBuf {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
         let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
-        for kind in ["example.fedgate.dev/v1/Gadget", VAULT] {
+        for kind in [
+            "example.fedgate.dev/v1/Gadget",
+            "example.fedgate.dev/v1/Flavor",
+            VAULT,
+        ] {
             let into = copy.join(kind);
             std::fs::create_dir_all(&into).expect("make the folder of a kind");
             for file in std::fs::read_dir(folder.join(kind))
@@ -514,15 +518,10 @@ pub(crate) fn kinds_folder() -> PathBuf {
     FOLDER.clone()
 }
 
-/// The federated kinds, the built-in one first.
+/// The kinds of the gateway, the built-in one first.
 pub(crate) fn federated() -> Result<Vec<KindManifests>> {
-    let mut kinds = FederatedKind::builtin().context("load the built-in kinds")?;
-    kinds.extend(
-        Kinds::load_dir(&kinds_folder())
-            .context("load the made-up kinds")?
-            .federated,
-    );
-    Ok(kinds.iter().map(|kind| KindManifests::of(kind, None)).collect())
+    let kinds = Kinds::load(&[], Some(&kinds_folder())).context("load the kinds")?;
+    Ok(KindManifests::all(&kinds, false))
 }
 
 /// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
@@ -540,6 +539,7 @@ fn manifests() -> Result<Vec<Manifest>> {
             include_str!("../../kinds/vault-crd.yaml"),
             include_str!("../../kinds/seal-crd.yaml"),
             include_str!("../../kinds/charter-crd.yaml"),
+            include_str!("../../kinds/flavor-crd.yaml"),
         ] {
             all.push(Manifest {
                 plane: role,

@@ -52,7 +52,8 @@ impl EventRecorder {
         let about = ObjectReference {
             api_version: Some(event.about.api_version.clone()),
             kind: Some(event.about.kind.clone()),
-            namespace: Some(event.about.namespace.clone()),
+            // Of an object without namespace the recorder writes into `default`.
+            namespace: Some(event.about.namespace.clone()).filter(|name| !name.is_empty()),
             name: Some(event.about.name.clone()),
             uid: Some(event.about.uid.clone()),
             ..ObjectReference::default()

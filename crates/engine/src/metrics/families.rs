@@ -305,6 +305,7 @@ pub(super) struct CleanupMetrics {
     pub(super) pending: IntGauge,
     pub(super) oldest_pending: Gauge,
     pub(super) orphans: IntGauge,
+    pub(super) abandoned: IntCounter,
     pub(super) drift: IntGauge,
     pub(super) brake: IntGauge,
 }
@@ -320,6 +321,10 @@ impl CleanupMetrics {
             orphans: r.gauge(
                 "fedgate_orphan_hub_objects",
                 "Objects on the hub whose origin is gone.",
+            )?,
+            abandoned: r.counter(
+                "fedgate_members_abandoned_total",
+                "Deleted objects that wait for their member no longer, because their annotation says so.",
             )?,
             drift: r.gauge(
                 "fedgate_interpreter_drift",

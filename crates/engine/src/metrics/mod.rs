@@ -173,6 +173,11 @@ impl Metrics {
         self.federation.rejections.with_label_values(&[reason]).inc();
     }
 
+    /// Counts an object whose deletion no longer waits for its member.
+    pub fn member_abandoned(&self) {
+        self.leftovers.abandoned.inc();
+    }
+
     /// Counts a claim of a deleted Instance that cannot be released.
     pub fn claim_orphaned(&self, reason: &'static str) {
         self.cells.orphaned.with_label_values(&[reason]).inc();

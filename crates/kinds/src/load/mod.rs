@@ -45,6 +45,14 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// The flag of the command line that has the fault.
+    pub fn flag(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "--builtin-kinds",
+            Self::Read { .. } | Self::Invalid { .. } => "--interpreters",
+        }
+    }
+
     fn at(file: &str, line: u64, message: impl Into<String>) -> Self {
         Self::Invalid {
             file: file.to_owned(),
@@ -74,6 +82,15 @@ impl FederatedKind {
 /// Whether the kinds of a group are federated by default: a hub need not have the CRDs of other groups.
 fn is_default(group: &str) -> bool {
     group == fedgate_api::GROUP
+}
+
+impl From<Vec<FederatedKind>> for Kinds {
+    fn from(federated: Vec<FederatedKind>) -> Self {
+        Self {
+            federated,
+            platform: Vec::new(),
+        }
+    }
 }
 
 impl Kinds {

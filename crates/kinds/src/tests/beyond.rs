@@ -40,7 +40,7 @@ fn a_file_of_language_2_that_uses_nothing_new_is_carried() {
          - {{kind: Secret, path: $.spec.t, required: always, maxBytes: 2048}}\n  \
          - {{apiVersion: example.com/v1, kind: Lease, plural: leases, path: $.spec.l}}\n"
     );
-    for text in [ALL, ONE, &text] {
+    for text in [ALL, ONE, PLATFORM, &text] {
         let kinds = load_all(&[("example.com/v1/Gizmo", text)], &[]).unwrap();
         assert_eq!(kinds.beyond_this_version(), None);
     }
@@ -55,9 +55,4 @@ fn the_refusal_names_the_file() {
     let one = refusal(&format!("{ALL}  immutable: true\n"));
     let end = "/example.com/v1/Gizmo/kind.yaml: this version does not carry placement.immutable: true yet";
     assert!(one.ends_with(end), "{one}");
-    let platform = refusal(PLATFORM);
-    assert!(
-        platform.ends_with("/kind.yaml: this version does not carry scope: Cluster yet"),
-        "{platform}"
-    );
 }

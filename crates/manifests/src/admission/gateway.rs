@@ -10,10 +10,14 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Matches requests of the gateway, authenticated by certificate or by token.
+/// CEL expression: true for requests of the gateway, authenticated by certificate or by token.
+pub(super) fn is_gateway() -> String {
+    format!("request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']")
+}
+
+/// Matches requests of the gateway.
 pub(crate) fn by_the_gateway() -> Value {
-    let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
-    json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
+    json!([{"name": "by-the-gateway", "expression": is_gateway()}])
 }
 
 fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])], kinds: &[KindManifests]) -> Value {

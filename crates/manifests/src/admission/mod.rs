@@ -3,6 +3,9 @@
 //! §6).
 
 pub(super) mod gateway;
+mod kinds;
+
+pub(super) use kinds::of_kind;
 
 use super::{
     CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, KindManifests, Manifest, Plane,

@@ -36,6 +36,7 @@ fn everything(at: Instant) -> Memory {
         memory.refused
     };
     Memory {
+        abandon_refused: None,
         undelivered: Some(at),
         unresolved: None,
         carrying: Some(at),

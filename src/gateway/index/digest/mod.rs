@@ -7,6 +7,7 @@ mod hub;
 mod instance;
 mod pins;
 pub mod place;
+mod platform;
 mod references;
 mod returned;
 mod rollup;
@@ -23,6 +24,7 @@ pub use hub::{
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use pins::Pins;
 pub use place::Place;
+pub use platform::{PlatformObject, PlatformProjection, Unprojected};
 pub use returned::{OwnReturn, Returned, Returning};
 pub use rollup::{Rollup, WHY, written};
 

@@ -7,6 +7,7 @@
 
 use super::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, digest::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
+use fedgate_engine::store::apply::RowChange;
 use std::{fmt, sync::Arc};
 
 /// Holder of a hub namespace that another project claims.
@@ -87,6 +88,41 @@ impl GatewayIndex {
                 })
             })
         })
+    }
+
+    /// Claims the hub namespace of a project namespace, or withdraws the claim.
+    pub(super) fn claim_hub_namespace(
+        &mut self,
+        project: &ProjectKey,
+        delta: &RowChange<()>,
+        applied: &mut Applied,
+    ) {
+        let namespace = &delta.name.1;
+        let owner = NamespaceOwner {
+            project: project.clone(),
+            namespace: namespace.clone(),
+        };
+        let of = self.projects.get(project);
+        let live = of
+            .and_then(|p| p.namespaces.get("", namespace))
+            .map(|row| row.uid.clone());
+        let had = delta.old.as_ref().map(|old| &old.uid);
+        let left = had
+            .filter(|uid| live.as_ref() != Some(uid))
+            .map(|uid| Self::hub_of(uid));
+        let hub = live.map(|uid| Self::hub_of(&uid));
+        if let Some(hub) = &left {
+            self.remove_claim(hub, &owner, applied);
+        }
+        if let Some(hub) = &hub {
+            self.claim(hub, owner, applied);
+        }
+        applied.changes.push(Change::ProjectNamespace {
+            project: project.clone(),
+            namespace: namespace.clone(),
+            left,
+            hub,
+        });
     }
 
     /// Adds the claim of a project that has the namespace behind a hub namespace, and resolves the owner.

@@ -1,7 +1,7 @@
 //! Deletion of an object that lives at one member: its copy is stopped and deleted, the member is asked, and only then are
 //! companions, pin and finalizers released (contract: clusters.md §3.4). Pure.
 
-use super::{Case, pins::record};
+use super::{Case, abandon, pins::record};
 use crate::gateway::{
     federator::{
         decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},
@@ -42,6 +42,9 @@ pub(in crate::gateway::federator) fn delete_step(
     let Ok(pin) = c.lanes.pin.clone() else {
         return Step::Wait(Requeue::AwaitChange);
     };
+    if let Some(step) = pin.as_ref().and_then(|pin| abandon::refuse(c, pin, memory)) {
+        return step;
+    }
     let copy = c.s.copy.as_ref();
     let mine = copy.filter(|copy| {
         copy.digest
@@ -154,18 +157,16 @@ fn confirm_absent(
     if c.s.binding.is_some() {
         return tell(c, &[conditions::waiting(c, pin, None)], memory, settings);
     }
-    let ending = c.source.digest.ending.as_ref();
-    let is_abandoned = ending.and_then(|ending| ending.abandons.as_ref()) == Some(&pin.member);
     let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
-    if is_abandoned || is_released {
-        return release(c, memory);
+    if is_released || abandon::is_abandoned(c, pin) {
+        return release(c, pin, memory);
     }
     match memory.seen.clone() {
         None => Step::Look(Look::Member {
             pin: pin.clone(),
             id: memory.binding_id.clone(),
         }),
-        Some(Seen::Absent) => release(c, memory),
+        Some(Seen::Absent) => release(c, pin, memory),
         // Karmada let go of the copy by another hand: only what it manages is deleted by it.
         Some(Seen::There { deleting: false, .. }) => {
             memory.seen = None;
@@ -182,10 +183,11 @@ fn confirm_absent(
 }
 
 /// Removes the pin.
-fn release(c: &Case<'_>, memory: &mut Memory) -> Step {
+fn release(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Step {
     memory.seen = None;
     memory.looks = 0;
     match record(c.s, c.lanes, None) {
+        Some(effect) if abandon::is_abandoned(c, pin) => abandon::release(c, pin, effect, memory),
         Some(effect) => act(effect, memory.clone()),
         None => finish(c, memory),
     }

@@ -1,6 +1,7 @@
 //! The way of an object to its one member (contract: clusters.md §3.1 to §3.3): its copy is chosen for, pinned, and then
 //! delivered. No order of crashes and of Karmada's decisions delivers it to two members. Pure.
 
+mod abandon;
 pub(super) mod deletion;
 mod pins;
 mod stage;

@@ -27,6 +27,8 @@ use fedgate_kinds::{FederatedKind, FinishedWhen, KindId, Kinds, PerKind};
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 
+mod abandon;
+
 pub(super) const NAME: &str = "gold";
 pub(super) const MEMBER: &str = "dfw-1";
 
@@ -740,17 +742,6 @@ fn a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub() {
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}, "spec": {"locked": false}}),
     );
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-}
-
-#[test]
-fn only_the_name_of_its_member_abandons_it() {
-    for (named, decided) in [("dfw-1", "remove_pin null"), ("dfw-2", "look at dfw-1")] {
-        let mut world = deleted(&json!({"metadata": {"annotations": {keys::ABANDON: named}}}));
-        world.copy_lost();
-        world.binding_lost();
-        world.memory.bound = true;
-        assert_eq!(world.decides(), [decided], "{named}");
-    }
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! Kinds of the platform: each object of the hub is projected into every project that serves the kind, and restored there
+//! (contract: clusters.md §8).
+//!
+//! The key is that of the project's object, so that one project never delays another. A key on the hub only tells of an object
+//! that cannot be projected, once for all projects.
+
+pub mod decide;
+mod observe;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    context::{Context, State},
+    index::{
+        GatewayIndex, TableId,
+        digest::{PlatformProjection, Unprojected},
+    },
+    reason::Verdict,
+};
+use decide::{Decision, Snapshot, decide};
+use fedgate_engine::{
+    key::{Key, Plane},
+    plan::{Applied, Event, ObjectRef, Plan, Requeue},
+    reconcile::{memory::Memories, normalized::Normalized},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+    store::table::Row,
+};
+use observe::observe;
+
+/// The controller, and the payloads that the projects' API servers changed when they were written.
+#[derive(Debug, Default)]
+pub struct Platform {
+    memory: Memories<Normalized>,
+}
+
+impl Platform {
+    /// Tells of an object of the hub that cannot be projected: a log line, and the quarantine.
+    pub fn examine(&self, ctx: &Context<'_>, key: &Key) -> Requeue {
+        let unprojected = unprojected(&ctx.index.lock(), key);
+        let Some(unprojected) = unprojected else {
+            ctx.quarantine.release(key);
+            return Requeue::AwaitChange;
+        };
+        let (verdict, detail) = match unprojected {
+            Unprojected::Broken => (Verdict::Undecodable, "it cannot be decoded".to_owned()),
+            Unprojected::TooLarge(u32::MAX) => (
+                Verdict::TooLarge,
+                "it has too many levels of lists and maps".to_owned(),
+            ),
+            Unprojected::TooLarge(size) => {
+                let largest = ctx.index.lock().largest_spec;
+                let detail =
+                    format!("it has {size} bytes, at most {largest} are projected (--max-spec-size)");
+                (Verdict::TooLarge, detail)
+            }
+        };
+        if ctx.quarantine.insert(key, verdict) {
+            let (name, reason) = (&*key.name, verdict.label());
+            tracing::warn!(
+                plane = "hub", controller = Self::NAME, kind = %key.kind, name, %key, reason, detail,
+                "object of the platform is not projected, what the projects have of it stays; correct it on the hub"
+            );
+        }
+        Requeue::AwaitChange
+    }
+
+    /// Drops what is remembered of projects that are not engaged.
+    pub fn prune(&self, index: &GatewayIndex) {
+        self.memory.retain(
+            |key, _| matches!(&key.plane, Plane::Project(project) if index.projects.contains_key(project)),
+        );
+    }
+}
+
+/// Why the hub's object of a key cannot be projected.
+fn unprojected(index: &GatewayIndex, key: &Key) -> Option<Unprojected> {
+    let Some(TableId::Platform(kind)) = index.table_of_kind(&key.kind) else {
+        return None;
+    };
+    let row = index.hub.platform[kind].get("", &key.name)?;
+    row.digest.payload.as_ref().err().copied()
+}
+
+/// The basis of a decision, for the steps that follow it.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    /// True if the name belongs to another object of the project.
+    is_taken: bool,
+}
+
+impl Reconciler for Platform {
+    type State = State;
+    type Session = Normalized;
+    type Basis = Basis;
+
+    const NAME: &'static str = "platform";
+
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Normalized {
+        self.memory.take(key)
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, memory: Normalized) {
+        self.memory.put(key, memory);
+    }
+
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let mut index = run.ctx.index.lock();
+        let Some(snapshot) = observe(&index, run.key) else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        let decision = decide(&snapshot, run.session);
+        if let Decision::AwaitProof(plane) = &decision {
+            index.await_proof(plane.clone(), run.key);
+            return Step::End(Requeue::AwaitChange);
+        }
+        drop(index);
+        if decision != Decision::Taken {
+            run.ctx.quarantine.lift(run.key, Verdict::NameTaken);
+        }
+        let basis = |is_taken| Basis { snapshot, is_taken };
+        match decision {
+            Decision::Taken => Step::Read(basis(true)),
+            Decision::Do(plan) => Step::Apply(plan, basis(false)),
+            Decision::Wait | Decision::AwaitProof(_) => Step::End(Requeue::AwaitChange),
+        }
+    }
+
+    async fn read(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+    ) -> Result<Flow, fedgate_engine::error::Failure> {
+        let s = &basis.snapshot;
+        if let Some(row) = s.projection.as_ref().filter(|_| basis.is_taken)
+            && run.ctx.quarantine.insert(run.key, Verdict::NameTaken)
+        {
+            report_taken(run.ctx, run.key, s, row).await;
+        }
+        Ok(Flow::End(Requeue::AwaitChange))
+    }
+
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
+        let stored = observe(&run.ctx.index.lock(), run.key).and_then(|s| s.projection);
+        if let (Some(asked), Some(got)) = (&basis.snapshot.object, stored)
+            && plan.produced_version(&got.resource_version())
+        {
+            run.session.record(asked.digest.content, got.digest.content);
+        }
+        Flow::Again
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("object of the platform written")
+    }
+}
+
+/// Tells a project, once, that an object of its own has the name of one of the platform.
+async fn report_taken(ctx: &Context<'_>, key: &Key, s: &Snapshot, row: &Row<PlatformProjection>) {
+    let (plane, name) = (&key.plane, &*key.name);
+    tracing::warn!(%plane, controller = Platform::NAME, kind = %key.kind, name, %key, reason = Verdict::NameTaken.label(), "object of the platform is not projected, the project has one of its own by this name");
+    let event = Event {
+        plane: key.plane.clone(),
+        about: ObjectRef {
+            api_version: s.resource.api_version.clone(),
+            kind: s.resource.kind.clone(),
+            namespace: String::new(),
+            name: name.to_owned(),
+            uid: row.uid.to_string(),
+        },
+        warning: true,
+        reason: "PlatformNameTaken".to_owned(),
+        action: "ProjectingPlatformObject".to_owned(),
+        message: format!(
+            "the platform has a {} {name}, which this project does not get while this object has the name; rename or \
+             delete it",
+            s.resource.kind
+        ),
+    };
+    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
+    }
+}
