@@ -348,9 +348,11 @@ fn only_kinds_that_ask_for_them_have_policies_of_their_own() {
             "fedgate-abandon-clusters.azimuth.stackhpc.com",
             "fedgate-abandon-clusters.postgresql.cnpg.io",
             "fedgate-abandon-vaults.example.fedgate.dev",
+            "fedgate-abandon-virtualmachines.kubevirt.io",
             "fedgate-placement-clusters.azimuth.stackhpc.com",
             "fedgate-placement-clusters.postgresql.cnpg.io",
             "fedgate-placement-vaults.example.fedgate.dev",
+            "fedgate-placement-virtualmachines.kubevirt.io",
             "fedgate-platform-clustertemplates.azimuth.stackhpc.com",
             "fedgate-platform-flavors.example.fedgate.dev",
         ]

@@ -127,7 +127,7 @@ mod tests {
         let table = other_commands(&[]);
         for row in [
             "| **`fedgate doctor`** | | | Check hub, projects and cells",
-            "| `DIR` | – | `interpreters` | Folder of federated kinds. |",
+            "| `DIR` | – | `interpreters` | Folder of federated kinds, or of one kind. |",
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }

@@ -113,7 +113,9 @@ impl Servers {
 
     fn record(&mut self, path: &Path, call: &Call<()>, body: &Value) {
         let at = &path.address;
+        let asks_who_it_is = at.plural == "selfsubjectreviews";
         let verb = match *call.method() {
+            Method::POST if asks_who_it_is => "get",
             Method::POST => "create",
             Method::PATCH if is_apply(call) => "apply",
             Method::PATCH => "patch",
@@ -130,6 +132,7 @@ impl Servers {
             _ => at.name.clone(),
         };
         let reason = match (verb, &path.member, at.plural.as_str()) {
+            (_, _, "selfsubjectreviews") => "see who it is on the hub".to_owned(),
             (_, _, "events") => format!("tell the tenant: {}", text(&body["reason"])),
             ("list", Some(_), _) => "see what Karmada still delivers".to_owned(),
             ("get", Some(_), _) => "see whether the member still has it".to_owned(),
@@ -149,7 +152,7 @@ impl Servers {
             member: path.member.clone(),
             is_status: path.subresource == "status",
             reason,
-            body: if verb == "delete" {
+            body: if verb == "delete" || asks_who_it_is {
                 Value::Null
             } else {
                 body.clone()

@@ -41,7 +41,7 @@ impl Subject<'_> {
     }
 }
 
-/// Watches of members' objects whose end is awaited, by the key that each wakes.
+/// Watches of members' objects whose end is awaited, by the key that each enqueues.
 #[derive(Debug, Default)]
 pub struct Watches(Mutex<HashMap<Key, Watch>>);
 
