@@ -416,7 +416,7 @@ fn changed(value: &Value, path: &str, change: &impl Fn(&Value) -> Option<Value>)
     }
     let mut fields = value.as_object()?.iter();
     fields.find_map(|(field, inner)| {
-        let (found, patch) = changed(inner, &format!("{path}.{field}"), change)?;
-        Some((found, json!({field: patch})))
+        let (below, new) = changed(inner, &format!("{path}.{field}"), change)?;
+        Some((below, json!({field: new})))
     })
 }

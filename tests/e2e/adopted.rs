@@ -67,8 +67,8 @@ async fn adopt(case: &Case) -> Value {
     let vault = member.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
     let owner =
         json!([{"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME, "uid": uid(&vault)}]);
-    let owned = json!({"metadata": {"ownerReferences": owner}});
-    member.merge(&SEAL, &case.hub_ns, "wax", owned).await;
+    let patch = json!({"metadata": {"ownerReferences": owner}});
+    member.merge(&SEAL, &case.hub_ns, "wax", patch).await;
     member.exists(&SEAL, &case.hub_ns, "wax", seconds(5)).await
 }
 

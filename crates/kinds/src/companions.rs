@@ -5,7 +5,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
-    ops::{Index, IndexMut},
+    ops::{Deref, DerefMut, Index, IndexMut},
 };
 
 /// See [`FederatedKind::companions`](super::FederatedKind::companions).
@@ -203,15 +203,19 @@ impl<T> PerCompanionKind<T> {
     pub fn enumerate(&self) -> impl Iterator<Item = (CompanionKind, &T)> {
         (0..).map(CompanionKind).zip(&self.0)
     }
+}
 
-    /// The values.
-    pub fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.0.iter()
+impl<T> Deref for PerCompanionKind<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
     }
+}
 
-    /// The values, to be changed.
-    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
-        self.0.iter_mut()
+impl<T> DerefMut for PerCompanionKind<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
     }
 }
 

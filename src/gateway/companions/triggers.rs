@@ -27,7 +27,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             settled,
             ..
         }) if *released || *settled && index.kinds[*kind].is_exactly_one() => {
-            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys)
+            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
         }
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
         Change::Payload {

@@ -9,6 +9,7 @@ pub mod conditions;
 pub mod decide;
 pub mod delay;
 pub mod destination;
+pub mod events;
 pub mod lanes;
 pub mod memory;
 mod naming;
@@ -367,7 +368,7 @@ fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
 
 /// Quarantines a status that is too large to be returned; returns the Event that reports it, once.
 fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
-    let Some(event) = conditions::too_large(s) else {
+    let Some(event) = events::too_large(s) else {
         ctx.quarantine.lift(key, Verdict::TooLarge);
         return None;
     };

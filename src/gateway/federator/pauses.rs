@@ -1,7 +1,7 @@
 //! Events for the suspension of a deployment (contract: federation.md §3.10). A suspended project admits none, so that its
 //! deployments get one when that ends. Pure.
 
-use super::{conditions::about, observe::Snapshot};
+use super::{events::about, observe::Snapshot};
 use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,

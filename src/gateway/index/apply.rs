@@ -70,22 +70,7 @@ impl GatewayIndex {
                     applied.changes.push(Change::CityPolicy { hub: d.name.0 });
                 }
             }
-            TableId::Bindings => {
-                let companions = self.companions.clone();
-                let read =
-                    |o: &DynamicObject, words: &mut Strings| Binding::read(o, &kinds, &companions, words);
-                let deltas = feed_table!(self.hub.bindings, read);
-                for d in &deltas {
-                    let new = self.hub.bindings.get(&d.name.0, &d.name.1);
-                    self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
-                    let of_copy = |row: &&Row<Binding>| matches!(row.digest.template, Template::Copy(_));
-                    self.summary
-                        .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
-                    self.track_orphaned_binding(&d.name, &mut applied);
-                }
-                let changes = deltas.iter().flat_map(|d| self.binding_changes(d));
-                applied.changes.extend(changes);
-            }
+            TableId::Bindings => return self.binding_event(event),
             TableId::Pins => {
                 for d in feed_table!(self.hub.pins, |o, _| Pins::read(o)) {
                     applied.changes.extend(self.pins_changed(&d));
@@ -150,6 +135,25 @@ impl GatewayIndex {
             }
             TableId::Workloads | TableId::Locations(_) | TableId::Availabilities | TableId::Networks => {}
         }
+        applied
+    }
+
+    fn binding_event(&mut self, event: WatchEvent) -> Applied {
+        let kinds = self.kinds.clone();
+        let companions = self.companions.clone();
+        let read = |o: &DynamicObject, words: &mut Strings| Binding::read(o, &kinds, &companions, words);
+        let (deltas, synced) = apply_event(&mut self.hub.bindings, event, &mut self.words, read);
+        let mut applied = Applied::synced(synced);
+        for d in &deltas {
+            let new = self.hub.bindings.get(&d.name.0, &d.name.1);
+            self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
+            let of_copy = |row: &&Row<Binding>| matches!(row.digest.template, Template::Copy(_));
+            self.summary
+                .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
+            self.track_orphaned_binding(&d.name, &mut applied);
+        }
+        let changes = deltas.iter().flat_map(|d| self.binding_changes(d));
+        applied.changes.extend(changes);
         applied
     }
 

@@ -207,6 +207,7 @@ pub enum Change {
 
 /// A change of a binding.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an aspect of its own")]
 pub struct BindingChange {
     /// Its hub namespace.
     pub hub: Arc<str>,

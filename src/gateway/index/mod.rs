@@ -5,6 +5,7 @@
 pub mod apply;
 mod apply_project;
 pub mod arriving;
+mod bindings;
 pub mod by_cell;
 pub mod change;
 pub mod delivery;
@@ -476,23 +477,6 @@ impl GatewayIndex {
         };
         // An object that lives at one member goes by lanes, which follow it.
         delivered && (self.kinds[kind].is_exactly_one() || has_policy())
-    }
-
-    /// Karmada's name for the binding of a copy.
-    pub fn binding_name(&self, kind: KindId, name: &str) -> String {
-        format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
-    }
-
-    /// Karmada's name for the binding of a companion.
-    pub fn companion_binding_name(&self, kind: CompanionKind, name: &str) -> String {
-        format!("{name}-{}", self.companions[kind].kind.to_lowercase()).replace(':', ".")
-    }
-
-    /// The binding of a copy.
-    pub fn binding(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
-        self.hub
-            .bindings
-            .get(hub_namespace, &self.binding_name(kind, name))
     }
 
     /// The key of a source.

@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 /// State of a project.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Project {
     /// The engagement that all of it belongs to.
     pub engagement: u64,

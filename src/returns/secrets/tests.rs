@@ -78,9 +78,9 @@ impl World {
     fn keys(&mut self, table: TableId, event: WatchEvent) -> Vec<Key> {
         let (changes, _) = self.index.event(table, event);
         let mut keys = Vec::new();
-        changes
-            .iter()
-            .for_each(|change| self.index.keys_of(change, &mut keys));
+        for change in &changes {
+            self.index.keys_of(change, &mut keys);
+        }
         keys
     }
 

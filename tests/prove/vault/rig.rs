@@ -92,10 +92,10 @@ fn adopt(member: &Plane, vault: &Value) {
         vault["spec"]["sealName"].as_str().unwrap_or_default(),
     );
     let owner = json!([{"apiVersion": vault["apiVersion"], "kind": "Vault", "name": text("name"), "uid": text("uid")}]);
-    let owned = |seal: &Value| seal["metadata"]["ownerReferences"] == owner;
+    let is_adopted = |seal: &Value| seal["metadata"]["ownerReferences"] == owner;
     if member
         .get("Seal", namespace, seal)
-        .is_some_and(|seal| !owned(&seal))
+        .is_some_and(|seal| !is_adopted(&seal))
     {
         let _ = member.merge(
             "Seal",

@@ -3,7 +3,7 @@
 use super::{Act, Step, act, copy_target};
 use crate::gateway::reason::WriteReason;
 use crate::gateway::{
-    federator::{conditions, memory::Memory, observe::Snapshot, pauses, render},
+    federator::{conditions, events, memory::Memory, observe::Snapshot, pauses, render},
     index::digest::{HubCopy, Routed, Source},
     rate_limit::{Class, Permit},
     route::{CityRoute, Route},
@@ -97,8 +97,7 @@ pub(super) fn copy_step(
         let body = rendered(s, source, to, hub, destination);
         let mut plan = Plan::one(move_copy(s, copy, &destination.route, &from.data, &body));
         if copy.digest.city.as_ref() != Some(&destination.city) {
-            plan.notes
-                .push(conditions::moved(s, source, copy, &destination.city));
+            plan.notes.push(events::moved(s, source, copy, &destination.city));
         }
         plan.notes.extend(pauses::changed(s));
         let applied = written(memory, Some(now));
@@ -153,7 +152,7 @@ pub(in crate::gateway::federator) fn confirmed(
 ) -> Step {
     if conditions::is_older(source, copy) {
         act.confirmed = false;
-        act.plan.notes.push(conditions::rewound(s, source, copy));
+        act.plan.notes.push(events::rewound(s, source, copy));
     }
     Step::Act(Box::new(act))
 }

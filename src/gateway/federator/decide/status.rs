@@ -6,7 +6,7 @@ use crate::gateway::{
     federator::{
         conditions,
         delay::Delay,
-        lanes,
+        events, lanes,
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
@@ -76,9 +76,10 @@ pub(super) fn status_step(
             .is_returned(&copy.digest.status, own_types, source.digest.generation)
         && !accepted(copy)
     {
-        match conditions::defer_no_cell_reporting(copy, source, memory, now) {
-            Some(wait) => next = next.earlier(Requeue::After(wait)),
-            None => (due, is_unreturned) = (true, true),
+        if let Some(wait) = conditions::defer_no_cell_reporting(copy, source, memory, now) {
+            next = next.earlier(Requeue::After(wait));
+        } else {
+            (due, is_unreturned) = (true, true);
         }
     } else {
         memory.unreported = None;
@@ -217,7 +218,7 @@ fn note_conditions(
     };
     let mut plan = with_events(Plan::one(effect), s, source, own);
     if memory.pruned && !source.digest.notes_conditions {
-        plan.notes.push(conditions::pruned(s, source));
+        plan.notes.push(events::pruned(s, source));
     }
     Step::Act(Box::new(Act::new(plan, written(memory, settings, now))))
 }
@@ -230,9 +231,9 @@ fn with_events(
     own: &[OwnCondition],
 ) -> Plan<Prepared> {
     plan.notes
-        .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
+        .extend(own.iter().filter_map(|c| events::note(s, source, c)));
     plan.notes
-        .extend(own.iter().find_map(|c| conditions::resumed(s, source, c)));
+        .extend(own.iter().find_map(|c| events::resumed(s, source, c)));
     plan
 }
 

@@ -252,13 +252,13 @@ fn state(
         owner.and_then(|owner| index.projects.get(&owner.project)?.sources[of].get(&owner.namespace, object));
     let mut references = source.into_iter().flat_map(|row| row.digest.references.iter());
     let reference = references.find(|r| r.kind == kind && r.name == *name);
-    let adopter = || queries::references::adopter(index, owner?, hub, (kind, name));
+    let first = || queries::references::adopter(index, owner?, hub, (kind, name));
     CompanionState {
         token: references::token(&index.companions, kind, name),
         applied: item.map(|item| item.applied),
         before: reference.is_none_or(|reference| reference.before),
         adopted,
-        shared: adopted && adopter().is_some_and(|other| other != (of, object.clone())),
+        shared: adopted && first().is_some_and(|other| other != (of, object.clone())),
         message: item.map(|item| item.message.clone()).unwrap_or_default(),
     }
 }

@@ -16,9 +16,9 @@ mod status;
 mod suspension;
 
 use super::{
-    conditions,
     decide::{Action, Settings},
     destination::{Destination, Labels},
+    events,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -489,14 +489,14 @@ async fn a_status_over_the_cap_stays_on_the_hub_and_is_said() {
     c["status"] = json!({"replicas": 1, "text": "x".repeat(64 * 1024)});
     let mut s = snapshot(&deployment(), Some(&c));
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-    let note = conditions::too_large(&s).unwrap();
+    let note = events::too_large(&s).unwrap();
     assert_eq!(
         (note.reason.as_str(), note.action.as_str(), note.warning),
         ("QuarantinedTooLarge", "QuarantiningDeployment", true)
     );
     c["status"]["text"] = json!("x");
     s.copy = Some(copy(&c));
-    assert_eq!(conditions::too_large(&s), None);
+    assert_eq!(events::too_large(&s), None);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ fn annotation_of(plan: &Plan<Prepared>) -> String {
 #[test]
 fn the_status_stays_the_members_and_the_conditions_are_noted_beside_it() {
     let mut world = reported(World::with(|kind| {
-        kind.status.conditions_in = ConditionsIn::Annotation
+        kind.status.conditions_in = ConditionsIn::Annotation;
     }));
     let first = next(&mut world).unwrap();
     assert_eq!(
@@ -138,7 +138,7 @@ fn the_status_stays_the_members_and_the_conditions_are_noted_beside_it() {
 #[test]
 fn a_foreign_condition_of_the_member_is_returned_as_it_is() {
     let mut world = reported(World::with(|kind| {
-        kind.status.conditions_in = ConditionsIn::Annotation
+        kind.status.conditions_in = ConditionsIn::Annotation;
     }));
     let lane = world.name(&world.lane(Stage::Pin));
     let odd = json!({"conditions": [{"type": "Built", "status": "True", "stage": 3}]});

@@ -129,6 +129,7 @@ impl StatusDigest {
     }
 
     /// Takes the gateway's own conditions from another place than the status.
+    #[must_use]
     pub fn with_own(mut self, noted: &[Value], own_types: &[String], words: &mut Strings) -> Self {
         let is_own = |kind: &str| own_types.iter().any(|own| own == kind);
         let mut conditions: Vec<ConditionDigest> = self.conditions.into_vec();

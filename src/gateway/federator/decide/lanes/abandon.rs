@@ -4,8 +4,8 @@
 use super::Case;
 use crate::gateway::{
     federator::{
-        conditions::about,
         decide::{Act, Step},
+        events::about,
         memory::Memory,
     },
     pin::Pin,
