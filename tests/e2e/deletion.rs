@@ -99,8 +99,9 @@ async fn a52_project_namespace_deleted(case: Case) {
     assert_eq!(left.len(), 1, "HUB is still found by its label");
     assert_eq!(left[0]["metadata"]["name"], case.hub_ns);
     case.project.gone(&NAMESPACE, "", &case.ns, seconds(120)).await;
+    // The hub's namespace controller ends those of all trials, one after the other.
     case.hub
-        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 60))
+        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 240))
         .await;
     case.kept_for_its_retention();
 }

@@ -240,7 +240,7 @@ async fn a22_project_namespace_gone(case: Case) {
     case.project.delete(&NAMESPACE, "", &case.ns).await;
     case.project.gone(&NAMESPACE, "", &case.ns, seconds(120)).await;
     case.hub
-        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 60))
+        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 240))
         .await;
     case.kept_for_its_retention();
     case.dfw.namespace_gone(&case.hub_ns).await;

@@ -225,7 +225,7 @@ async fn a72_namespace_recreated(case: Case) {
     case.dfw.deployment(&hub_ns, "web").await;
     case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(60)).await;
     case.hub
-        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 60))
+        .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 240))
         .await;
     case.dfw.namespace_gone(&case.hub_ns).await;
     let live = case
