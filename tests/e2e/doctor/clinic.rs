@@ -5,7 +5,7 @@ use crate::support::{
     Case,
     credentials::{self, Twin},
     seconds,
-    suite::{ALPHA_KEY, BETA_KEY},
+    suite::{ALPHA_KEY, BETA_KEY, kinds_folder},
     wait_for,
 };
 use fedgate_sandbox::{Progress, User};
@@ -84,7 +84,18 @@ impl Clinic {
             account: Twin::shipped(&case.hub).await,
         };
         clinic.renew(LONG).await;
+        clinic.write_manifests().await;
         clinic
+    }
+
+    /// Writes the manifests of all kinds, as an administrator with a folder of kinds does.
+    async fn write_manifests(&self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+        let to = self.folder.join("manifests");
+        command.args(["manifests", "--interpreters"]).arg(kinds_folder());
+        let output = ended(command.arg("--write").arg(to)).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "fedgate manifests: {said}");
     }
 
     /// Gives the gateway's user on the hub a token that is good for so many seconds.
@@ -118,7 +129,9 @@ impl Clinic {
             "--cell-hub-kubeconfig=dfw-1=dfw-1-on-hub.yaml",
             "--admin-auth=hub",
             "-o=json",
+            "--interpreters",
         ]);
+        command.arg(kinds_folder());
         if self.file(HOST).exists() {
             command.arg(format!("--karmada-host-kubeconfig={HOST}"));
         }
@@ -188,14 +201,14 @@ impl Clinic {
         panic!("doctor finds faults before anything is broken: {last:#?}");
     }
 
-    /// Runs kubectl with an administrator's kubeconfig, in the root of the project.
+    /// Runs kubectl with an administrator's kubeconfig, beside the manifests.
     pub(super) async fn kubectl(&self, context: &str, words: &[&str]) {
         let mut command = Command::new(&self.kubectl);
         command
             .args(["--context", context])
             .args(words)
             .env("KUBECONFIG", &self.merged)
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
+            .current_dir(&self.folder);
         let output = ended(&mut command).await;
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "kubectl {words:?}: {said}");

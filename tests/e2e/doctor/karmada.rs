@@ -344,7 +344,8 @@ async fn claims(clinic: &Clinic) {
     let (beta, title) = (&suite.beta, format!("project {BETA_KEY}"));
     let of = (title.as_str(), "claims");
     let file = clinic.file(&format!("{BETA_KEY}.yaml"));
-    let definition = "crates/sandbox/src/backends/crds/resourceclaims.yaml";
+    let root = env!("CARGO_MANIFEST_DIR");
+    let definition = &format!("{root}/crates/sandbox/src/backends/crds/resourceclaims.yaml");
     clinic
         .kubectl(BETA_KEY, &["apply", "--server-side", "-f", definition])
         .await;
