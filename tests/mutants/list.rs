@@ -110,14 +110,6 @@ mutants! {
             "c.source.digest.ending.as_ref().and_then(|ending| ending.guard)" => "None",
             "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
-    "src/gateway/federator/decide/lanes/abandon.rs" {
-        any_name_abandons:
-            "named(c) == Some(&pin.member)" => "named(c).is_some()",
-            "gateway::federator::tests::lanes::abandon::another_name_is_refused_once_and_the_member_is_asked";
-        refusals_are_told_each_time:
-            "abandon_refused: Some(wrong.clone())" => "abandon_refused: None",
-            "gateway::federator::tests::lanes::abandon::another_name_is_refused_once_and_the_member_is_asked";
-    }
     "src/gateway/platform/decide.rs" {
         objects_of_a_project_are_overwritten:
             "if !of.labelled && !is_of_object {" => "if false {",
@@ -136,14 +128,6 @@ mutants! {
         incomplete_lists_are_compared:
             "&& project.is_some_and(|project| project.platform[kind].rows.synced())" => "&& project.is_some()",
             "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
-        served_kinds_are_not_noticed:
-            "if !table.served && served.contains(&profile.resource) {" => "if false {",
-            "gateway::tests::optional_kinds::a_kind_of_the_platform_is_projected_once_a_project_serves_it";
-    }
-    "src/gateway/index/digest/platform.rs" {
-        any_size_is_projected:
-            "Value::Object(payload) if size <= largest" => "Value::Object(payload) if size <= u32::MAX - largest",
-            "gateway::platform::tests::an_object_that_is_too_large_or_broken_has_no_payload_and_leaves_what_is_there";
     }
     "src/gateway/member.rs" {
         absence_by_another_group:
@@ -279,26 +263,20 @@ mutants! {
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
         companion_released_before_the_binding_is_gone:
-            "index.binding(i, hub, name).is_some() ||" => "",
+            "index.binding(i, hub, name).is_some()" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
-        companion_released_before_the_new_spec_is_applied:
-            "is_written && binding.is_some_and" => "is_written || binding.is_some_and",
-            "gateway::federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
     }
     "src/gateway/companions/users.rs" {
         adopted_companion_is_never_kept:
-            "(true, false) => Lane::Keep(self.member.clone())" => "(true, false) => Lane::With([self.member.clone()].into())",
+            "Lane::Keep(self.member.clone())" => "Lane::With([self.member.clone()].into())",
             "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
     }
     "src/gateway/index/kept.rs" {
         object_is_deleted_while_its_companion_is_dispatched:
-            "None => kept.goes_on |= !is_parked || binding.is_some()," => "None => {}",
+            "!is_parked || binding.is_some()" => "false",
             "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
     "src/gateway/companions/decide.rs" {
-        kept_companion_is_deleted_while_its_works_preserve:
-            "(None, _) | (_, Some(Seen::WorksStopped))" => "(None, _) | (_, Some(_))",
-            "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
