@@ -46,7 +46,9 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
             .filter_map(|cluster| cluster.metadata.name.as_deref())
             .collect()
     };
-    let labels: Vec<&str> = kinds.iter().map(|k| k.placement.label.as_str()).collect();
+    // All kinds share one label, which is told once.
+    let mut labels: Vec<&str> = kinds.iter().map(|k| k.placement.label.as_str()).collect();
+    labels.dedup();
     let city = |cluster: &DynamicObject| {
         let found = labels
             .iter()
