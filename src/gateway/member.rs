@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, Status};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
 /// Before the name of a member in the Namespace of its Works.
 const WORKS_PREFIX: &str = "karmada-es-";
@@ -45,6 +45,17 @@ impl Subject<'_> {
 #[derive(Debug, Default)]
 pub struct Watches(Mutex<HashMap<Key, Watch>>);
 
+/// The outcome of a wait for a change, no sooner than the first look again would be: a member may change its object all the
+/// time.
+async fn after_pause(change: impl Future<Output = bool>) -> bool {
+    let soonest = Instant::now() + pause(0);
+    let has_changed = change.await;
+    if has_changed {
+        tokio::time::sleep_until(soonest).await;
+    }
+    has_changed
+}
+
 /// A watch; it ends when this is dropped.
 #[derive(Debug)]
 struct Watch(JoinHandle<()>);
@@ -71,7 +82,7 @@ impl Watches {
         };
         let (queue, own) = (ctx.queue.clone(), key.clone());
         let task = tokio::spawn(async move {
-            if change.await {
+            if after_pause(change).await {
                 queue.extend([own], Priority::Fresh);
             }
         });
@@ -277,6 +288,28 @@ mod tests {
             Seen::Unknown(_) => "nothing",
             Seen::WorksStopped | Seen::WorksGoOn | Seen::WorkStuck(_) | Seen::HubUser => "works",
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_changes_its_object_all_the_time_is_asked_once_a_second() {
+        let begin = Instant::now();
+        for _ in 0..3 {
+            assert!(after_pause(async { true }).await);
+        }
+        assert_eq!(begin.elapsed(), Duration::from_secs(3));
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            true
+        };
+        let begin = Instant::now();
+        assert!(after_pause(late).await);
+        assert_eq!(
+            begin.elapsed(),
+            Duration::from_secs(5),
+            "no later than its change"
+        );
+        assert!(!after_pause(async { false }).await);
+        assert_eq!(begin.elapsed(), Duration::from_secs(5));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
 use crate::gateway::{context::Context, index::digest::status::StatusDigest, reason::WriteReason};
 use fedgate_engine::{
     key::Key,
-    plan::{Applied, Plan, Write},
+    plan::{Applied, Effect, Plan, Write},
 };
 use serde_json::Value;
 
@@ -30,7 +30,11 @@ pub(super) fn settle(
         && let Some(got) = &after.source
         && applied.produced_version(&got.resource_version())
     {
-        memory.pruned |= lost_conditions(before, applied, &got.digest.status);
+        memory.pruned |= lost_conditions(
+            &before.profile().status.own_conditions,
+            &applied.effects,
+            &got.digest.status,
+        );
     }
     match (reason, &before.source, &before.copy, &after.source, &after.copy) {
         (
@@ -58,10 +62,9 @@ pub(super) fn settle(
 }
 
 /// True if the project's API server has stored a status without the gateway's own conditions that were sent with it.
-fn lost_conditions(s: &Snapshot, applied: &Plan<Applied>, stored: &StatusDigest) -> bool {
-    let own = &s.profile().status.own_conditions;
+fn lost_conditions(own: &[String], sent: &[Effect], stored: &StatusDigest) -> bool {
     let is_own = |condition: &Value| own.iter().any(|kind| condition["type"] == **kind);
-    let sent = applied.effects.iter().any(|effect| match &effect.write {
+    let sent = sent.iter().any(|effect| match &effect.write {
         Write::Apply { body, .. } => {
             let conditions = body["status"]["conditions"].as_array();
             conditions.is_some_and(|all| all.iter().any(is_own))
@@ -69,4 +72,56 @@ fn lost_conditions(s: &Snapshot, applied: &Plan<Applied>, stored: &StatusDigest)
         Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } | Write::DeleteNamed => false,
     });
     sent && own.iter().all(|kind| stored.condition(kind).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::index::digest::Strings;
+    use fedgate_engine::{
+        key::Plane,
+        plan::{Endpoint, ExactFields, Target},
+    };
+    use serde_json::json;
+
+    fn effect(write: Write) -> Effect {
+        Effect {
+            target: Target::cluster(
+                Plane::Hub,
+                &crate::gateway::index::Resources::default().namespaces,
+                "x",
+            ),
+            endpoint: Endpoint::Status,
+            write,
+            reason: WriteReason::ReturnStatus.into(),
+        }
+    }
+
+    #[test]
+    fn conditions_are_lost_only_if_they_were_sent_and_none_was_stored() {
+        let own = ["Federated".to_owned(), "Applied".to_owned()];
+        let status = |kinds: &[&str]| {
+            let conditions: Vec<Value> = kinds
+                .iter()
+                .map(|kind| json!({"type": kind, "status": "True"}))
+                .collect();
+            json!({"conditions": conditions})
+        };
+        let lost = |sent: &[&str], stored: &[&str]| {
+            let write = Write::Apply {
+                body: json!({"status": status(sent)}),
+                exact: ExactFields::default(),
+            };
+            let stored = StatusDigest::of(Some(&status(stored)), &[], &mut Strings::default());
+            lost_conditions(&own, &[effect(write)], &stored)
+        };
+        assert!(lost(&["Ready", "Federated"], &[]));
+        assert!(lost(&["Federated", "Applied"], &["Ready"]));
+        assert!(!lost(&["Federated", "Applied"], &["Applied"]));
+        assert!(!lost(&["Ready"], &[]), "the member's own");
+        let noted = Write::Merge {
+            patch: json!({"status": status(&["Federated"])}),
+        };
+        assert!(!lost_conditions(&own, &[effect(noted)], &StatusDigest::default()));
+    }
 }
