@@ -99,17 +99,9 @@ pub struct DoctorArgs {
         default_value = "token"
     )]
     pub admin_auth: config::AdminAuth,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: config::KindsArgs,
     /// Exit with 1 if a check is open, too.
     #[arg(long)]
     pub strict: bool,

@@ -62,17 +62,9 @@ pub struct GatewayArgs {
     /// Mode secrets: kubeconfig of the plane that holds the Secrets. Default: the hub.
     #[arg(long, env = "FEDGATE_PROJECT_SECRETS_KUBECONFIG", value_name = "PATH")]
     pub project_secrets_kubeconfig: Option<PathBuf>,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Write the kinds' interpreters to the hub, and restore them when they are changed.
     #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub manage_interpreters: bool,
@@ -185,6 +177,22 @@ pub struct GatewayArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseAfter(pub Option<Duration>);
 
+/// The federated kinds beside those that are loaded by default.
+#[derive(Debug, Clone, clap::Args)]
+pub struct KindsArgs {
+    /// Folder with additional federated kinds.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
+}
+
 /// The gateway's settings, complete and consistent.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
@@ -192,10 +200,8 @@ pub struct GatewayConfig {
     pub hub_kubeconfig: PathBuf,
     /// Source of the projects.
     pub projects: Projects,
-    /// Folder with additional federated kinds.
-    pub interpreters: Option<PathBuf>,
-    /// Names of further kinds in the executable.
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    pub kinds: KindsArgs,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
@@ -264,8 +270,7 @@ impl GatewayArgs {
             project_directory,
             project_secrets_namespace,
             project_secrets_kubeconfig,
-            interpreters,
-            builtin_kinds,
+            kinds,
             manage_interpreters,
             lease_namespace,
             lease_name,
@@ -303,8 +308,7 @@ impl GatewayArgs {
         Ok(GatewayConfig {
             hub_kubeconfig,
             projects,
-            interpreters,
-            builtin_kinds,
+            kinds,
             lease: process.leader_elect.then_some((lease_namespace, lease_name)),
             settings: Settings {
                 city_linger,

@@ -46,24 +46,15 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
             .filter_map(|cluster| cluster.metadata.name.as_deref())
             .collect()
     };
-    // All kinds share one label, which is told once.
-    let mut labels: Vec<&str> = kinds.iter().map(|k| k.placement.label.as_str()).collect();
-    labels.dedup();
-    let city = |cluster: &DynamicObject| {
-        let found = labels
-            .iter()
-            .find_map(|label| cluster.metadata.labels.as_ref()?.get(*label));
-        found.cloned()
-    };
+    // All kinds share one label.
+    let label = kinds
+        .first()
+        .map_or(keys::CITY_CODE, |kind| &kind.placement.label);
+    let city = |cluster: &DynamicObject| cluster.metadata.labels.as_ref()?.get(label).cloned();
     fault(
         names(&|cluster| city(cluster).is_none()),
         "Clusters without a city label get no deployments",
-        &|names| {
-            format!(
-                "label them: kubectl label cluster {names} {}=<CODE>",
-                labels.join(" or ")
-            )
-        },
+        &|names| format!("label them: kubectl label cluster {names} {label}=<CODE>"),
     );
     fault(
         names(&|cluster| !is_ready(cluster)),

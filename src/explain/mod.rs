@@ -220,7 +220,7 @@ fn on_a_thread(
         runtime.block_on(world::play(kinds, example, chapters, settings))
     };
     std::thread::scope(|threads| match threads.spawn(play).join() {
-        Ok(told) => told,
+        Ok(played) => played,
         Err(panic) => std::panic::resume_unwind(panic),
     })
 }

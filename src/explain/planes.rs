@@ -1,4 +1,4 @@
-//! The gateway's access to the servers of the play, which tells the index of every change.
+//! The gateway's access to the servers of the play, which applies every change to the index.
 
 use super::{
     server::Servers,
@@ -48,7 +48,7 @@ impl Planes {
         }
     }
 
-    /// Tells the index what has changed.
+    /// Applies the changes to the index.
     pub(super) fn feed(&self) {
         let Some(runtime) = self.runtime.get().and_then(Weak::upgrade) else {
             return;
@@ -72,7 +72,7 @@ impl Planes {
     }
 }
 
-/// An object as the index tells its table.
+/// An object as its table in the index needs it.
 pub(super) fn target(plane: &Plane, at: &Address) -> Target {
     let resource = ApiResource {
         group: at.group.clone(),

@@ -35,8 +35,8 @@ fn of_object(explanation: &Explanation) -> String {
     for note in &explanation.notes {
         let _ = writeln!(out, "  {note}");
     }
-    for told in &explanation.chapters {
-        chapter(&mut out, told);
+    for steps in &explanation.chapters {
+        chapter(&mut out, steps);
     }
     let objects = objects(explanation);
     if !objects.is_empty() {
@@ -49,9 +49,9 @@ fn of_object(explanation: &Explanation) -> String {
     out
 }
 
-fn chapter(out: &mut String, told: &ChapterSteps) {
-    let _ = writeln!(out, "\n{}", told.title);
-    let requests = told.happened.iter().filter_map(|(_, what)| match what {
+fn chapter(out: &mut String, steps: &ChapterSteps) {
+    let _ = writeln!(out, "\n{}", steps.title);
+    let requests = steps.happened.iter().filter_map(|(_, what)| match what {
         Happening::Request(request) => Some(request),
         Happening::Other(..) => None,
     });
@@ -64,7 +64,7 @@ fn chapter(out: &mut String, told: &ChapterSteps) {
     };
     let (verbs, subjects) = (width(|request| request.verb.to_owned()), width(subject));
     let (planes, times) = (7, 5);
-    for (after, what) in &told.happened {
+    for (after, what) in &steps.happened {
         let after = format!("+{}s", after.as_secs());
         let text = match what {
             Happening::Request(request) => {
@@ -78,10 +78,10 @@ fn chapter(out: &mut String, told: &ChapterSteps) {
         };
         let _ = writeln!(out, "{}", text.trim_end());
     }
-    if told.happened.is_empty() {
+    if steps.happened.is_empty() {
         let _ = writeln!(out, "  nothing");
     }
-    for [type_, status, reason, message] in &told.conditions {
+    for [type_, status, reason, message] in &steps.conditions {
         let texts = [reason.as_str(), message]
             .into_iter()
             .filter(|text| !text.is_empty());
@@ -114,7 +114,7 @@ fn subject(request: &Request) -> String {
 /// The objects that the hub gets, each once.
 fn objects(explanation: &Explanation) -> Vec<Value> {
     let mut seen = BTreeSet::new();
-    let happened = explanation.chapters.iter().flat_map(|told| &told.happened);
+    let happened = explanation.chapters.iter().flat_map(|steps| &steps.happened);
     let requests = happened.filter_map(|(_, what)| match what {
         Happening::Request(request) if request.plane == "hub" => Some(request),
         _ => None,
@@ -149,12 +149,12 @@ pub fn yaml(explained: &[Explanation]) -> String {
             "cardinality": if explanation.at_one { "exactlyOne" } else { "all" },
             "members": explanation.members, "notes": explanation.notes,
         });
-        let chapters = explanation.chapters.iter().map(|told| {
-            let happened = told.happened.iter().map(|(after, what)| step(*after, what));
-            let conditions = told.conditions.iter().map(|[type_, status, reason, message]| {
+        let chapters = explanation.chapters.iter().map(|steps| {
+            let happened = steps.happened.iter().map(|(after, what)| step(*after, what));
+            let conditions = steps.conditions.iter().map(|[type_, status, reason, message]| {
                 json!({"type": type_, "status": status, "reason": reason, "message": message})
             });
-            json!({"title": told.title, "steps": happened.collect::<Vec<_>>(),
+            json!({"title": steps.title, "steps": happened.collect::<Vec<_>>(),
                 "conditions": conditions.collect::<Vec<_>>()})
         });
         document["chapters"] = chapters.collect();

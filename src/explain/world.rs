@@ -83,15 +83,15 @@ pub(super) async fn play(
     explanation
         .notes
         .extend(beyond.map(|field| format!("not carried by this version: {field}")));
-    let mut told = vec![(Chapter::Create, world.start().await?)];
+    let mut steps = vec![(Chapter::Create, world.start().await?)];
     let object = example.object.clone();
     let created = world.chapter("Create", |world| world.write(object)).await?;
-    told.push((Chapter::Create, created));
+    steps.push((Chapter::Create, created));
     if chapters.contains(&Chapter::Edit) {
         match edit(&example.object) {
             Some((field, patch)) => {
                 let title = format!("Edit of {field}");
-                told.push((
+                steps.push((
                     Chapter::Edit,
                     world.chapter(&title, |world| world.patch(&patch)).await?,
                 ));
@@ -103,17 +103,19 @@ pub(super) async fn play(
     }
     if chapters.contains(&Chapter::Suspend) {
         for (title, on) in [("Suspend", true), ("Resume", false)] {
-            told.push((
+            steps.push((
                 Chapter::Suspend,
                 world.chapter(title, |world| world.suspend(on)).await?,
             ));
         }
     }
     if chapters.contains(&Chapter::Delete) {
-        told.push((Chapter::Delete, world.chapter("Delete", World::delete).await?));
+        steps.push((Chapter::Delete, world.chapter("Delete", World::delete).await?));
     }
-    let shown = told.into_iter().filter(|(chapter, _)| chapters.contains(chapter));
-    explanation.chapters = shown.map(|(_, told)| told).collect();
+    let shown = steps
+        .into_iter()
+        .filter(|(chapter, _)| chapters.contains(chapter));
+    explanation.chapters = shown.map(|(_, steps)| steps).collect();
     Ok(explanation)
 }
 
@@ -141,7 +143,7 @@ impl<'a> World<'a> {
             workers: 2,
             sweep_interval: settings.sweep_interval,
             metrics: Metrics::new().map_err(|error| ExplainError::Failed(error.to_string()))?,
-            clock: Clock::told(move || *read.lock()),
+            clock: Clock::reading(move || *read.lock()),
         };
         let key = ProjectKey::parse(PROJECT).map_err(|error| ExplainError::Failed(error.to_string()))?;
         let servers = Arc::<Mutex<Servers>>::default();
@@ -228,7 +230,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The gateway starts: it lists everything. Of what it writes then, only the kind's own interpreter is told.
+    /// The gateway starts: it lists everything. Of what it writes then, only the kind's own interpreter is shown.
     async fn start(&mut self) -> Result<ChapterSteps, ExplainError> {
         let engagement = {
             let mut index = self.runtime.shared.index.lock();
@@ -244,13 +246,13 @@ impl<'a> World<'a> {
             };
             self.list(&server, table);
         }
-        let mut told = self.chapter("Start of the gateway", |_| {}).await?;
+        let mut steps = self.chapter("Start of the gateway", |_| {}).await?;
         let own = &self.kind.interpreter.name;
-        told.happened.retain(
+        steps.happened.retain(
             |(_, happening)| matches!(happening, Happening::Request(request) if request.name == *own),
         );
-        told.conditions.clear();
-        Ok(told)
+        steps.conditions.clear();
+        Ok(steps)
     }
 
     fn list(&self, server: &Server, table: <GatewayIndex as Index>::TableId) {

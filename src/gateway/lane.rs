@@ -91,7 +91,7 @@ pub enum Lane {
     Park(Arc<str>),
 }
 
-/// The lane of a companion as its label tells it.
+/// The lane of a companion, read from its label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompanionLane<'a> {
     /// [`Lane::Keep`].

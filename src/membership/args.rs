@@ -5,6 +5,7 @@ use super::{
     mode::SyncMode,
     registration::AccountRights,
 };
+use crate::config::KindsArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -111,17 +112,9 @@ pub struct JoinArgs {
     /// Name of the cell's Location. Default: the cell's name.
     #[arg(long, value_name = "NAME", requires = "agent_image_cell")]
     pub location: Option<String>,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// How long to wait until Karmada calls the cell Ready.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "5m")]
     pub wait: Duration,
@@ -200,17 +193,9 @@ pub struct DrainArgs {
     /// How long to wait for other cells, and until the cell is empty.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "30m")]
     pub timeout: Duration,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,
@@ -245,17 +230,9 @@ pub struct LeaveArgs {
     /// How long to wait until Karmada lets the Cluster go.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "10m")]
     pub wait: Duration,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,
@@ -346,17 +323,9 @@ pub struct ProjectAddArgs {
     /// Lifetime of the credential; the project may shorten it.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "8760h")]
     pub lifetime: Duration,
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,

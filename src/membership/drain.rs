@@ -93,7 +93,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
-    let kinds: Vec<ApiResource> = super::load_kinds(&args.builtin_kinds, args.interpreters.as_deref())?
+    let kinds: Vec<ApiResource> = super::load_kinds(&args.kinds)?
         .federated
         .into_iter()
         .map(|kind| kind.resource)

@@ -37,7 +37,7 @@ pub(super) struct Join<'a> {
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     args.check()?;
-    let kinds = super::load_kinds(&args.builtin_kinds, args.interpreters.as_deref())?.federated;
+    let kinds = super::load_kinds(&args.kinds)?.federated;
     let mode = match (args.output, args.write.dry_run) {
         (Some(PrintFormat::Yaml), _) => Mode::Print,
         (None, true) => Mode::DryRun,

@@ -25,7 +25,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
-    let kinds: Vec<KindManifests> = super::load_kinds(&args.builtin_kinds, args.interpreters.as_deref())?
+    let kinds: Vec<KindManifests> = super::load_kinds(&args.kinds)?
         .federated
         .iter()
         .map(|kind| KindManifests::of(kind, None))

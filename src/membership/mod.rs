@@ -35,11 +35,12 @@ mod unenrol;
 pub mod usage;
 pub mod wait;
 
+use crate::config::KindsArgs;
 use args::{CellArgs, CellsCommand, HubArgs, ProjectsCommand};
 use error::{Error, Kind};
 use fedgate_kinds::Kinds;
 use plane::Plane;
-use std::{fmt, path::Path, process::ExitCode};
+use std::{fmt, process::ExitCode};
 
 /// Runs `fedgate cells` and prints its error.
 pub async fn cells(command: &CellsCommand) -> ExitCode {
@@ -95,8 +96,8 @@ fn internal(error: impl fmt::Display) -> Error {
     Error::new(Kind::Failed, "the manifests cannot be made").because(error.to_string())
 }
 
-fn load_kinds(builtin: &[String], dir: Option<&Path>) -> Result<Kinds, Error> {
-    let kinds = Kinds::load(builtin, dir);
+fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
+    let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
     kinds.map_err(|error| Error::new(Kind::Usage, format!("{}: {error}", error.flag())))
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
                 .next(format!("fedgate projects add {name}")),
         );
     }
-    let kinds = super::load_kinds(&args.builtin_kinds, args.interpreters.as_deref())?;
+    let kinds = super::load_kinds(&args.kinds)?;
     let kinds = KindManifests::all(&kinds, false);
     for object in project::objects(&kinds).map_err(internal)? {
         executor.ensure(&plane, object, Owner::Shared).await?;

@@ -110,7 +110,7 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
-    let kinds = Kinds::load(&config.builtin_kinds, config.interpreters.as_deref())?;
+    let kinds = Kinds::load(&config.kinds.builtin_kinds, config.kinds.interpreters.as_deref())?;
     if let Some(refusal) = kinds.beyond_this_version() {
         return Err(StartError::Beyond(refusal));
     }

@@ -98,7 +98,7 @@ async fn refused(case: &Case, name: &str) {
     );
 }
 
-/// What a tenant does without the policy is undone.
+/// A tenant's change without the policy is undone.
 async fn restored(case: &Case, name: &str) {
     let edit = json!({"spec": {"memory": "1Gi", "retired": true}});
     wait_for("the edit is let through", seconds(60), || async {

@@ -1,4 +1,4 @@
-//! What the hub admits of a member that returns Secrets, and a project of the gateway (docs/contract/clusters.md §7): each rule
+//! Admission of a member that returns Secrets on the hub, and of the gateway in a project (docs/contract/clusters.md §7): each rule
 //! refuses its attack, and no refusal shows anything of a Secret.
 
 use crate::{

@@ -273,7 +273,7 @@ mutants! {
     }
     "src/gateway/index/kept.rs" {
         object_is_deleted_while_its_companion_is_dispatched:
-            "!is_parked || binding.is_some()" => "false",
+            "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
     "src/gateway/companions/decide.rs" {

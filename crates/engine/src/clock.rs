@@ -55,7 +55,7 @@ impl Clock {
     }
 
     /// A clock whose caller says what time it is on both.
-    pub fn told(now: impl Fn() -> Now + Send + Sync + 'static) -> Self {
+    pub fn reading(now: impl Fn() -> Now + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 

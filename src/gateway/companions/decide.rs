@@ -57,7 +57,7 @@ pub struct Snapshot {
     pub seen: Option<Seen>,
 }
 
-/// A companion in [`Lane::Park`], as its binding tells it.
+/// A companion in [`Lane::Park`], as its binding shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopping {
     /// The member.
@@ -108,11 +108,8 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         let body = render(s, body, Some(&row.uid));
         return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
     }
-    if s.lane.is_some() {
-        let Some(name) = &s.open_lane else { return idle() };
-        if row.digest.lane.as_ref().is_none_or(|lane| **lane != **name) {
-            return change_lane(s, row, name);
-        }
+    if let Some(decision) = change_lane(s, row) {
+        return decision;
     }
     let wanted = referenced_by(&s.wanted_by);
     if row.digest.referenced_by.as_ref() == Some(&wanted) {
@@ -152,11 +149,8 @@ fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
 
 /// Nothing wants it: what its member keeps is stopped first, and deleted once no Work of it goes on.
 fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
-    if s.lane.is_some() {
-        let Some(name) = &s.open_lane else { return idle() };
-        if row.digest.lane.as_ref().is_none_or(|lane| **lane != **name) {
-            return change_lane(s, row, name);
-        }
+    if let Some(decision) = change_lane(s, row) {
+        return decision;
     }
     match (&s.stopping, &s.seen) {
         (None, _) | (_, Some(Seen::WorksStopped)) => one(s, delete(row), WriteReason::ReleaseCompanion),
@@ -169,10 +163,18 @@ fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
     }
 }
 
-fn change_lane(s: &Snapshot, row: &Row<Companion>, name: &str) -> Decision {
+/// Gives the companion to the lane that it is to have, once the policy is there; `None` if it has the lane, or is to have none.
+fn change_lane(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
+    s.lane.as_ref()?;
+    let Some(name) = &s.open_lane else {
+        return Some(idle());
+    };
+    if row.digest.lane.as_ref().is_some_and(|lane| **lane == **name) {
+        return None;
+    }
     let mut patch = lane::patch(&row.uid, &row.resource_version(), name);
     patch["metadata"]["annotations"][keys::REFERENCED_BY] = json!(&*referenced_by(&s.wanted_by));
-    one(s, Write::Merge { patch }, WriteReason::MoveCompanion)
+    Some(one(s, Write::Merge { patch }, WriteReason::MoveCompanion))
 }
 
 /// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit, deletions do

@@ -173,7 +173,7 @@ fn limit(index: &GatewayIndex, i: KindId, s: &Row<Source>, (kind, name): (Compan
     reference.map_or(references::SIZE_LIMIT, |reference| of.size_limit(reference))
 }
 
-/// State of a companion that leaves its member, as its binding tells it.
+/// State of a companion that leaves its member, as its binding shows it.
 fn stopping(
     index: &GatewayIndex,
     kind: CompanionKind,
@@ -184,12 +184,8 @@ fn stopping(
     let CompanionLane::Park(member) = CompanionLane::read(row.digest.lane.as_deref()) else {
         return None;
     };
-    let binding = index
-        .hub
-        .bindings
-        .get(hub, &index.companion_binding_name(kind, name))?;
-    let own = binding.digest.owner.as_ref() == Some(&row.uid) && binding.digest.policy == row.digest.lane;
-    let delivery = binding.digest.delivery.as_deref().filter(|_| own);
+    index.companion_binding(kind, hub, name)?;
+    let delivery = index.companion_delivery(kind, (hub, name), row);
     Some(Stopping {
         member: member.into(),
         id: delivery.filter(|of| of.suspended).and_then(|of| of.id.clone()),

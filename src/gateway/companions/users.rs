@@ -54,9 +54,7 @@ impl Adopter {
         (companion, companion_name): (CompanionKind, &str),
     ) -> Self {
         let token = references::token(&index.companions, companion, companion_name);
-        let owner = index.owners.get(hub);
-        let source = owner
-            .and_then(|owner| index.projects.get(&owner.project)?.sources[kind].get(&owner.namespace, name));
+        let source = index.owned_source(kind, hub, name);
         let copy = index.hub.copies[kind].get(hub, name);
         let is_stopped = copy.is_none_or(|copy| {
             let lane = CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref());

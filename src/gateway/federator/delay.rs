@@ -262,7 +262,7 @@ fn waiting(index: &GatewayIndex, now: Now) -> Vec<(Timestamp, Deployment)> {
 
 fn as_waiting(index: &GatewayIndex, (kind, hub, name): &Deployment) -> Option<Waiting> {
     let owner = index.owners.get(hub)?;
-    let source = index.projects.get(&owner.project)?.sources[*kind].get(&owner.namespace, name)?;
+    let source = index.owned_source(*kind, hub, name)?;
     if is_refused(source) {
         return None;
     }

@@ -55,7 +55,7 @@ pub struct Memory {
     pub seen: Option<Seen>,
     /// Permanent id of its last binding, while it is being deleted.
     pub binding_id: Option<Arc<str>>,
-    /// While it is being deleted: the other member that its tenant was told it does not live at.
+    /// While it is being deleted: the other member of which its tenant has had an Event.
     pub abandon_refused: Option<Arc<str>>,
     /// How often that was looked for.
     pub looks: u32,

@@ -1,6 +1,9 @@
 //! Bindings by what they are of: Karmada's names for them.
 
-use super::{GatewayIndex, digest::Binding};
+use super::{
+    GatewayIndex,
+    digest::{Binding, Companion, Delivery},
+};
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{CompanionKind, KindId};
 
@@ -13,6 +16,31 @@ impl GatewayIndex {
     /// Karmada's name for the binding of a companion.
     pub fn companion_binding_name(&self, kind: CompanionKind, name: &str) -> String {
         format!("{name}-{}", self.companions[kind].kind.to_lowercase()).replace(':', ".")
+    }
+
+    /// The binding of a companion's name.
+    pub fn companion_binding(
+        &self,
+        kind: CompanionKind,
+        hub_namespace: &str,
+        name: &str,
+    ) -> Option<&Row<Binding>> {
+        self.hub
+            .bindings
+            .get(hub_namespace, &self.companion_binding_name(kind, name))
+    }
+
+    /// State at each member of a companion, as its own binding shows it under the policy of the companion's lane.
+    pub fn companion_delivery(
+        &self,
+        kind: CompanionKind,
+        (hub_namespace, name): (&str, &str),
+        companion: &Row<Companion>,
+    ) -> Option<&Delivery> {
+        let binding = &self.companion_binding(kind, hub_namespace, name)?.digest;
+        let is_own =
+            binding.owner.as_ref() == Some(&companion.uid) && binding.policy == companion.digest.lane;
+        binding.delivery.as_deref().filter(|_| is_own)
     }
 
     /// The binding of a copy.

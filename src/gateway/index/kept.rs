@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// State of the companions that went with an object to its member, on their way off it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// True if one of them is still dispatched, as far as bindings tell.
+    /// True if one of them is still dispatched, as far as bindings show.
     pub goes_on: bool,
     /// Permanent ids of the bindings of the others.
     pub ids: Vec<Arc<str>>,
@@ -28,17 +28,11 @@ impl GatewayIndex {
             };
             let is_parked =
                 CompanionLane::read(row.digest.lane.as_deref()) == CompanionLane::Park(&pin.member);
-            let binding = self
-                .hub
-                .bindings
-                .get(hub, &self.companion_binding_name(kind, &name));
-            let own = binding.filter(|binding| {
-                binding.digest.owner.as_ref() == Some(&row.uid) && binding.digest.policy == row.digest.lane
-            });
-            let delivery = own.and_then(|binding| binding.digest.delivery.as_deref());
-            match delivery.filter(|delivery| is_parked && delivery.suspended) {
-                Some(delivery) => kept.ids.extend(delivery.id.clone()),
-                None => kept.goes_on |= !is_parked || binding.is_some(),
+            let delivery = self.companion_delivery(kind, (hub, &name), row);
+            let stopped = delivery.filter(|delivery| is_parked && delivery.suspended);
+            match stopped.and_then(|delivery| delivery.id.clone()) {
+                Some(id) => kept.ids.push(id),
+                None => kept.goes_on |= !is_parked || self.companion_binding(kind, hub, &name).is_some(),
             }
         }
         kept

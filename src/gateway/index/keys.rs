@@ -214,10 +214,7 @@ impl GatewayIndex {
     /// Keys of the companions that a deployment references, and of those that name the deployment.
     pub fn companion_keys_of(&self, (kind, hub, name): &Deployment, keys: &mut Vec<Key>) {
         let Some(owner) = self.owners.get(hub) else { return };
-        let source = self
-            .projects
-            .get(&owner.project)
-            .and_then(|p| p.sources[*kind].get(&owner.namespace, name));
+        let source = self.owned_source(*kind, hub, name);
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
             keys.push(self.hub_key(TableId::Companions(r.kind), hub, &r.name));
         }

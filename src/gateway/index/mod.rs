@@ -413,19 +413,6 @@ impl GatewayIndex {
         Some(HubNamespace::of(&row.uid))
     }
 
-    /// The sources of the project namespace that owns a hub namespace.
-    pub fn owned_sources(
-        &self,
-        kind: KindId,
-        hub_namespace: &str,
-    ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
-        self.owners
-            .get(hub_namespace)
-            .and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
-            .into_iter()
-            .flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
-    }
-
     /// True if a source has our finalizer.
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();

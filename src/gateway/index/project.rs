@@ -13,9 +13,9 @@ use super::{
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     random::HashMap,
-    store::table::{Name, Table},
+    store::table::{Name, Row, Table},
 };
-use fedgate_kinds::{CompanionSet, PerCompanionKind, PerKind};
+use fedgate_kinds::{CompanionSet, KindId, PerCompanionKind, PerKind};
 use std::sync::Arc;
 
 /// State of a project.
@@ -103,6 +103,25 @@ impl GatewayIndex {
         }
         self.projects.insert(key, project);
         self.engagements
+    }
+
+    /// The sources of the project namespace that owns a hub namespace.
+    pub fn owned_sources(
+        &self,
+        kind: KindId,
+        hub_namespace: &str,
+    ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
+        self.owners
+            .get(hub_namespace)
+            .and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
+            .into_iter()
+            .flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
+    }
+
+    /// The source of this name there.
+    pub fn owned_source(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Row<Source>> {
+        let owner = self.owners.get(hub_namespace)?;
+        self.projects.get(&owner.project)?.sources[kind].get(&owner.namespace, name)
     }
 
     /// Records whether the platform suspends a project.

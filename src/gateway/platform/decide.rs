@@ -39,7 +39,7 @@ pub enum Decision {
     Wait,
     /// Wait until absence on this plane is proof.
     AwaitProof(Plane),
-    /// The project has an object of its own by this name: it is left alone, and the project is told.
+    /// The project has an object of its own by this name: it is left alone, and the project gets an Event.
     Taken,
     /// Execute this.
     Do(Plan<Prepared>),

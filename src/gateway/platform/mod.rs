@@ -1,7 +1,7 @@
 //! Kinds of the platform: each object of the hub is projected into every project that serves the kind, and restored there
 //! (contract: clusters.md §8).
 //!
-//! The key is that of the project's object, so that one project never delays another. A key on the hub only tells of an object
+//! The key is that of the project's object, so that one project never delays another. A key on the hub only reports an object
 //! that cannot be projected, once for all projects.
 
 pub mod decide;
@@ -36,7 +36,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Tells of an object of the hub that cannot be projected: a log line, and the quarantine.
+    /// Reports an object of the hub that cannot be projected: a log line, and the quarantine.
     pub fn examine(&self, ctx: &Context<'_>, key: &Key) -> Requeue {
         let unprojected = unprojected(&ctx.index.lock(), key);
         let Some(unprojected) = unprojected else {
@@ -157,7 +157,7 @@ impl Reconciler for Platform {
     }
 }
 
-/// Tells a project, once, that an object of its own has the name of one of the platform.
+/// Reports to a project, once, that an object of its own has the name of one of the platform.
 async fn report_taken(ctx: &Context<'_>, key: &Key, s: &Snapshot, row: &Row<PlatformProjection>) {
     let (plane, name) = (&key.plane, &*key.name);
     tracing::warn!(%plane, controller = Platform::NAME, kind = %key.kind, name, %key, reason = Verdict::NameTaken.label(), "object of the platform is not projected, the project has one of its own by this name");

@@ -201,7 +201,7 @@ fn of_another(r: &Returned, object: &Object, copy: &Row<HubCopy>, pin: &Pin) -> 
     let owner = r.owner.as_ref().filter(|(name, _)| **name == *object.name);
     match owner {
         Some((_, uid)) if *uid == copy.uid => {}
-        // The member has not heard of the new copy yet.
+        // The member does not know the new copy yet.
         Some((_, uid)) if pin.copy_uids.contains(uid) => return Some(Decision::Wait),
         _ => {
             return Some(refuse(

@@ -146,7 +146,7 @@ impl Reconciler for Returns {
             })
         };
         run.session.body = found.filter(is_same);
-        // Another one is told by an event.
+        // An event brings another one.
         Ok(match run.session.body {
             Some(_) => Flow::Again,
             None => Flow::End(Requeue::AwaitChange),

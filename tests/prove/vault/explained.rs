@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// Long enough for everything to come to rest, and for what lingers to go.
 const CHAPTER: Duration = Duration::from_mins(10);
-/// What is compared: the objects that a vault leads to. Status writes depend on what members report, and when.
+/// Kinds that are compared: those of the objects that a vault leads to. Status writes depend on what members report, and when.
 const KINDS: [&str; 6] = [
     "vaults",
     "seals",

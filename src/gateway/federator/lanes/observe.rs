@@ -239,17 +239,14 @@ fn state(
     member: Option<&Arc<str>>,
 ) -> CompanionState {
     let uid = index.hub.companions[kind].get(hub, name).map(|row| &row.uid);
-    let binding = index
-        .hub
-        .bindings
-        .get(hub, &index.companion_binding_name(kind, name));
-    let own = binding.filter(|row| uid.is_some() && row.digest.owner.as_ref() == uid);
+    let own = index
+        .companion_binding(kind, hub, name)
+        .filter(|row| uid.is_some() && row.digest.owner.as_ref() == uid);
     let delivery: Option<&Delivery> = own.and_then(|row| row.digest.delivery.as_deref());
     let item = member.and_then(|member| delivery?.at(member));
     let adopted = index.companions.is_adopted(kind);
     let owner = index.owners.get(hub);
-    let source =
-        owner.and_then(|owner| index.projects.get(&owner.project)?.sources[of].get(&owner.namespace, object));
+    let source = index.owned_source(of, hub, object);
     let mut references = source.into_iter().flat_map(|row| row.digest.references.iter());
     let reference = references.find(|r| r.kind == kind && r.name == *name);
     let first = || queries::references::adopter(index, owner?, hub, (kind, name));

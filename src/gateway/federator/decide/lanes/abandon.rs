@@ -1,5 +1,5 @@
 //! The annotation that ends the wait for a member (contract: clusters.md §3.4): only the name of the object's own member does,
-//! and the tenant is told either way. Pure.
+//! and the tenant gets an Event either way. Pure.
 
 use super::Case;
 use crate::gateway::{
@@ -27,7 +27,7 @@ pub(super) fn is_abandoned(c: &Case<'_>, pin: &Pin) -> bool {
     named(c) == Some(&pin.member)
 }
 
-/// Tells, once, that the annotation names another member.
+/// Reports, once, that the annotation names another member.
 pub(super) fn refuse(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Option<Step> {
     let wrong = named(c).filter(|member| **member != pin.member);
     if memory.abandon_refused.as_ref() == wrong {
