@@ -1,6 +1,6 @@
 //! Reads of objects that are not watched: by label, and at a member of a hub through its proxy.
 
-use super::{Executor, failure};
+use super::{Executor, creation, failure};
 use crate::{
     error::Failure,
     key::Plane,
@@ -11,7 +11,7 @@ use futures::StreamExt;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{ListParams, PostParams, WatchEvent, WatchParams},
+    api::{ListParams, WatchEvent, WatchParams},
     core::{ApiResource, DynamicObject, Status},
 };
 
@@ -69,7 +69,7 @@ impl Executor {
         self.may_write(&target, "create")?;
         let client = self.api(&target, Endpoint::Main, "create")?.into_client();
         let answer = Api::<SelfSubjectReview>::all(client)
-            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .create(&creation(), &SelfSubjectReview::default())
             .await
             .map_err(|e| failure(&target, "create", &e));
         self.ended(&target, Endpoint::Main, "create", answer.as_ref().err());

@@ -266,11 +266,7 @@ impl Executor {
             Write::Create { body } => {
                 let object: LenientObject = serde_json::from_value(body.clone())
                     .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
-                let params = PostParams {
-                    dry_run: false,
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
-                };
-                self.send(target, endpoint, verb, api.create(&params, &object))
+                self.send(target, endpoint, verb, api.create(&creation(), &object))
                     .await
                     .map(answer_of)
             }
@@ -486,6 +482,14 @@ async fn delete(
     let left: LenientObject = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
     let is_status = |types: &TypeMeta| types.kind == "Status" && types.api_version == "v1";
     Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
+}
+
+/// Parameters of a creation.
+fn creation() -> PostParams {
+    PostParams {
+        dry_run: false,
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+    }
 }
 
 async fn merge(
