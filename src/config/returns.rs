@@ -18,7 +18,15 @@ pub struct ReturnsArgs {
     pub name: String,
     /// Folder of the federated kinds, as the gateway has it: those with returns are watched.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: PathBuf,
+    pub interpreters: Option<PathBuf>,
+    /// Kinds in the executable that the gateway has, too, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
+    #[arg(
+        long,
+        env = "FEDGATE_BUILTIN_KINDS",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    pub builtin_kinds: Vec<String>,
     /// Namespace of the Lease at the member.
     #[arg(
         long,
@@ -50,7 +58,9 @@ pub struct ReturnsConfig {
     /// Name of the member's Karmada Cluster.
     pub name: Arc<str>,
     /// Folder of the federated kinds.
-    pub interpreters: PathBuf,
+    pub interpreters: Option<PathBuf>,
+    /// Names of further kinds in the executable.
+    pub builtin_kinds: Vec<String>,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// Settings of the process.
@@ -66,6 +76,7 @@ impl ReturnsArgs {
             hub_kubeconfig,
             name,
             interpreters,
+            builtin_kinds,
             namespace,
             lease_name,
             process,
@@ -76,6 +87,7 @@ impl ReturnsArgs {
             hub_kubeconfig,
             name: name.into(),
             interpreters,
+            builtin_kinds,
             lease: process.leader_elect.then_some((namespace, lease_name)),
             process,
         })

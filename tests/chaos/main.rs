@@ -48,9 +48,10 @@ use std::{
 };
 use support::{
     Cell, RUNTIME,
+    federated::kinds_flags,
     gateway::{Gateway, Projects, Setup},
     seconds,
-    suite::{Suite, kinds_folder},
+    suite::Suite,
 };
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
@@ -100,7 +101,7 @@ impl Gateways {
         let alone = Gateway::new(Setup {
             hub: suite.gateway.hub_kubeconfig().to_owned(),
             projects: Projects::Folder(suite.gateway.projects().to_owned()),
-            kinds: Some(kinds_folder()),
+            kinds: Some(kinds_flags()),
             log: suite.dir.join("gateway-alone.log"),
             further: vec!["--leader-elect=false".into()],
         });

@@ -4,12 +4,13 @@ use crate::support::{
     Case,
     credentials::{self, Twin},
     deployment,
+    federated::{federated, kinds_flags},
     gateway::{Gateway, Projects, Setup},
     kinds::{ACCESS_REVIEW, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, NAMESPACE, SERVICE_ACCOUNT},
     lone_trials,
     plane::Plane,
     seconds,
-    suite::{ALPHA_KEY, BETA_KEY, federated, kinds_folder},
+    suite::{ALPHA_KEY, BETA_KEY},
     trials, unique_city, wait_for, with_cleanup,
 };
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ impl Reviewed {
         let gateway = Gateway::new(Setup {
             hub,
             projects: Projects::Folder(suite.gateway.projects().to_owned()),
-            kinds: Some(kinds_folder()),
+            kinds: Some(kinds_flags()),
             log: suite.dir.join("gateway-reviewed.log"),
             further: vec![
                 "--admin-auth=hub".into(),

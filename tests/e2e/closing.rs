@@ -3,11 +3,12 @@
 use crate::support::{
     Case,
     audit::GATEWAY,
+    federated::federated,
     kinds::{CLUSTER_POLICY, DEPLOYMENT, NAMESPACE},
     label, log_lines,
     rights::{as_of_first, granted, needed},
     seconds,
-    suite::{ALPHA_KEY, BETA_KEY, Suite, federated},
+    suite::{ALPHA_KEY, BETA_KEY, Suite},
     trials, wait_for,
 };
 use fedgate_api::keys;

@@ -5,7 +5,7 @@ use crate::support::{
     Case, annotation, condition,
     credentials::{Twin, with_token},
     has_finalizer,
-    kinds::{CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POLICY, SECRET, VAULT, WORK},
+    kinds::{CLUSTER_ROLE, CONFIG_MAP, Kind, NAMESPACE, POLICY, SECRET, VAULT, WORK},
     label,
     plane::Plane,
     policies::without_policy,
@@ -54,9 +54,15 @@ async fn delivered(case: &Case) -> Value {
 
 /// Waits until the member keeps the vault whatever becomes of its copy.
 pub(crate) async fn preserved(case: &Case) {
-    let lane = format!("vault-pin-{}", case.dfw.name);
+    keeps(case, &VAULT, "vault-", NAME).await;
+}
+
+/// The same of an object of any kind that lives at one member, with its `policyPrefix`.
+pub(crate) async fn keeps(case: &Case, kind: &Kind, prefix: &str, name: &str) {
+    let lane = format!("{prefix}pin-{}", case.dfw.name);
+    let binding = format!("{name}-{}", kind.name.to_lowercase());
     case.hub
-        .sees(&VAULT, &case.hub_ns, NAME, "is pinned", seconds(60), |o| {
+        .sees(kind, &case.hub_ns, name, "is pinned", seconds(60), |o| {
             label(o, keys::LANE) == Some(&*lane)
         })
         .await;
@@ -65,7 +71,7 @@ pub(crate) async fn preserved(case: &Case) {
         let works = case.hub.list(&WORK, &works, "").await;
         let own = works.iter().find(|work| {
             annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
-                && annotation(work, keys::BINDING_NAME) == Some("gold-vault")
+                && annotation(work, keys::BINDING_NAME) == Some(&*binding)
         });
         (own?["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
     })
@@ -78,11 +84,14 @@ pub(crate) fn is(object: &Value, kind: &str, reason: &str) -> bool {
 
 /// The hub's record of the vault's member.
 pub(crate) async fn pin(case: &Case) -> Option<Value> {
+    pin_of(case, &format!("vaults.example.fedgate.dev_{NAME}")).await
+}
+
+/// The same of any object, by its key there.
+pub(crate) async fn pin_of(case: &Case, key: &str) -> Option<Value> {
     let record = case.hub_ns.replacen("ns-", "fedgate-pins-", 1);
     let record = case.hub.get(&CONFIG_MAP, keys::SYSTEM_NAMESPACE, &record).await?;
-    let text = record["data"][format!("vaults.example.fedgate.dev_{NAME}")]
-        .as_str()?
-        .to_owned();
+    let text = record["data"][key].as_str()?.to_owned();
     serde_json::from_str(&text).ok()
 }
 

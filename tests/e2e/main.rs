@@ -27,6 +27,7 @@ mod operations;
 mod peer_forms;
 mod platform;
 mod policies;
+mod postgres;
 mod projection;
 mod projects;
 mod rest;
@@ -34,6 +35,7 @@ mod restarts;
 mod restored;
 mod return_admission;
 mod returns;
+mod shipped;
 mod status;
 mod support;
 mod suspension;
@@ -70,6 +72,8 @@ fn together() -> Vec<Trial> {
         return_admission::trials(),
         adopted::trials(),
         platform::trials(),
+        shipped::trials(),
+        postgres::trials(),
     ]
     .into_iter()
     .flatten()

@@ -4,11 +4,12 @@
 use crate::support::{
     Case,
     credentials::{Twin, with_token},
+    federated::kinds_flags,
     kinds::{SECRET, VAULT},
     label, lone_trials,
     role::Role,
     seconds,
-    suite::{SYSTEM, kinds_folder},
+    suite::SYSTEM,
     trials, uid, wait_for,
 };
 use fedgate_api::keys;
@@ -35,7 +36,7 @@ pub(crate) const COMPANION: &str = "token-app";
 static MEMBER: OnceCell<Role> = OnceCell::const_new();
 
 /// Starts it, under the rights that are shipped for it.
-async fn member(case: &Case) -> &'static Role {
+pub(crate) async fn member(case: &Case) -> &'static Role {
     MEMBER
         .get_or_init(|| async {
             let role = Role::new("returns", case.suite.dir.join("returns.log"));
@@ -68,7 +69,7 @@ async fn start(case: &Case, role: &Role) {
     let mut arguments: Vec<OsString> = vec!["returns".into(), "--member-kubeconfig".into(), file.into()];
     arguments.extend(["--hub-kubeconfig".into(), hub.into()]);
     arguments.extend(["--name".into(), name.into()]);
-    arguments.extend(["--interpreters".into(), kinds_folder().into()]);
+    arguments.extend(kinds_flags());
     role.spawn(&arguments).await;
     role.ready().await;
 }
@@ -100,7 +101,7 @@ async fn is_pinned(case: &Case) {
 }
 
 /// The member's operator makes a Secret.
-async fn at_member(case: &Case, name: &str, value: &str) {
+pub(crate) async fn at_member(case: &Case, name: &str, value: &str) {
     let secret = json!({"metadata": {"name": name, "labels": {"example.fedgate.dev/by": "operator"}}, "type": "Opaque",
         "stringData": {"token": value}});
     case.dfw.plane.create(&SECRET, &case.hub_ns, secret).await;
@@ -112,7 +113,7 @@ fn encoded(value: &str) -> Value {
     serde_json::to_value(secret).expect("bytes are JSON")
 }
 
-async fn in_project(case: &Case, name: &str, value: &str) -> Value {
+pub(crate) async fn in_project(case: &Case, name: &str, value: &str) -> Value {
     let wanted = encoded(value);
     case.project
         .sees(&SECRET, &case.ns, name, "has come back", seconds(60), |o| {

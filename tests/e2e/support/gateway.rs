@@ -45,8 +45,8 @@ pub(crate) struct Setup {
     pub(crate) hub: PathBuf,
     /// Where the projects' kubeconfigs are.
     pub(crate) projects: Projects,
-    /// Folder of federated kinds beside the built-in ones.
-    pub(crate) kinds: Option<PathBuf>,
+    /// The flags for kinds beside the built-in one.
+    pub(crate) kinds: Option<[OsString; 4]>,
     /// File to which the process writes.
     pub(crate) log: PathBuf,
     /// Further options of the gateway.
@@ -121,9 +121,7 @@ impl Gateway {
         } = &self.setup;
         let mut all: Vec<OsString> = vec!["gateway".into(), "--hub-kubeconfig".into(), hub.into()];
         all.extend(projects.arguments());
-        if let Some(kinds) = kinds {
-            all.extend(["--interpreters".into(), kinds.into()]);
-        }
+        all.extend(kinds.iter().flatten().cloned());
         let times = [
             ("--city-linger", LINGER),
             ("--hub-namespace-retention", RETENTION),

@@ -83,6 +83,25 @@ pub(crate) const SEAL: Kind = kind("example.fedgate.dev", "v1", "Seal", "seals",
 pub(crate) const CHARTER: Kind = kind("example.fedgate.dev", "v1", "Charter", "charters", true);
 pub(crate) const VAULT: Kind = kind("example.fedgate.dev", "v1", "Vault", "vaults", true);
 pub(crate) const FLAVOR: Kind = kind("example.fedgate.dev", "v1", "Flavor", "flavors", false);
+const AZIMUTH: &str = "azimuth.stackhpc.com";
+pub(crate) const AZIMUTH_CLUSTER: Kind = kind(AZIMUTH, "v1alpha1", "Cluster", "clusters", true);
+pub(crate) const CLUSTER_TEMPLATE: Kind =
+    kind(AZIMUTH, "v1alpha1", "ClusterTemplate", "clustertemplates", false);
+pub(crate) const AZIMUTH_LEASE: Kind = kind(
+    "scheduling.azimuth.stackhpc.com",
+    "v1alpha1",
+    "Lease",
+    "leases",
+    true,
+);
+pub(crate) const REALM: Kind = kind(
+    "identity.azimuth.stackhpc.com",
+    "v1alpha1",
+    "Realm",
+    "realms",
+    true,
+);
+pub(crate) const POSTGRES: Kind = kind("postgresql.cnpg.io", "v1", "Cluster", "clusters", true);
 pub(crate) const POLICY: Kind = kind(
     "policy.karmada.io",
     "v1alpha1",

@@ -5,6 +5,7 @@ pub(crate) mod case;
 pub(crate) mod cell;
 pub(crate) mod credentials;
 mod dump;
+pub(crate) mod federated;
 pub(crate) mod gate;
 pub(crate) mod gateway;
 pub(crate) mod http;

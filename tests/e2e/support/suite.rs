@@ -5,6 +5,7 @@ use super::{
     case::hub_namespace,
     cell::controller,
     credentials,
+    federated::{kinds_flags, manifests},
     gateway::{Gateway, Projects, SELDOM, Setup},
     kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, INSTANCE, NAMESPACE, SECRET},
     objects::template,
@@ -13,16 +14,14 @@ use super::{
 };
 use anyhow::{Context, Result};
 use fedgate_api::keys;
-use fedgate_kinds::Kinds;
-use fedgate_manifests::KindManifests;
-use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
+use fedgate_sandbox::{HubControllers, Options, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
 use tokio::sync::{Mutex, OnceCell};
 
@@ -202,7 +201,7 @@ impl Suite {
         let gateway = Gateway::new(Setup {
             hub: sandbox.kubeconfig("hub", User::Gateway),
             projects: Projects::Folder(projects),
-            kinds: Some(kinds_folder()),
+            kinds: Some(kinds_flags()),
             log: dir.join("gateway.log"),
             // Its projects serve none of the kinds, but where a test installs one.
             further: ["--location-source", "auto"].map(OsString::from).into(),
@@ -258,7 +257,7 @@ impl Suite {
         Gateway::new(Setup {
             hub,
             projects,
-            kinds: Some(kinds_folder()),
+            kinds: Some(kinds_flags()),
             log: self.dir.join("gateway-2.log"),
             further: Vec::new(),
         })
@@ -480,78 +479,4 @@ impl Suite {
 /// True if real Karmada takes the place of the stand-in.
 pub(crate) fn is_real() -> bool {
     std::env::var_os("KARMADA_BIN_DIR").is_some_and(|bin| !bin.is_empty())
-}
-
-/// Folder of the made-up kinds that are federated beside the built-in one. The stand-in has no proxy to its members, so that
-/// there a deletion is over when the hub has let go.
-pub(crate) fn kinds_folder() -> PathBuf {
-    const VAULT: &str = "example.fedgate.dev/v1/Vault";
-    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
-        let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
-        for kind in [
-            "example.fedgate.dev/v1/Gadget",
-            "example.fedgate.dev/v1/Flavor",
-            VAULT,
-        ] {
-            let into = copy.join(kind);
-            std::fs::create_dir_all(&into).expect("make the folder of a kind");
-            for file in std::fs::read_dir(folder.join(kind))
-                .expect("read the folder of a kind")
-                .flatten()
-            {
-                if file.path().is_file() {
-                    std::fs::copy(file.path(), into.join(file.file_name())).expect("copy a file of a kind");
-                }
-            }
-        }
-        if is_real() {
-            return copy;
-        }
-        let file = copy.join(VAULT).join("kind.yaml");
-        let text = std::fs::read_to_string(&file).expect("read kind.yaml");
-        let text = text.replace("finishedWhen: memberAbsent", "finishedWhen: released");
-        let text = text.replace("  abandon: true\n", "");
-        std::fs::write(&file, text).expect("write kind.yaml");
-        copy
-    });
-    FOLDER.clone()
-}
-
-/// The kinds of the gateway, the built-in one first.
-pub(crate) fn federated() -> Result<Vec<KindManifests>> {
-    let kinds = Kinds::load(&[], Some(&kinds_folder())).context("load the kinds")?;
-    Ok(KindManifests::all(&kinds, false))
-}
-
-/// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
-fn manifests() -> Result<Vec<Manifest>> {
-    let kinds = federated()?;
-    let roles = [
-        (fedgate_manifests::Plane::Project, PlaneRole::Project),
-        (fedgate_manifests::Plane::Hub, PlaneRole::Hub),
-        (fedgate_manifests::Plane::Cell, PlaneRole::Cell),
-    ];
-    let mut all = Vec::new();
-    for (plane, role) in roles {
-        for yaml in [
-            include_str!("../../kinds/gadget-crd.yaml"),
-            include_str!("../../kinds/vault-crd.yaml"),
-            include_str!("../../kinds/seal-crd.yaml"),
-            include_str!("../../kinds/charter-crd.yaml"),
-            include_str!("../../kinds/flavor-crd.yaml"),
-        ] {
-            all.push(Manifest {
-                plane: role,
-                yaml: yaml.to_owned(),
-            });
-        }
-        for object in fedgate_manifests::objects(plane, &kinds).context("make the manifests")? {
-            all.push(Manifest {
-                plane: role,
-                yaml: serde_saphyr::to_string(&object).context("print a manifest")?,
-            });
-        }
-    }
-    Ok(all)
 }
