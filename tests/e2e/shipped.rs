@@ -336,7 +336,7 @@ async fn x03_of_two_kinds_called_cluster_the_second_waits_for_the_name(case: Cas
             is(o, "Federated", "HubNameTaken")
         })
         .await;
-    let holder = "Cluster.azimuth.stackhpc.com";
+    let holder = "another object of kind Cluster of azimuth.stackhpc.com";
     assert!(said.to_string().contains(holder), "the holder is named: {said}");
     case.event(LAB, "HubNameTaken").await;
     // The first is as it was, and goes on being carried.
