@@ -55,6 +55,11 @@ pub enum Look {
     },
     /// The name under which the hub knows the gateway.
     HubUser,
+    /// The object at this member, whatever its Works do.
+    Object {
+        /// The pin, with the UIDs of the copies of ours.
+        pin: Arc<Pin>,
+    },
     /// The object at this member, once no Work of its binding is left.
     Member {
         /// The pin, with the UIDs of the copies of ours.
@@ -126,15 +131,21 @@ pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Sigh
             if let Some(sight) = works::left_over(ctx, s, &pin.member, id.as_deref()).await? {
                 return Ok(sight);
             }
-            let target = s.at(&pin.member);
-            match ctx.executor.ask(&target).await {
-                Ok(answer) => Ok(seen(s, pin, &answer).by(target, &answer)),
-                Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
-                    Ok(Seen::Unknown(failure.message).into())
-                }
-                Err(failure) => Err(failure),
-            }
+            ask(ctx, s, pin).await
         }
+        Look::Object { pin } => ask(ctx, s, pin).await,
+    }
+}
+
+/// Asks a member for the object.
+async fn ask(ctx: &Context<'_>, s: Subject<'_>, pin: &Pin) -> Result<Sight, Failure> {
+    let target = s.at(&pin.member);
+    match ctx.executor.ask(&target).await {
+        Ok(answer) => Ok(seen(s, pin, &answer).by(target, &answer)),
+        Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
+            Ok(Seen::Unknown(failure.message).into())
+        }
+        Err(failure) => Err(failure),
     }
 }
 

@@ -38,23 +38,32 @@ pub(super) async fn stopped(ctx: &Context<'_>, member: &str, ids: &[Arc<str>]) -
     Ok(Seen::WorksStopped.into())
 }
 
-/// The state that Works of the object's binding prove; `None` if there are none.
+/// The state that Works of the object's bindings prove; `None` if there are none. That of an earlier binding has another id,
+/// but the same name.
 pub(super) async fn left_over(
     ctx: &Context<'_>,
     s: Subject<'_>,
     member: &str,
     id: Option<&str>,
 ) -> Result<Option<Sight>, Failure> {
-    let found = works(ctx, member, id).await?;
+    let mut found = works(ctx, member, id).await?;
+    if id.is_some() && !found.objects.iter().any(|work| is_of(work, s)) {
+        found = named_after(ctx, s, member).await?;
+    }
     let own = found.objects.iter().filter(|work| is_of(work, s));
     let first = own.min_by_key(|work| !is_stuck(work, ctx.now().wall));
     Ok(first.map(|work| judged(ctx, work, &found)))
 }
 
-/// Whether the Work of the object does not end. An earlier binding's has the same name, so that no other can be made.
-pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Sight, Failure> {
+/// The Work that Karmada makes, or has made, of the object.
+async fn named_after(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Listed, Failure> {
     let name = work(&s.resource.kind, s.namespace, s.name);
-    let found = ctx.executor.list(&target(member, &name), Selector::Name).await?;
+    ctx.executor.list(&target(member, &name), Selector::Name).await
+}
+
+/// Whether the Work of an earlier binding does not end: as long as it is there, no other can be made.
+pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Sight, Failure> {
+    let found = named_after(ctx, s, member).await?;
     let ends = |work: &&DynamicObject| is_of(work, s) && work.metadata.deletion_timestamp.is_some();
     let own = found.objects.iter().find(ends);
     Ok(own.map_or(Seen::WorksGoOn.into(), |work| judged(ctx, work, &found)))

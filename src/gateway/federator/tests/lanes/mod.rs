@@ -240,6 +240,7 @@ impl World {
             }
             Action::Look(Look::StuckWork { member }) => vec![format!("look for a stuck work at {member}")],
             Action::Look(Look::HubUser) => vec!["ask who it is".to_owned()],
+            Action::Look(Look::Object { pin }) => vec![format!("ask {} for it", pin.member)],
             Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }

@@ -112,3 +112,45 @@ fn nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot() {
         assert!(!decided.contains(&LOOK[0].to_owned()), "{case}: {decided:?}");
     }
 }
+
+/// A deleted object whose copy was made again, and which its member has not taken over.
+fn refused() -> World {
+    let mut world = deleted(&json!({}));
+    world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+    let words = json!([{"clusterName": "dfw-1", "applied": false, "appliedMessage": "no vaults here"}]);
+    world.at(Stage::Mend, &words);
+    world
+}
+
+#[test]
+fn a_deletion_takes_nothing_over_that_its_member_does_not_have() {
+    let mut world = refused();
+    assert_eq!(world.decides(), [""; 0], "Karmada may still take it over");
+    world.now = later(world.now, GRACE_PERIOD);
+    assert_eq!(world.decides(), ["ask dfw-1 for it"]);
+    world.memory.seen = Some(Seen::There {
+        deleting: false,
+        finalizers: Vec::new(),
+    });
+    assert_eq!(world.decides(), ["return_status"], "it must be taken over first");
+    assert_eq!(world.decides(), ["ask dfw-1 for it"]);
+    world.memory.seen = Some(Seen::Unknown("forbidden".to_owned()));
+    assert_eq!(world.decides(), ["return_status"], "no answer proves nothing");
+    world.memory.seen = Some(Seen::Absent);
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+}
+
+#[test]
+fn where_no_member_is_asked_a_deletion_waits_until_it_is_taken_over() {
+    let mut world = World::with(|kind| kind.deletion.finished_when = FinishedWhen::Released);
+    world.policies();
+    world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}}));
+    world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+    let words = json!([{"clusterName": "dfw-1", "applied": false, "appliedMessage": "no vaults here"}]);
+    world.at(Stage::Mend, &words);
+    world.decides();
+    world.now = later(world.now, GRACE_PERIOD);
+    assert_eq!(world.says(), ["Federated WaitingForMember"]);
+    world.at(Stage::Mend, &applied());
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+}
