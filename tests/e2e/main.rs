@@ -40,6 +40,7 @@ mod status;
 mod stuck;
 mod support;
 mod suspension;
+mod vault_status;
 mod workload;
 mod writeback;
 
@@ -70,6 +71,7 @@ fn together() -> Vec<Trial> {
         kinds::trials(),
         lanes::trials(),
         stuck::trials(),
+        vault_status::trials(),
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
@@ -91,6 +93,7 @@ fn alone() -> Vec<Trial> {
         locations::lone_trials(),
         peer_forms::lone_trials(),
         deletion::lone_trials(),
+        vault_status::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),

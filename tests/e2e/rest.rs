@@ -2,6 +2,7 @@
 
 use crate::{
     budget::settled,
+    lanes,
     support::{
         Case,
         audit::GATEWAY,
@@ -41,6 +42,7 @@ async fn furnished(case: &Case) -> Case {
     case.dfw.report(&case.hub_ns, "web", 1, 1).await;
     case.dfw.run(&case.hub_ns, "web", 0).await;
     settled(case, "there", "LHR").await;
+    lanes::delivered(case).await;
     case.create(&DEPLOYMENT, deployment("odd", "a b")).await;
     case.condition("odd", "Federated", "False", "InvalidCityCode")
         .await;

@@ -1,6 +1,10 @@
 //! State that the federator keeps for a deployment outside the index. Values only.
 
-use crate::gateway::{index::digest::Source, lane::Lane, member::Seen};
+use crate::gateway::{
+    index::digest::{HubCopy, Source},
+    lane::Lane,
+    member::Seen,
+};
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
@@ -69,6 +73,17 @@ pub struct Memory {
     pub pruned: bool,
     /// True if its tenant was told that the copy could not be marked as suspended.
     pub pause_failed: bool,
+    /// The last status that the project's API server has refused.
+    pub status_refused: Option<RejectedStatus>,
+}
+
+/// A status that the project's API server has refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedStatus {
+    /// The status, and the object that it was of.
+    state: (Digest, i64),
+    at: Instant,
+    message: String,
 }
 
 /// A state of a deployment that the hub has rejected.
@@ -87,6 +102,28 @@ impl RejectedSpec {
 }
 
 impl Memory {
+    /// Records that the project's API server refused the copy's present status, with its message.
+    pub fn refuse_status(&mut self, source: &Row<Source>, copy: &Row<HubCopy>, message: &str, now: Now) {
+        self.status_refused = Some(RejectedStatus {
+            state: (Digest::of_hash(&copy.digest.status), source.digest.generation),
+            at: now.instant,
+            message: message.to_owned(),
+        });
+    }
+
+    /// The message about the copy's present status, and the time until the next attempt to write it.
+    pub fn status_refusal(
+        &self,
+        source: &Row<Source>,
+        copy: &Row<HubCopy>,
+        now: Now,
+    ) -> Option<(&str, Duration)> {
+        let state = (Digest::of_hash(&copy.digest.status), source.digest.generation);
+        let refused = self.status_refused.as_ref().filter(|r| r.state == state)?;
+        let left = RETRY_AFTER.saturating_sub(now.since(refused.at));
+        (!left.is_zero()).then_some((refused.message.as_str(), left))
+    }
+
     /// Records that the hub rejected the deployment in its present state, with the hub's message.
     pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
         self.refused = Some(RejectedSpec {

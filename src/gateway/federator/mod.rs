@@ -315,6 +315,18 @@ impl Reconciler for Federator {
             }
             return Err(failure);
         }
+        if let (Some(source), Some(copy)) = (&basis.snapshot.source, &basis.snapshot.copy)
+            && basis.snapshot.lanes.is_some()
+            && is_refused_status(&failure)
+        {
+            let (memory, now) = (&mut run.session.memory, run.ctx.now());
+            // Without that status the project has refused the conditions alone.
+            if memory.status_refusal(source, copy, now).is_some() {
+                return Err(failure);
+            }
+            memory.refuse_status(source, copy, &failure.message, now);
+            return Ok(Flow::Again);
+        }
         report_failed_pause(run, &basis.snapshot, &failure).await;
         let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
         if failure.category == Category::ProjectSuspended || is_mark {
@@ -335,6 +347,13 @@ impl Reconciler for Federator {
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("deployment federated")
     }
+}
+
+/// True if the project refuses a status: nothing else is applied there.
+fn is_refused_status(failure: &Failure) -> bool {
+    matches!(failure.plane, Plane::Project(_))
+        && failure.verb == "apply"
+        && failure.retry() == Retry::Quarantine
 }
 
 /// Tells the tenant, once, that its deployment is not suspended yet.

@@ -179,6 +179,22 @@ impl Plane {
         }
     }
 
+    /// Whether the server would take a JSON merge patch through the status endpoint.
+    pub(crate) async fn would_merge_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> bool {
+        let dry = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let api = self.api(kind, namespace);
+        api.patch_status(name, &dry, &Patch::Merge(patch)).await.is_ok()
+    }
+
     /// One JSON merge patch through the status endpoint.
     pub(crate) async fn try_merge_status(
         &self,

@@ -45,13 +45,19 @@ pub(super) fn status_step(
         memory.unresolved = None;
     }
     let own_types = &s.profile().status.own_conditions;
+    let refusal = s
+        .copy
+        .as_ref()
+        .and_then(|copy| memory.status_refusal(source, copy, now));
+    let refused = refusal.map(|(_, left)| Requeue::After(left));
     let report = s.copy.as_ref().filter(|c| {
         c.digest.status.reported
             && c.digest.source_uid.as_deref() == Some(&*source.uid)
             && !conditions::is_older(source, c)
             && c.digest.status.size <= s.profile().largest_status()
+            && refused.is_none()
     });
-    let (own, mut next) = match &s.lanes {
+    let (own, next) = match &s.lanes {
         Some(lanes) => lanes::conditions::own(
             &Case {
                 s,
@@ -64,6 +70,7 @@ pub(super) fn status_step(
         ),
         None => conditions::own(s, source, report.is_some(), memory, now),
     };
+    let mut next = refused.map_or(next, |later| next.earlier(later));
     let (mut due, mut is_unreturned) = (false, false);
     let accepted = |copy| {
         let (hub, project) = status_digests(copy, source);

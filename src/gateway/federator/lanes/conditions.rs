@@ -25,7 +25,7 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 22] = [
+pub const FAULTS: [&str; 23] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
@@ -44,6 +44,7 @@ pub const FAULTS: [&str; 22] = [
     "SourceTooLarge",
     "SourceUnauthorized",
     "SpecTooLarge",
+    "StatusRefused",
     "StatusTooLarge",
     "Strayed",
     "TooManyMembers",
@@ -116,7 +117,7 @@ pub(in crate::gateway::federator) fn own(
 ) -> (Vec<OwnCondition>, Requeue) {
     let (scheduled, next) = scheduled(c, memory);
     let (applied, later) = applied(c, memory);
-    let current = status_current(c, reported);
+    let current = status_current(c, reported, memory);
     let federated = federated(c, memory, scheduled.as_ref(), applied.as_ref());
     let all = [
         (FEDERATED, federated),
@@ -341,7 +342,7 @@ fn companions(all: &[CompanionState]) -> Option<(&'static str, String)> {
     (!pending.is_empty()).then(|| ("CompanionsPending", message()))
 }
 
-fn status_current(c: &Case<'_>, reported: bool) -> Option<Said> {
+fn status_current(c: &Case<'_>, reported: bool, memory: &Memory) -> Option<Said> {
     let pin = c.lanes.pinned()?;
     if let Some(member) = c.lanes.member.as_ref().filter(|member| !member.is_ready) {
         let since = Timestamp::from_second(member.since).unwrap_or_default();
@@ -357,6 +358,10 @@ fn status_current(c: &Case<'_>, reported: bool) -> Option<Said> {
         let message =
             format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
         return Some(Err(("StatusTooLarge", message)));
+    }
+    if let Some((words, _)) = memory.status_refusal(c.source, copy, c.now) {
+        let message = format!("the project refuses the member's status, and the last one stays: {words}");
+        return Some(Err(("StatusRefused", message)));
     }
     if !reported {
         return Some(Err((

@@ -61,6 +61,7 @@ fn everything(at: Instant) -> Memory {
         taken_over: true,
         pruned: true,
         pause_failed: true,
+        status_refused: None,
     }
 }
 

@@ -1,0 +1,74 @@
+//! A status that the project refuses.
+
+use super::*;
+use fedgate_engine::reconcile::quarantine::RETRY_AFTER;
+
+/// A delivered object whose member reports a phase.
+fn reporting(phase: &str) -> World {
+    let mut world = World::new();
+    world.policies();
+    world.pin(&json!({"delivered": true}));
+    world.at(Stage::Pin, &applied());
+    report(&mut world, phase);
+    world
+}
+
+fn report(world: &mut World, phase: &str) {
+    let lane = world.name(&world.lane(Stage::Pin));
+    world.copy(&lane, &json!({"status": {"phase": phase}}));
+}
+
+/// The status that the next decision writes.
+fn written(world: &mut World) -> Value {
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    let snapshot = observe(&world.index, &key, &shop()).unwrap();
+    let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+    match decision.action {
+        Action::Apply(plan) | Action::Confirm(plan) => {
+            let [effect] = plan.effects.as_slice() else {
+                panic!("one write: {:?}", plan.effects);
+            };
+            let Write::Apply { body, .. } = &effect.write else {
+                panic!("of the status");
+            };
+            body["status"].clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refuse(world: &mut World) {
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    let snapshot = observe(&world.index, &key, &shop()).unwrap();
+    let (source, copy) = (snapshot.source.unwrap(), snapshot.copy.unwrap());
+    world
+        .memory
+        .refuse_status(&source, &copy, "phase: Too long", world.now);
+}
+
+#[test]
+fn a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes() {
+    let mut world = reporting("Provisioning");
+    assert_eq!(written(&mut world)["phase"], "Provisioning");
+    refuse(&mut world);
+    let status = written(&mut world);
+    let said = status["conditions"].as_array().unwrap();
+    let said = said.iter().find(|c| c["type"] == "StatusCurrent").unwrap();
+    assert_eq!(
+        (&said["status"], &said["reason"]),
+        (&json!("False"), &json!("StatusRefused"))
+    );
+    assert!(text(&said["message"]).ends_with("phase: Too long"), "{said}");
+    assert_eq!(status["phase"], Value::Null, "the last status stays");
+    report(&mut world, "Ready");
+    let another = written(&mut world);
+    assert_eq!(another["phase"], "Ready", "another status may be accepted");
+}
+
+#[test]
+fn a_refused_status_is_tried_again_after_a_while() {
+    let mut world = reporting("Provisioning");
+    refuse(&mut world);
+    world.now = later(world.now, RETRY_AFTER);
+    assert_eq!(written(&mut world)["phase"], "Provisioning");
+}

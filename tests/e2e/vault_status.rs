@@ -1,0 +1,166 @@
+//! The status of a vault (tests/kinds), which is its one member's, whatever becomes of gateway and member meanwhile.
+
+use crate::{
+    lanes::{delivered, is},
+    support::{
+        Case, condition,
+        kinds::{DEFINITION, VAULT},
+        lone_trials, seconds, trials, wait_for,
+    },
+};
+use serde_json::{Value, json};
+
+trials![v16_a_status_that_is_too_large_leaves_the_last_one];
+lone_trials![
+    v15_a_status_outlives_a_restart_and_its_members_absence,
+    v18_a_status_that_the_project_refuses_leaves_the_last_one,
+];
+
+const NAME: &str = "gold";
+
+async fn reports(case: &Case, status: Value) {
+    case.dfw
+        .plane
+        .merge_status(&VAULT, &case.hub_ns, NAME, status)
+        .await;
+}
+
+async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+    case.project
+        .sees(&VAULT, &case.ns, NAME, what, seconds(120), test)
+        .await
+}
+
+/// The vault's status without the gateway's conditions and the kind's counter, which is 0 as long as nobody counts.
+fn told(vault: &Value) -> Value {
+    let mut status = vault["status"].clone();
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("conditions");
+        fields.remove("ready");
+    }
+    status
+}
+
+/// G22, G23: what the member took away while the gateway was down goes with one write. G24: a member that is away takes
+/// nothing away.
+async fn v15_a_status_outlives_a_restart_and_its_members_absence(case: Case) {
+    delivered(&case).await;
+    reports(
+        &case,
+        json!({"phase": "Ready", "ready": 1, "nodes": {"a": "up", "b": "up"}}),
+    )
+    .await;
+    shows(&case, "has its status", |o| o["status"]["nodes"]["b"] == "up").await;
+    case.quiet().await;
+    case.suite.gateway.stop().await;
+    reports(&case, json!({"nodes": {"b": null}})).await;
+    case.hub
+        .sees(&VAULT, &case.hub_ns, NAME, "has lost a node", seconds(60), |o| {
+            o["status"]["nodes"] == json!({"a": "up"})
+        })
+        .await;
+    let count = case.count();
+    case.suite.gateway.start().await;
+    let now = shows(&case, "has lost a node", |o| {
+        o["status"]["nodes"] == json!({"a": "up"})
+    })
+    .await;
+    assert_eq!(told(&now), json!({"phase": "Ready", "nodes": {"a": "up"}}));
+    case.quiet().await;
+    assert_eq!(case.writes(&count), ["project: patch vaults/status"]);
+    reports(&case, json!({"nodes": null})).await;
+    let now = shows(&case, "has no node", |o| o["status"]["nodes"].is_null()).await;
+    assert_eq!(told(&now), json!({"phase": "Ready"}));
+    away(&case).await;
+}
+
+async fn away(case: &Case) {
+    let said = |o: &Value| is(o, "StatusCurrent", "MemberNotReady");
+    case.suite.stop_plane(&case.dfw.name).await;
+    let gone = shows(case, "has a member that is not ready", said).await;
+    assert_eq!(told(&gone), json!({"phase": "Ready"}), "the last one stays");
+    case.suite.gateway.restart().await;
+    case.quiet().await;
+    let later = case.project.get(&VAULT, &case.ns, NAME).await.expect("it stays");
+    assert!(said(&later), "{later}");
+    assert_eq!(
+        condition(&later, "StatusCurrent"),
+        condition(&gone, "StatusCurrent"),
+        "a restart tells no other time"
+    );
+    assert_eq!(told(&later), json!({"phase": "Ready"}));
+    case.suite.start_plane(&case.dfw.name).await;
+    shows(case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
+}
+
+/// G25: a schema of the project that is narrower than its member's.
+async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
+    delivered(&case).await;
+    reports(&case, json!({"phase": "Ready"})).await;
+    shows(&case, "has its status", |o| o["status"]["phase"] == "Ready").await;
+    let most = async |length: Value| {
+        let crd = case
+            .project
+            .get(&DEFINITION, "", "vaults.example.fedgate.dev")
+            .await;
+        let mut crd = crd.expect("the project serves vaults");
+        let version = &mut crd["spec"]["versions"][0];
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["phase"]["maxLength"] =
+            length;
+        let patch = json!({"spec": {"versions": crd["spec"]["versions"]}});
+        case.project
+            .merge(&DEFINITION, "", "vaults.example.fedgate.dev", patch)
+            .await;
+    };
+    most(json!(8)).await;
+    wait_for("the schema is in force", seconds(60), || async {
+        let long = json!({"status": {"phase": "y".repeat(9)}});
+        let tried = case
+            .project
+            .would_merge_status(&VAULT, &case.ns, NAME, &long)
+            .await;
+        (!tried).then_some(())
+    })
+    .await;
+    reports(&case, json!({"phase": "Provisioning"})).await;
+    let refused = shows(&case, "is refused", |o| is(o, "StatusCurrent", "StatusRefused")).await;
+    assert_eq!(told(&refused), json!({"phase": "Ready"}), "the last one stays");
+    let words = condition(&refused, "StatusCurrent").map(|c| c["message"].to_string());
+    assert!(
+        words.is_some_and(|words| words.contains("phase")),
+        "the server's words"
+    );
+    case.event(NAME, "StatusRefused").await;
+    case.quiet().await;
+    reports(&case, json!({"phase": "Ended"})).await;
+    let again = shows(&case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
+    assert_eq!(told(&again), json!({"phase": "Ended"}));
+    assert_eq!(case.events(NAME, "StatusRefused").await.len(), 1);
+    most(Value::Null).await;
+}
+
+/// G25, G28.
+async fn v16_a_status_that_is_too_large_leaves_the_last_one(case: Case) {
+    delivered(&case).await;
+    let before = case
+        .project
+        .get(&VAULT, &case.ns, NAME)
+        .await
+        .expect("it is there");
+    assert_eq!(told(&before), json!({}), "nothing is told before its member has");
+    assert!(is(&before, "StatusCurrent", "NotReported"), "{before}");
+    reports(&case, json!({"phase": "Ready", "nodes": {"a": "up"}})).await;
+    let small = shows(&case, "has its status", |o| o["status"]["nodes"]["a"] == "up").await;
+    assert!(is(&small, "StatusCurrent", "Current"), "{small}");
+    reports(&case, json!({"nodes": {"b": "x".repeat(70_000)}})).await;
+    let large = shows(&case, "is too large", |o| {
+        is(o, "StatusCurrent", "StatusTooLarge")
+    })
+    .await;
+    assert_eq!(told(&large), told(&small), "the last one stays");
+    case.event(NAME, "StatusTooLarge").await;
+    reports(&case, json!({"nodes": {"b": "up"}})).await;
+    let again = shows(&case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
+    assert_eq!(again["status"]["nodes"], json!({"a": "up", "b": "up"}));
+    assert_eq!(case.events(NAME, "StatusTooLarge").await.len(), 1);
+}
