@@ -1,18 +1,21 @@
 //! The status of a vault (tests/kinds), which is its one member's, whatever becomes of gateway and member meanwhile.
 
 use crate::{
-    lanes::{delivered, is},
+    lanes::{delivered, is, pin},
     support::{
         Case, condition,
-        kinds::{DEFINITION, VAULT},
+        kinds::{CLUSTER_ROLE_BINDING, DEFINITION, VAULT},
         lone_trials, seconds, trials, wait_for,
     },
 };
 use serde_json::{Value, json};
+use std::cell::Cell;
+use tokio::time::{Instant, sleep};
 
 trials![v16_a_status_that_is_too_large_leaves_the_last_one];
 lone_trials![
     v15_a_status_outlives_a_restart_and_its_members_absence,
+    v17_a_deletion_waits_for_a_member_that_cannot_be_asked,
     v18_a_status_that_the_project_refuses_leaves_the_last_one,
 ];
 
@@ -23,6 +26,27 @@ async fn reports(case: &Case, status: Value) {
         .plane
         .merge_status(&VAULT, &case.hub_ns, NAME, status)
         .await;
+}
+
+/// The first one of a kind: Karmada misses a change that comes while it starts to watch the kind at a member.
+async fn reports_first(case: &Case, status: Value) -> Value {
+    let number = Cell::new(0);
+    wait_for("its status is returned", seconds(120), || async {
+        number.set(number.get() + 1);
+        let mut status = status.clone();
+        status["ready"] = json!(number.get());
+        reports(case, status.clone()).await;
+        let asked = Instant::now();
+        while asked.elapsed() < seconds(10) {
+            let vault = case.project.get(&VAULT, &case.ns, NAME).await?;
+            if vault["status"]["ready"] == status["ready"] {
+                return Some(vault);
+            }
+            sleep(seconds(1)).await;
+        }
+        None
+    })
+    .await
 }
 
 async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
@@ -45,12 +69,8 @@ fn told(vault: &Value) -> Value {
 /// nothing away.
 async fn v15_a_status_outlives_a_restart_and_its_members_absence(case: Case) {
     delivered(&case).await;
-    reports(
-        &case,
-        json!({"phase": "Ready", "ready": 1, "nodes": {"a": "up", "b": "up"}}),
-    )
-    .await;
-    shows(&case, "has its status", |o| o["status"]["nodes"]["b"] == "up").await;
+    let first = reports_first(&case, json!({"phase": "Ready", "nodes": {"a": "up", "b": "up"}})).await;
+    assert_eq!(first["status"]["nodes"], json!({"a": "up", "b": "up"}));
     case.quiet().await;
     case.suite.gateway.stop().await;
     reports(&case, json!({"nodes": {"b": null}})).await;
@@ -93,11 +113,46 @@ async fn away(case: &Case) {
     shows(case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
 }
 
+/// G39: neither silence nor a refusal proves that a member's object is gone.
+async fn v17_a_deletion_waits_for_a_member_that_cannot_be_asked(case: Case) {
+    const ROLE: &str = "fedgate-gateway-vaults.example.fedgate.dev";
+    let waits = |o: &Value, words: &str| {
+        let said = condition(o, "Federated").filter(|c| c["reason"] == "WaitingForMember");
+        said.is_some_and(|c| c["message"].to_string().contains(words))
+    };
+    let at = &case.dfw.plane;
+    delivered(&case).await;
+    let held = json!({"metadata": {"finalizers": ["example.fedgate.dev/drain"]}});
+    at.merge(&VAULT, &case.hub_ns, NAME, held).await;
+    case.suite.stop_plane(&case.dfw.name).await;
+    case.delete(&VAULT, NAME).await;
+    shows(&case, "waits for its member", |o| waits(o, &case.dfw.name)).await;
+    case.quiet_for(seconds(5)).await;
+    assert!(pin(&case).await.is_some(), "the pin stays");
+    case.suite.start_plane(&case.dfw.name).await;
+    shows(&case, "waits for its finalizer", |o| {
+        waits(o, "example.fedgate.dev/drain")
+    })
+    .await;
+    let role = at
+        .get(&CLUSTER_ROLE_BINDING, "", ROLE)
+        .await
+        .expect("the role is bound");
+    at.delete(&CLUSTER_ROLE_BINDING, "", ROLE).await;
+    shows(&case, "may not ask", |o| waits(o, "forbidden")).await;
+    assert!(pin(&case).await.is_some(), "the pin stays");
+    let bound = json!({"metadata": {"name": ROLE}, "roleRef": role["roleRef"], "subjects": role["subjects"]});
+    at.create(&CLUSTER_ROLE_BINDING, "", bound).await;
+    let free = json!({"metadata": {"finalizers": null}});
+    at.merge(&VAULT, &case.hub_ns, NAME, free).await;
+    case.project.gone(&VAULT, &case.ns, NAME, seconds(180)).await;
+    assert_eq!(pin(&case).await, None);
+}
+
 /// G25: a schema of the project that is narrower than its member's.
 async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
     delivered(&case).await;
-    reports(&case, json!({"phase": "Ready"})).await;
-    shows(&case, "has its status", |o| o["status"]["phase"] == "Ready").await;
+    reports_first(&case, json!({"phase": "Ready"})).await;
     let most = async |length: Value| {
         let crd = case
             .project
@@ -149,8 +204,7 @@ async fn v16_a_status_that_is_too_large_leaves_the_last_one(case: Case) {
         .expect("it is there");
     assert_eq!(told(&before), json!({}), "nothing is told before its member has");
     assert!(is(&before, "StatusCurrent", "NotReported"), "{before}");
-    reports(&case, json!({"phase": "Ready", "nodes": {"a": "up"}})).await;
-    let small = shows(&case, "has its status", |o| o["status"]["nodes"]["a"] == "up").await;
+    let small = reports_first(&case, json!({"phase": "Ready", "nodes": {"a": "up"}})).await;
     assert!(is(&small, "StatusCurrent", "Current"), "{small}");
     reports(&case, json!({"nodes": {"b": "x".repeat(70_000)}})).await;
     let large = shows(&case, "is too large", |o| {
