@@ -46,6 +46,7 @@ impl World {
         world.index.list_hub(TableId::Clusters, &[]);
         world.cluster("dfw-1", &["Beacon"], "True");
         world.cluster("dfw-2", &["Beacon"], "True");
+        world.cluster("lhr-1", &["Beacon"], "True");
         world
     }
 
@@ -94,10 +95,10 @@ impl World {
         object
     }
 
-    /// A Cluster of the city that serves these kinds; returns the keys that it wakes.
+    /// A Cluster that serves these kinds, of the city in its name; returns the keys that it wakes.
     fn cluster(&mut self, name: &str, kinds: &[&str], is_surveyed: &str) -> Vec<Key> {
         let mut cluster = fixture::object("", name, &format!("m-{name}"));
-        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: name[..3].to_uppercase()});
         let kinds: Vec<Value> = kinds.iter().map(|kind| json!({"kind": kind})).collect();
         cluster["status"] = json!({
             "conditions": [{"type": "Ready", "status": "True"},
