@@ -61,7 +61,9 @@ pub enum StartError {
     #[error(transparent)]
     Kinds(#[from] LoadError),
     /// None of the kinds has returns, so nothing is to be done at the member.
-    #[error("no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and --interpreters")]
+    #[error(
+        "no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and --interpreters"
+    )]
     NoReturns,
     /// The hub.
     #[error(transparent)]

@@ -120,8 +120,7 @@ async fn w02_a_beacon_waits_until_a_member_of_its_city_serves_its_kind(case: Cas
     serves(json!([{"kind": "Beacon", "name": "beacons"}])).await;
     case.hub.exists(&BEACON, &case.hub_ns, NAME, seconds(60)).await;
     serves(json!([{"kind": "Gadget", "name": "gadgets"}])).await;
-    case.merge(&BEACON, NAME, json!({"spec": {"power": 2}}))
-        .await;
+    case.merge(&BEACON, NAME, json!({"spec": {"power": 2}})).await;
     case.hub
         .sees(&BEACON, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
             o["spec"]["power"] == 2

@@ -42,8 +42,8 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
-use memory::Memory;
 use members::MemberApi;
+use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;
 

@@ -71,7 +71,10 @@ fn defaults_of_language_2_depend_on_the_cardinality() {
         );
         let own = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
         assert_eq!(kind.status.own_conditions, own);
-        assert_eq!((kind.status.max_bytes, kind.returns.len()), (64 * 1024, usize::from(one)));
+        assert_eq!(
+            (kind.status.max_bytes, kind.returns.len()),
+            (64 * 1024, usize::from(one))
+        );
         for found in &kind.returns {
             assert_eq!(found.max_bytes, 64 * 1024);
             assert!(matches!(&found.name, ReturnName::Path(path) if path.text() == "$.status.s"));

@@ -225,7 +225,11 @@ fn a_place_that_is_edited_changes_nothing_once_a_copy_is_there() {
             "it lives at DFW and cannot move to {asked}; set the place back, or make it anew under another name"
         );
         let told = world.only_tells("PlacementImmutable", &message, 2);
-        assert_eq!(world.reached(), (vec!["DFW".to_owned()], 1), "no other city is used");
+        assert_eq!(
+            world.reached(),
+            (vec!["DFW".to_owned()], 1),
+            "no other city is used"
+        );
         let told = json!({"status": {"conditions": [told]}});
         world.source(2, &spec, &told);
         assert!(world.decides().is_idle(), "it is told once");

@@ -4,7 +4,12 @@
 use super::{Case, abandon, pins::record};
 use crate::gateway::{
     federator::{
-        decide::{Settings, Step, act, copy::delete_copy, deletion::{guarded, remove_finalizers}, status::status_only},
+        decide::{
+            Settings, Step, act,
+            copy::delete_copy,
+            deletion::{guarded, remove_finalizers},
+            status::status_only,
+        },
         lanes::{conditions, lane_of},
         memory::{GRACE_PERIOD, Memory},
     },

@@ -133,9 +133,7 @@ impl Case<'_> {
     }
 
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
-        if !self.has_sources()
-            || self.s.candidates.is_empty() && matches!(lane, Lane::Choose(..))
-        {
+        if !self.has_sources() || self.s.candidates.is_empty() && matches!(lane, Lane::Choose(..)) {
             return Step::Wait(Requeue::AwaitChange);
         }
         memory.lane = Some(lane.clone());
