@@ -261,7 +261,7 @@ fn delivery(
 ) -> (Option<OwnCondition>, Requeue) {
     let generation = source.digest.generation;
     let fault = refused_place(s).or_else(|| obstacle(s));
-    if let Some((reason, message)) = fault.or_else(|| missing_api(s).filter(|_| s.awaits_api())) {
+    if let Some((reason, message)) = fault.or_else(|| missing_api(s).filter(|_| s.lacks_api())) {
         let condition = federated(false, reason, &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }

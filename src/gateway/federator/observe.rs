@@ -131,7 +131,7 @@ impl Snapshot {
     }
 
     /// True if a new copy has to wait until a member of its city serves the kind.
-    pub fn awaits_api(&self) -> bool {
+    pub fn lacks_api(&self) -> bool {
         let pinned = self.lanes.as_ref().and_then(|lanes| lanes.pinned());
         self.member_api != MemberApi::Fit && self.copy.is_none() && pinned.is_none()
     }

@@ -100,7 +100,7 @@ impl World {
         object
     }
 
-    /// A Cluster that serves these kinds, of the city in its name; returns the keys that it wakes.
+    /// A Cluster that serves these kinds, of the city in its name; returns the enqueued keys.
     fn cluster(&mut self, name: &str, kinds: &[&str], is_surveyed: &str) -> Vec<Key> {
         let mut cluster = fixture::object("", name, &format!("m-{name}"));
         cluster["metadata"]["labels"] = json!({keys::CITY_CODE: name[..3].to_uppercase()});
@@ -328,12 +328,12 @@ fn a_new_copy_waits_for_a_member_that_serves_its_kind() {
         world.source(1, &spec, &further);
         assert!(world.decides().is_idle(), "it is told once");
         assert!(!world.waits());
-        let woken = world.cluster("dfw-2", &["Beacon"], "True");
-        assert!(woken.contains(&world.key()), "{woken:?}");
+        let enqueued = world.cluster("dfw-2", &["Beacon"], "True");
+        assert!(enqueued.contains(&world.key()), "{enqueued:?}");
         let first = world.decides().requests[0].0;
         assert!(["announce", "create_copy"].contains(&first), "{first}");
     }
-    // One that does not know yet what it serves may serve it.
+    // A Cluster that does not know yet what it serves may serve it.
     let mut world = World::new();
     world.cluster("dfw-1", &[], "True");
     world.cluster("dfw-2", &[], "False");
@@ -350,7 +350,7 @@ fn a_copy_that_is_there_stays_and_follows_though_no_member_serves_its_kind() {
     let edit = json!({"city": "DFW", "power": 2});
     world.source(2, &edit, &json!({}));
     assert_eq!(world.decides().one(), ("update_copy", &edit));
-    // What Karmada calls no cell is told as what it is.
+    // Karmada says that no cluster fits; the condition says why.
     world.source(1, &json!({"city": "DFW", "power": 1}), &json!({}));
     let mut binding = fixture::object(HUB, "north-beacon", "b-north");
     binding["metadata"]["ownerReferences"] =
