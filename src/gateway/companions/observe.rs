@@ -126,7 +126,7 @@ fn users(
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
         let pin = index.pin(i, hub, &source);
         let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
-        // What an object names that asks for another place is not carried: it keeps what it has.
+        // An object whose place is refused keeps its companions and gets no others.
         let refused = index.refused_place(i, hub, &source, s);
         let expects = match refused {
             Some(_) => None,
