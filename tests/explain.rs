@@ -61,7 +61,7 @@ fn every_request_and_object_is_told() {
 #[test]
 fn every_kind_of_a_folder_is_explained_or_says_what_is_missing() {
     let all = printed(&["kinds", "explain", "tests/kinds"]);
-    for kind in ["Gadget", "Vault", "VirtualMachine"] {
+    for kind in ["Beacon", "Gadget", "Vault", "VirtualMachine"] {
         assert!(all.contains(&format!("{kind} of ")), "{kind} is not in\n{all}");
     }
     let shipped = printed(&["kinds", "explain", "interpreters", "--chapter", "create"]);

@@ -232,7 +232,6 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "returns",
                 ],
             ),
-            ("beyond", &["companions", "deletion", "file", "load"]),
         ],
     ),
 ];

@@ -349,6 +349,7 @@ fn only_kinds_that_ask_for_them_have_policies_of_their_own() {
             "fedgate-abandon-clusters.postgresql.cnpg.io",
             "fedgate-abandon-vaults.example.fedgate.dev",
             "fedgate-abandon-virtualmachines.kubevirt.io",
+            "fedgate-placement-beacons.example.fedgate.dev",
             "fedgate-placement-clusters.azimuth.stackhpc.com",
             "fedgate-placement-clusters.postgresql.cnpg.io",
             "fedgate-placement-vaults.example.fedgate.dev",
@@ -396,6 +397,21 @@ fn a_placement_is_fixed_by_its_path_in_cel() {
         };
         found.objects.iter().find(of_placement).unwrap()["spec"].clone()
     };
+    // The words say why: an object of every member of a city does not live at one.
+    for (file, why) in [
+        ("beacons.example.fedgate.dev", "the object lives there"),
+        (
+            "vaults.example.fedgate.dev",
+            "the object lives at one member there",
+        ),
+    ] {
+        let text = spec(file)["validations"].to_string();
+        assert_eq!(text.matches(why).count(), 2, "{text}");
+    }
+    let beacons = spec("beacons.example.fedgate.dev");
+    assert_eq!(beacons["variables"][0]["expression"], "oldObject.?spec.?city");
+    let rule = "!variables.was.hasValue() || variables.was.value() == '' || variables.was == variables.is";
+    assert_eq!(beacons["validations"][0]["expression"], rule);
     let vaults = spec("vaults.example.fedgate.dev");
     assert_eq!(
         vaults["variables"],

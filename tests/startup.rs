@@ -109,24 +109,24 @@ async fn a_kind_with_an_unknown_field() {
     );
 }
 
-/// A file of language 2 whose meaning the gateway does not carry yet: neither the gateway nor doctor runs without it.
+/// Fields of language 2 that have no meaning together: neither the gateway nor doctor nor lint runs with them.
 #[tokio::test]
-async fn a_kind_that_this_version_does_not_carry() {
-    let dir = folder("beyond");
+async fn a_kind_with_fields_that_do_not_go_together() {
+    let dir = folder("together");
     let hub = kubeconfig(&dir, "http://127.0.0.1:1", &json!({"token": "t"}));
     let file = write(
         &dir,
         "kinds/example.com/v1/Gizmo/kind.yaml",
         "language: 2\nplural: gizmos\nplacement: {path: $.spec.city, label: topology.datum.net/city-code, policyPrefix: \
-         gizmo-, immutable: true}\n",
+         gizmo-}\nsuspension: dispatch\n",
     );
     let said = format!(
-        "{}: this version does not carry placement.immutable: true yet",
+        "{}:4: suspension: dispatch needs cardinality: exactlyOne",
         file.display()
     );
     let kinds = dir.join("kinds");
     let arguments = ["--interpreters", kinds.to_str().unwrap()];
-    assert_eq!(refusal(&hub, &arguments).await, said);
+    assert_says(&refusal(&hub, &arguments).await, &[&said]);
 
     let hub = hub.display().to_string();
     let output = ended("doctor", &[&["--hub-kubeconfig", &hub], &arguments[..]].concat()).await;

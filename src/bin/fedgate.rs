@@ -97,11 +97,7 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     const USAGE: u8 = 2;
     let loaded = Kinds::load(&args.kinds.builtin_kinds, args.kinds.interpreters.as_deref());
     let loaded = loaded.map_err(|error| format!("{}: {error}", error.flag()));
-    let carried = loaded.and_then(|kinds| match kinds.beyond_this_version() {
-        Some(refusal) => Err(format!("--interpreters: {refusal}")),
-        None => Ok(kinds),
-    });
-    let kinds = match carried {
+    let kinds = match loaded {
         Ok(kinds) => kinds,
         Err(error) => {
             eprintln!("fedgate: {error}");

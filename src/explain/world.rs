@@ -79,10 +79,6 @@ pub(super) async fn play(
         notes: example.origin.clone(),
         chapters: Vec::new(),
     };
-    let beyond = kind.beyond_this_version();
-    explanation
-        .notes
-        .extend(beyond.map(|field| format!("not carried by this version: {field}")));
     let mut steps = vec![(Chapter::Create, world.start().await?)];
     let object = example.object.clone();
     let created = world.chapter("Create", |world| world.write(object)).await?;

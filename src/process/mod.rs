@@ -60,9 +60,11 @@ pub enum StartError {
     /// A federated kind.
     #[error(transparent)]
     Kinds(#[from] LoadError),
-    /// A federated kind whose file uses what this version does not carry yet.
-    #[error("{0}")]
-    Beyond(String),
+    /// None of the kinds has returns, so nothing is to be done at the member.
+    #[error(
+        "no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and --interpreters"
+    )]
+    NoReturns,
     /// The hub.
     #[error(transparent)]
     Hub(#[from] PreflightError),
@@ -111,9 +113,6 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
     let kinds = Kinds::load(&config.kinds.builtin_kinds, config.kinds.interpreters.as_deref())?;
-    if let Some(refusal) = kinds.beyond_this_version() {
-        return Err(StartError::Beyond(refusal));
-    }
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
     let rules = config.process.rules;

@@ -27,14 +27,9 @@ pub async fn run_returns(
     let metrics = Metrics::of(QUEUE).map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
     let kinds = Kinds::load(&config.builtin_kinds, config.interpreters.as_deref())?;
-    if let Some(refusal) = kinds.beyond_this_version() {
-        return Err(StartError::Beyond(refusal));
-    }
     let kinds = kinds.federated;
     if kinds.iter().all(|kind| kind.returns.is_empty()) {
-        let message = "no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and \
-            --interpreters";
-        return Err(StartError::Beyond(message.to_owned()));
+        return Err(StartError::NoReturns);
     }
     let clients = config::clients(&metrics);
     let rules = config.process.rules;

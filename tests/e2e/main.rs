@@ -8,6 +8,7 @@
 
 mod admin_auth;
 mod adopted;
+mod beacons;
 mod budget;
 mod budget_companions;
 mod by_hand;
@@ -68,6 +69,7 @@ fn together() -> Vec<Trial> {
         workload::trials(),
         operations::trials(),
         admin_auth::trials(),
+        beacons::trials(),
         kinds::trials(),
         lanes::trials(),
         stuck::trials(),

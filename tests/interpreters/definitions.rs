@@ -37,7 +37,7 @@ pub(crate) fn every_kind_that_is_named_has_a_definition() {
             .iter()
             .map(|kind| (&kind.resource, "Cluster", false)),
     );
-    assert_eq!(needed.len(), 10);
+    assert_eq!(needed.len(), 11);
     for (resource, scope, has_status) in needed {
         let is_it = |definition: &&Value| {
             let (spec, names) = (&definition["spec"], &definition["spec"]["names"]);

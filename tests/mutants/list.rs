@@ -76,6 +76,9 @@ mutants! {
         claim_repair_at_once:
             "now.instant < due" => "false",
             "gateway::federator::tests::city::a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty";
+        edit_of_a_fixed_place_carried:
+            "differs && s.asks_for.is_none()" => "differs",
+            "gateway::federator::tests::fixed::a_place_that_is_edited_changes_nothing_once_a_copy_is_there";
         copy_deleted_without_its_uid:
             "copy.uid.to_string()" => "String::new()",
             "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
@@ -84,6 +87,9 @@ mutants! {
         older_generation_carried:
             "carried > source.digest.generation" => "false",
             "gateway::federator::tests::an_older_generation_is_carried_and_said_only_if_the_project_confirms_it";
+        guarded_object_deleted:
+            "source.digest.ending.as_ref()?.guard?" => "None::<usize>?",
+            "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
     "src/gateway/federator/decide/lanes/stage.rs" {
         delivered_before_its_namespace_is_kept:
@@ -104,11 +110,6 @@ mutants! {
         taken_over_all_the_time:
             "self.now.instant < due" => "false",
             "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
-    }
-    "src/gateway/federator/decide/lanes/deletion.rs" {
-        guarded_object_deleted:
-            "c.source.digest.ending.as_ref().and_then(|ending| ending.guard)" => "None",
-            "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
     "src/gateway/platform/decide.rs" {
         objects_of_a_project_are_overwritten:
@@ -190,6 +191,9 @@ mutants! {
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
     "src/gateway/federator/observe.rs" {
+        copy_without_a_member_that_serves_it:
+            "self.member_api != MemberApi::Fit" => "false",
+            "gateway::federator::tests::fixed::a_new_copy_waits_for_a_member_that_serves_its_kind";
         cell_denied_while_clusters_are_not_seen:
             "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";

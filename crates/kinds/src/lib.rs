@@ -4,7 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-mod beyond;
 mod companions;
 mod deletion;
 mod file;
@@ -180,6 +179,11 @@ impl FederatedKind {
     /// True if each of its objects lives at one member.
     pub fn is_exactly_one(&self) -> bool {
         self.placement.cardinality == Cardinality::ExactlyOne
+    }
+
+    /// True if the Clusters of a city matter to its objects one by one, beside their labels.
+    pub fn looks_at_members(&self) -> bool {
+        self.is_exactly_one() || self.placement.require_member_api
     }
 
     /// True if its objects may name a location in place of a city (contract: locations.md §2.2): deployments alone do, since

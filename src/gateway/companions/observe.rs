@@ -126,7 +126,12 @@ fn users(
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
         let pin = index.pin(i, hub, &source);
         let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
-        let expects = expects(index, owner, i, s, kind, name);
+        // An object whose place is refused keeps its companions and gets no others.
+        let refused = index.refused_place(i, hub, &source, s);
+        let expects = match refused {
+            Some(_) => None,
+            None => expects(index, owner, i, s, kind, name),
+        };
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
         // A new spec that names it no longer is not yet at work at the member.
@@ -254,8 +259,8 @@ fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -
         source.is_some_and(|source| {
             let mut references = source.digest.references.iter();
             references.any(|r| r.kind == kind && *r.name == *name)
-                && GatewayIndex::announced(deployment, source)
-                    .and_then(|place| index.city_route(place).ok())
+                && index
+                    .announced_route(i, hub, deployment, source)
                     .is_some_and(|destination| index.is_ready(i, hub, &destination))
         })
     })

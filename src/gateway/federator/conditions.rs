@@ -2,6 +2,7 @@
 //! §3.1, api.md §8). Pure.
 
 use super::{
+    members::MemberApi,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -12,7 +13,7 @@ use crate::gateway::{
     route::Route,
 };
 use fedgate_api::{keys, names::DEPLOYMENT_NAME_LIMIT};
-use fedgate_engine::{clock::Now, plan::Requeue, store::table::Row};
+use fedgate_engine::{clock::Now, message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
@@ -211,6 +212,46 @@ fn not_carried((token, words): &(String, String)) -> String {
     text.chars().take(MESSAGE_LIMIT).collect()
 }
 
+/// Reason and message of an object that names another place than the one in which it stays.
+pub(super) fn refused_place(s: &Snapshot) -> Option<(&'static str, String)> {
+    let asked = s.asks_for.as_ref()?;
+    let member = s.lanes.as_ref().and_then(|lanes| lanes.pinned());
+    let city = || s.destination.city().map_or("", |city| city.as_str());
+    let at = member.map_or_else(city, |pin| &*pin.member);
+    let message = format!(
+        "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
+    );
+    Some(("PlacementImmutable", message))
+}
+
+/// Reason and message of an object whose kind no member of its city serves.
+pub(super) fn missing_api(s: &Snapshot) -> Option<(&'static str, String)> {
+    if s.member_api != MemberApi::Missing {
+        return None;
+    }
+    let names: Vec<&str> = s.candidates.iter().map(|member| &*member.name).collect();
+    let kind = &s.profile().resource;
+    let message = format!(
+        "no cell of the city serves {} {}: {}",
+        kind.api_version,
+        kind.kind,
+        names.join(", ")
+    );
+    Some(("MemberApiMissing", message))
+}
+
+/// While the deployment is being deleted: a guard of its kind that holds.
+pub(super) fn deletion_held(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
+    let guard = source.digest.ending.as_ref()?.guard?;
+    let message = &s.profile().deletion.guards.get(guard)?.message;
+    Some(federated(
+        false,
+        "DeletionHeld",
+        &clean(message),
+        source.digest.generation,
+    ))
+}
+
 fn delivery(
     s: &Snapshot,
     source: &Row<Source>,
@@ -219,7 +260,8 @@ fn delivery(
     now: Now,
 ) -> (Option<OwnCondition>, Requeue) {
     let generation = source.digest.generation;
-    if let Some((reason, message)) = obstacle(s) {
+    let fault = refused_place(s).or_else(|| obstacle(s));
+    if let Some((reason, message)) = fault.or_else(|| missing_api(s).filter(|_| s.lacks_api())) {
         let condition = federated(false, reason, &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }
@@ -301,6 +343,9 @@ fn verdict(
         return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
     };
     if binding.no_cluster {
+        if let Some((reason, message)) = missing_api(s) {
+            return Some((false, reason, message));
+        }
         let (reason, message) = match copy.digest.route() {
             Some(Route::Location(location)) => no_city(s, &NoCity::Unknown(location)),
             Some(Route::City(_)) | None => ("NoCellForCity", without_cell(s, city)),

@@ -2,6 +2,7 @@
 
 use crate::gateway::{
     index::{
+        GatewayIndex,
         digest::{HubCopy, Source, place},
         secondary::places::{ClusterPlaces, NoCity},
     },
@@ -9,7 +10,7 @@ use crate::gateway::{
 };
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{diff::Digest, store::table::Row};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId};
 
 /// Where a copy is to go.
 #[derive(Debug, Clone)]
@@ -76,6 +77,19 @@ impl Destination {
     /// The city, if it is known.
     pub fn city(&self) -> Option<&CityCode> {
         self.to.as_ref().ok().map(|to| &to.city)
+    }
+}
+
+/// Where the copy of an object goes whose kind fixes the place: it stays in its city, whatever place its object names later.
+pub fn fixed(
+    index: &GatewayIndex,
+    (kind, hub, name): (KindId, &str, &str),
+    source: Option<&Row<Source>>,
+    asked: Destination,
+) -> Destination {
+    match index.fixed_city(kind, hub, name, source.map(|source| &source.uid)) {
+        Some(city) if asked.city() != Some(&city) => Destination::staying(&index.kinds[kind], city),
+        Some(_) | None => asked,
     }
 }
 

@@ -11,9 +11,12 @@ use fedgate_engine::{
 
 /// The Event for a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
-    const FAULTS: [&str; 15] = [
+    const FAULTS: [&str; 18] = [
         "NoCellForCity",
         "ApplyFailed",
+        "DeletionHeld",
+        "MemberApiMissing",
+        "PlacementImmutable",
         "NoCellForLocation",
         "InvalidCityCode",
         "InvalidLocation",

@@ -11,6 +11,7 @@ pub mod delay;
 pub mod destination;
 pub mod events;
 pub mod lanes;
+pub mod members;
 pub mod memory;
 mod naming;
 pub mod observe;
@@ -41,6 +42,7 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
+use members::MemberApi;
 use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;
@@ -160,7 +162,7 @@ impl Reconciler for Federator {
             return Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
-        if snapshot.cell_unproven {
+        if snapshot.cell_unproven || snapshot.member_api == MemberApi::Unknown {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);

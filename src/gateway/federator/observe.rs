@@ -2,8 +2,9 @@
 
 use super::{
     delay::Delay,
-    destination::{Destination, Labels},
+    destination::{self, Destination, Labels},
     lanes::{self, Lanes},
+    members::{self, Member, MemberApi},
 };
 use crate::gateway::{
     index::{
@@ -66,6 +67,12 @@ pub struct Snapshot {
     pub copy: Option<Row<HubCopy>>,
     /// Where the copy is to go.
     pub destination: Destination,
+    /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
+    pub asks_for: Option<String>,
+    /// The Clusters of its city, for a kind to which they matter one by one.
+    pub candidates: Vec<Member>,
+    /// Whether one of them serves the kind.
+    pub member_api: MemberApi,
     /// The copy's binding.
     pub binding: Option<Row<Binding>>,
     /// True if Namespace and policy for the destination are in place.
@@ -123,6 +130,12 @@ impl Snapshot {
         place::whole(source.digest.content, self.destination.placed)
     }
 
+    /// True if a new copy has to wait until a member of its city serves the kind.
+    pub fn lacks_api(&self) -> bool {
+        let pinned = self.lanes.as_ref().and_then(|lanes| lanes.pinned());
+        self.member_api != MemberApi::Fit && self.copy.is_none() && pinned.is_none()
+    }
+
     /// The profile of the kind.
     pub fn profile(&self) -> &FederatedKind {
         &self.kinds[self.kind]
@@ -154,11 +167,15 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         listed: index.hub.clusters.synced(),
     };
     let asked = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
-    let destination = lanes::destination(index, (kind, hub_name, &key.name), &asked);
+    let of = (kind, hub_name, &*key.name);
+    let destination = destination::fixed(index, of, source.as_ref(), asked);
+    let asks_for = source.as_ref();
+    let asks_for = asks_for.and_then(|source| index.refused_place(kind, hub_name, &key.name, source));
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
     let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
     let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
     let clusters = &index.hub.clusters;
+    let candidates = members::candidates(index, kind, city);
     let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
     let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
     let references = references(index, project, kind, &key.namespace, source.as_ref());
@@ -207,15 +224,12 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
         own_hub: index.identity.uid().cloned(),
-        lanes: index.kinds[kind].is_exactly_one().then(|| {
-            let cities = (destination.city(), asked.city());
-            Box::new(lanes::observe(
-                index,
-                (kind, hub_name, &key.name),
-                cities,
-                expected,
-            ))
-        }),
+        lanes: index.kinds[kind]
+            .is_exactly_one()
+            .then(|| Box::new(lanes::observe(index, (kind, hub_name, &key.name), expected))),
+        member_api: members::api(index, kind, &candidates),
+        candidates,
+        asks_for,
         config_maps: index.resources.config_maps.clone(),
         companion_kinds: index.companions.clone(),
         named_hub,

@@ -13,7 +13,7 @@ use fedgate_engine::{
     key::Key,
     store::{apply::RowChange, table::Row},
 };
-use fedgate_kinds::{CompanionKind, KindId};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A change of the index. Names are those of objects on the hub, unless a project is given.
@@ -99,7 +99,7 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
-    /// A Cluster changed that objects which live at one member may depend on.
+    /// A Cluster changed, and with it what objects may depend on to whose kinds the members matter.
     Member {
         /// Keys of these objects.
         sources: Vec<Key>,
@@ -338,9 +338,9 @@ impl GatewayIndex {
         })
     }
 
-    /// The objects that live at one member of the cities of a Cluster, or at this one.
+    /// The objects of the cities of a Cluster, or at this member, to whose kinds the members matter.
     pub(super) fn member_change(&self, delta: &RowChange<Cell>) -> Option<Change> {
-        if !self.has_pins() {
+        if !self.kinds.iter().any(FederatedKind::looks_at_members) {
             return None;
         }
         let name = &delta.name.1;
@@ -352,7 +352,7 @@ impl GatewayIndex {
         let mut sources = Vec::new();
         for (project, of) in &self.projects {
             let tables = of.sources.enumerate();
-            for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].is_exactly_one()) {
+            for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].looks_at_members()) {
                 for ((namespace, object), row) in table.iter() {
                     let Some(hub) = self.hub_namespace(project, namespace) else {
                         continue;

@@ -104,7 +104,12 @@ fn is_current(source: &Row<Source>, copy: &Row<HubCopy>) -> bool {
 fn to_hub(source: &Row<Source>, copy: Option<&Row<HubCopy>>) -> Option<Proof> {
     let own = copy.filter(|copy| copy.digest.source_uid.as_ref() == Some(&source.uid));
     if source.deleting {
-        let undone = own.is_some_and(|copy| !copy.deleting);
+        let is_held = source
+            .digest
+            .ending
+            .as_ref()
+            .is_some_and(|ending| ending.guard.is_some());
+        let undone = !is_held && own.is_some_and(|copy| !copy.deleting);
         return undone.then(|| source.digest.deleted.map(Timestamp::as_second));
     }
     if is_refused(source) || own.is_some_and(|copy| is_current(source, copy)) {

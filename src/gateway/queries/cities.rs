@@ -58,12 +58,58 @@ impl GatewayIndex {
         self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
     }
 
-    /// The city of an object that has its member: that of its copy, or of the member while there is none.
-    pub fn pinned_city(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<CityCode> {
-        let pin = self.pin(kind, hub_namespace, name)?;
+    /// The city in which an object stays whose kind fixes the place: that of its copy, or, once it has its member, of the
+    /// member while there is no copy.
+    pub fn fixed_city(
+        &self,
+        kind: KindId,
+        hub_namespace: &str,
+        name: &str,
+        uid: Option<&Arc<str>>,
+    ) -> Option<CityCode> {
+        if !self.kinds[kind].placement.immutable {
+            return None;
+        }
         let copy = self.hub.copies[kind].get(hub_namespace, name);
         let city = copy.and_then(|row| row.digest.city.clone());
-        city.or_else(|| self.hub.clusters.get("", &pin.member)?.digest.city.clone())
+        if self.kinds[kind].is_exactly_one() {
+            let pin = self.pin(kind, hub_namespace, name)?;
+            return city.or_else(|| self.hub.clusters.get("", &pin.member)?.digest.city.clone());
+        }
+        city.filter(|_| uid.is_some() && copy.and_then(|row| row.digest.source_uid.as_ref()) == uid)
+    }
+
+    /// The place that an object names although it stays in another one, so that nothing of this generation is carried.
+    pub fn refused_place(
+        &self,
+        kind: KindId,
+        hub_namespace: &str,
+        name: &str,
+        source: &Row<Source>,
+    ) -> Option<String> {
+        let city = self.fixed_city(kind, hub_namespace, name, Some(&source.uid))?;
+        match self.city_route(&source.digest.place) {
+            Ok(to) => (to.city != city).then(|| to.city.to_string()),
+            Err(NoCity::InvalidCity(text)) => Some(format!("{text:?}")),
+            Err(_) => None,
+        }
+    }
+
+    /// City and route of an announced object: those of its place, or of the city in which it stays.
+    pub fn announced_route(
+        &self,
+        kind: KindId,
+        hub_namespace: &str,
+        name: &str,
+        source: &Row<Source>,
+    ) -> Option<CityRoute> {
+        let asked = self.city_route(Self::announced(name, source)?).ok();
+        match self.fixed_city(kind, hub_namespace, name, Some(&source.uid)) {
+            Some(city) => asked
+                .filter(|to| to.city == city)
+                .or_else(|| Some(CityRoute::to_city(city))),
+            None => asked,
+        }
     }
 
     /// The deliveries, except to cities without a cell, of the announced deployments of a kind in the project namespace
@@ -72,28 +118,21 @@ impl GatewayIndex {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();
-        let is_alone = self.kinds[kind].is_exactly_one();
+        let is_fixed = self.kinds[kind].placement.immutable;
         let places = project
             .into_iter()
-            .filter(move |_| !is_alone)
+            .filter(move |_| !is_fixed)
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind));
-        // An object that has its member stays there, whatever place it names later.
-        let sources = is_alone.then(|| self.owned_sources(kind, hub_namespace));
+        // An object whose place is fixed stays there, whatever place it names later.
+        let sources = is_fixed.then(|| self.owned_sources(kind, hub_namespace));
         let sources = sources.into_iter().flatten();
-        let alone = sources
+        let fixed = sources
             .filter(|(_, row)| !self.is_foreign(row.digest.hub.as_ref()))
-            .filter_map(move |(name, row)| {
-                let place = Self::announced(name, row)?;
-                let pinned = self.pinned_city(kind, hub_namespace, name);
-                pinned.map_or_else(
-                    || self.city_route(place).ok(),
-                    |city| Some(CityRoute::to_city(city)),
-                )
-            });
+            .filter_map(move |(name, row)| self.announced_route(kind, hub_namespace, name, row));
         places
             .filter(|(_, hub)| !self.is_foreign(*hub))
             .filter_map(|(place, _)| self.city_route(place).ok())
-            .chain(alone)
+            .chain(fixed)
             .filter(move |CityRoute { city, .. }| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
                 self.hub.secondary.serves(city) || there().contains(city)

@@ -24,7 +24,8 @@ const TEMPLATES: &str = "clustertemplates.azimuth.stackhpc.com";
 
 /// The made-up kinds, of which the vault lives at one member, too.
 const VAULT: &str = "example.fedgate.dev/v1/Vault";
-const MADE_UP: [&str; 3] = [
+const MADE_UP: [&str; 4] = [
+    "example.fedgate.dev/v1/Beacon",
     "example.fedgate.dev/v1/Gadget",
     "example.fedgate.dev/v1/Flavor",
     VAULT,
@@ -116,6 +117,7 @@ pub(super) fn manifests() -> Result<Vec<Manifest>> {
     let mut all = Vec::new();
     for (plane, role) in roles {
         for yaml in [
+            include_str!("../../kinds/beacon-crd.yaml"),
             include_str!("../../kinds/gadget-crd.yaml"),
             include_str!("../../kinds/vault-crd.yaml"),
             include_str!("../../kinds/seal-crd.yaml"),

@@ -78,6 +78,7 @@ pub(crate) const DEPLOYMENT: Kind = kind(
     true,
 );
 pub(crate) const INSTANCE: Kind = kind(COMPUTE, "v1alpha", "Instance", "instances", true);
+pub(crate) const BEACON: Kind = kind("example.fedgate.dev", "v1", "Beacon", "beacons", true);
 pub(crate) const GADGET: Kind = kind("example.fedgate.dev", "v1", "Gadget", "gadgets", true);
 pub(crate) const SEAL: Kind = kind("example.fedgate.dev", "v1", "Seal", "seals", true);
 pub(crate) const CHARTER: Kind = kind("example.fedgate.dev", "v1", "Charter", "charters", true);

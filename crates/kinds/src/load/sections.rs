@@ -141,6 +141,11 @@ impl Parts<'_> {
                 given,
                 "suspension: annotation is not for cardinality: exactlyOne; allowed is dispatch",
             ),
+            Some(given) if given.value == Suspension::Dispatch && !self.is_one() => self.refuse(
+                given,
+                "suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives \
+                 at one member has lanes; allowed without it is annotation",
+            ),
             Some(given) => Ok(given.value),
             None if self.is_one() => Ok(Suspension::Dispatch),
             None => Ok(Suspension::Annotation),
@@ -317,6 +322,11 @@ impl Parts<'_> {
     }
 
     fn one_return(&self, found: ReturnFile) -> Result<Return, LoadError> {
+        if !self.is_one() {
+            let message = "returns need cardinality: exactlyOne, since a Secret goes back from the one member at which its \
+                object lives; allowed without it are none";
+            return self.refuse(&found.kind, message);
+        }
         let name = match (&found.path, found.name) {
             (Some(path), None) => ReturnName::Path(self.query(path)?),
             (None, Some(name)) => {

@@ -43,7 +43,6 @@ fn a_file_of_language_1_keeps_its_meaning() {
             ("v1", "secrets")
         );
         assert_eq!((secret.before_applied, secret.max_bytes), (false, UNLIMITED));
-        assert_eq!(kind.beyond_this_version(), None);
     }
 }
 
@@ -51,10 +50,10 @@ fn a_file_of_language_1_keeps_its_meaning() {
 fn defaults_of_language_2_depend_on_the_cardinality() {
     let reference = "{kind: Secret, path: $.spec.s}";
     for (base, one) in [(ALL, false), (ONE, true)] {
-        let text = format!(
-            "{}returns:\n- {{kind: Secret, path: $.status.s, allow: ['*-app']}}\n",
-            referring(base, reference)
-        );
+        let mut text = referring(base, reference);
+        if one {
+            text.push_str("returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app']}\n");
+        }
         let kind = load(&text, &[]).unwrap().remove(1);
         let place = &kind.placement;
         assert_eq!((place.immutable, place.require_member_api), (one, one));
@@ -73,10 +72,13 @@ fn defaults_of_language_2_depend_on_the_cardinality() {
         let own = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
         assert_eq!(kind.status.own_conditions, own);
         assert_eq!(
-            (kind.status.max_bytes, kind.returns[0].max_bytes),
-            (64 * 1024, 64 * 1024)
+            (kind.status.max_bytes, kind.returns.len()),
+            (64 * 1024, usize::from(one))
         );
-        assert!(matches!(&kind.returns[0].name, ReturnName::Path(path) if path.text() == "$.status.s"));
+        for found in &kind.returns {
+            assert_eq!(found.max_bytes, 64 * 1024);
+            assert!(matches!(&found.name, ReturnName::Path(path) if path.text() == "$.status.s"));
+        }
         assert!(kind.carried_annotations.is_empty() && kind.status.counters.is_empty());
         assert_eq!(kind.deletion.finished_when, FinishedWhen::Released);
     }
@@ -103,8 +105,14 @@ fn what_a_file_of_language_2_says_wins_over_the_defaults() {
         (secret.required, secret.before_applied, secret.max_bytes),
         (Required::Always, false, 1024)
     );
-    let all = format!("{ALL}  immutable: true\n  requireMemberAPI: true\nsuspension: dispatch\n");
+    let all = format!(
+        "{ALL}  immutable: true\n  requireMemberAPI: true\nsuspension: annotation\nreturns: []\n\
+         deletion: {{guards: [{{path: $.spec.a, equals: 1, message: m}}]}}\n"
+    );
     let kind = load(&all, &[]).unwrap().remove(1);
     assert!(kind.placement.immutable && kind.placement.require_member_api);
-    assert_eq!(kind.suspension, Suspension::Dispatch);
+    assert_eq!(
+        (kind.suspension, kind.deletion.guards.len()),
+        (Suspension::Annotation, 1)
+    );
 }

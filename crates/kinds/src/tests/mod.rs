@@ -1,6 +1,5 @@
 //! Tests of loading: the built-in kinds, and each fault that a folder can have.
 
-mod beyond;
 mod defaults;
 mod refusals;
 mod shipped;

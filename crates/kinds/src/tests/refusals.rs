@@ -178,44 +178,56 @@ const SECTIONS: &[Row] = &[
         "11: message is empty; say what holds the deletion and how it is let go",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: ConfigMap, name: \"{name}-app\", allow: ['*-app']}",
-        "8: unknown value \"ConfigMap\"; allowed are Secret",
+        "9: unknown value \"ConfigMap\"; allowed are Secret",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: Secret, allow: ['*-app']}",
-        "8: the Secret's name comes from one place, none given; allowed is path or name",
+        "9: the Secret's name comes from one place, none given; allowed is path or name",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: Secret, path: $.status.s, name: \"{name}-app\", allow: ['*-app']}",
-        "8: the Secret's name comes from one place, both given; allowed is path or name",
+        "9: the Secret's name comes from one place, both given; allowed is path or name",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- kind: Secret\n  path: $.status.s\n  allow: ['*-application', '*app']",
-        "10: pattern \"*app\" fits almost any name; allowed are patterns with 4 or more characters beside '*'",
+        "11: pattern \"*app\" fits almost any name; allowed are patterns with 4 or more characters beside '*'",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: Secret, path: $.status.s, allow: []}",
-        "8: allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"",
+        "9: allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: Secret, path: $.status.s}",
-        "8: missing field \"allow\"; returns[] has the fields kind, path, name, allow, maxBytes",
+        "9: missing field \"allow\"; returns[] has the fields kind, path, name, allow, maxBytes",
     ),
     (
-        ALL,
+        ONE,
         "returns:\n- {kind: Secret, name: app, allow: ['*-app']}",
-        "8: name \"app\" is no object name with {name} in it, which stands for the object's, e.g. {name}-app",
+        "9: name \"app\" is no object name with {name} in it, which stands for the object's, e.g. {name}-app",
+    ),
+    (
+        ONE,
+        "returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app'], maxBytes: 0}",
+        "9: maxBytes 0 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ALL,
-        "returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app'], maxBytes: 0}",
-        "8: maxBytes 0 is out of range; allowed are 1024 to 524288 bytes",
+        "returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app']}",
+        "8: returns need cardinality: exactlyOne, since a Secret goes back from the one member at which its object lives; \
+         allowed without it are none",
+    ),
+    (
+        ALL,
+        "suspension: dispatch",
+        "7: suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives at one \
+         member has lanes; allowed without it is annotation",
     ),
 ];
 

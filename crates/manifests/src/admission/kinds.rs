@@ -87,6 +87,11 @@ fn platform(kind: &KindManifests) -> Vec<Value> {
 /// Refuses every edit of a placement value that is set.
 fn placement(kind: &KindManifests, path: &[String]) -> Vec<Value> {
     let text = path.join(".");
+    let why = if kind.is_exactly_one {
+        "the object lives at one member there"
+    } else {
+        "the object lives there"
+    };
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": on_kind(kind, &["UPDATE"]),
@@ -97,11 +102,10 @@ fn placement(kind: &KindManifests, path: &[String]) -> Vec<Value> {
         "validations": [telling(
             "!variables.was.hasValue() || variables.was.value() == '' || variables.was == variables.is",
             format!(
-                "{} + string(variables.was.value()) + '\": the object lives at one member there; leave it, or make another \
-                 object'",
+                "{} + string(variables.was.value()) + '\": {why}; leave it, or make another object'",
                 quoted(&format!("{text} cannot change from \""))
             ),
-            &format!("{text} cannot change once it is set: the object lives at one member there; leave it, or make another object"),
+            &format!("{text} cannot change once it is set: {why}; leave it, or make another object"),
         )],
     });
     policy(&format!("fedgate-placement-{}", name(kind)), &spec, None)

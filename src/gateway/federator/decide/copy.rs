@@ -82,6 +82,8 @@ pub(super) fn copy_step(
     let differs = !same_content
         || copy.digest.source_generation != Some(source.digest.generation)
         || copy.digest.route().is_none();
+    // An object that names another place keeps the copy that it has.
+    let (moves, differs) = (moves && s.asks_for.is_none(), differs && s.asks_for.is_none());
     if (moves || differs) && !furnished {
         return Step::Wait(Requeue::AwaitChange);
     }

@@ -19,6 +19,19 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use serde_json::json;
 
+/// While a guard of its kind holds the deletion: its tenant is told, and the hub is asked nothing.
+pub(in crate::gateway::federator) fn guarded(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &Memory,
+    settings: &Settings,
+    now: Now,
+) -> Option<Step> {
+    let held = conditions::deletion_held(s, source)?;
+    let said = std::slice::from_ref(&held);
+    Some(status_only(s, source, said, memory, settings, now))
+}
+
 /// Deletion: copy, then the wait for its binding, companions, city policy, finalizers (contract: federation.md
 /// §3.4).
 pub(super) fn delete_step(
@@ -29,6 +42,9 @@ pub(super) fn delete_step(
     now: Now,
 ) -> Step {
     memory.bound |= s.binding.is_some();
+    if let Some(step) = guarded(s, source, memory, settings, now) {
+        return step;
+    }
     let waited = now.since_wall(since(source, now));
     let released = settings.release_after.is_some_and(|limit| waited >= limit);
     let mine = |c: &&Row<HubCopy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);

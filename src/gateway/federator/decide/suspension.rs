@@ -59,6 +59,6 @@ pub fn unmarked(s: &Snapshot) -> Option<&Row<HubCopy>> {
         && copy.digest.source_uid.as_ref() == Some(&source.uid);
     let differs = source.digest.suspended != copy.digest.suspended;
     let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
-    let is_held = || conditions::invalid(s, source).is_some() || !furnished;
+    let is_held = || conditions::invalid(s, source).is_some() || s.asks_for.is_some() || !furnished;
     (is_ours && differs && (s.suspended || !source.digest.suspended && is_held())).then_some(copy)
 }

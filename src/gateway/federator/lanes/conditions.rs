@@ -29,6 +29,7 @@ pub const FAULTS: [&str; 23] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
+    "DeletionHeld",
     "HubIdentityRefused",
     "HubNameTaken",
     "HubRefused",
@@ -64,13 +65,6 @@ fn condition(c: &Case<'_>, kind: &'static str, said: Said) -> OwnCondition {
         message: clip(&clean(&message)),
         observed: c.source.digest.generation,
     }
-}
-
-/// While an object is being deleted: a guard holds.
-pub(in crate::gateway::federator) fn held(c: &Case<'_>, guard: usize) -> OwnCondition {
-    let message = c.s.profile().deletion.guards.get(guard);
-    let message = message.map(|guard| guard.message.clone()).unwrap_or_default();
-    condition(c, FEDERATED, Err(("DeletionHeld", message)))
 }
 
 /// While an object is being deleted: the member, and what was seen of it.
@@ -156,12 +150,8 @@ fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
     if let Some(fault) = common::invalid(c.s, c.source).filter(|fault| fault.reason != "NoCellForCity") {
         return Some((fault.reason, fault.message));
     }
-    if let Some(asked) = &c.lanes.asks_for {
-        let at = c.lanes.pinned().map_or("", |pin| &pin.member);
-        let message = format!(
-            "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
-        );
-        return Some(("PlacementImmutable", message));
+    if let Some(fault) = common::refused_place(c.s) {
+        return Some(fault);
     }
     if let HubUser::ServiceAccount(user) = &c.lanes.hub_user {
         let message = format!(
@@ -202,7 +192,7 @@ fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
 fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let idle = |said| (said, Requeue::AwaitChange);
     if common::invalid(c.s, c.source).is_some_and(|fault| fault.reason == "NoCellForCity")
-        || c.lanes.candidates.is_empty() && c.lanes.pinned().is_none()
+        || c.s.candidates.is_empty() && c.lanes.pinned().is_none()
     {
         let city = c.s.destination.city().map_or("", |city| city.as_str());
         let label = &c.s.profile().placement.label;
@@ -226,16 +216,8 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         let message = "the hub's record of its member cannot be read; an operator of the hub can correct it";
         return idle(Some(Err(("Strayed", message.to_owned()))));
     }
-    if !c.lanes.candidates.iter().any(|member| member.serves) {
-        let names: Vec<&str> = c.lanes.candidates.iter().map(|member| &*member.name).collect();
-        let kind = &c.s.profile().resource;
-        let message = format!(
-            "no cell of the city serves {} {}: {}",
-            kind.api_version,
-            kind.kind,
-            names.join(", ")
-        );
-        return idle(Some(Err(("MemberApiMissing", message))));
+    if let Some(fault) = common::missing_api(c.s) {
+        return idle(Some(Err(fault)));
     }
     let Some(copy) = &c.s.copy else {
         return idle(None);

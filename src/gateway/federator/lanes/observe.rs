@@ -1,19 +1,16 @@
 //! The part of the index about an object that lives at one member, beside the snapshot that all objects have.
 
 use crate::gateway::{
-    federator::destination::Destination,
+    federator::members::Member,
     index::{
         GatewayIndex, Kept,
-        digest::{Binding, Cell, Delivery, HubCopy, Template},
+        digest::{Binding, Delivery, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
     pin::{self, Pin},
     policy_spec, queries, references,
 };
-use fedgate_api::{
-    keys,
-    names::{self, CityCode},
-};
+use fedgate_api::{keys, names};
 use fedgate_engine::{diff::Digest, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, FinishedWhen, KindId, PerKind};
 use std::{collections::BTreeMap, sync::Arc};
@@ -27,8 +24,6 @@ pub struct Lanes {
     pub record: Option<Arc<str>>,
     /// Labels of identity that this `ConfigMap` has.
     pub identity: Vec<(&'static str, String)>,
-    /// The Clusters of its city, sorted by name.
-    pub candidates: Vec<Member>,
     /// The Cluster of the pin.
     pub member: Option<Member>,
     /// True if the Cluster of the pin has left the hub.
@@ -43,8 +38,6 @@ pub struct Lanes {
     pub kept: Kept,
     /// Whether members can be asked in the gateway's name.
     pub hub_user: HubUser,
-    /// The city that the object names, if it is pinned in another one.
-    pub asks_for: Option<String>,
     /// Kind of the object that owns the binding of the copy's name, if that is another one.
     pub held_by: Option<Arc<str>>,
 }
@@ -71,42 +64,6 @@ impl HubUser {
             Some(user) if user.starts_with("system:serviceaccount:") => Self::ServiceAccount(user.clone()),
             Some(_) => Self::Fit,
         }
-    }
-}
-
-/// A member: a Karmada Cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// Its name.
-    pub name: Arc<str>,
-    /// UID of the Cluster.
-    pub uid: Arc<str>,
-    /// UID of the Cluster whose member it is, by an operator.
-    pub same_as: Option<Arc<str>>,
-    /// True if it serves the kind, or does not know yet what it serves.
-    pub serves: bool,
-    /// True if it is reachable.
-    pub is_ready: bool,
-    /// Time since when, in seconds since the epoch.
-    pub since: i64,
-}
-
-impl Member {
-    fn read(name: &Arc<str>, row: &Row<Cell>, kind: &FederatedKind) -> Self {
-        let cell = &row.digest;
-        Self {
-            name: name.clone(),
-            uid: row.uid.clone(),
-            same_as: cell.same_as.clone(),
-            serves: !kind.placement.require_member_api || !cell.is_surveyed || cell.serves(kind),
-            is_ready: cell.is_ready(),
-            since: cell.ready.as_ref().map_or(0, |ready| ready.since),
-        }
-    }
-
-    /// True if it is the member of a pin, under its name or by an operator's word.
-    pub fn is_of(&self, pin: &Pin) -> bool {
-        self.uid == pin.member_uid || self.same_as.as_ref() == Some(&pin.member_uid)
     }
 }
 
@@ -140,23 +97,10 @@ impl Lanes {
     }
 }
 
-/// Where a copy is to go: an object that has its member stays in its city, whatever place it names later.
-pub fn destination(
-    index: &GatewayIndex,
-    (kind, hub, name): (KindId, &str, &str),
-    asked: &Destination,
-) -> Destination {
-    match index.pinned_city(kind, hub, name) {
-        Some(city) => Destination::staying(&index.kinds[kind], city),
-        None => asked.clone(),
-    }
-}
-
 /// Observes an object of a kind that lives at one member.
 pub fn observe(
     index: &GatewayIndex,
     (kind, hub, name): (KindId, &str, &Arc<str>),
-    (city, asked): (Option<&CityCode>, Option<&CityCode>),
     expected: &[(CompanionKind, Arc<str>)],
 ) -> Lanes {
     let profile = &index.kinds[kind];
@@ -171,14 +115,11 @@ pub fn observe(
     let pinned = pin.as_ref().ok().and_then(Option::as_ref);
     let clusters = &index.hub.clusters;
     let read = |name: &Arc<str>, row| Member::read(name, row, profile);
-    let of_city = |row: &Row<Cell>| city.is_some() && row.digest.city.as_ref() == city;
-    let candidates = clusters.iter().filter(|(_, row)| of_city(row) && !row.deleting);
     let binding = index.binding(kind, hub, name).filter(|row| !row.deleting);
     let member = pinned.map(|pin| &pin.member);
     Lanes {
         record: row.map(|row| row.uid.clone()),
         identity: identity(index, hub),
-        candidates: candidates.map(|((_, name), row)| read(name, row)).collect(),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
         is_member_gone: member.is_some_and(|name| clusters.proves() && clusters.get("", name).is_none()),
         is_kept: is_kept(index, hub),
@@ -189,9 +130,6 @@ pub fn observe(
             .collect(),
         kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
         hub_user: HubUser::read(index, kind),
-        asks_for: asked
-            .filter(|asked| pinned.is_some() && Some(*asked) != city)
-            .map(ToString::to_string),
         held_by: binding.and_then(|row| other_kind(index, kind, row)),
         pin,
     }

@@ -5,6 +5,7 @@ mod carrying;
 mod city;
 mod deletion;
 mod edges;
+mod fixed;
 mod index;
 mod lanes;
 mod memory;
@@ -19,6 +20,7 @@ use super::{
     decide::{Action, Settings},
     destination::{Destination, Labels},
     events,
+    members::MemberApi,
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -189,6 +191,9 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         delay: None,
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),
+        asks_for: None,
+        candidates: Vec::new(),
+        member_api: MemberApi::Fit,
         binding: None,
         no_cell: false,
         cell_unproven: false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Reasons of `Federated`=False that the tenant or the operator of a cell has to mend: the object waits for neither the
 /// gateway nor a plane.
-pub const REFUSED: [&str; 12] = [
+pub const REFUSED: [&str; 14] = [
     "InvalidCityCode",
     "InvalidLocation",
     "PlaceConflict",
@@ -18,6 +18,8 @@ pub const REFUSED: [&str; 12] = [
     "HubNamespaceClaimed",
     "TooManyCitySets",
     "NoCellForCity",
+    "MemberApiMissing",
+    "PlacementImmutable",
     "ApplyFailed",
 ];
 

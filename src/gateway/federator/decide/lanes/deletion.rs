@@ -4,7 +4,12 @@
 use super::{Case, abandon, pins::record};
 use crate::gateway::{
     federator::{
-        decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},
+        decide::{
+            Settings, Step, act,
+            copy::delete_copy,
+            deletion::{guarded, remove_finalizers},
+            status::status_only,
+        },
         lanes::{conditions, lane_of},
         memory::{GRACE_PERIOD, Memory},
     },
@@ -34,10 +39,8 @@ pub(in crate::gateway::federator) fn delete_step(
     if let Some(id) = delivery.and_then(|delivery| delivery.id.as_ref()) {
         memory.binding_id = Some(id.clone());
     }
-    let guard = c.source.digest.ending.as_ref().and_then(|ending| ending.guard);
-    if let Some(guard) = guard {
-        let held = conditions::held(c, guard);
-        return tell(c, &[held], memory, settings);
+    if let Some(step) = guarded(c.s, c.source, memory, settings, c.now) {
+        return step;
     }
     let Ok(pin) = c.lanes.pin.clone() else {
         return Step::Wait(Requeue::AwaitChange);

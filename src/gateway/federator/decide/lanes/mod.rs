@@ -133,9 +133,7 @@ impl Case<'_> {
     }
 
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
-        if !self.has_sources()
-            || !self.lanes.candidates.iter().any(|member| member.serves) && matches!(lane, Lane::Choose(..))
-        {
+        if !self.has_sources() || self.s.candidates.is_empty() && matches!(lane, Lane::Choose(..)) {
             return Step::Wait(Requeue::AwaitChange);
         }
         memory.lane = Some(lane.clone());
@@ -274,7 +272,7 @@ impl Case<'_> {
             return self.change_lane(copy, &lane, memory, permit, with_spec);
         }
         let may_change = wanted.delivers() || wanted == Stage::Drop;
-        let is_held = self.source.digest.suspended || self.lanes.asks_for.is_some() || !may_change;
+        let is_held = self.source.digest.suspended || self.s.asks_for.is_some() || !may_change;
         if self.differs(copy, memory) && !is_held && self.is_furnished_for(wanted) {
             return self.update(copy, &lane, memory, permit);
         }

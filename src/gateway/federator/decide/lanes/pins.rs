@@ -50,7 +50,7 @@ impl Case<'_> {
         delivered: bool,
         memory: &Memory,
     ) -> Step {
-        let mut candidates = self.lanes.candidates.iter();
+        let mut candidates = self.s.candidates.iter();
         let Some(member) = candidates.find(|candidate| *candidate.name == *member) else {
             // Karmada's Cluster is not in the index yet, or no longer in the city.
             return Step::Wait(Requeue::AwaitChange);

@@ -534,11 +534,17 @@ fn a_place_that_is_edited_changes_nothing_once_the_object_has_its_member() {
     world.policies();
     world.pin(&json!({"delivered": true}));
     world.at(Stage::Pin, &applied());
-    world.source(
-        &json!({"metadata": {"labels": {keys::CITY_CODE: "LHR"}, "generation": 2}, "spec": {"size": 5}}),
-    );
-    let said = world.says();
-    assert_eq!(said[0], "Federated PlacementImmutable");
+    // The place is taken away, is none, or is another one.
+    for labels in [
+        Value::Null,
+        json!({keys::CITY_CODE: "no city"}),
+        json!({keys::CITY_CODE: "LHR"}),
+    ] {
+        world.source(&json!({"metadata": {"labels": labels, "generation": 2}, "spec": {"size": 5}}));
+        let decided = world.decides();
+        assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
+        assert_eq!(world.says()[0], "Federated PlacementImmutable");
+    }
     assert!(
         world
             .index
