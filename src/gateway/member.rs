@@ -12,7 +12,7 @@ use fedgate_engine::{
     runtime::queue::Priority,
 };
 use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject, Status};
+use kube::core::{ApiResource, DynamicObject, ObjectMeta, Status};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::Instant};
@@ -184,14 +184,23 @@ pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen
     }
 }
 
+/// Karmada's Work.
+pub fn works_resource() -> ApiResource {
+    resource("work.karmada.io", "v1alpha1", "Work", "works")
+}
+
 /// The Works at a member: those of a binding, or all if its id is not known.
 async fn works(
     ctx: &Context<'_>,
     member: &str,
     id: Option<&Arc<str>>,
 ) -> Result<Vec<DynamicObject>, Failure> {
-    let resource = resource("work.karmada.io", "v1alpha1", "Work", "works");
-    let target = Target::namespaced(Plane::Hub, &resource, &format!("{WORKS_PREFIX}{member}"), "");
+    let target = Target::namespaced(
+        Plane::Hub,
+        &works_resource(),
+        &format!("{WORKS_PREFIX}{member}"),
+        "",
+    );
     let label = id.map(|id| (keys::BINDING_ID, &**id));
     ctx.executor.list(&target, label).await
 }
@@ -214,8 +223,8 @@ fn is_stopped(work: &DynamicObject) -> bool {
 fn left_over(works: &[DynamicObject], s: Subject<'_>, now: Timestamp) -> Option<Seen> {
     let mut goes_on = None;
     for work in works.iter().filter(|work| is_of(work, s)) {
-        if is_stuck(work, now) {
-            return Some(Seen::WorkStuck(named(work)));
+        if is_stuck(&work.metadata, now) {
+            return Some(Seen::WorkStuck(named(&work.metadata)));
         }
         goes_on = Some(Seen::WorksGoOn);
     }
@@ -226,20 +235,21 @@ fn left_over(works: &[DynamicObject], s: Subject<'_>, now: Timestamp) -> Option<
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// True if a Work is being deleted for longer than that takes.
-fn is_stuck(work: &DynamicObject, now: Timestamp) -> bool {
-    let since = work.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+pub fn is_stuck(work: &ObjectMeta, now: Timestamp) -> bool {
+    let since = work.deletion_timestamp.as_ref().map(|time| time.0);
     since.is_some_and(|since| now.duration_since(since).unsigned_abs() >= STUCK_AFTER && now >= since)
 }
 
-fn named(work: &DynamicObject) -> String {
+/// Namespace and name of a Work.
+pub fn named(work: &ObjectMeta) -> String {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", text(&work.metadata.namespace), text(&work.metadata.name))
+    format!("{}/{}", text(&work.namespace), text(&work.name))
 }
 
 /// The state that an answer proves: absence only if the member itself says so of this very object, or has one that is not ours.
 fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
     match answer {
-        Answer::Refused(status) if is_absence(s, status) => Seen::Absent,
+        Answer::Refused(status) if proves_absence(s.resource, s.name, status) => Seen::Absent,
         Answer::Refused(status) => Seen::Unknown(format!("{} ({})", status.message, status.code)),
         Answer::Found(object) => {
             let annotations = object.metadata.annotations.as_ref();
@@ -256,13 +266,20 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
     }
 }
 
-fn is_absence(s: Subject<'_>, status: &Status) -> bool {
-    let resource = s.resource;
+/// True if a refusal is the member's own word that it has no object of this kind and name: a hub's proxy refuses for reasons of
+/// its own, too.
+pub fn proves_absence(resource: &ApiResource, name: &str, status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404
         && status.reason == "NotFound"
         && details
-            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == s.name)
+            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == name)
+}
+
+/// True if a user is a `ServiceAccount`. In its name no member can be asked: its groups would have to be bound, too, and with
+/// them every `ServiceAccount` of the hub.
+pub fn is_service_account(user: &str) -> bool {
+    user.starts_with("system:serviceaccount:")
 }
 
 #[cfg(test)]
@@ -325,9 +342,9 @@ mod tests {
             (json!("2026-05-04T10:00:59Z"), false),
             (Value::Null, false),
         ] {
-            assert_eq!(is_stuck(&work(deleted.clone()), now), stuck, "{deleted}");
+            assert_eq!(is_stuck(&work(deleted.clone()).metadata, now), stuck, "{deleted}");
         }
-        assert_eq!(named(&work(Value::Null)), "karmada-es-dfw-1/lab-1");
+        assert_eq!(named(&work(Value::Null).metadata), "karmada-es-dfw-1/lab-1");
     }
 
     fn refused(code: u16, reason: &str, details: &Value) -> Answer {
