@@ -66,10 +66,7 @@ async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
 
 #[tokio::test]
 async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_written() {
-    let fake = Fake {
-        user: "fedgate-cell-dfw-1",
-        ..Fake::default()
-    };
+    let fake = Fake::asked_by("fedgate-cell-dfw-1");
     let host = fake.clone().with(
         "/apis/apps/v1/deployments",
         200,
@@ -183,10 +180,7 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
             .starts_with("FAIL cell dfw-1 rights: rights are missing: "),
         "{rights:?}"
     );
-    let stranger = Fake {
-        user: "fedgate-cell-lhr-1",
-        ..Fake::default()
-    };
+    let stranger = Fake::asked_by("fedgate-cell-lhr-1");
     let report = run([stranger.subject(Role::CellHub, "dfw-1")]).await;
     assert_eq!(of(&report, Check::CellLogin)[0].0, Verdict::Fail);
 }

@@ -20,7 +20,7 @@ pub(super) struct Fake {
     /// The resource for which every right is denied.
     denied: &'static str,
     /// The name under which it knows who asks.
-    pub(super) user: &'static str,
+    user: &'static str,
     /// Requests so far: verb, path and query.
     pub(super) requests: Arc<Mutex<Vec<String>>>,
 }
@@ -89,6 +89,14 @@ impl Fake {
     pub(super) fn denying(resource: &'static str) -> Self {
         Self {
             denied: resource,
+            ..Self::default()
+        }
+    }
+
+    /// A plane that knows who asks by this name.
+    pub(super) fn asked_by(user: &'static str) -> Self {
+        Self {
+            user,
             ..Self::default()
         }
     }

@@ -27,11 +27,7 @@ fn question(member: &str) -> String {
 }
 
 fn hub_with(clusters: &[Value]) -> Fake {
-    Fake {
-        user: "fedgate-gateway",
-        ..Fake::default()
-    }
-    .with(CLUSTERS, 200, items(&json!(clusters)))
+    Fake::asked_by("fedgate-gateway").with(CLUSTERS, 200, items(&json!(clusters)))
 }
 
 async fn report(hub: &Fake) -> Report {
@@ -266,15 +262,16 @@ async fn kinds_that_ask_no_member_need_none_of_it() {
 
 #[tokio::test]
 async fn a_service_account_is_no_name_to_ask_members_in() {
-    let mut hub = hub_with(&[cluster("dfw-1")]);
+    let hub = hub_with(&[cluster("dfw-1")]);
     let (verdict, text) = line(&report(&hub).await, Check::HubIdentity);
     assert_eq!(verdict, Verdict::Ok);
     assert!(text.ends_with("in the name of user fedgate-gateway"), "{text}");
-    hub.user = "system:serviceaccount:fedgate-system:fedgate-gateway";
+    let account = "system:serviceaccount:fedgate-system:fedgate-gateway";
+    let hub = Fake::asked_by(account);
     let (verdict, text) = line(&report(&hub).await, Check::HubIdentity);
     assert_eq!(verdict, Verdict::Fail);
     for part in [
-        hub.user,
+        account,
         "HubIdentityRefused",
         "; put a client certificate of user fedgate-gateway",
         "--hub-kubeconfig",
