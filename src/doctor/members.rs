@@ -3,12 +3,12 @@
 
 use super::{Check, Finding, Subject, clusters::is_ready, clusters::is_stand_in};
 use crate::gateway::member::{is_service_account, proves_absence};
-use fedgate_engine::executor::at_member;
+use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
 use fedgate_kinds::{FederatedKind, FinishedWhen};
 use futures::{StreamExt, stream};
 use kube::{
     Api,
-    core::{ApiResource, DynamicObject, Status},
+    core::{ApiResource, DynamicObject},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -146,11 +146,7 @@ async fn member(
     match timeout_at(deadline, api.get(NO_OBJECT)).await {
         Ok(Ok(_)) => Err((Fault::Other, format!("it has an object {NO_OBJECT}"))),
         Ok(Err(kube::Error::Api(status))) if proves_absence(kind, NO_OBJECT, &status) => Ok(()),
-        Ok(Err(kube::Error::Api(status))) => {
-            let message = format!("{} ({})", status.message, status.code);
-            Err((of_refusal(kind, &status), message))
-        }
-        Ok(Err(error)) => Err((Fault::NoAnswer, error.to_string())),
+        Ok(Err(error)) => Err(of_error(kind, &error)),
         Err(_) => Err((Fault::NoAnswer, "no answer in time".to_owned())),
     }
 }
@@ -170,23 +166,33 @@ fn of_cluster(cluster: &DynamicObject) -> Option<Fault> {
     (!is_ready(cluster)).then_some(Fault::NotReady)
 }
 
-/// The fault that a refusal shows, of the hub or of the member.
-fn of_refusal(kind: &ApiResource, status: &Status) -> Fault {
+/// The fault that a refusal shows, of the hub or of the member, and what was said.
+fn of_error(kind: &ApiResource, error: &kube::Error) -> (Fault, String) {
+    let kube::Error::Api(status) = error else {
+        return (Fault::NoAnswer, error.to_string());
+    };
     let details = status.details.as_ref();
     let is_about = |group: &str, plural: &str| {
         details.is_some_and(|details| details.group == group && details.kind == plural)
     };
-    match status.code {
+    // The member's own answer to an unknown path is no Status.
+    if details.is_none() && is_not_served(error) {
+        return (
+            Fault::NotServed(format!("{}/{}", named(kind), kind.version)),
+            String::new(),
+        );
+    }
+    let fault = match status.code {
         401 => Fault::Impersonator,
         _ if status.message.contains("cannot impersonate resource") => Fault::ByProxy,
         403 if is_about("cluster.karmada.io", "clusters") => Fault::ByHub,
         403 if is_about(&kind.group, &kind.plural) => Fault::ByMember(named(kind)),
         404 if is_about("cluster.karmada.io", "clusters") => Fault::NoProxy,
         404 if is_about("", "secrets") => Fault::Impersonator,
-        404 if details.is_none() => Fault::NotServed(format!("{}/{}", named(kind), kind.version)),
         500.. => Fault::NoAnswer,
         _ => Fault::Other,
-    }
+    };
+    (fault, format!("{} ({})", status.message, status.code))
 }
 
 fn named(kind: &ApiResource) -> String {

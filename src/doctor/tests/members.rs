@@ -149,6 +149,33 @@ async fn every_answer_but_the_members_own_is_a_fault_with_its_next_step() {
 }
 
 #[tokio::test]
+async fn members_that_answer_for_themselves_are_right_and_nothing_is_written() {
+    let hub = hub_with(&[cluster("dfw-1"), cluster("lhr-1")]);
+    let report = report(&hub).await;
+    for (check, words) in [
+        (
+            Check::Members,
+            "all 2 members say through the hub's proxy whether an object is gone",
+        ),
+        (
+            Check::HubIdentity,
+            "members are asked in the name of user fedgate-gateway",
+        ),
+        (Check::Works, "no Work that is being deleted keeps its object"),
+    ] {
+        let (verdict, line) = line(&report, check);
+        assert_eq!(verdict, Verdict::Ok, "{line}");
+        assert!(line.ends_with(words), "{line}");
+    }
+    assert_eq!(report.exit_code(false), 0, "{report}");
+    let requests = hub.requests.lock().clone();
+    let writes = |request: &&String| {
+        !request.starts_with("GET ") && !request.contains("reviews?") && !request.contains("dryRun=All")
+    };
+    assert_eq!(requests.iter().find(writes), None);
+}
+
+#[tokio::test]
 async fn a_cluster_that_cannot_be_asked_is_not_and_hides_no_other() {
     let without = |name: &str, field: &str| {
         let mut cluster = cluster(name);
@@ -232,7 +259,7 @@ async fn members_that_stay_silent_cost_8_s_and_hide_no_other() {
     let lines = of(&report, Check::Members);
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(
-        lines[0].1.contains("do not serve") && lines[0].1.contains(": lhr-1 ("),
+        lines[0].1.contains("do not serve") && lines[0].1.contains(": lhr-1;"),
         "{lines:#?}"
     );
     let silent = &lines[1].1;
