@@ -4,6 +4,7 @@ use super::{
     kubeconfig::base64,
     registration::{self, AccountRights, Cell},
 };
+use fedgate_api::karmada::work_namespace;
 use fedgate_manifests::KindManifests;
 use serde_json::{Value, json};
 
@@ -27,11 +28,6 @@ pub fn user(cell: &str) -> String {
     format!("system:karmada:agent:{cell}")
 }
 
-/// The namespace on the hub with the Works of a cell.
-pub fn execution_namespace(cell: &str) -> String {
-    format!("karmada-es-{cell}")
-}
-
 /// The agent's lease on the hub, by which one of its Pods leads.
 pub fn lease(cell: &str) -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -48,7 +44,7 @@ pub fn namespace(name: &str) -> Value {
 /// the agent uses when the Cluster is there and no Secret is reported. It may make no Cluster, which could bear any city, and
 /// renew no lease but its own: others' say which cell is alive, and which process leads.
 pub fn hub_objects(cell: &str) -> Vec<Value> {
-    let (role, within) = (format!("system:karmada:{cell}:agent"), execution_namespace(cell));
+    let (role, within) = (format!("system:karmada:{cell}:agent"), work_namespace(cell));
     let (works, leases) = (format!("{role}-work"), format!("{role}-lease"));
     let mut objects = vec![namespace(&within)];
     objects.extend(granted(

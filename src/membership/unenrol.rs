@@ -13,6 +13,7 @@ use super::{
     usage::first,
     wait::{Objects, Watched, until},
 };
+use fedgate_api::karmada::work_namespace;
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub(super) async fn withdraw(
         };
         executor.run(hub, &change).await?;
     }
-    let namespace = pull::execution_namespace(name);
+    let namespace = work_namespace(name);
     let found = match hub.list_in(&works(), &namespace, "").await {
         // The hub's controllers make none.
         Err(error) if error.kind == Kind::NotFound => return Ok(()),
@@ -124,7 +125,7 @@ pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own
 /// The objects that are left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for
 /// certificates, the agent's lease, and the role by which an interrupted run finds these.
 pub(super) async fn rest(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
-    let namespace = pull::namespace(&pull::execution_namespace(name));
+    let namespace = pull::namespace(&work_namespace(name));
     take_away(executor, hub, vec![namespace], own).await?;
     let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
     for request in hub.list(&requests, super::change::MADE_BY).await? {

@@ -40,7 +40,7 @@ pub(crate) fn vault(city: &str) -> Value {
 }
 
 /// A vault that its member has applied.
-async fn delivered(case: &Case) -> Value {
+pub(crate) async fn delivered(case: &Case) -> Value {
     case.secret("token", "Opaque", &json!({"token": "t"})).await;
     let made = case.create(&VAULT, vault(&case.dfw.city)).await;
     case.project

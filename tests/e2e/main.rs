@@ -37,6 +37,7 @@ mod return_admission;
 mod returns;
 mod shipped;
 mod status;
+mod stuck;
 mod support;
 mod suspension;
 mod workload;
@@ -68,6 +69,7 @@ fn together() -> Vec<Trial> {
         admin_auth::trials(),
         kinds::trials(),
         lanes::trials(),
+        stuck::trials(),
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),

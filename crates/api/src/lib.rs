@@ -7,6 +7,7 @@
 
 pub mod conditions;
 pub mod crd;
+pub mod karmada;
 pub mod keys;
 pub mod meta;
 pub mod names;

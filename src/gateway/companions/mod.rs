@@ -42,6 +42,8 @@ use std::{collections::BTreeSet, sync::Arc};
 #[derive(Debug, Default)]
 pub struct Companions {
     memory: Memory,
+    /// Watches of Works whose end is awaited.
+    watches: member::Watches,
 }
 
 /// State of a companion's reconcile.
@@ -124,7 +126,8 @@ impl Reconciler for Companions {
                 name: &snapshot.name,
                 binding: "",
             };
-            run.session.seen = Some(member::look(run.ctx, subject, look).await?);
+            let sight = member::look(run.ctx, subject, look).await?;
+            run.session.seen = Some(self.watches.follow(run.ctx, run.key, sight));
             return Ok(Flow::Again);
         }
         if let Some(project) = &snapshot.project {

@@ -53,6 +53,10 @@ pub struct Memory {
     pub mended: Option<Instant>,
     /// The last look at its Works or at its member, while it is being deleted.
     pub seen: Option<Seen>,
+    /// The Work that does not end and keeps its member from having it.
+    pub stuck: Option<Arc<str>>,
+    /// Earliest time of the next look for such a Work.
+    pub look_due: Option<Instant>,
     /// Permanent id of its last binding, while it is being deleted.
     pub binding_id: Option<Arc<str>>,
     /// While it is being deleted: the other member of which its tenant has had an Event.

@@ -53,7 +53,7 @@ pub struct Federator {
     pub delays: Delays,
     /// Which deployments are to name our hub.
     pub naming: Naming,
-    /// Watches of members' objects whose end is awaited.
+    /// Watches of Works and of members' objects whose end is awaited.
     watches: member::Watches,
 }
 
@@ -78,7 +78,7 @@ impl Federator {
 }
 
 impl Federator {
-    /// Looks; the end of an object that its member still has is awaited by a watch.
+    /// Looks; the end of what is still there is awaited by a watch.
     async fn look_at(&self, run: &Reconcile<'_, Self>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
         let binding = run.ctx.index.lock().binding_name(s.kind, &s.name);
         let subject = Subject {
@@ -87,15 +87,8 @@ impl Federator {
             name: &s.name,
             binding: &binding,
         };
-        let seen = member::look(run.ctx, subject, look).await?;
-        match (&seen, look) {
-            (Seen::There { version, .. }, Look::Member { pin, .. }) => {
-                self.watches
-                    .wake(run.ctx, run.key, subject, (&pin.member, version));
-            }
-            _ => self.watches.end(run.key),
-        }
-        Ok(seen)
+        let sight = member::look(run.ctx, subject, look).await?;
+        Ok(self.watches.follow(run.ctx, run.key, sight))
     }
 }
 

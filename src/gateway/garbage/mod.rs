@@ -379,7 +379,7 @@ impl Reconciler for Garbage {
                 name: &run.key.name,
                 binding: &binding,
             };
-            run.session.seen = Some(member::look(run.ctx, subject, look).await?);
+            run.session.seen = Some(member::look(run.ctx, subject, look).await?.seen);
         }
         Ok(Flow::Again)
     }

@@ -27,6 +27,26 @@ pub enum Answer {
     Refused(Box<Status>),
 }
 
+/// The objects that a list is of.
+#[derive(Debug, Clone, Copy)]
+pub enum Selector<'a> {
+    /// All of the kind and namespace.
+    All,
+    /// Those with this label.
+    Label(&'a str, &'a str),
+    /// That of the target's name.
+    Name,
+}
+
+/// Answer to a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The objects.
+    pub objects: Vec<DynamicObject>,
+    /// The resourceVersion of the list: a watch from there misses nothing.
+    pub version: String,
+}
+
 /// The resource of a member's objects as a hub's proxy serves it (the `Cluster` of Karmada has a subresource `proxy`).
 pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource {
     let root = if of.group.is_empty() { "api" } else { "apis" };
@@ -43,22 +63,24 @@ pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource
 }
 
 impl Executor {
-    /// Lists the objects of the target's kind and namespace, of those with a label if one is given. A standby reads nothing.
-    pub async fn list(
-        &self,
-        target: &Target,
-        label: Option<(&str, &str)>,
-    ) -> Result<Vec<DynamicObject>, Failure> {
+    /// Lists objects of the target's kind and namespace. A standby reads nothing.
+    pub async fn list(&self, target: &Target, of: Selector<'_>) -> Result<Listed, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
-        let params = label.map_or_else(ListParams::default, |(key, value)| {
-            ListParams::default().labels(&format!("{key}={value}"))
-        });
+        let params = match of {
+            Selector::All => ListParams::default(),
+            Selector::Label(key, value) => ListParams::default().labels(&format!("{key}={value}")),
+            Selector::Name => ListParams::default().fields(&format!("metadata.name={}", target.name)),
+        };
         let answer = api.list(&params).await.map_err(|e| failure(target, "list", &e));
         self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
-        answer.map(|found| {
-            let objects = found.items.into_iter();
-            objects.map(|read: LenientObject| read.object).collect()
+        answer.map(|found| Listed {
+            version: found.metadata.resource_version.unwrap_or_default(),
+            objects: found
+                .items
+                .into_iter()
+                .map(|read: LenientObject| read.object)
+                .collect(),
         })
     }
 

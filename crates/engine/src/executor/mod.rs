@@ -32,7 +32,7 @@ use events::EventRecorder;
 use failures::{failed, failure};
 use futures::{StreamExt, stream};
 use in_flight::InFlightWrite;
-pub use inspect::{Answer, at_member};
+pub use inspect::{Answer, Listed, Selector, at_member};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},

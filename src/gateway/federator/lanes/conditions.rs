@@ -77,10 +77,7 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
     let since = c.source.digest.deleted.unwrap_or(c.now.wall);
     let member = &pin.member;
     if let Some(Seen::WorkStuck(work)) = seen {
-        let message = format!(
-            "being deleted at {member} since {since}: Work {work} does not end, because it preserves an object that is not \
-             there; an operator of the hub takes its finalizers off"
-        );
+        let message = format!("being deleted at {member} since {since}: {}", stuck(work));
         return condition(c, FEDERATED, Err(("WorkStuck", message)));
     }
     let found = match seen {
@@ -101,6 +98,13 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
             "WaitingForMember",
             format!("being deleted at {member} since {since}: {found}"),
         )),
+    )
+}
+
+fn stuck(work: &str) -> String {
+    format!(
+        "Work {work} does not end, because it preserves an object that is not there; an operator of the hub takes its \
+         finalizers off"
     )
 }
 
@@ -303,7 +307,13 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
             "ApplyFailed",
             format!("{}: {}", pin.member, item.message),
         )))),
-        _ => late(c, memory, "Applying", "the member has not applied it yet"),
+        _ => match &memory.stuck {
+            Some(work) => idle(Some(Err((
+                "WorkStuck",
+                format!("{}: {}", pin.member, stuck(work)),
+            )))),
+            None => late(c, memory, "Applying", "the member has not applied it yet"),
+        },
     }
 }
 

@@ -54,6 +54,8 @@ fn everything(at: Instant) -> Memory {
         unapplied: Some(at),
         mended: Some(at),
         seen: Some(Seen::Absent),
+        stuck: Some("karmada-es-dfw-1/web-1".into()),
+        look_due: Some(at),
         binding_id: Some("id".into()),
         looks: 3,
         taken_over: true,

@@ -6,7 +6,7 @@ use crate::gateway::{
     federator::{
         decide::{Settings, Step, act, copy::delete_copy, deletion::remove_finalizers, status::status_only},
         lanes::{conditions, lane_of},
-        memory::Memory,
+        memory::{GRACE_PERIOD, Memory},
     },
     index::digest::HubCopy,
     lane::{CopyLane, Lane, Stage},
@@ -97,7 +97,14 @@ fn stop(
     // Karmada deletes only what it manages: a copy that was made again takes its object over first.
     let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
     let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
-    let wanted = if takes_over && !was_mended {
+    if takes_over
+        && !was_mended
+        && stage == Some(Stage::Mend)
+        && let Some(step) = not_taken_over(c, pin, copy, memory, settings)
+    {
+        return step;
+    }
+    let wanted = if takes_over && !was_mended && !memory.taken_over {
         Stage::Mend
     } else {
         Stage::Drop
@@ -110,9 +117,6 @@ fn stop(
         memory.seen = None;
         let lane = Lane::At(c.s.kind, wanted, pin.member.clone());
         return c.change_lane(copy, &lane, memory, permit, false);
-    }
-    if wanted == Stage::Mend {
-        return Step::Wait(Requeue::AwaitChange);
     }
     let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
         // Without a binding there is nothing to stop, but Karmada may be about to make one.
@@ -128,7 +132,7 @@ fn stop(
             memory.looks = 0;
             act(delete_copy(c.s, copy, WriteReason::DeleteCopy), memory.clone())
         }
-        (Some(_), _) => again(memory),
+        (Some(_), _) => Step::Wait(again(memory)),
         // A companion that the member deletes together with the object must not be made again.
         (None, Some(_)) if c.lanes.kept.goes_on => Step::Wait(Requeue::AwaitChange),
         (None, Some(id)) => Step::Look(Look::Works {
@@ -139,11 +143,61 @@ fn stop(
     }
 }
 
+/// A member that does not take its object over may have none: then there is nothing to take over.
+fn not_taken_over(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    copy: &Row<HubCopy>,
+    memory: &mut Memory,
+    settings: &Settings,
+) -> Option<Step> {
+    let waited = c.now.since(*memory.unapplied.get_or_insert(c.now.instant));
+    if waited < GRACE_PERIOD {
+        let left = GRACE_PERIOD.saturating_sub(waited);
+        return Some(Step::Wait(Requeue::After(left)));
+    }
+    let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
+    let seen = match memory.seen.clone() {
+        _ if is_released => {
+            let item = c
+                .delivery(copy)
+                .and_then(|(delivery, _)| delivery.at(&pin.member));
+            let words = item.map(|item| item.message.to_string());
+            let words = words.filter(|words| !words.is_empty());
+            Seen::Unknown(words.unwrap_or_else(|| "it has not taken it over from an earlier copy".to_owned()))
+        }
+        None => return Some(Step::Look(Look::Object { pin: pin.clone() })),
+        Some(Seen::Absent) => {
+            memory.taken_over = true;
+            memory.unapplied = None;
+            return None;
+        }
+        Some(seen) => seen,
+    };
+    Some(if is_released {
+        tell(c, &[conditions::waiting(c, pin, Some(&seen))], memory, settings)
+    } else {
+        tell_and_look_again(c, pin, &seen, memory, settings)
+    })
+}
+
 /// Looks again after a while.
-pub(super) fn again(memory: &mut Memory) -> Step {
+pub(super) fn again(memory: &mut Memory) -> Requeue {
     memory.seen = None;
     memory.looks = memory.looks.saturating_add(1);
-    Step::Wait(Requeue::After(pause(memory.looks - 1)))
+    Requeue::After(pause(memory.looks - 1))
+}
+
+fn tell_and_look_again(
+    c: &Case<'_>,
+    pin: &Pin,
+    seen: &Seen,
+    memory: &mut Memory,
+    settings: &Settings,
+) -> Step {
+    let said = conditions::waiting(c, pin, Some(seen));
+    let next = again(memory);
+    tell(c, &[said], memory, settings).by(next)
 }
 
 /// The copy is gone: the deletion is over once binding and member have nothing left.
@@ -173,12 +227,7 @@ fn confirm_absent(
             memory.taken_over = false;
             c.create_again(pin, memory, permit)
         }
-        Some(seen) => {
-            let said = conditions::waiting(c, pin, Some(&seen));
-            let next = again(memory);
-            let Step::Wait(next) = next else { return next };
-            tell(c, &[said], memory, settings).by(next)
-        }
+        Some(seen) => tell_and_look_again(c, pin, &seen, memory, settings),
     }
 }
 

@@ -5,6 +5,7 @@ mod abandon;
 pub(super) mod deletion;
 mod pins;
 mod stage;
+mod stuck;
 
 use crate::gateway::{
     federator::{
@@ -278,7 +279,7 @@ impl Case<'_> {
             return self.update(copy, &lane, memory, permit);
         }
         memory.lane = Some(lane);
-        Step::Wait(next)
+        self.unapplied(pin, wanted, item, next, memory)
     }
 
     /// True if a new spec may be written: before the first delivery it waits for nothing.

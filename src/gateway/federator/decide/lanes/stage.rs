@@ -37,7 +37,7 @@ impl Case<'_> {
                 member: pin.member.clone(),
                 ids: vec![id.clone()],
             })),
-            (Some(_), _) => Some(deletion::again(memory)),
+            (Some(_), _) => Some(Step::Wait(deletion::again(memory))),
             (None, _) => Some(Step::Wait(Requeue::AwaitChange)),
         }
     }

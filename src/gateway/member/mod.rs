@@ -1,24 +1,22 @@
-//! Reads of an object that lives at one member and is being deleted, of which the index does not tell: its Works, and the
-//! object at the member (contract: clusters.md §3.4).
+//! Reads of an object that lives at one member, of which the index does not tell: its Works, and, while it is being deleted,
+//! the object at the member (contract: clusters.md §3.4, §4).
 
-use super::{context::Context, index::resource, pin::Pin};
+mod watches;
+mod works;
+
+pub use watches::Watches;
+pub use works::{is_stuck, named, works_resource};
+
+use super::{context::Context, pin::Pin};
 use fedgate_api::keys;
 use fedgate_engine::{
     error::Failure,
     executor::{Answer, at_member},
-    key::{Key, Plane},
+    key::Plane,
     plan::Target,
-    random::HashMap,
-    runtime::queue::Priority,
 };
-use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject, ObjectMeta, Status};
-use parking_lot::Mutex;
+use kube::core::{ApiResource, Status};
 use std::{sync::Arc, time::Duration};
-use tokio::{task::JoinHandle, time::Instant};
-
-/// Before the name of a member in the Namespace of its Works.
-const WORKS_PREFIX: &str = "karmada-es-";
 
 /// The object, as the hub and its members know it.
 #[derive(Debug, Clone, Copy)]
@@ -41,60 +39,6 @@ impl Subject<'_> {
     }
 }
 
-/// Watches of members' objects whose end is awaited, by the key that each enqueues.
-#[derive(Debug, Default)]
-pub struct Watches(Mutex<HashMap<Key, Watch>>);
-
-/// The outcome of a wait for a change, no sooner than the first look again would be: a member may change its object all the
-/// time.
-async fn after_pause(change: impl Future<Output = bool>) -> bool {
-    let soonest = Instant::now() + pause(0);
-    let has_changed = change.await;
-    if has_changed {
-        tokio::time::sleep_until(soonest).await;
-    }
-    has_changed
-}
-
-/// A watch; it ends when this is dropped.
-#[derive(Debug)]
-struct Watch(JoinHandle<()>);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Most of them at a time; those beyond are looked at now and then.
-const WATCHES: usize = 64;
-
-impl Watches {
-    /// Enqueues the key at the next change of an object that was seen at its member.
-    pub fn wake(&self, ctx: &Context<'_>, key: &Key, s: Subject<'_>, (member, version): (&str, &str)) {
-        let mut watches = self.0.lock();
-        watches.retain(|_, task| !task.0.is_finished());
-        if watches.len() >= WATCHES && !watches.contains_key(key) {
-            return;
-        }
-        let Ok(change) = ctx.executor.next_change(&s.at(member), version) else {
-            return;
-        };
-        let (queue, own) = (ctx.queue.clone(), key.clone());
-        let task = tokio::spawn(async move {
-            if after_pause(change).await {
-                queue.extend([own], Priority::Fresh);
-            }
-        });
-        watches.insert(key.clone(), Watch(task));
-    }
-
-    /// Ends the watch that would wake a key.
-    pub fn end(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
-}
-
 /// State to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
@@ -105,8 +49,18 @@ pub enum Look {
         /// The bindings' permanent ids.
         ids: Vec<Arc<str>>,
     },
+    /// The Work of the object at this member, which may be that of an earlier binding.
+    StuckWork {
+        /// The member.
+        member: Arc<str>,
+    },
     /// The name under which the hub knows the gateway.
     HubUser,
+    /// The object at this member, whatever its Works do.
+    Object {
+        /// The pin, with the UIDs of the copies of ours.
+        pin: Arc<Pin>,
+    },
     /// The object at this member, once no Work of its binding is left.
     Member {
         /// The pin, with the UIDs of the copies of ours.
@@ -135,11 +89,23 @@ pub enum Seen {
         deleting: bool,
         /// Its finalizers.
         finalizers: Vec<String>,
-        /// Its resourceVersion.
-        version: String,
     },
     /// No answer proves anything; the reason.
     Unknown(String),
+}
+
+/// State that was read, and the object whose next change may change it: its target, and the version that was read.
+#[derive(Debug)]
+pub struct Sight {
+    /// The state.
+    pub seen: Seen,
+    watched: Option<(Target, String)>,
+}
+
+impl From<Seen> for Sight {
+    fn from(seen: Seen) -> Self {
+        Self { seen, watched: None }
+    }
 }
 
 /// First and longest time between two looks.
@@ -152,98 +118,50 @@ pub fn pause(looks: u32) -> Duration {
 }
 
 /// Looks.
-pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Seen, Failure> {
+pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Sight, Failure> {
     match look {
         Look::HubUser => {
             let user = ctx.executor.own_user(&Plane::Hub).await?;
             ctx.index.lock().hub_user = Some(user.into());
-            Ok(Seen::HubUser)
+            Ok(Seen::HubUser.into())
         }
-        Look::Works { member, ids } => {
-            for id in ids {
-                if !works(ctx, member, Some(id)).await?.iter().all(is_stopped) {
-                    return Ok(Seen::WorksGoOn);
-                }
-            }
-            Ok(Seen::WorksStopped)
-        }
+        Look::Works { member, ids } => works::stopped(ctx, member, ids).await,
+        Look::StuckWork { member } => works::stuck(ctx, s, member).await,
         Look::Member { pin, id } => {
             // A Work can outlive its binding, and deletes its object last.
-            let left = works(ctx, &pin.member, id.as_ref()).await?;
-            if let Some(seen) = left_over(&left, s, ctx.now().wall) {
-                return Ok(seen);
+            if let Some(sight) = works::left_over(ctx, s, &pin.member, id.as_deref()).await? {
+                return Ok(sight);
             }
-            match ctx.executor.ask(&s.at(&pin.member)).await {
-                Ok(answer) => Ok(seen(s, pin, &answer)),
-                Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
-                    Ok(Seen::Unknown(failure.message))
-                }
-                Err(failure) => Err(failure),
-            }
+            ask(ctx, s, pin).await
         }
+        Look::Object { pin } => ask(ctx, s, pin).await,
     }
 }
 
-/// Karmada's Work.
-pub fn works_resource() -> ApiResource {
-    resource("work.karmada.io", "v1alpha1", "Work", "works")
-}
-
-/// The Works at a member: those of a binding, or all if its id is not known.
-async fn works(
-    ctx: &Context<'_>,
-    member: &str,
-    id: Option<&Arc<str>>,
-) -> Result<Vec<DynamicObject>, Failure> {
-    let target = Target::namespaced(
-        Plane::Hub,
-        &works_resource(),
-        &format!("{WORKS_PREFIX}{member}"),
-        "",
-    );
-    let label = id.map(|id| (keys::BINDING_ID, &**id));
-    ctx.executor.list(&target, label).await
-}
-
-/// True if a Work is of the binding of the object's copy.
-fn is_of(work: &DynamicObject, s: Subject<'_>) -> bool {
-    let annotations = work.metadata.annotations.as_ref();
-    let says =
-        |key: &str, value: &str| annotations.is_some_and(|all| all.get(key).is_some_and(|v| v == value));
-    says(keys::BINDING_NAMESPACE, s.namespace) && says(keys::BINDING_NAME, s.binding)
-}
-
-/// True if Karmada dispatches nothing of a Work, and deletes its object with it.
-fn is_stopped(work: &DynamicObject) -> bool {
-    let spec = &work.data["spec"];
-    spec["suspendDispatching"] == true && spec["preserveResourcesOnDeletion"] != true
-}
-
-/// The state that Works of the object's binding prove; `None` if there are none.
-fn left_over(works: &[DynamicObject], s: Subject<'_>, now: Timestamp) -> Option<Seen> {
-    let mut goes_on = None;
-    for work in works.iter().filter(|work| is_of(work, s)) {
-        if is_stuck(&work.metadata, now) {
-            return Some(Seen::WorkStuck(named(&work.metadata)));
+/// Asks a member for the object.
+async fn ask(ctx: &Context<'_>, s: Subject<'_>, pin: &Pin) -> Result<Sight, Failure> {
+    let target = s.at(&pin.member);
+    match ctx.executor.ask(&target).await {
+        Ok(answer) => Ok(seen(s, pin, &answer).by(target, &answer)),
+        Err(failure) if failure.plane == Plane::Hub && !failure.message.is_empty() => {
+            Ok(Seen::Unknown(failure.message).into())
         }
-        goes_on = Some(Seen::WorksGoOn);
+        Err(failure) => Err(failure),
     }
-    goes_on
 }
 
-/// Time after which a Work that is being deleted counts as stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
-
-/// True if a Work is being deleted for longer than that takes.
-pub fn is_stuck(work: &ObjectMeta, now: Timestamp) -> bool {
-    let since = work.deletion_timestamp.as_ref().map(|time| time.0);
-    since.is_some_and(|since| now.duration_since(since).unsigned_abs() >= STUCK_AFTER && now >= since)
-}
-
-/// Namespace and name of a Work.
-pub fn named(work: &ObjectMeta) -> String {
-    let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", text(&work.namespace), text(&work.name))
+impl Seen {
+    /// What is there is watched.
+    fn by(self, target: Target, answer: &Answer) -> Sight {
+        let watched = match (&self, answer) {
+            (Self::There { .. }, Answer::Found(object)) => object.metadata.resource_version.clone(),
+            _ => None,
+        };
+        Sight {
+            seen: self,
+            watched: watched.map(|version| (target, version)),
+        }
+    }
 }
 
 /// The state that an answer proves: absence only if the member itself says so of this very object, or has one that is not ours.
@@ -260,7 +178,6 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
             Seen::There {
                 deleting: object.metadata.deletion_timestamp.is_some(),
                 finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
-                version: object.metadata.resource_version.clone().unwrap_or_default(),
             }
         }
     }
@@ -285,6 +202,7 @@ pub fn is_service_account(user: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::index::resource;
     use serde_json::{Value, json};
 
     /// Words for what an answer of the proxy proves of object `lab`.
@@ -305,46 +223,6 @@ mod tests {
             Seen::Unknown(_) => "nothing",
             Seen::WorksStopped | Seen::WorksGoOn | Seen::WorkStuck(_) | Seen::HubUser => "works",
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_member_that_changes_its_object_all_the_time_is_asked_once_a_second() {
-        let begin = Instant::now();
-        for _ in 0..3 {
-            assert!(after_pause(async { true }).await);
-        }
-        assert_eq!(begin.elapsed(), Duration::from_secs(3));
-        let late = async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            true
-        };
-        let begin = Instant::now();
-        assert!(after_pause(late).await);
-        assert_eq!(
-            begin.elapsed(),
-            Duration::from_secs(5),
-            "no later than its change"
-        );
-        assert!(!after_pause(async { false }).await);
-        assert_eq!(begin.elapsed(), Duration::from_secs(5));
-    }
-
-    #[test]
-    fn a_work_is_stuck_when_its_deletion_takes_too_long() {
-        let work = |deleted: Value| {
-            let work = json!({"metadata": {"namespace": "karmada-es-dfw-1", "name": "lab-1", "deletionTimestamp": deleted}});
-            serde_json::from_value::<DynamicObject>(work).unwrap()
-        };
-        let now = "2026-05-04T10:00:10Z".parse().unwrap();
-        for (deleted, stuck) in [
-            (json!("2026-05-04T10:00:05Z"), true),
-            (json!("2026-05-04T10:00:06Z"), false),
-            (json!("2026-05-04T10:00:59Z"), false),
-            (Value::Null, false),
-        ] {
-            assert_eq!(is_stuck(&work(deleted.clone()).metadata, now), stuck, "{deleted}");
-        }
-        assert_eq!(named(&work(Value::Null).metadata), "karmada-es-dfw-1/lab-1");
     }
 
     fn refused(code: u16, reason: &str, details: &Value) -> Answer {
