@@ -216,7 +216,10 @@ async fn a_cluster_that_cannot_be_asked_is_not_and_hides_no_other() {
         ),
         (
             Verdict::Fail,
-            ["get clusters.azimuth.stackhpc.com: lhr-1, lhr-2 (", "at"],
+            [
+                "get clusters.azimuth.stackhpc.com: lhr-1, lhr-2 (",
+                "apply manifests/member",
+            ],
         ),
     ] {
         let is =
