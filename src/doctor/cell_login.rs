@@ -1,25 +1,13 @@
 //! A cell's user on the hub: admission policies bind its writes to the Cluster whose name it has.
 
-use super::{Check, Finding, PreflightError, Subject};
+use super::{Check, Finding, Subject};
 use fedgate_manifests::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, api::PostParams};
 
 /// Checks name and group of the user, and that the Cluster exists; `clusters` are those of the hub, if known.
 pub(super) async fn check(subject: &Subject, clusters: Option<&[String]>) -> Finding {
-    let api: Api<SelfSubjectReview> = Api::all(subject.client.client());
-    let review = api
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await;
-    let user = match review {
-        Ok(review) => review
-            .status
-            .and_then(|status| status.user_info)
-            .unwrap_or_default(),
-        Err(error) => {
-            let error = PreflightError::of(&error, "create", "selfsubjectreviews.authentication.k8s.io");
-            return subject.error(Check::CellLogin, &error);
-        }
+    let user = match subject.user().await {
+        Ok(user) => user,
+        Err(error) => return subject.error(Check::CellLogin, &error),
     };
     let groups = user.groups.unwrap_or_default();
     judge(subject, &user.username.unwrap_or_default(), &groups, clusters)

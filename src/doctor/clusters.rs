@@ -1,6 +1,7 @@
 //! Karmada's Clusters: each needs a city, has to be ready and to serve our kinds.
 
 use super::{Check, Finding, PreflightError, Subject};
+use crate::gateway::lane::NO_MEMBER;
 use fedgate_api::keys::{self, STAND_IN};
 use fedgate_engine::plane::client::PlaneClient;
 use fedgate_kinds::FederatedKind;
@@ -51,6 +52,17 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
         .first()
         .map_or(keys::CITY_CODE, |kind| &kind.placement.label);
     let city = |cluster: &DynamicObject| cluster.metadata.labels.as_ref()?.get(label).cloned();
+    let is_no_member = |cluster: &DynamicObject| cluster.metadata.name.as_deref() == Some(NO_MEMBER);
+    fault(
+        names(&|cluster| is_no_member(cluster) && kinds.iter().any(FederatedKind::is_exactly_one)),
+        "a Cluster has the name to which lanes give objects that no member is to have, so it may get them",
+        &|name| {
+            format!(
+                "join it under another name, and take this one away: \
+                 fedgate cells leave {name} --hub-kubeconfig FILE"
+            )
+        },
+    );
     fault(
         names(&|cluster| city(cluster).is_none()),
         "Clusters without a city label get no deployments",
@@ -136,22 +148,23 @@ fn cities(clusters: &[DynamicObject], city: &dyn Fn(&DynamicObject) -> Option<St
     }
 }
 
-fn is_ready(cluster: &DynamicObject) -> bool {
+pub(super) fn is_ready(cluster: &DynamicObject) -> bool {
     let conditions = cluster.data["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// True if the Cluster is of the sandbox's stand-in for Karmada.
+pub(super) fn is_stand_in(cluster: &DynamicObject) -> bool {
+    let annotations = cluster.metadata.annotations.as_ref();
+    annotations.is_some_and(|annotations| annotations.contains_key(STAND_IN))
 }
 
 /// True if the Cluster says that it serves the kind. The sandbox's stand-in for Karmada says nothing of it.
 fn serves(cluster: &DynamicObject, kind: &ApiResource) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let enabled = list(&cluster.data["status"]["apiEnablements"]);
-    let stand_in = cluster
-        .metadata
-        .annotations
-        .as_ref()
-        .is_some_and(|a| a.contains_key(STAND_IN));
-    stand_in
+    is_stand_in(cluster)
         || enabled.iter().any(|group| {
             let mut resources = list(&group["resources"]).into_iter();
             group["groupVersion"] == *kind.api_version && resources.any(|r| r["kind"] == *kind.kind)

@@ -2,13 +2,13 @@
 
 use super::{
     Check, Finding, Report, Role, Subject, admission, cell_login, claims, clusters, copies, credential,
-    definitions, hub, karmada,
+    definitions, hub, karmada, members,
     project_hub::{self, HubNames},
     project_uid::{self, Platform},
     reach::reach,
     rights,
     subject::title,
-    write_backs,
+    works, write_backs,
 };
 use fedgate_engine::plane::{
     client::Clients,
@@ -220,12 +220,15 @@ impl Run<'_> {
         for kind in self.kinds {
             findings.extend(write_backs::check(subject, kind).await);
         }
+        findings.extend(members::identity(subject, self.kinds).await);
+        findings.extend(works::check(subject, self.kinds, Timestamp::now()).await);
         match found {
             Ok(clusters) => {
                 findings.extend(clusters::check(subject, &clusters, self.kinds));
                 for kind in self.kinds {
                     findings.extend(copies::check(subject, &clusters, kind).await);
                 }
+                findings.extend(members::check(subject, &clusters, self.kinds).await);
             }
             Err(error) => findings.push(subject.error(Check::Cells, &error)),
         }

@@ -13,6 +13,7 @@ mod examine;
 mod gateway;
 mod hub;
 mod karmada;
+mod members;
 mod preflight;
 mod project_hub;
 mod project_uid;
@@ -20,6 +21,7 @@ mod reach;
 mod report;
 mod rights;
 mod subject;
+mod works;
 mod write_backs;
 
 pub use error::PreflightError;

@@ -2,7 +2,7 @@
 
 use super::{PreflightError, clusters};
 use crate::gateway::index::Resources;
-use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
+use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::plane::{client::PlaneClient, watch};
 use fedgate_kinds::Kinds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
@@ -144,10 +144,5 @@ fn probe(resource: &ApiResource) -> Value {
 /// a webhook would.
 pub(super) async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
     let list = clusters::list(hub).await?;
-    Ok(list.iter().any(|c| {
-        c.metadata
-            .annotations
-            .as_ref()
-            .is_some_and(|a| a.contains_key(STAND_IN))
-    }))
+    Ok(list.iter().any(clusters::is_stand_in))
 }

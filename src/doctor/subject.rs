@@ -2,6 +2,8 @@
 
 use super::{Check, Finding, PreflightError, Verdict, project_uid::Platform};
 use fedgate_engine::plane::{client::PlaneClient, kubeconfig::Expiry};
+use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
+use kube::{Api, api::PostParams};
 
 /// The use of a plane, and the user as which it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,19 @@ impl Subject {
     /// The words for the plane in a report.
     pub fn title(&self) -> String {
         title(self.role, &self.name)
+    }
+
+    /// The user as the plane knows it.
+    pub(super) async fn user(&self) -> Result<UserInfo, PreflightError> {
+        let api: Api<SelfSubjectReview> = Api::all(self.client.client());
+        let review = api
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await;
+        let review = review.map_err(|error| {
+            PreflightError::of(&error, "create", "selfsubjectreviews.authentication.k8s.io")
+        })?;
+        let user = review.status.and_then(|status| status.user_info);
+        Ok(user.unwrap_or_default())
     }
 
     pub(super) fn finding(&self, check: Check, verdict: Verdict, text: String, next: String) -> Finding {

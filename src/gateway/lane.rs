@@ -15,8 +15,8 @@ const KEEP: &str = "keep-";
 const PARK: &str = "park-";
 /// The lane of companions that no member is to have.
 const WITH_NONE: &str = "with-none";
-/// Name that no Cluster has; the affinity of [`Lane::WithNone`].
-const NO_MEMBER: &str = "none";
+/// Name that no Cluster may have; the affinity of [`Lane::WithNone`] and [`Stage::Away`].
+pub const NO_MEMBER: &str = "none";
 /// Longest set of members whose name is written out.
 const SET_LIMIT: usize = 50;
 

@@ -356,7 +356,7 @@ impl Role for Gateway {
         if *plane == Plane::Hub {
             // It may have another credential.
             let former = shared.index.lock().hub_user.take();
-            if former.is_some_and(|user| user.starts_with("system:serviceaccount:")) {
+            if former.is_some_and(|user| member::is_service_account(&user)) {
                 let keys = shared.index.lock().ready_keys();
                 shared.queue.extend(keys, Priority::Backlog);
             }

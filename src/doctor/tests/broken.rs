@@ -1,6 +1,6 @@
 //! Tests of checks of the hub, each broken in turn by an answer.
 
-use super::examined::{Fake, items, karmada, of, run, run_for, schemas};
+use super::fake::{Fake, items, karmada, of, run, run_for, schemas};
 use crate::doctor::{Check, Role, Verdict};
 use serde_json::{Value, json};
 

@@ -1,232 +1,12 @@
 //! Tests of whole runs: each check broken in turn, on planes that answer from a table.
 
-use super::{client, list, status};
-use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine, project_uid::Platform};
-use axum::body::{Body, Bytes};
-use fedgate_api::keys::{self, CLUSTER_CLAIM_ID};
+use super::fake::{Fake, items, of, run};
+use crate::doctor::{Check, Role, Subject, Verdict, project_uid::Platform};
+use axum::body::Body;
+use fedgate_api::keys;
 use fedgate_engine::metrics::PlaneKind;
-use fedgate_kinds::FederatedKind;
-use fedgate_manifests::{KindManifests, Plane};
 use http::{Method, Request, Response};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
-
-/// A plane where everything is right, but for the answers that a test gives.
-#[derive(Clone, Default)]
-pub(super) struct Fake {
-    /// Status and body by path, or by verb and path.
-    answers: Arc<BTreeMap<String, (u16, Value)>>,
-    /// The resource for which every right is denied.
-    denied: &'static str,
-    user: &'static str,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-fn body(value: &Value) -> Response<Body> {
-    Response::new(Body::from(value.to_string()))
-}
-
-fn cluster() -> Value {
-    json!({"metadata": {"name": "dfw-1", "labels": {"topology.datum.net/city-code": "DFW"}},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "apiEnablements": [{
-            "groupVersion": "compute.datumapis.com/v1alpha", "resources": [{"kind": "WorkloadDeployment"}]}]}})
-}
-
-/// The schemas of our kinds as an API server publishes them.
-pub(super) fn schemas() -> Value {
-    let mut schemas = serde_json::Map::new();
-    for crd in fedgate_api::crd::all().unwrap() {
-        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
-        let mut schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
-        schema["x-kubernetes-group-version-kind"] = json!([{"group": "compute.datumapis.com", "kind": kind}]);
-        schemas.insert(format!("com.datumapis.compute.v1alpha.{kind}"), schema);
-    }
-    json!({"components": {"schemas": schemas}})
-}
-
-/// Karmada's schemas; a schema without fields knows all of them.
-pub(super) fn karmada(kinds: [&str; 2]) -> Value {
-    let spec = json!({"properties": {"spec": {"type": "object"}}});
-    let named = kinds.map(|kind| (format!("io.karmada.{kind}"), spec.clone()));
-    json!({"components": {"schemas": serde_json::Map::from_iter(named)}})
-}
-
-impl Fake {
-    /// A plane that denies every right for this resource.
-    pub(super) fn denying(resource: &'static str) -> Self {
-        Self {
-            denied: resource,
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn with(mut self, path: &str, code: u16, answer: Value) -> Self {
-        Arc::make_mut(&mut self.answers).insert(path.to_owned(), (code, answer));
-        self
-    }
-
-    fn answer(&self, request: &Request<Bytes>) -> Response<Body> {
-        let path = request.uri().path();
-        let query = request.uri().query().unwrap_or_default();
-        self.requests
-            .lock()
-            .push(format!("{} {path}?{query}", request.method()));
-        let verb = format!("{} {path}", request.method());
-        if let Some((code, answer)) = self.answers.get(path).or_else(|| self.answers.get(&verb)) {
-            return match code {
-                200 => body(answer),
-                code => status(*code, answer.as_str().unwrap_or_default()),
-            };
-        }
-        if let Some(found) = Self::object(path) {
-            return body(&found);
-        }
-        match path.rsplit('/').next().unwrap_or_default() {
-            "version" => {
-                let now = jiff::Timestamp::now();
-                let date = jiff::fmt::rfc2822::DateTimePrinter::new()
-                    .timestamp_to_rfc9110_string(&now)
-                    .unwrap();
-                let mut answer = body(&json!({"gitVersion": "v1.36.3"}));
-                answer.headers_mut().insert("date", date.parse().unwrap());
-                answer
-            }
-            "kube-system" => body(&json!({"metadata": {"name": "kube-system", "uid": "p1"}})),
-            "namespaces" => list(&[json!({"metadata": {"name": "kube-system", "uid": "h1"}})]),
-            "selfsubjectaccessreviews" => self.review(request.body()),
-            "selfsubjectreviews" => body(
-                &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
-                "metadata": {}, "status": {"userInfo": {"username": self.user, "groups": ["fedgate-cells"]}}}),
-            ),
-            "clusterpropagationpolicies" => {
-                let policy = json!({"metadata": {"name": "x", "labels": {CLUSTER_CLAIM_ID: "id"}}});
-                if request.method() == Method::POST {
-                    body(&policy)
-                } else {
-                    list(&[policy])
-                }
-            }
-            "clusters" => list(&[cluster()]),
-            "resourceinterpretercustomizations" => {
-                let kinds = FederatedKind::builtin().unwrap();
-                list(
-                    &kinds
-                        .iter()
-                        .map(FederatedKind::interpreter_object)
-                        .collect::<Vec<_>>(),
-                )
-            }
-            "resourcebindings" => list(&[json!({"metadata": {"name": "b",
-                "labels": {"resourcebinding.karmada.io/depended-by-x": "y"}}})]),
-            "resourceclaims" => list(&[json!({"metadata": {"name": "c", "namespace": "default",
-                "labels": {"compute.datumapis.com/source-cluster": "dfw-1"}}})]),
-            "instances" => list(&[json!({"metadata": {"name": "web-0", "namespace": "ns-a"}})]),
-            "workloaddeployments" => list(&[json!({"metadata": {"name": "web", "namespace": "ns-a"}})]),
-            _ => resources(path),
-        }
-    }
-
-    /// Answers of a fixed path.
-    fn object(path: &str) -> Option<Value> {
-        let objects = || {
-            let kinds: Vec<KindManifests> = Vec::new();
-            fedgate_manifests::objects(Plane::Hub, &kinds)
-                .unwrap()
-                .into_iter()
-        };
-        let name = path.rsplit('/').next().unwrap_or_default();
-        match path {
-            "/openapi/v3/apis/compute.datumapis.com/v1alpha" => Some(schemas()),
-            "/openapi/v3/apis/policy.karmada.io/v1alpha1" => {
-                Some(karmada(["PropagationPolicy", "ClusterPropagationPolicy"]))
-            }
-            "/openapi/v3/apis/config.karmada.io/v1alpha1" => {
-                Some(karmada(["ResourceInterpreterCustomization", "Other"]))
-            }
-            _ if path.contains("/customresourcedefinitions/") => {
-                objects().find(|o| o["kind"] == "CustomResourceDefinition" && o["metadata"]["name"] == name)
-            }
-            _ if path.contains("policybindings/") => objects()
-                .find(|o| o["kind"] == "ValidatingAdmissionPolicyBinding" && o["metadata"]["name"] == name),
-            _ if path.contains("/validatingadmissionpolicies/") => {
-                objects().find(|o| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == name)
-            }
-            _ => None,
-        }
-    }
-
-    fn review(&self, asked: &[u8]) -> Response<Body> {
-        let asked: Value = serde_json::from_slice(asked).unwrap();
-        let resource = &asked["spec"]["resourceAttributes"]["resource"];
-        body(
-            &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
-            "spec": {}, "status": {"allowed": *resource != self.denied}}),
-        )
-    }
-
-    pub(super) fn subject(&self, role: Role, name: &str) -> Subject {
-        let kind = match role {
-            Role::Project => PlaneKind::Project,
-            Role::Cell | Role::KarmadaHost => PlaneKind::Cell,
-            Role::Hub | Role::CellHub | Role::Admin => PlaneKind::Hub,
-        };
-        let fake = self.clone();
-        Subject {
-            role,
-            name: name.to_owned(),
-            client: client(kind, move |request| fake.answer(request)),
-            expiry: None,
-            platform: None,
-        }
-    }
-}
-
-pub(super) fn items(items: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
-}
-
-fn resources(path: &str) -> Response<Body> {
-    let all = [
-        "propagationpolicies",
-        "clusterpropagationpolicies",
-        "resourcebindings",
-        "resourceinterpretercustomizations",
-        "clusters",
-        "workloads",
-        "workloaddeployments",
-        "instances",
-    ];
-    let served = all
-        .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": "X", "verbs": []}));
-    let version = path.trim_start_matches("/apis/");
-    body(
-        &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": served}),
-    )
-}
-
-pub(super) async fn run(subjects: impl IntoIterator<Item = Subject>) -> Report {
-    run_for(false, subjects).await
-}
-
-/// The same for a gateway whose tokens the hub reviews, or does not.
-pub(super) async fn run_for(reviewed: bool, subjects: impl IntoIterator<Item = Subject>) -> Report {
-    let mut planes = Planes::default();
-    for subject in subjects {
-        planes.push(subject);
-    }
-    let kinds = FederatedKind::builtin().unwrap().into();
-    let reviewed = std::future::ready(reviewed);
-    examine(planes, &kinds, reviewed).await.unwrap()
-}
-
-/// Verdict, plane and text of the findings of a check.
-pub(super) fn of(report: &Report, check: Check) -> Vec<(Verdict, String)> {
-    let found = report.findings.iter().filter(|finding| finding.check == check);
-    found
-        .map(|finding| (finding.verdict, finding.to_string()))
-        .collect()
-}
 
 #[tokio::test]
 async fn a_project_that_is_down_is_named_and_the_hubs_lines_are_complete() {
@@ -286,33 +66,36 @@ async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
 
 #[tokio::test]
 async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_written() {
-    let fake = Fake {
-        user: "fedgate-cell-dfw-1",
-        ..Fake::default()
-    };
+    let fake = Fake::asked_by("fedgate-cell-dfw-1");
     let host = fake.clone().with(
         "/apis/apps/v1/deployments",
         200,
         json!({"items": [{"spec": {"template": {"spec": {"containers": [{"image": "karmada:v1.19.0",
             "args": ["--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance"]}]}}}}]}),
     );
-    let report = run([
+    let subjects = [
         fake.subject(Role::Hub, ""),
         fake.subject(Role::Project, "alpha"),
         fake.subject(Role::Cell, "dfw-1"),
         fake.subject(Role::CellHub, "dfw-1"),
         fake.subject(Role::Admin, ""),
         host.subject(Role::KarmadaHost, ""),
-    ])
-    .await;
+    ];
+    let report = run(subjects).await;
     let checked: Vec<&str> = Check::ALL
         .iter()
         .filter(|check| !of(&report, **check).is_empty())
         .map(|check| check.name())
         .collect();
     // The gateway's replicas are no plane: their check is tested with replicas that answer (tests/client/doctor.rs). These
-    // planes are of no platform.
-    let of_others = [Check::Gateway, Check::HubProjects];
+    // planes are of no platform, and no kind of theirs lives at one member (members.rs).
+    let of_others = [
+        Check::Gateway,
+        Check::HubProjects,
+        Check::HubIdentity,
+        Check::Members,
+        Check::Works,
+    ];
     let of_planes = Check::ALL.iter().filter(|check| !of_others.contains(*check));
     assert_eq!(
         checked,
@@ -403,10 +186,7 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
             .starts_with("FAIL cell dfw-1 rights: rights are missing: "),
         "{rights:?}"
     );
-    let stranger = Fake {
-        user: "fedgate-cell-lhr-1",
-        ..Fake::default()
-    };
+    let stranger = Fake::asked_by("fedgate-cell-lhr-1");
     let report = run([stranger.subject(Role::CellHub, "dfw-1")]).await;
     assert_eq!(of(&report, Check::CellLogin)[0].0, Verdict::Fail);
 }

@@ -2,6 +2,8 @@
 
 mod broken;
 mod examined;
+mod fake;
+mod members;
 
 use super::{PreflightError, Role, Subject, preflight};
 use axum::body::{Body, Bytes};

@@ -5,6 +5,7 @@ mod watches;
 mod works;
 
 pub use watches::Watches;
+pub use works::{is_stuck, named, works_resource};
 
 use super::{context::Context, pin::Pin};
 use fedgate_api::keys;
@@ -166,7 +167,7 @@ impl Seen {
 /// The state that an answer proves: absence only if the member itself says so of this very object, or has one that is not ours.
 fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
     match answer {
-        Answer::Refused(status) if is_absence(s, status) => Seen::Absent,
+        Answer::Refused(status) if proves_absence(s.resource, s.name, status) => Seen::Absent,
         Answer::Refused(status) => Seen::Unknown(format!("{} ({})", status.message, status.code)),
         Answer::Found(object) => {
             let annotations = object.metadata.annotations.as_ref();
@@ -182,13 +183,20 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
     }
 }
 
-fn is_absence(s: Subject<'_>, status: &Status) -> bool {
-    let resource = s.resource;
+/// True if a refusal is the member's own word that it has no object of this kind and name: a hub's proxy refuses for reasons of
+/// its own, too.
+pub fn proves_absence(resource: &ApiResource, name: &str, status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404
         && status.reason == "NotFound"
         && details
-            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == s.name)
+            .is_some_and(|of| of.group == resource.group && of.kind == resource.plural && of.name == name)
+}
+
+/// True if a user is a `ServiceAccount`. In its name no member can be asked: its groups would have to be bound, too, and with
+/// them every `ServiceAccount` of the hub.
+pub fn is_service_account(user: &str) -> bool {
+    user.starts_with("system:serviceaccount:")
 }
 
 #[cfg(test)]

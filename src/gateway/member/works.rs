@@ -13,7 +13,7 @@ use fedgate_engine::{
     plan::Target,
 };
 use jiff::Timestamp;
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject, ObjectMeta};
 use std::{sync::Arc, time::Duration};
 
 /// The Works at a member: those of a binding, or all if its id is not known.
@@ -22,9 +22,13 @@ async fn works(ctx: &Context<'_>, member: &str, id: Option<&str>) -> Result<List
     ctx.executor.list(&target(member, ""), of).await
 }
 
+/// Karmada's Work.
+pub fn works_resource() -> ApiResource {
+    resource("work.karmada.io", "v1alpha1", "Work", "works")
+}
+
 fn target(member: &str, name: &str) -> Target {
-    let resource = resource("work.karmada.io", "v1alpha1", "Work", "works");
-    Target::namespaced(Plane::Hub, &resource, &work_namespace(member), name)
+    Target::namespaced(Plane::Hub, &works_resource(), &work_namespace(member), name)
 }
 
 /// Whether all Works of the bindings with these ids are stopped; one that goes on is watched.
@@ -51,7 +55,7 @@ pub(super) async fn left_over(
         found = named_after(ctx, s, member).await?;
     }
     let own = found.objects.iter().filter(|work| is_of(work, s));
-    let first = own.min_by_key(|work| !is_stuck(work, ctx.now().wall));
+    let first = own.min_by_key(|work| !is_stuck(&work.metadata, ctx.now().wall));
     Ok(first.map(|work| judged(ctx, work, &found)))
 }
 
@@ -70,8 +74,8 @@ pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Re
 }
 
 fn judged(ctx: &Context<'_>, work: &DynamicObject, found: &Listed) -> Sight {
-    let seen = if is_stuck(work, ctx.now().wall) {
-        Seen::WorkStuck(named(work))
+    let seen = if is_stuck(&work.metadata, ctx.now().wall) {
+        Seen::WorkStuck(named(&work.metadata))
     } else {
         Seen::WorksGoOn
     };
@@ -107,14 +111,15 @@ fn is_stopped(work: &DynamicObject) -> bool {
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// True if a Work is being deleted for longer than that takes.
-fn is_stuck(work: &DynamicObject, now: Timestamp) -> bool {
-    let since = work.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+pub fn is_stuck(work: &ObjectMeta, now: Timestamp) -> bool {
+    let since = work.deletion_timestamp.as_ref().map(|time| time.0);
     since.is_some_and(|since| now.duration_since(since).unsigned_abs() >= STUCK_AFTER && now >= since)
 }
 
-fn named(work: &DynamicObject) -> String {
+/// Namespace and name of a Work.
+pub fn named(work: &ObjectMeta) -> String {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", text(&work.metadata.namespace), text(&work.metadata.name))
+    format!("{}/{}", text(&work.namespace), text(&work.name))
 }
 
 #[cfg(test)]
@@ -135,8 +140,8 @@ mod tests {
             (json!("2026-05-04T10:00:59Z"), false),
             (Value::Null, false),
         ] {
-            assert_eq!(is_stuck(&work(deleted.clone()), now), stuck, "{deleted}");
+            assert_eq!(is_stuck(&work(deleted.clone()).metadata, now), stuck, "{deleted}");
         }
-        assert_eq!(named(&work(Value::Null)), "karmada-es-dfw-1/lab-1");
+        assert_eq!(named(&work(Value::Null).metadata), "karmada-es-dfw-1/lab-1");
     }
 }

@@ -4,7 +4,7 @@ use super::karmada::HOST;
 use crate::support::{
     Case,
     credentials::{self, Twin},
-    federated::kinds_flags,
+    federated::{kinds_flags, kinds_flags_without_members},
     seconds,
     suite::{ALPHA_KEY, BETA_KEY},
     wait_for,
@@ -12,6 +12,7 @@ use crate::support::{
 use fedgate_sandbox::{Progress, User};
 use serde_json::Value;
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Output, Stdio},
 };
@@ -28,6 +29,8 @@ pub(super) struct Clinic {
     merged: PathBuf,
     kubectl: PathBuf,
     account: Twin,
+    /// The flags that name the kinds.
+    kinds: [OsString; 4],
 }
 
 /// What a run has found.
@@ -50,7 +53,19 @@ async fn ended(command: &mut Command) -> Output {
 }
 
 impl Clinic {
+    /// One that asks the hub as a `ServiceAccount`, so with kinds whose deletion asks no member.
     pub(super) async fn open(case: &Case) -> Self {
+        Self::with(case, kinds_flags_without_members()).await
+    }
+
+    /// One that asks the hub and its members as the gateway does, by its certificate.
+    pub(super) async fn of_members(case: &Case) -> Self {
+        let clinic = Self::with(case, kinds_flags()).await;
+        clinic.use_certificate();
+        clinic
+    }
+
+    async fn with(case: &Case, kinds: [OsString; 4]) -> Self {
         let folder = case.suite.dir.join("clinic");
         std::fs::create_dir_all(&folder).expect("make a folder");
         let (merged, cells) = case
@@ -83,6 +98,7 @@ impl Clinic {
             merged,
             kubectl: kubectl.expect("kubectl can be had"),
             account: Twin::shipped(&case.hub).await,
+            kinds,
         };
         clinic.renew(LONG).await;
         clinic.write_manifests().await;
@@ -114,6 +130,12 @@ impl Clinic {
         credentials::replace(&self.folder.join("hub.yaml"), &hub);
     }
 
+    /// Puts the gateway's own certificate in the place of a token.
+    pub(super) fn use_certificate(&self) {
+        let hub = std::fs::read_to_string(self.case.suite.gateway.hub_kubeconfig());
+        credentials::replace(&self.folder.join("hub.yaml"), &hub.expect("read a kubeconfig"));
+    }
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -131,7 +153,7 @@ impl Clinic {
             "--admin-auth=hub",
             "-o=json",
         ]);
-        command.args(kinds_flags());
+        command.args(&self.kinds);
         if self.file(HOST).exists() {
             command.arg(format!("--karmada-host-kubeconfig={HOST}"));
         }
@@ -230,7 +252,7 @@ impl Clinic {
     /// Runs the `kubectl …` of a step, with this in the place of what is left open.
     pub(super) async fn carry_out(&self, context: &str, next: &str, open: &str) {
         let (_, words) = next.split_once("kubectl ").expect("a command");
-        let words = words.replace("<CODE>", open);
+        let words = words.replace("<CODE>", open).replace('\'', "");
         let words: Vec<&str> = words.split(' ').collect();
         self.kubectl(context, &words).await;
     }

@@ -3,6 +3,7 @@
 mod clinic;
 mod front;
 mod karmada;
+mod members;
 
 use crate::support::{
     Case,
@@ -17,10 +18,12 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 use karmada::karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names;
+use members::the_way_to_members_is_mended_by_the_step_that_doctor_names;
 
 lone_trials![
     a_check_that_is_broken_is_mended_by_the_step_that_doctor_names,
     karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names,
+    the_way_to_members_is_mended_by_the_step_that_doctor_names,
 ];
 
 const ADMISSION: &str = "admissionregistration.k8s.io";

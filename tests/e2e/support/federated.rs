@@ -50,26 +50,40 @@ pub(crate) fn kinds_flags() -> [OsString; 4] {
     ]
 }
 
+/// The same kinds in the form in which their deletion asks no member.
+pub(crate) fn kinds_flags_without_members() -> [OsString; 4] {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made("e2e-kinds-without-members", true));
+    [
+        "--interpreters".into(),
+        FOLDER.clone().into(),
+        "--builtin-kinds".into(),
+        TEMPLATES.into(),
+    ]
+}
+
 /// Folder of those that the executable does not have, or not in the form that the suite needs.
 fn kinds_folder() -> PathBuf {
-    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-        let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
-        if copy.exists() {
-            std::fs::remove_dir_all(&copy).expect("remove the folder of an earlier run");
-        }
-        for kind in MADE_UP {
-            copy_kind("tests/kinds", &copy, kind);
-        }
-        if !is_real() {
-            for (_, kind) in AT_ONE_MEMBER {
-                copy_kind("interpreters", &copy, kind);
-                ends_on_the_hub(&copy.join(kind));
-            }
-            ends_on_the_hub(&copy.join(VAULT));
-        }
-        copy
-    });
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made("e2e-kinds", !is_real()));
     FOLDER.clone()
+}
+
+/// A folder of kinds; where their deletion ends on the hub, with those of the executable that else ask a member.
+fn made(name: &str, ends: bool) -> PathBuf {
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if copy.exists() {
+        std::fs::remove_dir_all(&copy).expect("remove the folder of an earlier run");
+    }
+    for kind in MADE_UP {
+        copy_kind("tests/kinds", &copy, kind);
+    }
+    if ends {
+        for (_, kind) in AT_ONE_MEMBER {
+            copy_kind("interpreters", &copy, kind);
+            ends_on_the_hub(&copy.join(kind));
+        }
+        ends_on_the_hub(&copy.join(VAULT));
+    }
+    copy
 }
 
 fn copy_kind(from: &str, to: &Path, kind: &str) {

@@ -285,6 +285,12 @@ impl Suite {
         }
     }
 
+    /// Runs something that cuts the gateway's rights on a plane for a while.
+    pub(crate) async fn without_rights<T>(&self, plane: &str, run: impl Future<Output = T>) -> T {
+        self.outage_begins(plane).await;
+        super::with_cleanup(run, self.outage_ends(plane)).await
+    }
+
     /// Stops a plane's API server.
     pub(crate) async fn stop_plane(&self, plane: &str) {
         self.outage_begins(plane).await;

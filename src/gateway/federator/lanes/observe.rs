@@ -7,6 +7,7 @@ use crate::gateway::{
         digest::{Binding, Delivery, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
+    member,
     pin::{self, Pin},
     policy_spec, queries, references,
 };
@@ -42,8 +43,7 @@ pub struct Lanes {
     pub held_by: Option<Arc<str>>,
 }
 
-/// Whether members can be asked in the name under which the hub knows the gateway. Of a `ServiceAccount` the groups would
-/// have to be bound, too, and with them every `ServiceAccount` of the hub.
+/// Whether members can be asked in the name under which the hub knows the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubUser {
     /// It is not known yet.
@@ -61,7 +61,7 @@ impl HubUser {
         }
         match &index.hub_user {
             None => Self::Unknown,
-            Some(user) if user.starts_with("system:serviceaccount:") => Self::ServiceAccount(user.clone()),
+            Some(user) if member::is_service_account(user) => Self::ServiceAccount(user.clone()),
             Some(_) => Self::Fit,
         }
     }
