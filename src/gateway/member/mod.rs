@@ -151,7 +151,7 @@ async fn ask(ctx: &Context<'_>, s: Subject<'_>, pin: &Pin) -> Result<Sight, Fail
 }
 
 impl Seen {
-    /// What is there is watched.
+    /// An object that is there is watched.
     fn by(self, target: Target, answer: &Answer) -> Sight {
         let watched = match (&self, answer) {
             (Self::There { .. }, Answer::Found(object)) => object.metadata.resource_version.clone(),

@@ -25,7 +25,7 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 23] = [
+pub const FAULTS: [&str; 24] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
