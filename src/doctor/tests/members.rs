@@ -120,14 +120,6 @@ async fn every_answer_but_the_members_own_is_a_fault_with_its_next_step() {
             ],
         ),
         (
-            429,
-            own(429, "TooManyRequests", "slow down"),
-            [
-                "an answer that proves nothing: lhr-1 (slow down (429))",
-                "kubectl get --raw",
-            ],
-        ),
-        (
             404,
             refusal(404, "NotFound", "another", [OWN[0], OWN[1], "another"]),
             ["an answer that proves nothing: lhr-1", "kubectl get --raw"],
