@@ -1,6 +1,5 @@
 //! The kinds that the suite's gateway carries: the built-in one, those that the executable ships besides, and made-up ones.
 
-use super::suite::is_real;
 use anyhow::{Context, Result};
 use fedgate_kinds::Kinds;
 use fedgate_manifests::{KindManifests, Plane};
@@ -11,33 +10,19 @@ use std::{
     sync::LazyLock,
 };
 
-/// Kinds of the executable whose deletion waits for their member. The stand-in has no proxy to ask one by, so there they are
-/// read from the folder, where their deletion is over when the hub has let go.
-const AT_ONE_MEMBER: [(&str, &str); 2] = [
-    (
-        "clusters.azimuth.stackhpc.com",
-        "azimuth.stackhpc.com/v1alpha1/Cluster",
-    ),
-    ("clusters.postgresql.cnpg.io", "postgresql.cnpg.io/v1/Cluster"),
+/// Kinds of the executable that are turned on: with their companions two whose objects live at one member.
+const TURNED_ON: [&str; 3] = [
+    "clustertemplates.azimuth.stackhpc.com",
+    "clusters.azimuth.stackhpc.com",
+    "clusters.postgresql.cnpg.io",
 ];
-const TEMPLATES: &str = "clustertemplates.azimuth.stackhpc.com";
 
 /// The made-up kinds, of which the vault lives at one member, too.
-const VAULT: &str = "example.fedgate.dev/v1/Vault";
 const MADE_UP: [&str; 3] = [
     "example.fedgate.dev/v1/Gadget",
     "example.fedgate.dev/v1/Flavor",
-    VAULT,
+    "example.fedgate.dev/v1/Vault",
 ];
-
-/// Names of the kinds in the executable that are turned on.
-fn turned_on() -> Vec<String> {
-    let mut names = vec![TEMPLATES.to_owned()];
-    if is_real() {
-        names.extend(AT_ONE_MEMBER.map(|(name, _)| name.to_owned()));
-    }
-    names
-}
 
 /// The flags that give all of them to a role.
 pub(crate) fn kinds_flags() -> [OsString; 4] {
@@ -45,11 +30,11 @@ pub(crate) fn kinds_flags() -> [OsString; 4] {
         "--interpreters".into(),
         kinds_folder().into(),
         "--builtin-kinds".into(),
-        turned_on().join(",").into(),
+        TURNED_ON.join(",").into(),
     ]
 }
 
-/// Folder of those that the executable does not have, or not in the form that the suite needs.
+/// Folder of those that the executable does not have.
 fn kinds_folder() -> PathBuf {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e-kinds");
@@ -57,23 +42,16 @@ fn kinds_folder() -> PathBuf {
             std::fs::remove_dir_all(&copy).expect("remove the folder of an earlier run");
         }
         for kind in MADE_UP {
-            copy_kind("tests/kinds", &copy, kind);
-        }
-        if !is_real() {
-            for (_, kind) in AT_ONE_MEMBER {
-                copy_kind("interpreters", &copy, kind);
-                ends_on_the_hub(&copy.join(kind));
-            }
-            ends_on_the_hub(&copy.join(VAULT));
+            copy_kind(&copy, kind);
         }
         copy
     });
     FOLDER.clone()
 }
 
-fn copy_kind(from: &str, to: &Path, kind: &str) {
+fn copy_kind(to: &Path, kind: &str) {
     let (from, to) = (
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(from).join(kind),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds").join(kind),
         to.join(kind),
     );
     std::fs::create_dir_all(&to).expect("make the folder of a kind");
@@ -87,21 +65,10 @@ fn copy_kind(from: &str, to: &Path, kind: &str) {
     }
 }
 
-/// A deletion of the kind asks no member.
-fn ends_on_the_hub(folder: &Path) {
-    let file = folder.join("kind.yaml");
-    let text = std::fs::read_to_string(&file).expect("read kind.yaml");
-    let changed = text
-        .replace("finishedWhen: memberAbsent", "finishedWhen: released")
-        .replace("  abandon: true\n", "")
-        .replace(", abandon: true", "");
-    assert_ne!(changed, text, "{} waits for its member", file.display());
-    std::fs::write(&file, changed).expect("write kind.yaml");
-}
-
 /// The kinds of the gateway, the built-in one first.
 pub(crate) fn federated() -> Result<Vec<KindManifests>> {
-    let kinds = Kinds::load(&turned_on(), Some(&kinds_folder())).context("load the kinds")?;
+    let names = TURNED_ON.map(str::to_owned);
+    let kinds = Kinds::load(&names, Some(&kinds_folder())).context("load the kinds")?;
     Ok(KindManifests::all(&kinds, false))
 }
 

@@ -475,8 +475,3 @@ impl Suite {
         }
     }
 }
-
-/// True if real Karmada takes the place of the stand-in.
-pub(crate) fn is_real() -> bool {
-    std::env::var_os("KARMADA_BIN_DIR").is_some_and(|bin| !bin.is_empty())
-}
