@@ -7,8 +7,7 @@ use crate::{
     support::{
         Case, annotation, condition,
         kinds::{BINDING, POSTGRES, SECRET},
-        seconds,
-        trials, uid,
+        seconds, trials, uid,
     },
 };
 use fedgate_api::keys;

@@ -11,8 +11,7 @@ use crate::{
         kinds::{AZIMUTH_CLUSTER, AZIMUTH_LEASE, CLUSTER_TEMPLATE, Kind, POSTGRES, REALM, SECRET},
         label,
         plane::Plane,
-        seconds,
-        trials, uid,
+        seconds, trials, uid,
     },
 };
 use fedgate_api::keys;

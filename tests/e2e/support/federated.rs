@@ -51,7 +51,9 @@ fn kinds_folder() -> PathBuf {
 
 fn copy_kind(to: &Path, kind: &str) {
     let (from, to) = (
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds").join(kind),
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/kinds")
+            .join(kind),
         to.join(kind),
     );
     std::fs::create_dir_all(&to).expect("make the folder of a kind");
