@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster of CloudNativePG, which the executable ships (`interpreters/`). Its operator at the member is the test.
+//! A `PostgreSQL` cluster of `CloudNativePG`, which the executable ships (`interpreters/`). Its operator at the member is the test.
 
 use crate::{
     lanes::{is, pin_of},
@@ -17,7 +17,7 @@ trials![x02_a_postgresql_cluster_is_at_one_member_and_keeps_what_is_filled_in_th
 
 const ORDERS: &str = "orders";
 const ORDERS_PIN: &str = "clusters.postgresql.cnpg.io_orders";
-/// The Secrets that the PostgreSQL cluster names, by each of the ways that there are.
+/// The Secrets that the `PostgreSQL` cluster names, by each of the ways that there are.
 const ORDERS_SECRETS: [&str; 4] = ["orders-super", "orders-owner", "orders-reader", "orders-backup"];
 
 fn orders(city: &str) -> Value {
@@ -57,8 +57,8 @@ async fn x02_a_postgresql_cluster_is_at_one_member_and_keeps_what_is_filled_in_t
     );
     let began = came(&case, &POSTGRES, ORDERS, &since).await;
     for name in ORDERS_SECRETS {
-        let came = came(&case, &SECRET, name, &since).await;
-        assert!(came < began, "Secret {name} was there before its cluster");
+        let secret = came(&case, &SECRET, name, &since).await;
+        assert!(secret < began, "Secret {name} was there before its cluster");
     }
     let binding = case.hub.get(&BINDING, &case.hub_ns, "orders-cluster").await;
     let clusters = binding.expect("it has a binding")["spec"]["clusters"].take();

@@ -1,5 +1,5 @@
 //! The kinds that the executable ships beside the built-in one (`interpreters/`): a Kubernetes cluster of Azimuth with its
-//! templates, and a PostgreSQL cluster of CloudNativePG (`postgres`). The operators at the member are the test.
+//! templates, and a `PostgreSQL` cluster of `CloudNativePG` (`postgres`). The operators at the member are the test.
 
 use crate::{
     lanes::{is, keeps, pin_of},
@@ -112,8 +112,12 @@ async fn built(case: &Case) {
     );
     let began = came(case, &AZIMUTH_CLUSTER, LAB, &since).await;
     for (kind, name) in [(&SECRET, "lab-cloud"), (&AZIMUTH_LEASE, LAB), (&REALM, "people")] {
-        let came = came(case, kind, name, &since).await;
-        assert!(came < began, "{} {name} was there before its cluster", kind.name);
+        let companion = came(case, kind, name, &since).await;
+        assert!(
+            companion < began,
+            "{} {name} was there before its cluster",
+            kind.name
+        );
         let source = case
             .project
             .get(kind, &case.ns, name)
@@ -131,6 +135,12 @@ async fn built(case: &Case) {
             "labels of its tenant stay in the project"
         );
     }
+    let moved = json!({"spec": {"tenancyId": "u"}});
+    case.merge(&REALM, "people", moved).await;
+    at.sees(&REALM, &case.hub_ns, "people", "has the edit", seconds(60), |o| {
+        o["spec"]["tenancyId"] == "u"
+    })
+    .await;
     let lane = format!("keep-{}", case.dfw.name);
     case.hub
         .sees(&AZIMUTH_LEASE, &case.hub_ns, LAB, "is kept", seconds(60), |o| {
@@ -229,8 +239,8 @@ async fn ends(case: &Case) {
     const DRAIN: &str = "azimuth.stackhpc.com/provider";
     let at = &case.dfw.plane;
     let there = at.exists(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, seconds(5)).await;
-    let owner = json!([{"apiVersion": AZIMUTH_CLUSTER.api_version(), "kind": "Cluster", "name": LAB, "uid": uid(&there)}]);
-    let owned = json!({"metadata": {"ownerReferences": owner}});
+    let cluster = json!([{"apiVersion": AZIMUTH_CLUSTER.api_version(), "kind": "Cluster", "name": LAB, "uid": uid(&there)}]);
+    let owned = json!({"metadata": {"ownerReferences": cluster}});
     let lease = at.merge(&AZIMUTH_LEASE, &case.hub_ns, LAB, owned).await;
     let begin = at.version(&AZIMUTH_LEASE, &case.hub_ns).await;
     let paused = |paused: bool| json!({"spec": {"paused": paused}});

@@ -4,8 +4,9 @@ use super::karmada::HOST;
 use crate::support::{
     Case,
     credentials::{self, Twin},
+    federated::kinds_flags,
     seconds,
-    suite::{ALPHA_KEY, BETA_KEY, kinds_folder},
+    suite::{ALPHA_KEY, BETA_KEY},
     wait_for,
 };
 use fedgate_sandbox::{Progress, User};
@@ -92,7 +93,7 @@ impl Clinic {
     async fn write_manifests(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
         let to = self.folder.join("manifests");
-        command.args(["manifests", "--interpreters"]).arg(kinds_folder());
+        command.arg("manifests").args(kinds_flags());
         let output = ended(command.arg("--write").arg(to)).await;
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "fedgate manifests: {said}");
@@ -129,9 +130,8 @@ impl Clinic {
             "--cell-hub-kubeconfig=dfw-1=dfw-1-on-hub.yaml",
             "--admin-auth=hub",
             "-o=json",
-            "--interpreters",
         ]);
-        command.arg(kinds_folder());
+        command.args(kinds_flags());
         if self.file(HOST).exists() {
             command.arg(format!("--karmada-host-kubeconfig={HOST}"));
         }

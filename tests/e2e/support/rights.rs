@@ -16,7 +16,7 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 13] = [
+const SPARE: [(&str, &str, &str); 14] = [
     // With --networking, which the suite's gateway does without, and where a project serves the kind.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
@@ -29,6 +29,7 @@ const SPARE: [(&str, &str, &str); 13] = [
     // A companion is read on the hub only when its name is held there, as the trials of Secrets bring about.
     ("hub", "seals", "get"),
     ("hub", "charters", "get"),
+    ("hub", "realms", "get"),
     // An Event that repeats another within minutes is a patch of that one, which no test asks for.
     ("project", "events", "patch"),
     // The same of a cell.
