@@ -25,9 +25,12 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fmt::Debug, pin::pin, time::Duration};
+use tokio::time::timeout;
 
 const CELL: &str = "dfw-1";
 const SETTINGS: &str = "api/v1/namespaces/default/configmaps/settings";
+/// How long rights may take to be known.
+const PATIENCE: Duration = Duration::from_secs(30);
 const GATEWAY: &str = "fedgate-gateway";
 
 /// Path behind the proxy of a Cluster.
@@ -96,14 +99,24 @@ fn reads() -> Value {
     json!({"apiGroups": ["", "example.dev"], "resources": ["configmaps", "gadgets", "clusters"], "verbs": ["get", "watch"]})
 }
 
-/// Asks until the hub or the member knows of a new right.
-async fn code_becomes(client: &Client, path: &str, wanted: u16) -> Result<()> {
-    loop {
-        if get(client, path, None).await?.0 == wanted {
-            return Ok(());
+/// Asks until the answer is as wanted: hub and member learn of new rights a moment after they are given.
+async fn soon(client: &Client, path: &str, wanted: impl Fn(u16, &str) -> bool) -> Result<String> {
+    let known = async {
+        loop {
+            let (code, _, text) = get(client, path, None).await?;
+            if wanted(code, &text) {
+                return Ok(text);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    };
+    timeout(PATIENCE, known)
+        .await
+        .with_context(|| format!("GET {path}"))?
+}
+
+async fn code_becomes(client: &Client, path: &str, wanted: u16) -> Result<()> {
+    soon(client, path, |code, _| code == wanted).await.map(drop)
 }
 
 /// The hub decides first, then the member.
@@ -246,24 +259,17 @@ async fn users(sandbox: &Sandbox) -> Result<()> {
     let token = accounts
         .create_token_request("reader", &PostParams::default(), &request)
         .await?;
-    let token = token.status.context("a token")?.token;
-    let reader = with_token(sandbox, token).await?;
+    let token = token.status.and_then(|status| status.token);
+    let reader = with_token(sandbox, token.context("a token")?).await?;
     let name = "system:serviceaccount:default:reader";
     assert_eq!(who(&reader).await?.0, name);
     assert_eq!(refusal(&reader, &settings).await?.0, 403);
     grant(&hub, "proxy-reader", proxies(), subject("User", name)).await?;
-    let by_member = async || refusal(&reader, &settings).await.map(|(_, _, message)| message);
-    while !by_member()
-        .await?
-        .starts_with("configmaps \"settings\" is forbidden")
-    {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let message = by_member().await?;
-    assert!(
-        message.contains(&format!("User \"{name}\" cannot get")),
-        "{message}"
-    );
+    let words = format!("User \\\"{name}\\\" cannot get resource \\\"configmaps\\\"");
+    soon(&reader, &settings, |code, text| {
+        code == 403 && text.contains(&words)
+    })
+    .await?;
 
     let nobody = with(sandbox, AuthInfo::default()).await?;
     let made_up = with_token(sandbox, "made-up".to_owned()).await?;
