@@ -41,7 +41,7 @@ fn at(cluster: &str, path: &str) -> String {
 /// An answer: its code, type and text.
 async fn get(client: &Client, path: &str, header: Option<(&str, &str)>) -> Result<(u16, String, String)> {
     let mut request = Request::get(path);
-    for (name, value) in header {
+    if let Some((name, value)) = header {
         request = request.header(name, value);
     }
     let answer = client.send(request.body(Body::empty())?).await?;
