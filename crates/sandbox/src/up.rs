@@ -267,7 +267,7 @@ impl Maker<'_> {
             controllers_specs.extend(pods::specs(binaries, &name, self.layout, forwards.as_ref())?);
         }
         Ok(Plane {
-            url: front.as_ref().map_or(server, |front| front.url()),
+            url: front.as_ref().map_or(server, Front::url),
             front,
             name,
             role,

@@ -19,13 +19,18 @@ pub(crate) fn leave_connection(headers: &mut HeaderMap) {
 }
 
 /// The address of a path, with its query, at an API server.
-pub(crate) fn address(server: &Authority, path_and_query: &str) -> Result<Uri, Response<Full<Bytes>>> {
+pub(crate) fn address(server: &Authority, path_and_query: &str) -> Option<Uri> {
     Uri::builder()
         .scheme("https")
         .authority(server.clone())
         .path_and_query(path_and_query)
         .build()
-        .map_err(|_| refusal::unavailable("the path makes no address"))
+        .ok()
+}
+
+/// The answer where a path makes no address.
+pub(crate) fn no_address() -> Response<Full<Bytes>> {
+    refusal::unavailable("the path makes no address")
 }
 
 /// The answer where the API server gave none.

@@ -107,7 +107,7 @@ impl Pki {
 
     /// The connector of clients that pass requests on: as the front proxy, or as nobody, where the request itself says who
     /// asks.
-    pub(crate) fn connector(&self, by: Forwards) -> Result<Connector, SandboxError> {
+    pub(crate) fn connector(&self, by: ConnectAs) -> Result<Connector, SandboxError> {
         let refuse = |error: rustls::Error| refuse(&self.dir, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -115,11 +115,11 @@ impl Pki {
             .map_err(refuse)?
             .with_root_certificates(self.roots()?);
         let config = match by {
-            Forwards::AsFrontProxy => {
+            ConnectAs::FrontProxy => {
                 let (chain, key) = self.pair("front-proxy")?;
                 config.with_client_auth_cert(chain, key).map_err(refuse)?
             }
-            Forwards::AsNobody => config.with_no_client_auth(),
+            ConnectAs::Nobody => config.with_no_client_auth(),
         };
         Ok(Connector(
             HttpsConnectorBuilder::new()
@@ -133,11 +133,11 @@ impl Pki {
 
 /// As whom a front connects to the API server behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forwards {
+pub(crate) enum ConnectAs {
     /// As one that may say for whom it asks.
-    AsFrontProxy,
+    FrontProxy,
     /// Without a certificate.
-    AsNobody,
+    Nobody,
 }
 
 /// Makes clients that pass requests on; each has connections of its own.

@@ -10,7 +10,7 @@ use crate::{
     SandboxError, child,
     front::{
         serve::{Caller, serve},
-        upstream::{Forwards, Pki, Upstream},
+        upstream::{ConnectAs, Pki, Upstream},
     },
 };
 use clap::Args;
@@ -71,7 +71,7 @@ impl PlatformArgs {
         let handler = Arc::new(Handler {
             upstreams: Arc::clone(&upstreams),
             switches: Arc::clone(&switches),
-            forwarder: pki.connector(Forwards::AsFrontProxy)?.forwarder(),
+            forwarder: pki.connector(ConnectAs::FrontProxy)?.forwarder(),
         });
         let connection = move |caller: Caller| Connection {
             handler: Arc::clone(&handler),

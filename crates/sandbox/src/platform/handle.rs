@@ -88,7 +88,7 @@ impl Handler {
             }
         };
         let path = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-        head.uri = pass::address(&upstream.authority, &path)?;
+        head.uri = pass::address(&upstream.authority, &path).ok_or_else(pass::no_address)?;
         head.version = Version::HTTP_2;
         pass::leave_connection(&mut head.headers);
         if !user.put(&mut head.headers) {

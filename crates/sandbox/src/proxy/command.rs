@@ -5,7 +5,7 @@ use crate::{
     SandboxError, child,
     front::{
         serve::{Caller, serve},
-        upstream::{Forwards, Pki, Upstream},
+        upstream::{ConnectAs, Pki, Upstream},
     },
 };
 use clap::Args;
@@ -51,8 +51,8 @@ impl HubProxyArgs {
             members,
         });
         let pki = Pki { dir: self.pki };
-        let as_front_proxy = pki.connector(Forwards::AsFrontProxy)?;
-        let as_nobody = pki.connector(Forwards::AsNobody)?;
+        let as_front_proxy = pki.connector(ConnectAs::FrontProxy)?;
+        let as_nobody = pki.connector(ConnectAs::Nobody)?;
         let connection = move |caller: Caller| {
             let connector = match &caller {
                 Caller::User(_) => &as_front_proxy,

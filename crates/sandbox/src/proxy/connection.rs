@@ -55,7 +55,7 @@ impl Connection {
             _ => {}
         }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        head.uri = pass::address(&self.hub.server.authority, path)?;
+        head.uri = pass::address(&self.hub.server.authority, path).ok_or_else(pass::no_address)?;
         head.version = Version::HTTP_2;
         pass::leave_connection(&mut head.headers);
         let answer = self.forwarder.request(Request::from_parts(head, body)).await;
