@@ -92,8 +92,8 @@ async fn grant_proxy(hub: &Client) -> Result<()> {
     let metadata = json!({"name": "scenarios-proxy"});
     let rule =
         json!({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["get"]});
-    let role = json!({"metadata": metadata, "rules": [rule]});
-    post(hub, &format!("{path}/clusterroles"), &role).await?;
+    let rights = json!({"metadata": metadata, "rules": [rule]});
+    post(hub, &format!("{path}/clusterroles"), &rights).await?;
     let named = |kind: &str, name: &str| json!({"apiGroup": api, "kind": kind, "name": name});
     let binding = json!({"metadata": metadata, "roleRef": named("ClusterRole", "scenarios-proxy"),
         "subjects": [named("User", "admin"), named("Group", "system:masters")]});

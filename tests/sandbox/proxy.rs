@@ -80,10 +80,10 @@ where
 
 /// Lets a subject do that.
 async fn grant(client: &Client, name: &str, rule: Value, subject: Value) -> Result<()> {
-    let rules = json!({"metadata": {"name": name}, "rules": [rule]});
-    create::<ClusterRole>(client, rules).await?;
-    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
-    let binding = json!({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]});
+    let rights = json!({"metadata": {"name": name}, "rules": [rule]});
+    create::<ClusterRole>(client, rights).await?;
+    let granted = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    let binding = json!({"metadata": {"name": name}, "roleRef": granted, "subjects": [subject]});
     create::<ClusterRoleBinding>(client, binding).await
 }
 
@@ -327,9 +327,9 @@ async fn unreached(sandbox: &Sandbox) -> Result<()> {
     let said = "API endpoint of cluster other should not be empty".to_owned();
     let path = at("other", SETTINGS);
     assert_eq!(refusal(&gateway, &path).await?, (500, broken.clone(), said));
-    let patch = json!({"spec": {"apiEndpoint": "https://other.invalid"}});
+    let endpoint = json!({"spec": {"apiEndpoint": "https://other.invalid"}});
     clusters
-        .patch("other", &PatchParams::default(), &Patch::Merge(&patch))
+        .patch("other", &PatchParams::default(), &Patch::Merge(&endpoint))
         .await?;
     let said = "the impersonatorSecretRef of cluster other is nil".to_owned();
     assert_eq!(refusal(&gateway, &path).await?, (500, broken.clone(), said));
