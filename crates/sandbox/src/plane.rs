@@ -85,7 +85,7 @@ impl Plane {
                 None => Ok(()),
             }
         };
-        try_join(process.ready(admin, "/readyz"), front_ready).await?;
+        Box::pin(try_join(process.ready(admin, "/readyz"), front_ready)).await?;
         *server = Some(process);
         Ok(())
     }
