@@ -66,12 +66,12 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
     fault(
         names(&|cluster| city(cluster).is_none()),
         "Clusters without a city label get no deployments",
-        &|names| format!("label them: kubectl label cluster {names} {label}=<CODE>"),
+        &|names| format!("label them: kubectl label clusters.cluster.karmada.io {names} {label}=<CODE>"),
     );
     fault(
         names(&|cluster| !is_ready(cluster)),
         "Clusters that are not ready get no deployments",
-        &|names| format!("look into their conditions: kubectl describe cluster {names}"),
+        &|names| format!("look into their conditions: kubectl describe clusters.cluster.karmada.io {names}"),
     );
     fault(
         names(&|cluster| is_ready(cluster) && kinds.iter().any(|kind| !serves(cluster, &kind.resource))),
@@ -89,7 +89,7 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
         "Clusters of one location differ in their city, so deployments of the location go nowhere",
         &|names| {
             format!(
-                "give them one city, or locations of their own: kubectl get cluster {names} --show-labels"
+                "give them one city, or locations of their own: kubectl get clusters.cluster.karmada.io {names} --show-labels"
             )
         },
     );
@@ -105,7 +105,7 @@ pub(super) fn check(subject: &Subject, clusters: &[DynamicObject], kinds: &[Fede
         "Clusters lack the location that others of their city have, so deployments of that location do not go there",
         &|names| {
             format!(
-                "label them as the others: kubectl label cluster {names} {}=<NAME>",
+                "label them as the others: kubectl label clusters.cluster.karmada.io {names} {}=<NAME>",
                 keys::LOCATION
             )
         },
@@ -202,12 +202,12 @@ mod tests {
             (
                 cluster("lhr-1", None, "True", kind),
                 "without a city label get no deployments: lhr-1",
-                "kubectl label cluster lhr-1",
+                "kubectl label clusters.cluster.karmada.io lhr-1",
             ),
             (
                 cluster("lhr-1", Some("LHR"), "False", kind),
                 "not ready get no deployments: lhr-1",
-                "kubectl describe cluster lhr-1",
+                "kubectl describe clusters.cluster.karmada.io lhr-1",
             ),
             (
                 cluster("lhr-1", Some("LHR"), "True", "Deployment"),

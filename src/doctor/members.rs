@@ -231,7 +231,7 @@ impl Fault {
             ),
             Self::NotReady => (
                 "members whose Clusters are not ready were not asked whether an object is gone".to_owned(),
-                format!("look into their conditions: kubectl describe cluster {members}"),
+                format!("look into their conditions: kubectl describe clusters.cluster.karmada.io {members}"),
             ),
             Self::ByHub => (
                 "the hub does not let this user get clusters/proxy".to_owned(),

@@ -260,7 +260,7 @@ async fn await_usable(
         .await
         .map_err(|error| match error.kind {
             Kind::TimedOut => error.next(format!(
-                "kubectl describe cluster {name}; then run the command again: it goes on where it ended"
+                "kubectl describe clusters.cluster.karmada.io {name}; then run the command again: it goes on where it ended"
             )),
             _ => error,
         })

@@ -230,7 +230,7 @@ async fn gone(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
         .await
         .map_err(|error| match error.kind {
             Kind::TimedOut => error.next(format!(
-                "kubectl describe cluster {name}, then run the command again"
+                "kubectl describe clusters.cluster.karmada.io {name}, then run the command again"
             )),
             _ => error,
         })

@@ -111,7 +111,7 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
             format!("fedgate cells leave {name}, then join again")
         } else {
             format!(
-                "let the program that made it take it away, until kubectl get cluster {name} finds none; then join again"
+                "let the program that made it take it away, until kubectl get clusters.cluster.karmada.io {name} finds none; then join again"
             )
         };
         return Err(Error::new(Kind::Refused, what).next(next));

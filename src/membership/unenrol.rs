@@ -93,7 +93,7 @@ async fn await_none(hub: &Plane, namespace: &str, name: &str, limit: Duration) -
         .map_err(|error| match error.kind {
             Kind::TimedOut => error.next(format!(
                 "read the log of karmada-agent at the cell, then run the command again; if the agent is gone, Karmada calls \
-                 the cell not Ready after a minute, and the command leaves its objects there: kubectl get cluster {name}"
+                 the cell not Ready after a minute, and the command leaves its objects there: kubectl get clusters.cluster.karmada.io {name}"
             )),
             _ => error,
         })

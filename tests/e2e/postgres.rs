@@ -7,9 +7,7 @@ use crate::{
     support::{
         Case, annotation, condition,
         kinds::{BINDING, POSTGRES, SECRET},
-        seconds,
-        suite::is_real,
-        trials, uid,
+        seconds, trials, uid,
     },
 };
 use fedgate_api::keys;
@@ -161,20 +159,14 @@ async fn healthy(case: &Case) {
 async fn dropped(case: &Case) {
     const DRAIN: &str = "cnpg.io/drain";
     let at = &case.dfw.plane;
-    if is_real() {
-        let held = json!({"metadata": {"finalizers": [DRAIN]}});
-        at.merge(&POSTGRES, &case.hub_ns, ORDERS, held).await;
-    }
+    let held = json!({"metadata": {"finalizers": [DRAIN]}});
+    at.merge(&POSTGRES, &case.hub_ns, ORDERS, held).await;
     case.delete(&POSTGRES, ORDERS).await;
-    if is_real() {
-        waits_for_its_member(case, &POSTGRES, ORDERS, DRAIN).await;
-        for name in ORDERS_SECRETS {
-            at.exists(&SECRET, &case.hub_ns, name, seconds(5)).await;
-        }
-        release(case, &POSTGRES, ORDERS).await;
-    } else {
-        eprintln!("    NOT RUN: the stand-in has no proxy to ask a member by, so nothing waits for it");
+    waits_for_its_member(case, &POSTGRES, ORDERS, DRAIN).await;
+    for name in ORDERS_SECRETS {
+        at.exists(&SECRET, &case.hub_ns, name, seconds(5)).await;
     }
+    release(case, &POSTGRES, ORDERS).await;
     case.project.gone(&POSTGRES, &case.ns, ORDERS, seconds(200)).await;
     assert_eq!(pin_of(case, ORDERS_PIN).await, None);
     for plane in [at, &case.hub] {

@@ -11,9 +11,7 @@ use crate::{
         kinds::{AZIMUTH_CLUSTER, AZIMUTH_LEASE, CLUSTER_TEMPLATE, Kind, POSTGRES, REALM, SECRET},
         label,
         plane::Plane,
-        seconds,
-        suite::is_real,
-        trials, uid,
+        seconds, trials, uid,
     },
 };
 use fedgate_api::keys;
@@ -267,19 +265,13 @@ async fn ends(case: &Case) {
     let kept = case.hub.get(&AZIMUTH_CLUSTER, &case.hub_ns, LAB).await;
     let kept = kept.expect("nothing is asked of the hub");
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
-    if is_real() {
-        let held = json!({"metadata": {"finalizers": [DRAIN]}});
-        at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, held).await;
-    }
+    let held = json!({"metadata": {"finalizers": [DRAIN]}});
+    at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, held).await;
     case.merge(&AZIMUTH_CLUSTER, LAB, paused(false)).await;
-    if is_real() {
-        waits_for_its_member(case, &AZIMUTH_CLUSTER, LAB, DRAIN).await;
-        at.exists(&AZIMUTH_LEASE, &case.hub_ns, LAB, seconds(5)).await;
-        at.exists(&SECRET, &case.hub_ns, "lab-cloud", seconds(5)).await;
-        release(case, &AZIMUTH_CLUSTER, LAB).await;
-    } else {
-        eprintln!("    NOT RUN: the stand-in has no proxy to ask a member by, so nothing waits for it");
-    }
+    waits_for_its_member(case, &AZIMUTH_CLUSTER, LAB, DRAIN).await;
+    at.exists(&AZIMUTH_LEASE, &case.hub_ns, LAB, seconds(5)).await;
+    at.exists(&SECRET, &case.hub_ns, "lab-cloud", seconds(5)).await;
+    release(case, &AZIMUTH_CLUSTER, LAB).await;
     case.project
         .gone(&AZIMUTH_CLUSTER, &case.ns, LAB, seconds(200))
         .await;

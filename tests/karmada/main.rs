@@ -84,6 +84,22 @@ async fn define_gadgets(clients: &BTreeMap<&'static str, Client>) -> Result<()> 
     Ok(())
 }
 
+/// Lets the administrator use the proxy of Clusters. His group may do so anyway, but Karmada lets nobody act at members whom no
+/// role of that names.
+async fn grant_proxy(hub: &Client) -> Result<()> {
+    let api = "rbac.authorization.k8s.io";
+    let path = format!("/apis/{api}/v1");
+    let metadata = json!({"name": "scenarios-proxy"});
+    let rule =
+        json!({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["get"]});
+    let rights = json!({"metadata": metadata, "rules": [rule]});
+    post(hub, &format!("{path}/clusterroles"), &rights).await?;
+    let named = |kind: &str, name: &str| json!({"apiGroup": api, "kind": kind, "name": name});
+    let binding = json!({"metadata": metadata, "roleRef": named("ClusterRole", "scenarios-proxy"),
+        "subjects": [named("User", "admin"), named("Group", "system:masters")]});
+    post(hub, &format!("{path}/clusterrolebindings"), &binding).await
+}
+
 /// Runs the scenarios one beside the other; answers what was not as they say.
 async fn wrong(side: &Side, scenarios: &[Scenario]) -> Vec<String> {
     let runs = scenarios
@@ -153,6 +169,7 @@ async fn the_hubs_controllers_act_as_the_scenarios_say() -> Result<()> {
         let path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
         post(&clients["hub"], path, &kind.interpreter_object()).await?;
     }
+    grant_proxy(&clients["hub"]).await?;
     define_gadgets(&clients).await?;
     let wrong = wrong(&Side::new(clients), &Scenario::all()).await;
     sandbox.down().await?;

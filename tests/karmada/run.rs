@@ -51,6 +51,13 @@ impl Side {
             let met = fact.some.as_ref().is_none_or(item) && !fact.none.as_ref().is_some_and(item);
             return (!met).then(|| format!("{} at {}: has {:?}", fact.get, fact.at, items(found)));
         }
+        if let Some(wanted) = &fact.refused {
+            let instead = match found {
+                Err(kube::Error::Api(status)) if has(&json!(status), wanted) => return None,
+                found => format!("{found:?}, not refused with {wanted}"),
+            };
+            return Some(format!("{} at {}: {instead}", fact.get, fact.at));
+        }
         let instead = match (&fact.has, found) {
             (Some(wanted), Ok(found)) if has(&found, wanted) => return None,
             (None, Err(kube::Error::Api(status))) if status.code == 404 => return None,
@@ -262,6 +269,7 @@ fn fact_in(fact: &Fact, words: &Words) -> Fact {
         get: fill(&fact.get, words),
         at: fact.at.clone(),
         has: wanted(&fact.has),
+        refused: wanted(&fact.refused),
         some: wanted(&fact.some),
         none: wanted(&fact.none),
     }

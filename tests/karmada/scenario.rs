@@ -88,6 +88,9 @@ pub(crate) struct Fact {
     /// What it must have: these fields; `*` is any text, `null` is no such field. Without it there is no such object.
     #[serde(default)]
     pub(crate) has: Option<Value>,
+    /// What the `Status` must have that refuses to show it.
+    #[serde(default)]
+    pub(crate) refused: Option<Value>,
     /// Fields that an item of the list must have.
     #[serde(default)]
     pub(crate) some: Option<Value>,

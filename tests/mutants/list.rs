@@ -130,7 +130,7 @@ mutants! {
             "&& project.is_some_and(|project| project.platform[kind].rows.synced())" => "&& project.is_some()",
             "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
     }
-    "src/gateway/member.rs" {
+    "src/gateway/member/mod.rs" {
         absence_by_another_group:
             "of.group == resource.group" => "true",
             "gateway::member::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";

@@ -9,6 +9,7 @@ use super::{
     hold::hold,
     layout::Layout,
     platform::PlatformArgs,
+    proxy::HubProxyArgs,
     standin::StandinArgs,
     state::State,
     status::{environment, table},
@@ -42,6 +43,9 @@ pub enum SandboxCommand {
     /// Play Karmada on a hub: the STAND-IN, not Karmada itself.
     #[command(hide = true)]
     Standin(StandinArgs),
+    /// Play Karmada's proxy of Clusters before a hub: the STAND-IN, for the sandbox only.
+    #[command(hide = true)]
+    HubProxy(HubProxyArgs),
     /// Play network provider and claim granter: the STAND-INS, for the sandbox only.
     #[command(hide = true)]
     Backends(BackendsArgs),
@@ -255,6 +259,7 @@ impl SandboxCommand {
             }
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
             Self::Standin(args) => args.run().await?,
+            Self::HubProxy(args) => args.run().await?,
             Self::Backends(args) => args.run().await?,
             Self::Platform(args) => args.run().await?,
             Self::Hold { lock, command } => {

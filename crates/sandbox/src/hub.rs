@@ -58,6 +58,18 @@ impl Hub {
         }
     }
 
+    /// The members to which the sandbox has to make a proxy: Karmada's own leads to its.
+    pub(super) fn proxied(&self) -> Option<&[CellSpec]> {
+        match self {
+            Self::OwnKinds {
+                stand_in: true,
+                members,
+                ..
+            } => Some(members),
+            Self::OwnKinds { .. } | Self::Karmada(_) => None,
+        }
+    }
+
     /// CRDs and, where nobody else makes them, Cluster objects.
     pub(super) fn objects(&self, ca_base64: &str, objects: &mut Objects) -> Result<(), SandboxError> {
         match self {

@@ -6,7 +6,9 @@ use super::{
     etcd::Etcd,
     pods::Forwards,
     process::{Launcher, Process, Spec},
+    proxy::Front,
 };
+use futures::future::try_join;
 use std::fmt;
 use tokio::sync::Mutex;
 
@@ -42,7 +44,10 @@ impl fmt::Display for PlaneRole {
 pub(super) struct Plane {
     pub(super) name: String,
     pub(super) role: PlaneRole,
+    /// Where clients find it.
     pub(super) url: String,
+    /// What answers there, if it is not the API server itself.
+    pub(super) front: Option<Front>,
     /// Its own etcd, if it does not share the sandbox's.
     pub(super) etcd: Option<Etcd>,
     /// Ports of Pods that lead to this machine.
@@ -55,6 +60,11 @@ pub(super) struct Plane {
 }
 
 impl Plane {
+    /// Where the sandbox's own processes find its API server.
+    pub(super) fn server_url(&self) -> &str {
+        self.front.as_ref().map_or(&self.url, |front| &front.server)
+    }
+
     /// Starts the API server and waits until it is ready; `admin` is the administrator's client for it.
     pub(super) async fn start_server(
         &self,
@@ -69,13 +79,22 @@ impl Plane {
             return Ok(());
         }
         let process = launcher.start(spec)?;
-        process.ready(admin, "/readyz").await?;
+        let front_ready = async {
+            match &self.front {
+                Some(front) => front.start(launcher, admin).await,
+                None => Ok(()),
+            }
+        };
+        Box::pin(try_join(process.ready(admin, "/readyz"), front_ready)).await?;
         *server = Some(process);
         Ok(())
     }
 
-    /// Ends the API server; what it stored stays.
+    /// Ends the API server; what it stored stays. Nothing answers at its address then.
     pub(super) async fn stop_server(&self) {
+        if let Some(front) = &self.front {
+            front.stop().await;
+        }
         if let Some(server) = self.server.lock().await.take() {
             server.stop().await;
         }

@@ -75,6 +75,9 @@ impl Sandbox {
                 processes.extend(etcd.process.lock().await.as_ref().map(one));
             }
             processes.extend(plane.server.lock().await.as_ref().map(one));
+            if let Some(front) = &plane.front {
+                processes.extend(front.process.lock().await.as_ref().map(one));
+            }
             processes.extend(plane.controllers.lock().await.iter().map(one));
         }
         let platform = self.platform.as_ref().map(|platform| &platform.process);

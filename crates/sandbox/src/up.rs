@@ -15,6 +15,7 @@ use super::{
     platform, pods,
     ports::free_port,
     process::{Launcher, Process},
+    proxy::Front,
     users::{Own, Users, own_path},
 };
 use futures::future::{try_join, try_join_all};
@@ -67,6 +68,8 @@ impl Sandbox {
             etcd: &shared.url,
             milo: options.milo().map(Milo::new).transpose()?,
             forwards: &options.forwards,
+            holder: &launcher.holder,
+            members: hub.proxied(),
         };
         let mut planes = Vec::new();
         for (name, role) in names {
@@ -156,6 +159,9 @@ impl Sandbox {
         for plane in &self.planes {
             plane.server.lock().await.as_ref().map_or(Ok(()), alive)?;
             plane.controllers.lock().await.iter().try_for_each(alive)?;
+            if let Some(front) = &plane.front {
+                front.process.lock().await.as_ref().map_or(Ok(()), alive)?;
+            }
             if let Some(etcd) = &plane.etcd {
                 etcd.process.lock().await.iter().try_for_each(alive)?;
             }
@@ -195,6 +201,10 @@ struct Maker<'a> {
     etcd: &'a str,
     milo: Option<Milo<'a>>,
     forwards: &'a [String],
+    /// The `fedgate-sandbox` executable.
+    holder: &'a Path,
+    /// The cells to which the hub has a proxy of the sandbox's own; `None`: it has Karmada's, or none.
+    members: Option<&'a [CellSpec]>,
 }
 
 impl Maker<'_> {
@@ -225,6 +235,17 @@ impl Maker<'_> {
             }
             (None, _) => (String::new(), Some(server.spec())),
         };
+        let server = format!("https://127.0.0.1:{port}{path}");
+        let front = match self.members.filter(|_| role == PlaneRole::Hub) {
+            Some(cells) => Some(Front::new(
+                self.layout,
+                self.holder,
+                &name,
+                server.clone(),
+                cells,
+            )?),
+            None => None,
+        };
         let mut forwards = None;
         let controller_manager = controller_manager::spec(
             &self.binaries.kube_controller_manager,
@@ -246,7 +267,8 @@ impl Maker<'_> {
             controllers_specs.extend(pods::specs(binaries, &name, self.layout, forwards.as_ref())?);
         }
         Ok(Plane {
-            url: format!("https://127.0.0.1:{port}{path}"),
+            url: front.as_ref().map_or(server, Front::url),
+            front,
             name,
             role,
             etcd: own,

@@ -144,7 +144,7 @@ impl Users {
     ) -> Result<(), SandboxError> {
         for plane in planes {
             if plane.role == PlaneRole::Hub {
-                let url = format!("{}{TOKEN_REVIEWS}", plane.url);
+                let url = format!("{}{TOKEN_REVIEWS}", plane.server_url());
                 let (name, pair) = (Own::Platform.user(), &self.own[&Own::Platform]);
                 let entry = Entry {
                     plane: plane.name.clone(),
@@ -157,8 +157,13 @@ impl Users {
             }
             let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
             let mut users = vec![(path(User::Admin), "admin", &self.admin)];
+            let server = [Entry {
+                plane: plane.name.clone(),
+                url: plane.server_url().to_owned(),
+            }];
             for (own, pair) in &self.own {
-                users.push((own_path(layout, *own, &plane.name), own.user(), pair));
+                let path = own_path(layout, *own, &plane.name);
+                write(&path, &text(&self.authority_pem, own.user(), pair, &server))?;
             }
             if plane.role != PlaneRole::Cell {
                 users.push((path(User::Gateway), "fedgate-gateway", &self.gateway));

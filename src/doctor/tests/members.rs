@@ -195,7 +195,7 @@ async fn a_cluster_that_cannot_be_asked_is_not_and_hides_no_other() {
             Verdict::Open,
             [
                 "were not asked whether an object is gone: ams-1;",
-                "kubectl describe cluster ams-1",
+                "kubectl describe clusters.cluster.karmada.io ams-1",
             ],
         ),
         (

@@ -251,7 +251,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
     (State::CellDown, "kubectl --context dfw-1 get", (1, "was refused")),
     (
         State::CellDown,
-        "kubectl --context hub describe cluster dfw-1",
+        "kubectl --context hub describe clusters.cluster.karmada.io dfw-1",
         (0, "ClusterNotReachable"),
     ),
     (

@@ -41,7 +41,9 @@ pub(super) async fn the_way_to_members_is_mended_by_the_step_that_doctor_names(c
             case.suite.without_rights("hub", rights(&clinic)).await;
             impersonator(&clinic).await;
         } else {
-            eprintln!("NOT RUN: the stand-in has no proxy to ask a member by");
+            eprintln!(
+                "NOT RUN: the stand-in's proxy is not in the log of its hub, and needs no impersonator"
+            );
         }
         clinic.is_well().await;
     });

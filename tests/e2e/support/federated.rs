@@ -1,6 +1,5 @@
 //! The kinds that the suite's gateway carries: the built-in one, those that the executable ships besides, and made-up ones.
 
-use super::suite::is_real;
 use anyhow::{Context, Result};
 use fedgate_kinds::Kinds;
 use fedgate_manifests::{KindManifests, Plane};
@@ -11,16 +10,19 @@ use std::{
     sync::LazyLock,
 };
 
-/// Kinds of the executable whose deletion waits for their member. The stand-in has no proxy to ask one by, so there they are
-/// read from the folder, where their deletion is over when the hub has let go.
-const AT_ONE_MEMBER: [(&str, &str); 2] = [
-    (
-        "clusters.azimuth.stackhpc.com",
-        "azimuth.stackhpc.com/v1alpha1/Cluster",
-    ),
-    ("clusters.postgresql.cnpg.io", "postgresql.cnpg.io/v1/Cluster"),
+/// Kinds of the executable that are turned on: with their companions two whose objects live at one member.
+const TURNED_ON: [&str; 3] = [
+    TEMPLATES,
+    "clusters.azimuth.stackhpc.com",
+    "clusters.postgresql.cnpg.io",
 ];
+
 const TEMPLATES: &str = "clustertemplates.azimuth.stackhpc.com";
+/// The folders of those two.
+const SHIPPED: [&str; 2] = [
+    "azimuth.stackhpc.com/v1alpha1/Cluster",
+    "postgresql.cnpg.io/v1/Cluster",
+];
 
 /// The made-up kinds, of which the vault lives at one member, too.
 const VAULT: &str = "example.fedgate.dev/v1/Vault";
@@ -31,28 +33,28 @@ const MADE_UP: [&str; 4] = [
     VAULT,
 ];
 
-/// Names of the kinds in the executable that are turned on.
-fn turned_on() -> Vec<String> {
-    let mut names = vec![TEMPLATES.to_owned()];
-    if is_real() {
-        names.extend(AT_ONE_MEMBER.map(|(name, _)| name.to_owned()));
-    }
-    names
-}
-
 /// The flags that give all of them to a role.
 pub(crate) fn kinds_flags() -> [OsString; 4] {
     [
         "--interpreters".into(),
         kinds_folder().into(),
         "--builtin-kinds".into(),
-        turned_on().join(",").into(),
+        TURNED_ON.join(",").into(),
     ]
 }
 
 /// The same kinds in the form in which their deletion asks no member.
 pub(crate) fn kinds_flags_without_members() -> [OsString; 4] {
-    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made("e2e-kinds-without-members", true));
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let copy = made("e2e-kinds-without-members");
+        for kind in SHIPPED {
+            copy_kind("interpreters", &copy, kind);
+        }
+        for kind in SHIPPED.into_iter().chain([VAULT]) {
+            ends_on_the_hub(&copy.join(kind));
+        }
+        copy
+    });
     [
         "--interpreters".into(),
         FOLDER.clone().into(),
@@ -61,27 +63,20 @@ pub(crate) fn kinds_flags_without_members() -> [OsString; 4] {
     ]
 }
 
-/// Folder of those that the executable does not have, or not in the form that the suite needs.
+/// Folder of those that the executable does not have.
 fn kinds_folder() -> PathBuf {
-    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made("e2e-kinds", !is_real()));
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made("e2e-kinds"));
     FOLDER.clone()
 }
 
-/// A folder of kinds; where their deletion ends on the hub, with those of the executable that else ask a member.
-fn made(name: &str, ends: bool) -> PathBuf {
+/// A new folder of them.
+fn made(name: &str) -> PathBuf {
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if copy.exists() {
         std::fs::remove_dir_all(&copy).expect("remove the folder of an earlier run");
     }
     for kind in MADE_UP {
         copy_kind("tests/kinds", &copy, kind);
-    }
-    if ends {
-        for (_, kind) in AT_ONE_MEMBER {
-            copy_kind("interpreters", &copy, kind);
-            ends_on_the_hub(&copy.join(kind));
-        }
-        ends_on_the_hub(&copy.join(VAULT));
     }
     copy
 }
@@ -116,7 +111,8 @@ fn ends_on_the_hub(folder: &Path) {
 
 /// The kinds of the gateway, the built-in one first.
 pub(crate) fn federated() -> Result<Vec<KindManifests>> {
-    let kinds = Kinds::load(&turned_on(), Some(&kinds_folder())).context("load the kinds")?;
+    let names = TURNED_ON.map(str::to_owned);
+    let kinds = Kinds::load(&names, Some(&kinds_folder())).context("load the kinds")?;
     Ok(KindManifests::all(&kinds, false))
 }
 

@@ -2,12 +2,17 @@
 
 use super::{
     controller::control,
-    handle::Handler,
-    serve::serve,
+    handle::{Connection, Handler},
     switches::Switches,
-    upstream::{Pki, Upstream, Upstreams},
+    upstreams::Upstreams,
 };
-use crate::{SandboxError, child};
+use crate::{
+    SandboxError, child,
+    front::{
+        serve::{Caller, serve},
+        upstream::{ConnectAs, Pki, Upstream},
+    },
+};
 use clap::Args;
 use std::{
     collections::BTreeMap,
@@ -66,8 +71,12 @@ impl PlatformArgs {
         let handler = Arc::new(Handler {
             upstreams: Arc::clone(&upstreams),
             switches: Arc::clone(&switches),
-            forwarder: pki.forwarder()?,
+            forwarder: pki.connector(ConnectAs::FrontProxy)?.forwarder(),
         });
+        let connection = move |caller: Caller| Connection {
+            handler: Arc::clone(&handler),
+            caller,
+        };
         let address = (Ipv4Addr::LOCALHOST, self.port);
         let listener = TcpListener::bind(address).await.map_err(SandboxError::io(
             "listen at a port of 127.0.0.1 for",
@@ -76,7 +85,7 @@ impl PlatformArgs {
         let mut control = tokio::spawn(control(upstreams, switches));
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),
-            () = serve(listener, pki.server()?, handler) => Ok(()),
+            () = serve(listener, pki.server()?, connection) => Ok(()),
             _ = &mut control => Err(SandboxError::Options(
                 "the project controller of the stand-in broke off; read its log".to_owned(),
             )),

@@ -4,7 +4,7 @@ use super::{
     conditions::{self, Said},
     control_planes, projects, purge,
     switches::{Settings, Switches},
-    upstream::Upstreams,
+    upstreams::Upstreams,
 };
 use crate::child::FixedBackoff;
 use futures::StreamExt;

@@ -1,14 +1,20 @@
 //! One request: who asks, what the stand-in refuses, and the answer of the API server behind the path.
 
 use super::{
-    identity::{self, Identity},
     refusal,
     route::{self, Route},
     switches::Switches,
-    upstream::{Forwarder, Upstream, Upstreams},
+    upstreams::Upstreams,
+};
+use crate::front::{
+    identity::{self, Identity},
+    pass,
+    refusal::unauthorized,
+    serve::{Answers, Caller},
+    upstream::{Forwarder, Upstream},
 };
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri, Version, header, uri::Authority};
+use http::{Method, Request, Response, Version, header, uri::Authority};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -24,27 +30,36 @@ pub(super) struct Handler {
     pub(super) forwarder: Forwarder,
 }
 
-impl Handler {
-    /// Answers; `user` is the one of the connection's certificate. Dropping the future, or the body of the answer, ends the
-    /// request at the API server too.
-    pub(super) async fn answer(&self, user: Option<Identity>, request: Request<Incoming>) -> Response<Body> {
-        match self.pass(user, request).await {
+/// Answers the requests of one connection.
+pub(super) struct Connection {
+    pub(super) handler: Arc<Handler>,
+    pub(super) caller: Caller,
+}
+
+impl Answers for Connection {
+    type Body = Body;
+
+    /// Dropping the future, or the body of the answer, ends the request at the API server too.
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        match self.handler.pass(&self.caller, request).await {
             Ok(response) => response.map(Either::Left),
             Err(refusal) => refusal.map(Either::Right),
         }
     }
+}
 
+impl Handler {
     async fn pass(
         &self,
-        user: Option<Identity>,
+        caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Response<Incoming>, Response<Full<Bytes>>> {
-        let user = match (user, identity::token(request.headers())) {
-            (Some(user), _) => Some(user),
-            (None, Some(token)) => identity::of_token(&self.upstreams.core.client, token).await,
-            (None, None) => None,
+        let user = match (caller, identity::token(request.headers())) {
+            (Caller::User(user), _) => Some(user.clone()),
+            (_, Some(token)) => identity::of_token(&self.upstreams.core.client, token).await,
+            (_, None) => None,
         };
-        let user = user.ok_or_else(refusal::unauthorized)?;
+        let user = user.ok_or_else(unauthorized)?;
         let (mut head, body) = request.into_parts();
         // The path names the project, or inside the infrastructure cluster the host.
         let (uri, host) = (head.uri.clone(), host(&head));
@@ -72,25 +87,15 @@ impl Handler {
                 (path, uri.query().map(str::to_owned))
             }
         };
-        head.uri = address(upstream, &path, query.as_deref())
-            .ok_or_else(|| refusal::unavailable("the path makes no address"))?;
+        let path = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+        head.uri = pass::address(&upstream.authority, &path).ok_or_else(pass::no_address)?;
         head.version = Version::HTTP_2;
-        for name in [
-            header::HOST,
-            header::CONNECTION,
-            header::TRANSFER_ENCODING,
-            header::UPGRADE,
-        ] {
-            head.headers.remove(name);
-        }
+        pass::leave_connection(&mut head.headers);
         if !user.put(&mut head.headers) {
-            return Err(refusal::unauthorized());
+            return Err(unauthorized());
         }
         let answer = self.forwarder.request(Request::from_parts(head, body)).await;
-        answer.map_err(|error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            refusal::unavailable(&cause.unwrap_or_else(|| error.to_string()))
-        })
+        answer.map_err(|error| pass::unanswered(&error))
     }
 
     /// Applies the faults that the project's switches ask for.
@@ -157,14 +162,4 @@ async fn is_terminating(upstream: &Upstream, method: &Method, path: &str) -> boo
     };
     let object: kube::Result<Value> = upstream.client.request(request).await;
     object.is_ok_and(|object| object["metadata"]["deletionTimestamp"].is_string())
-}
-
-fn address(upstream: &Upstream, path: &str, query: Option<&str>) -> Option<Uri> {
-    let path = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-    Uri::builder()
-        .scheme("https")
-        .authority(upstream.authority.clone())
-        .path_and_query(path)
-        .build()
-        .ok()
 }

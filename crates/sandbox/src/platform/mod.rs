@@ -2,26 +2,22 @@
 //! docs/sandbox.md has the fact behind each thing that it plays.
 //!
 //! One address leads to all: the path `…/projects/<name>/control-plane/…` to the API server of that project, everything
-//! else to the core's, which has the Projects. [`serve`] takes connections, [`handle`] says who asks and passes the
-//! request on, [`controller`] makes Projects Ready and purges them.
+//! else to the core's, which has the Projects. [`handle`] says who asks and passes the request on, [`controller`] makes Projects Ready and purges them.
 //!
 //! Where `MILO_BIN` names Milo's own API server, that one is the core and all projects, and requests are passed on with the
 //! path that they have: of Milo itself only the controllers are played then.
 //!
 //! Annotations of a Project change its behaviour, see [`switches`].
 
-mod certificate;
 mod command;
 mod conditions;
 mod controller;
 mod handle;
-mod identity;
 mod purge;
 mod refusal;
 mod route;
-mod serve;
 mod switches;
-mod upstream;
+mod upstreams;
 
 pub(super) use command::PlatformArgs;
 pub(super) use route::host;

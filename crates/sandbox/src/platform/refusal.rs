@@ -1,43 +1,10 @@
-//! Answers that the stand-in gives itself, in the form of a kube-apiserver's.
+//! Milo's refusals that the stand-in gives itself, in the form of a kube-apiserver's.
 
+use crate::front::refusal::failure;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
-use serde_json::{Value, json};
-
-/// A `Status` of kind Failure.
-fn failure(code: StatusCode, reason: &str, message: &str, details: &Value) -> Response<Full<Bytes>> {
-    let status = json!({
-        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "code": code.as_u16(), "reason": reason, "message": message, "details": details,
-    });
-    let mut response = Response::new(Full::new(Bytes::from(status.to_string())));
-    *response.status_mut() = code;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
-}
-
-/// The caller is not known.
-pub(super) fn unauthorized() -> Response<Full<Bytes>> {
-    failure(
-        StatusCode::UNAUTHORIZED,
-        "Unauthorized",
-        "Unauthorized",
-        &json!({}),
-    )
-}
-
-/// The API server behind the path does not answer.
-pub(super) fn unavailable(cause: &str) -> Response<Full<Bytes>> {
-    let message = format!("the sandbox's stand-in reaches no API server for this path: {cause}");
-    failure(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "ServiceUnavailable",
-        &message,
-        &json!({}),
-    )
-}
+use serde_json::json;
 
 /// The namespace does not exist.
 pub(super) fn no_namespace(name: &str) -> Response<Full<Bytes>> {

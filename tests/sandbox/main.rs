@@ -1,5 +1,7 @@
 //! The sandbox itself: planes come up, can be stopped and started, and leave nothing behind.
 
+mod proxy;
+
 use anyhow::{Context, Result};
 use fedgate_sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};

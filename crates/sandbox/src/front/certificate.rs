@@ -10,7 +10,7 @@ const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// The user of a certificate that has been verified; `None` if it names none.
-pub(super) fn user(certificate: &[u8]) -> Option<Identity> {
+pub(crate) fn user(certificate: &[u8]) -> Option<Identity> {
     let (content, _) = tagged(certificate, SEQUENCE)?;
     let (mut rest, _) = tagged(content, SEQUENCE)?;
     if rest.first() == Some(&VERSION) {

@@ -6,9 +6,9 @@ use kube::{Api, Client, api::PostParams};
 
 /// A user as API servers behind a proxy are told of him.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) user: String,
-    pub(super) groups: Vec<String>,
+pub(crate) struct Identity {
+    pub(crate) user: String,
+    pub(crate) groups: Vec<String>,
 }
 
 /// The group that may do anything, also in a suspended project.
@@ -18,12 +18,12 @@ const REMOTE: &str = "x-remote-";
 
 impl Identity {
     /// Whether it may do anything.
-    pub(super) fn is_master(&self) -> bool {
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 
     /// Replaces what the client says of itself by what was found; false if the name cannot be said.
-    pub(super) fn put(&self, headers: &mut HeaderMap) -> bool {
+    pub(crate) fn put(&self, headers: &mut HeaderMap) -> bool {
         let forged: Vec<_> = headers
             .keys()
             .filter(|name| name.as_str().starts_with(REMOTE))
@@ -48,7 +48,7 @@ impl Identity {
 }
 
 /// The token of a request.
-pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
     headers
         .get(header::AUTHORIZATION)?
         .to_str()
@@ -57,7 +57,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The user of a token; `None` if the core API server does not accept it.
-pub(super) async fn of_token(core: &Client, token: &str) -> Option<Identity> {
+pub(crate) async fn of_token(core: &Client, token: &str) -> Option<Identity> {
     let review = TokenReview {
         spec: TokenReviewSpec {
             token: token.to_owned(),

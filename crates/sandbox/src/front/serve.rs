@@ -1,0 +1,111 @@
+//! Takes connections: TLS with HTTP/2 or HTTP/1.1.
+
+use super::{
+    certificate,
+    identity::Identity,
+    upstream::{Clients, Tls},
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::{
+    body::{Body, Incoming},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{ServerConnection, pki_types::UnixTime};
+use std::{error::Error, io, sync::Arc, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// Calls at a time on one connection: as many as a kube-apiserver allows.
+const STREAMS: u32 = 100;
+/// When no connection can be taken, for lack of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Who opened a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Nobody says so: there was no certificate.
+    Nobody,
+    /// The user of a certificate of the sandbox's authority.
+    User(Identity),
+    /// Somebody with a certificate that proves nothing.
+    Unproven,
+}
+
+/// What answers the requests of one connection.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// The body of an answer.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    /// Answers a request. The future is dropped if the client leaves.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+/// Serves for ever; `answers` makes what answers a connection of this caller.
+pub(crate) async fn serve<A: Answers>(
+    listener: TcpListener,
+    tls: Tls,
+    answers: impl Fn(Caller) -> A + Send + Sync + 'static,
+) {
+    let acceptor = TlsAcceptor::from(tls.config);
+    let answers = Arc::new(move |session: &ServerConnection| answers(caller(&tls.clients, session)));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
+                tokio::spawn(async move {
+                    if let Err(error) = connection(stream, acceptor, &*answers).await {
+                        tracing::debug!(%error, "a connection ended");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be taken");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Says who opened a connection, as a kube-apiserver does: a certificate of another authority ends no handshake.
+fn caller(clients: &Clients, session: &ServerConnection) -> Caller {
+    let Some([first, others @ ..]) = session.peer_certificates() else {
+        return Caller::Nobody;
+    };
+    let is_proven = clients.verify_client_cert(first, others, UnixTime::now()).is_ok();
+    let user = certificate::user(first).filter(|_| is_proven);
+    user.map_or(Caller::Unproven, Caller::User)
+}
+
+async fn connection<A: Answers>(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    answers: impl Fn(&ServerConnection) -> A,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let stream = acceptor.accept(stream).await?;
+    let session = stream.get_ref().1;
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let answers = Arc::new(answers(session));
+    let service = service_fn(move |request| {
+        let answers = Arc::clone(&answers);
+        async move { Ok::<_, io::Error>(answers.answer(request).await) }
+    });
+    let io = TokioIo::new(stream);
+    if is_http2 {
+        hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .serve_connection(io, service)
+            .await
+    } else {
+        hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            // Clients keep connections for longer than the default between two requests.
+            .header_read_timeout(None)
+            .serve_connection(io, service)
+            .await
+    }
+    .map_err(io::Error::other)
+}

@@ -1,0 +1,206 @@
+//! The API servers behind a front, and the certificates by which it serves and passes on.
+
+use crate::{SandboxError, child};
+use http::{Uri, uri::Authority};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{
+        WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The client by which requests are passed on, by HTTP/2.
+pub(crate) type Forwarder = Client<HttpsConnector<HttpConnector>, Incoming>;
+/// What says whether a client's certificate is one of the sandbox.
+pub(crate) type Clients = Arc<dyn ClientCertVerifier>;
+
+/// One API server.
+pub(crate) struct Upstream {
+    /// Where it is.
+    pub(crate) authority: Authority,
+    /// The stand-in's own way to it, with all rights.
+    pub(crate) client: kube::Client,
+}
+
+fn refuse(file: &Path, error: impl Display) -> SandboxError {
+    SandboxError::Options(format!("cannot use {}: {error}", file.display()))
+}
+
+impl Upstream {
+    /// The API server of a kubeconfig.
+    pub(crate) async fn of(file: &Path) -> Result<Self, SandboxError> {
+        let kubeconfig = Kubeconfig::read_from(file).map_err(|error| refuse(file, error))?;
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let url: Uri = config.map_err(|error| refuse(file, error))?.cluster_url;
+        let authority = url.authority().cloned();
+        Ok(Self {
+            authority: authority.ok_or_else(|| refuse(file, "its server has no host"))?,
+            client: child::client(file).await.map_err(|error| refuse(file, error))?,
+        })
+    }
+}
+
+/// The sandbox's authority, and the folders of pairs beside it.
+pub(crate) struct Pki {
+    pub(crate) dir: PathBuf,
+}
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+impl Pki {
+    fn roots(&self) -> Result<RootCertStore, SandboxError> {
+        let file = self.dir.join("ca.crt");
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_file(&file).map_err(|error| refuse(&file, error))?;
+        roots.add(authority).map_err(|error| refuse(&file, error))?;
+        Ok(roots)
+    }
+
+    fn pair(&self, folder: &str) -> Result<Pair, SandboxError> {
+        let (certificate, key) = (
+            self.dir.join(folder).join("tls.crt"),
+            self.dir.join(folder).join("tls.key"),
+        );
+        let chain =
+            CertificateDer::from_pem_file(&certificate).map_err(|error| refuse(&certificate, error))?;
+        let key = PrivateKeyDer::from_pem_file(&key).map_err(|error| refuse(&key, error))?;
+        Ok((vec![chain], key))
+    }
+
+    /// How a front shows itself: a client may have a certificate, or none.
+    pub(crate) fn server(&self) -> Result<Tls, SandboxError> {
+        let refuse = |error: rustls::Error| refuse(&self.dir, error);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clients: Clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots()?), Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| refuse(rustls::Error::General(error.to_string())))?;
+        let (chain, key) = self.pair("server")?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(refuse)?
+            .with_client_cert_verifier(Arc::new(AnyAuthority(Arc::clone(&clients))))
+            .with_single_cert(chain, key)
+            .map_err(refuse)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Tls {
+            config: Arc::new(config),
+            clients,
+        })
+    }
+
+    /// The connector of clients that pass requests on: as the front proxy, or as nobody, where the request itself says who
+    /// asks.
+    pub(crate) fn connector(&self, by: ConnectAs) -> Result<Connector, SandboxError> {
+        let refuse = |error: rustls::Error| refuse(&self.dir, error);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(refuse)?
+            .with_root_certificates(self.roots()?);
+        let config = match by {
+            ConnectAs::FrontProxy => {
+                let (chain, key) = self.pair("front-proxy")?;
+                config.with_client_auth_cert(chain, key).map_err(refuse)?
+            }
+            ConnectAs::Nobody => config.with_no_client_auth(),
+        };
+        Ok(Connector(
+            HttpsConnectorBuilder::new()
+                .with_tls_config(config)
+                .https_only()
+                .enable_http2()
+                .build(),
+        ))
+    }
+}
+
+/// As whom a front connects to the API server behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectAs {
+    /// As one that may say for whom it asks.
+    FrontProxy,
+    /// Without a certificate.
+    Nobody,
+}
+
+/// Makes clients that pass requests on; each has connections of its own.
+#[derive(Clone)]
+pub(crate) struct Connector(HttpsConnector<HttpConnector>);
+
+impl Connector {
+    /// Another client.
+    pub(crate) fn forwarder(&self) -> Forwarder {
+        Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .http2_only(true)
+            .build(self.0.clone())
+    }
+}
+
+/// How a front serves.
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) clients: Clients,
+}
+
+/// Lets clients in with certificates of any authority, as a kube-apiserver does, which then tells those apart in its answers.
+#[derive(Debug)]
+struct AnyAuthority(Clients);
+
+impl ClientCertVerifier for AnyAuthority {
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,77 @@
+//! `fedgate-sandbox hub-proxy`: runs the front as a process of its own.
+
+use super::{connection::Connection, hub::Hub};
+use crate::{
+    SandboxError, child,
+    front::{
+        serve::{Caller, serve},
+        upstream::{ConnectAs, Pki, Upstream},
+    },
+};
+use clap::Args;
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::net::TcpListener;
+
+/// The API servers behind the front.
+#[derive(Debug, Clone, Args)]
+pub struct HubProxyArgs {
+    /// Port of 127.0.0.1 to serve.
+    #[arg(long)]
+    port: u16,
+    /// Folder with the sandbox's certificates.
+    #[arg(long, value_name = "DIR")]
+    pki: PathBuf,
+    /// Kubeconfig of the hub's API server, with all rights there.
+    #[arg(long, value_name = "FILE")]
+    hub_kubeconfig: PathBuf,
+    /// A member: name of its Cluster object and kubeconfig with all rights there; may be repeated.
+    #[arg(long = "member", value_name = "NAME=FILE", value_parser = child::named_file)]
+    members: Vec<(String, PathBuf)>,
+}
+
+impl HubProxyArgs {
+    /// Runs until the process receives a shutdown signal.
+    pub async fn run(self) -> Result<(), SandboxError> {
+        child::begin_log();
+        tracing::info!(
+            members = self.members.len(),
+            "this is fedgate's STAND-IN for Karmada's proxy of Clusters, for the sandbox only"
+        );
+        let mut members = BTreeMap::new();
+        for (name, file) in &self.members {
+            members.insert(name.clone(), Upstream::of(file).await?);
+        }
+        let hub = Arc::new(Hub {
+            server: Upstream::of(&self.hub_kubeconfig).await?,
+            members,
+        });
+        let pki = Pki { dir: self.pki };
+        let as_front_proxy = pki.connector(ConnectAs::FrontProxy)?;
+        let as_nobody = pki.connector(ConnectAs::Nobody)?;
+        let connection = move |caller: Caller| {
+            let connector = match &caller {
+                Caller::User(_) => &as_front_proxy,
+                Caller::Nobody | Caller::Unproven => &as_nobody,
+            };
+            Connection {
+                hub: Arc::clone(&hub),
+                forwarder: connector.forwarder(),
+                caller,
+            }
+        };
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        let listener = TcpListener::bind(address).await.map_err(SandboxError::io(
+            "listen at a port of 127.0.0.1 for",
+            Path::new("the hub"),
+        ))?;
+        tokio::select! {
+            () = child::shutdown_signal() => Ok(()),
+            () = serve(listener, pki.server()?, connection) => Ok(()),
+        }
+    }
+}
