@@ -45,18 +45,7 @@ pub(super) fn status_step(
         memory.unresolved = None;
     }
     let own_types = &s.profile().status.own_conditions;
-    let refusal = s
-        .copy
-        .as_ref()
-        .and_then(|copy| memory.status_refusal(source, copy, now));
-    let refused = refusal.map(|(_, left)| Requeue::After(left));
-    let report = s.copy.as_ref().filter(|c| {
-        c.digest.status.reported
-            && c.digest.source_uid.as_deref() == Some(&*source.uid)
-            && !conditions::is_older(source, c)
-            && c.digest.status.size <= s.profile().largest_status()
-            && refused.is_none()
-    });
+    let (report, refused) = returnable(s, source, memory, now);
     let (own, next) = match &s.lanes {
         Some(lanes) => lanes::conditions::own(
             &Case {
@@ -142,6 +131,26 @@ pub(super) fn status_step(
         now,
     )
     .by(next)
+}
+
+/// The copy whose status may be returned, and the time of the next attempt with one that the project has refused.
+fn returnable<'a>(
+    s: &'a Snapshot,
+    source: &Row<Source>,
+    memory: &Memory,
+    now: Now,
+) -> (Option<&'a Row<HubCopy>>, Option<Requeue>) {
+    let Some(copy) = &s.copy else {
+        return (None, None);
+    };
+    let refusal = memory.status_refusal(source, copy, now);
+    let is_returnable = copy.digest.status.reported
+        && copy.digest.source_uid.as_deref() == Some(&*source.uid)
+        && !conditions::is_older(source, copy)
+        && copy.digest.status.size <= s.profile().largest_status()
+        && refusal.is_none();
+    let later = refusal.map(|(_, left)| Requeue::After(left));
+    (is_returnable.then_some(copy), later)
 }
 
 /// Digests of the hub's and the project's status, for [`Memory::status`].

@@ -96,7 +96,7 @@ fn nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot() {
         ),
         ("it is applied", |world| world.at(Stage::Mend, &applied())),
         ("nothing is dispatched", |world| {
-            world.source(&json!({"metadata": {"annotations": {"example.fedgate.dev/suspended": "true"}}}))
+            world.source(&json!({"metadata": {"annotations": {"example.fedgate.dev/suspended": "true"}}}));
         }),
         ("the member is not ready", |world| {
             let mut cluster = fixture::object("", "dfw-1", "m-dfw-1");
