@@ -494,3 +494,17 @@ fn the_image_is_built_by_the_pinned_toolchain_for_the_deployments_user() {
         concat!("fedgate:", env!("CARGO_PKG_VERSION"))
     );
 }
+
+#[test]
+fn the_order_in_which_kinds_are_loaded_changes_no_policy_of_returns() {
+    let kinds = further(&["clusters.azimuth.stackhpc.com", "clusters.postgresql.cnpg.io"]);
+    let of_returns = |kinds: &[KindManifests]| {
+        let files = fedgate_manifests::all(kinds).unwrap();
+        let found = files
+            .into_iter()
+            .find(|file| file.path == "hub/cell-returns.yaml");
+        found.unwrap().objects
+    };
+    let reversed: Vec<KindManifests> = kinds.iter().rev().cloned().collect();
+    assert_eq!(of_returns(&kinds), of_returns(&reversed));
+}

@@ -1,13 +1,14 @@
 //! The status of a vault (tests/kinds), which is its one member's, whatever becomes of gateway and member meanwhile.
 
 use crate::{
-    lanes::{delivered, is, pin},
+    lanes::{delivered, is, pin, vault},
     support::{
-        Case, condition,
+        Case, annotation, condition,
         kinds::{CLUSTER_ROLE_BINDING, DEFINITION, VAULT},
         lone_trials, seconds, trials, wait_for,
     },
 };
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::cell::Cell;
 use tokio::time::{Instant, sleep};
@@ -17,9 +18,11 @@ lone_trials![
     v15_a_status_outlives_a_restart_and_its_members_absence,
     v17_a_deletion_waits_for_a_member_that_cannot_be_asked,
     v18_a_status_that_the_project_refuses_leaves_the_last_one,
+    v19_where_a_project_drops_conditions_an_annotation_has_them,
 ];
 
 const NAME: &str = "gold";
+const VAULTS: &str = "vaults.example.fedgate.dev";
 
 async fn reports(case: &Case, status: Value) {
     case.dfw
@@ -149,32 +152,27 @@ async fn v17_a_deletion_waits_for_a_member_that_cannot_be_asked(case: Case) {
     assert_eq!(pin(&case).await, None);
 }
 
+/// Changes the schema that the project has for the status of vaults.
+async fn schema(case: &Case, change: impl Fn(&mut Value)) {
+    let crd = case.project.get(&DEFINITION, "", VAULTS).await;
+    let mut versions = crd.expect("the project serves vaults")["spec"]["versions"].take();
+    change(&mut versions[0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]);
+    let patch = json!({"spec": {"versions": versions}});
+    case.project.merge(&DEFINITION, "", VAULTS, patch).await;
+}
+
 /// G25: a schema of the project that is narrower than its member's.
 async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
     delivered(&case).await;
     reports_first(&case, json!({"phase": "Ready"})).await;
-    let most = async |length: Value| {
-        let crd = case
-            .project
-            .get(&DEFINITION, "", "vaults.example.fedgate.dev")
-            .await;
-        let mut crd = crd.expect("the project serves vaults");
-        let version = &mut crd["spec"]["versions"][0];
-        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["phase"]["maxLength"] =
-            length;
-        let patch = json!({"spec": {"versions": crd["spec"]["versions"]}});
-        case.project
-            .merge(&DEFINITION, "", "vaults.example.fedgate.dev", patch)
-            .await;
-    };
-    most(json!(8)).await;
+    schema(&case, |status| status["phase"]["maxLength"] = json!(8)).await;
     wait_for("the schema is in force", seconds(60), || async {
         let long = json!({"status": {"phase": "y".repeat(9)}});
-        let tried = case
+        let would = case
             .project
             .would_merge_status(&VAULT, &case.ns, NAME, &long)
             .await;
-        (!tried).then_some(())
+        (!would).then_some(())
     })
     .await;
     reports(&case, json!({"phase": "Provisioning"})).await;
@@ -191,7 +189,35 @@ async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
     let again = shows(&case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
     assert_eq!(told(&again), json!({"phase": "Ended"}));
     assert_eq!(case.events(NAME, "StatusRefused").await.len(), 1);
-    most(Value::Null).await;
+    schema(&case, |status| status["phase"]["maxLength"] = Value::Null).await;
+}
+
+/// G26: a schema of the project that has no conditions.
+async fn v19_where_a_project_drops_conditions_an_annotation_has_them(case: Case) {
+    let conditions = Cell::new(Value::Null);
+    schema(&case, |status| {
+        let fields = status.as_object_mut().expect("fields of a status");
+        conditions.set(fields.remove("conditions").unwrap_or_default());
+    })
+    .await;
+    let conditions = conditions.take();
+    assert!(conditions.is_object(), "vaults have conditions");
+    case.secret("token", "Opaque", &json!({"token": "t"})).await;
+    case.create(&VAULT, vault(&case.dfw.city)).await;
+    let noted = |o: &Value, reason: &str| {
+        annotation(o, keys::CONDITIONS).is_some_and(|text| text.contains(&format!("\"{reason}\"")))
+    };
+    let there = shows(&case, "has its conditions in an annotation", |o| {
+        noted(o, "Delivered") && noted(o, "NotReported")
+    })
+    .await;
+    assert_eq!(there["status"]["conditions"], Value::Null);
+    let first = reports_first(&case, json!({"phase": "Ready"})).await;
+    assert_eq!(told(&first), json!({"phase": "Ready"}));
+    shows(&case, "is current", |o| noted(o, "Current")).await;
+    case.quiet().await;
+    assert_eq!(case.events(NAME, "ConditionsPruned").await.len(), 1);
+    schema(&case, |status| status["conditions"] = conditions.clone()).await;
 }
 
 /// G25, G28.

@@ -250,6 +250,12 @@ pub fn empties_a_list(error: &kube::Error) -> bool {
     of_status(status) == Category::Refused && status.message.contains("Invalid value: \"null\"")
 }
 
+/// True if an API server rejects an apply because its schema lacks a field. It drops that field from a merge patch, which
+/// is right for a status: what the schema has of it is better than none.
+pub fn has_undeclared_field(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.message.contains("field not declared in schema"))
+}
+
 fn of_status(status: &kube::core::Status) -> Category {
     let has_cause = |wanted: &str| {
         status

@@ -203,7 +203,7 @@ pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
         rules.push(rule(group, &[plural], READ));
     }
     if kind.is_exactly_one {
-        rules.push(rule("work.karmada.io", &["works"], &["list"]));
+        rules.push(rule("work.karmada.io", &["works"], &["list", "watch"]));
     }
     if kind.asks_member {
         rules.push(rule("cluster.karmada.io", &["clusters/proxy"], &["get"]));

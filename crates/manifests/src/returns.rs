@@ -28,10 +28,12 @@ type Returning<'a> = (String, &'a ReturnedSecrets);
 
 /// All files; none if no kind has returns.
 pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
-    let with_returns: Vec<(&KindManifests, &ReturnedSecrets)> = kinds
+    let mut with_returns: Vec<(&KindManifests, &ReturnedSecrets)> = kinds
         .iter()
         .filter_map(|kind| Some((kind, kind.returns.as_ref()?)))
         .collect();
+    // A policy is the same whether its kinds come from the executable or from a folder.
+    with_returns.sort_by(|(a, _), (b, _)| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
     if with_returns.is_empty() {
         return Vec::new();
     }

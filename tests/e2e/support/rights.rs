@@ -16,7 +16,7 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 14] = [
+const SPARE: [(&str, &str, &str); 15] = [
     // With --networking, which the suite's gateway does without, and where a project serves the kind.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
@@ -24,6 +24,8 @@ const SPARE: [(&str, &str, &str); 14] = [
     ("project", "serviceavailabilities", "list watch"),
     // The start asks whether Karmada is the sandbox's stand-in only if policies get no identity from a webhook.
     ("hub", "clusters", "list"),
+    // The stand-in's proxy answers before the hub's API server, and so before its log.
+    ("hub", "clusters/proxy", "get"),
     // The Lease is watched, and read only after a write of it that went wrong, which may never happen.
     ("hub", "leases", "get"),
     // A companion is read on the hub only when its name is held there, as the trials of Secrets bring about.

@@ -14,7 +14,7 @@ pub mod suspension;
 use crate::{
     clock::Clock,
     diff,
-    error::{Category, Failure, empties_a_list},
+    error::{Category, Failure, empties_a_list, has_undeclared_field},
     executor::{
         fights::{FightDetector, field_group},
         journal::{Journal, verb_of},
@@ -388,17 +388,19 @@ impl Executor {
     ) -> Result<LenientObject, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
-        let mut empties = false;
+        let mut is_merged = false;
         let request = async {
             let answer = match endpoint {
                 Endpoint::Main => api.patch(&target.name, &params, &patch).await,
                 Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
             };
-            empties = answer.as_ref().is_err_and(empties_a_list);
+            is_merged = answer.as_ref().is_err_and(|error| {
+                empties_a_list(error) || endpoint == Endpoint::Status && has_undeclared_field(error)
+            });
             answer
         };
         let (object, refusal) = match self.send(target, endpoint, "apply", request).await {
-            Err(failure) if empties => {
+            Err(failure) if is_merged => {
                 let live = api.get(&target.name);
                 (self.send(target, endpoint, "get", live).await?, Some(failure))
             }

@@ -82,9 +82,13 @@ fn set_up(delay: u64, right: u64) -> (Server, Arc<SinglePlane>, Arc<Executor>) {
 }
 
 fn plan(write: Write) -> Plan<Prepared> {
+    at(Endpoint::Main, write)
+}
+
+fn at(endpoint: Endpoint, write: Write) -> Plan<Prepared> {
     Plan::one(Effect {
         target: target(),
-        endpoint: Endpoint::Main,
+        endpoint,
         write,
         reason: ReasonLabel::new("test"),
     })
@@ -268,6 +272,15 @@ async fn sent_when_refused(
     refusal: &'static str,
     live: Value,
 ) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+    sent_to((422, refusal), Endpoint::Main, live).await
+}
+
+/// The same, with any answer of an endpoint.
+async fn sent_to(
+    (code, refusal): (u16, &'static str),
+    endpoint: Endpoint,
+    live: Value,
+) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
     let seen = Arc::<parking_lot::Mutex<Vec<(Method, String, Value)>>>::default();
     let log = seen.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -282,11 +295,11 @@ async fn sent_when_refused(
             let body = body.collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&body).unwrap_or_default();
             log.lock().push((parts.method, kind.clone(), body));
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Invalid",
                 "message": refusal, "details": {"name": "x", "kind": "configmaps", "causes": [
                     {"reason": "FieldValueTypeInvalid", "field": "data.gates", "message": refusal}]}});
             let (code, answer) = if kind.contains("apply") {
-                (422, status)
+                (code, status)
             } else {
                 (200, live)
             };
@@ -302,7 +315,7 @@ async fn sent_when_refused(
         exact: ExactFields::roots(["data"]),
     };
     let result = Executor::new(ground, "test".into(), Clock::system())
-        .execute(plan(write))
+        .execute(at(endpoint, write))
         .await;
     let sent = std::mem::take(&mut *seen.lock());
     (sent, result.map(drop).map_err(|failure| failure.category))
@@ -338,6 +351,33 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
     assert_eq!((sent.len(), result), (2, Err(Category::Refused)));
     let (sent, result) = sent_when_refused("data.gates: Required value", live(json!([]))).await;
     assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+}
+
+#[tokio::test]
+async fn a_status_with_a_field_that_the_schema_lacks_is_written_without_it() {
+    let refusal = (
+        500,
+        "failed to create typed patch object: .data.gates: field not declared in schema",
+    );
+    let live = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}});
+    let (sent, result) = sent_to(refusal, Endpoint::Status, live.clone()).await;
+    assert_eq!(result, Ok(()));
+    let methods: Vec<_> = sent
+        .iter()
+        .map(|(method, kind, _)| (method.as_str(), kind.as_str()))
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            ("PATCH", "application/apply-patch+yaml"),
+            ("GET", ""),
+            ("PATCH", "application/merge-patch+json")
+        ]
+    );
+    // A spec that lost a field would build something else.
+    let (sent, result) = sent_to(refusal, Endpoint::Main, live).await;
+    assert_eq!((sent.len(), result), (1, Err(Category::Server)));
 }
 
 #[tokio::test]

@@ -121,12 +121,16 @@ impl Pki {
             }
             ConnectAs::Nobody => config.with_no_client_auth(),
         };
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        // A write of several frames waits for no acknowledgement.
+        tcp.set_nodelay(true);
         Ok(Connector(
             HttpsConnectorBuilder::new()
                 .with_tls_config(config)
                 .https_only()
                 .enable_http2()
-                .build(),
+                .wrap_connector(tcp),
         ))
     }
 }
