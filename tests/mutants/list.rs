@@ -113,16 +113,13 @@ mutants! {
     }
     "src/gateway/platform/decide.rs" {
         objects_of_a_project_are_overwritten:
-            "if !of.labelled && !is_of_object {" => "if false {",
+            "!of.labelled && !is_of_object" => "false",
             "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
         objects_of_a_project_are_deleted:
-            "if !projection.digest.labelled || projection.deleting {" => "if projection.deleting {",
+            "!projection.digest.labelled || projection.deleting" => "projection.deleting",
             "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
-        failing_watches_delete:
-            "if let Some(plane) = &s.unproven {" => "if let Some(plane) = s.unproven.as_ref().filter(|_| false) {",
-            "gateway::platform::tests::absence_counts_while_the_watches_work_alone";
         deleted_projections_are_written:
-            "if projection.deleting || is_same {" => "if is_same {",
+            "projection.deleting || is_same" => "is_same",
             "gateway::platform::tests::what_is_being_deleted_is_neither_written_nor_made_again";
     }
     "src/gateway/index/platform.rs" {
@@ -287,8 +284,11 @@ mutants! {
     }
     "crates/engine/src/executor/mod.rs" {
         list_that_an_apply_cannot_empty_stays:
-            "answer.as_ref().is_err_and(empties_a_list)" => "false",
+            "empties_a_list(error)" => "false",
             "engine/executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
+        spec_that_the_schema_does_not_know_loses_it:
+            "endpoint == Endpoint::Status && has_undeclared_field(error)" => "has_undeclared_field(error)",
+            "engine/executor::tests::a_status_with_a_field_that_the_schema_lacks_is_written_without_it";
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
             "engine/executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
@@ -339,6 +339,9 @@ mutants! {
         available_waits_behind_progress:
             "new != source.digest.status.serving()" => "false",
             "gateway::federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
+        status_that_the_project_refuses_is_written_again:
+            "refusal.is_none()" => "true",
+            "gateway::federator::tests::lanes::status::a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes";
     }
     "src/cell/rollout/order.rs" {
         hold_ignored:
@@ -441,5 +444,13 @@ mutants! {
         project_that_is_deleted_goes_on_running:
             "is_deleting || (self == Self::Projects && is_true(object, \"Suspended\"))" => "self == Self::Projects && is_true(object, \"Suspended\")",
             "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
+    }
+    "src/gateway/federator/decide/lanes/stuck.rs" {
+        works_are_looked_for_at_once:
+            "waited.is_some_and(|waited| waited >= GRACE_PERIOD)" => "true",
+            "gateway::federator::tests::lanes::stuck::a_member_that_says_nothing_is_asked_for_its_work_after_a_while";
+        works_are_looked_for_though_the_member_has_spoken:
+            "item.is_none_or(|item| !item.applied && item.message.is_empty())" => "true",
+            "gateway::federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
     }
 }
