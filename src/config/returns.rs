@@ -1,6 +1,6 @@
 //! The settings of a member's returns: every flag with its environment variable and meaning.
 
-use super::{ConfigError, ProcessArgs, ProcessConfig};
+use super::{ConfigError, KindsArgs, ProcessArgs, ProcessConfig};
 use clap::Args;
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,17 +16,9 @@ pub struct ReturnsArgs {
     /// Name of the member's Karmada Cluster.
     #[arg(long, env = "FEDGATE_CELL_NAME", value_name = "NAME")]
     pub name: String,
-    /// Folder of the federated kinds, as the gateway has it: those with returns are watched.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that the gateway has, too, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
+    /// The kinds that the gateway has: those with returns are watched.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Namespace of the Lease at the member.
     #[arg(
         long,
@@ -57,10 +49,8 @@ pub struct ReturnsConfig {
     pub hub_kubeconfig: PathBuf,
     /// Name of the member's Karmada Cluster.
     pub name: Arc<str>,
-    /// Folder of the federated kinds.
-    pub interpreters: Option<PathBuf>,
-    /// Names of further kinds in the executable.
-    pub builtin_kinds: Vec<String>,
+    /// The kinds that the gateway has.
+    pub kinds: KindsArgs,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// Settings of the process.
@@ -75,8 +65,7 @@ impl ReturnsArgs {
             member_kubeconfig,
             hub_kubeconfig,
             name,
-            interpreters,
-            builtin_kinds,
+            kinds,
             namespace,
             lease_name,
             process,
@@ -86,8 +75,7 @@ impl ReturnsArgs {
             member_kubeconfig,
             hub_kubeconfig,
             name: name.into(),
-            interpreters,
-            builtin_kinds,
+            kinds,
             lease: process.leader_elect.then_some((namespace, lease_name)),
             process,
         })

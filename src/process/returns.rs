@@ -26,7 +26,7 @@ pub async fn run_returns(
 ) -> Result<(), StartError> {
     let metrics = Metrics::of(QUEUE).map_err(|e| StartError::System(format!("metrics: {e}")))?;
     metrics.built(BUILD);
-    let kinds = Kinds::load(&config.builtin_kinds, config.interpreters.as_deref())?;
+    let kinds = Kinds::load(&config.kinds.builtin_kinds, config.kinds.interpreters.as_deref())?;
     let kinds = kinds.federated;
     if kinds.iter().all(|kind| kind.returns.is_empty()) {
         return Err(StartError::NoReturns);

@@ -46,7 +46,7 @@ pub(super) struct Plane {
     pub(super) role: PlaneRole,
     /// Where clients find it.
     pub(super) url: String,
-    /// What answers there, if it is not the API server itself.
+    /// The front that answers there, if it is not the API server itself.
     pub(super) front: Option<Front>,
     /// Its own etcd, if it does not share the sandbox's.
     pub(super) etcd: Option<Etcd>,

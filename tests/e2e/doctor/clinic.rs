@@ -223,6 +223,19 @@ impl Clinic {
         panic!("doctor finds faults before anything is broken: {last:#?}");
     }
 
+    /// The same, once the gateway may ask the hub for reviews of its users.
+    pub(super) async fn is_well_with_reviews(&self) {
+        let reviews = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "-f",
+            "manifests/hub/admin-auth",
+        ];
+        self.kubectl("hub", &reviews).await;
+        self.is_well().await;
+    }
+
     /// Runs kubectl with an administrator's kubeconfig, beside the manifests.
     pub(super) async fn kubectl(&self, context: &str, words: &[&str]) {
         let mut command = Command::new(&self.kubectl);

@@ -48,15 +48,7 @@ pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_do
     case.suite.gateway.stop().await;
     let clinic = Clinic::open(&case).await;
     let run = Box::pin(async {
-        let reviews = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "-f",
-            "manifests/hub/admin-auth",
-        ];
-        clinic.kubectl("hub", &reviews).await;
-        clinic.is_well().await;
+        clinic.is_well_with_reviews().await;
         clocks(&clinic).await;
         versions(&clinic).await;
         Box::pin(webhook(&clinic)).await;

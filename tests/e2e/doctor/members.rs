@@ -25,15 +25,7 @@ pub(super) async fn the_way_to_members_is_mended_by_the_step_that_doctor_names(c
     case.suite.gateway.stop().await;
     let clinic = Clinic::of_members(&case).await;
     let run = Box::pin(async {
-        let reviews = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "-f",
-            "manifests/hub/admin-auth",
-        ];
-        clinic.kubectl("hub", &reviews).await;
-        clinic.is_well().await;
+        clinic.is_well_with_reviews().await;
         works(&clinic).await;
         if is_real() {
             identity(&clinic).await;

@@ -321,6 +321,19 @@ async fn sent_to(
     (sent, result.map(drop).map_err(|failure| failure.category))
 }
 
+/// The requests of an apply that is refused, and then merged into the object that is there.
+const MERGED: [(&str, &str); 3] = [
+    ("PATCH", "application/apply-patch+yaml"),
+    ("GET", ""),
+    ("PATCH", "application/merge-patch+json"),
+];
+
+fn methods(sent: &[(Method, String, Value)]) -> Vec<(&str, &str)> {
+    let sent = sent.iter();
+    sent.map(|(method, kind, _)| (method.as_str(), kind.as_str()))
+        .collect()
+}
+
 #[tokio::test]
 async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
     let refusal = "ConfigMap \"x\" is invalid: data.gates: Invalid value: \"null\": data.gates in body must be of type array: \"null\"";
@@ -330,18 +343,7 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
     };
     let (sent, result) = sent_when_refused(refusal, live(json!([{"name": "Quota"}]))).await;
     assert_eq!(result, Ok(()));
-    let methods: Vec<_> = sent
-        .iter()
-        .map(|(method, kind, _)| (method.as_str(), kind.as_str()))
-        .collect();
-    assert_eq!(
-        methods,
-        [
-            ("PATCH", "application/apply-patch+yaml"),
-            ("GET", ""),
-            ("PATCH", "application/merge-patch+json")
-        ]
-    );
+    assert_eq!(methods(&sent), MERGED);
     assert_eq!(
         sent[2].2,
         json!({"metadata": {"uid": "u"}, "data": {"gates": []}})
@@ -363,18 +365,7 @@ async fn a_status_with_a_field_that_the_schema_lacks_is_written_without_it() {
         "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}});
     let (sent, result) = sent_to(refusal, Endpoint::Status, live.clone()).await;
     assert_eq!(result, Ok(()));
-    let methods: Vec<_> = sent
-        .iter()
-        .map(|(method, kind, _)| (method.as_str(), kind.as_str()))
-        .collect();
-    assert_eq!(
-        methods,
-        [
-            ("PATCH", "application/apply-patch+yaml"),
-            ("GET", ""),
-            ("PATCH", "application/merge-patch+json")
-        ]
-    );
+    assert_eq!(methods(&sent), MERGED);
     // A spec that lost a field would build something else.
     let (sent, result) = sent_to(refusal, Endpoint::Main, live).await;
     assert_eq!((sent.len(), result), (1, Err(Category::Server)));

@@ -1,4 +1,4 @@
-//! What the sandbox's fronts have in common: processes before API servers that answer some requests themselves and pass all
+//! Shared parts of the sandbox's fronts: processes before API servers that answer some requests themselves and pass all
 //! others on. [`serve`] takes connections and says who asks; [`pass`] sends a request on; [`refusal`] has the answers of a
 //! front's own.
 

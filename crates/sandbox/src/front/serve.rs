@@ -5,6 +5,7 @@ use super::{
     identity::Identity,
     upstream::{Clients, Tls},
 };
+use crate::SandboxError;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::{
@@ -13,7 +14,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ServerConnection, pki_types::UnixTime};
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{error::Error, io, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -22,7 +23,7 @@ const STREAMS: u32 = 100;
 /// When no connection can be taken, for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who opened a connection.
+/// The caller that opened a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// Nobody says so: there was no certificate.
@@ -33,13 +34,22 @@ pub(crate) enum Caller {
     Unproven,
 }
 
-/// What answers the requests of one connection.
+/// Answers the requests of one connection.
 pub(crate) trait Answers: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
 
     /// Answers a request. The future is dropped if the client leaves.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+/// Listens at a port of 127.0.0.1, for this server.
+pub(crate) async fn listen(port: u16, server: &str) -> Result<TcpListener, SandboxError> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    bound.map_err(SandboxError::io(
+        "listen at a port of 127.0.0.1 for",
+        Path::new(server),
+    ))
 }
 
 /// Serves for ever; `answers` makes what answers a connection of this caller.

@@ -26,7 +26,7 @@ use std::{
 
 /// The client by which requests are passed on, by HTTP/2.
 pub(crate) type Forwarder = Client<HttpsConnector<HttpConnector>, Incoming>;
-/// What says whether a client's certificate is one of the sandbox.
+/// The verifier by which a client's certificate is one of the sandbox, or not.
 pub(crate) type Clients = Arc<dyn ClientCertVerifier>;
 
 /// One API server.

@@ -9,18 +9,12 @@ use super::{
 use crate::{
     SandboxError, child,
     front::{
-        serve::{Caller, serve},
+        serve::{Caller, listen, serve},
         upstream::{ConnectAs, Pki, Upstream},
     },
 };
 use clap::Args;
-use std::{
-    collections::BTreeMap,
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-use tokio::net::TcpListener;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// The API servers that the stand-in of Milo has behind its address.
 #[derive(Debug, Clone, Args)]
@@ -77,11 +71,7 @@ impl PlatformArgs {
             handler: Arc::clone(&handler),
             caller,
         };
-        let address = (Ipv4Addr::LOCALHOST, self.port);
-        let listener = TcpListener::bind(address).await.map_err(SandboxError::io(
-            "listen at a port of 127.0.0.1 for",
-            Path::new("the platform"),
-        ))?;
+        let listener = listen(self.port, "the platform").await?;
         let mut control = tokio::spawn(control(upstreams, switches));
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),

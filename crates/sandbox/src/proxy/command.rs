@@ -4,18 +4,12 @@ use super::{connection::Connection, hub::Hub};
 use crate::{
     SandboxError, child,
     front::{
-        serve::{Caller, serve},
+        serve::{Caller, listen, serve},
         upstream::{ConnectAs, Pki, Upstream},
     },
 };
 use clap::Args;
-use std::{
-    collections::BTreeMap,
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-use tokio::net::TcpListener;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// The API servers behind the front.
 #[derive(Debug, Clone, Args)]
@@ -64,11 +58,7 @@ impl HubProxyArgs {
                 caller,
             }
         };
-        let address = (Ipv4Addr::LOCALHOST, self.port);
-        let listener = TcpListener::bind(address).await.map_err(SandboxError::io(
-            "listen at a port of 127.0.0.1 for",
-            Path::new("the hub"),
-        ))?;
+        let listener = listen(self.port, "the hub").await?;
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),
             () = serve(listener, pki.server()?, connection) => Ok(()),

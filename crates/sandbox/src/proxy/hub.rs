@@ -1,4 +1,4 @@
-//! What the hub says of a request through the proxy: who asks, whether he may, and whether there is such a Cluster.
+//! The hub's judgement of a request through the proxy: who asks, whether he may, and whether there is such a Cluster.
 
 use crate::{
     clusters,
