@@ -23,6 +23,7 @@ mod kinds;
 mod lanes;
 mod locations;
 mod lost_credentials;
+mod members;
 mod namespaces;
 mod operations;
 mod peer_forms;
@@ -73,6 +74,7 @@ fn together() -> Vec<Trial> {
         kinds::trials(),
         lanes::trials(),
         stuck::trials(),
+        members::trials(),
         vault_status::trials(),
         returns::trials(),
         return_admission::trials(),
@@ -96,6 +98,7 @@ fn alone() -> Vec<Trial> {
         peer_forms::lone_trials(),
         deletion::lone_trials(),
         vault_status::lone_trials(),
+        members::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),

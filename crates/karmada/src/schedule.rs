@@ -18,11 +18,14 @@ pub struct Placed {
     pub condition: Condition,
 }
 
-/// True if the scheduler handles a binding: a policy claims it and it has a placement.
+/// True if Karmada's own scheduler handles a binding: a policy claims it, it has a placement, and it names no other
+/// scheduler.
 pub fn is_scheduled(binding: &impl Object) -> bool {
     let claims = [Claim::Policy, Claim::ClusterPolicy];
     let claimed = claims.iter().any(|claim| !claim.id(binding).is_empty());
-    claimed && !binding.field("spec")["placement"].is_null()
+    let spec = binding.field("spec");
+    let scheduler = spec["schedulerName"].as_str().unwrap_or_default();
+    claimed && !spec["placement"].is_null() && ["", "default-scheduler"].contains(&scheduler)
 }
 
 /// The members in a binding's `spec.clusters`.
@@ -272,7 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_without_claim_is_left_as_it_is() {
+    fn a_binding_without_claim_or_of_another_scheduler_is_left_as_it_is() {
+        let mut b = binding("DFW", &json!(null));
+        b.data["spec"]["schedulerName"] = json!("default-scheduler");
+        assert!(is_scheduled(&b));
+        b.data["spec"]["schedulerName"] = json!("another");
+        assert!(!is_scheduled(&b));
         let mut b = binding("DFW", &json!(null));
         b.metadata.labels = None;
         assert!(!is_scheduled(&b));

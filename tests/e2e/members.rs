@@ -1,0 +1,189 @@
+//! What becomes of a vault (tests/kinds) when its member, or what the hub says of it, changes: its Cluster leaves and joins
+//! again, a hand edits its binding.
+
+use crate::{
+    lanes::{delivered, is, pin, preserved},
+    support::{
+        Case, annotation, condition,
+        kinds::{BINDING, CLUSTER, SECRET, VAULT, WORK},
+        label, lone_trials, seconds, trials, uid,
+    },
+};
+use fedgate_api::keys;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+trials![v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays];
+lone_trials![v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same];
+
+const NAME: &str = "gold";
+
+async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+    case.project
+        .sees(&VAULT, &case.ns, NAME, what, seconds(120), test)
+        .await
+}
+
+async fn lane(case: &Case, lane: &str) {
+    let lane = format!("vault-{lane}-{}", case.dfw.name);
+    let what = format!("is in lane {lane}");
+    case.hub
+        .sees(&VAULT, &case.hub_ns, NAME, &what, seconds(90), |o| {
+            label(o, keys::LANE) == Some(&*lane)
+        })
+        .await;
+}
+
+/// What a hand makes of the binding, which no scheduler then looks at.
+async fn two_members(case: &Case, scheduler: &str) {
+    let clusters = json!([{"name": case.dfw.name}, {"name": case.lhr.name}]);
+    let spec = json!({"clusters": clusters, "schedulerName": scheduler});
+    let patch = json!({"spec": spec});
+    case.hub.merge(&BINDING, &case.hub_ns, "gold-vault", patch).await;
+}
+
+async fn members(case: &Case, names: &[&str], limit: Duration) {
+    let what = format!("is at {names:?}");
+    case.hub
+        .sees(&BINDING, &case.hub_ns, "gold-vault", &what, limit, |o| {
+            let clusters = o["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+            clusters
+                .iter()
+                .map(|c| c["name"].as_str().unwrap_or_default())
+                .eq(names.iter().copied())
+        })
+        .await;
+}
+
+/// G12: Karmada's scheduler takes a second member away; where none does, the vault is held and nothing moves.
+async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Case) {
+    // What a hand builds at the other member needs its namespace there, or its Work would never end.
+    case.deploy("elsewhere", &case.lhr.city).await;
+    case.lhr.deployment(&case.hub_ns, "elsewhere").await;
+    delivered(&case).await;
+    let there = case
+        .dfw
+        .plane
+        .exists(&VAULT, &case.hub_ns, NAME, seconds(5))
+        .await;
+    let own = [&*case.dfw.name];
+    two_members(&case, "default-scheduler").await;
+    members(&case, &own, seconds(60)).await;
+    two_members(&case, "nobody").await;
+    let strayed = shows(&case, "strays", |o| is(o, "Scheduled", "Strayed")).await;
+    let words = condition(&strayed, "Scheduled")
+        .map(|c| c["message"].to_string())
+        .unwrap_or_default();
+    assert!(words.contains(&case.lhr.name), "it says where: {words}");
+    case.event(NAME, "Strayed").await;
+    assert_eq!(pin(&case).await.expect("it is pinned")["member"], case.dfw.name);
+    // The lane is written, so Karmada gives the binding to its scheduler again.
+    members(&case, &own, seconds(60)).await;
+    shows(&case, "is at its member again", |o| {
+        is(o, "Scheduled", "Pinned") && is(o, "Applied", "Applied")
+    })
+    .await;
+    preserved(&case).await;
+    case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
+    let now = case
+        .dfw
+        .plane
+        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
+            o["spec"]["size"] == 5
+        })
+        .await;
+    assert_eq!(uid(&now), uid(&there), "it is the same object");
+    // What a hand has built elsewhere is nobody's.
+    case.lhr.plane.delete(&VAULT, &case.hub_ns, NAME).await;
+}
+
+/// The Secrets by which the hub reaches a member. Karmada deletes them with its Cluster.
+async fn credentials(case: &Case, cluster: &Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    for reference in ["secretRef", "impersonatorSecretRef"] {
+        let reference = &cluster["spec"][reference];
+        if let (Some(namespace), Some(name)) = (reference["namespace"].as_str(), reference["name"].as_str()) {
+            found.extend(case.hub.get(&SECRET, namespace, name).await);
+        }
+    }
+    found
+}
+
+/// The member joins under its name, as `karmadactl join` would have it.
+async fn joins(case: &Case, cluster: &Value, credentials: &[Value]) {
+    let metadata = &cluster["metadata"];
+    let again = json!({"metadata": {"name": metadata["name"], "labels": metadata["labels"]}, "spec": cluster["spec"]});
+    for secret in credentials {
+        let at = |field: &str| secret["metadata"][field].as_str().unwrap_or_default();
+        if case.hub.get(&SECRET, at("namespace"), at("name")).await.is_none() {
+            let again =
+                json!({"metadata": {"name": at("name")}, "type": secret["type"], "data": secret["data"]});
+            case.hub.create(&SECRET, at("namespace"), again).await;
+        }
+    }
+    case.hub.create(&CLUSTER, "", again).await;
+}
+
+/// G13: an object that is not its own may be at a member of the same name.
+async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(case: Case) {
+    delivered(&case).await;
+    let there = case
+        .dfw
+        .plane
+        .exists(&VAULT, &case.hub_ns, NAME, seconds(5))
+        .await;
+    let name = &case.dfw.name;
+    let cluster = case.hub.get(&CLUSTER, "", name).await.expect("it is joined");
+    let credentials = credentials(&case, &cluster).await;
+    case.hub.delete(&CLUSTER, "", name).await;
+    case.hub.gone(&CLUSTER, "", name, seconds(120)).await;
+    shows(&case, "has no member", |o| is(o, "Scheduled", "Strayed")).await;
+    lane(&case, "none").await;
+    joins(&case, &cluster, &credentials).await;
+    let refused = shows(&case, "has another member", |o| {
+        is(o, "Applied", "MemberReplaced")
+    })
+    .await;
+    let words = condition(&refused, "Applied")
+        .map(|c| c["message"].to_string())
+        .unwrap_or_default();
+    assert!(words.contains(uid(&cluster)), "it says which is missing: {words}");
+    case.event(NAME, "MemberReplaced").await;
+    let ready = |o: &Value| condition(o, "Ready").is_some_and(|c| c["status"] == "True");
+    case.hub
+        .sees(&CLUSTER, "", name, "is ready", seconds(120), ready)
+        .await;
+    case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
+    case.quiet_for(seconds(5)).await;
+    let works = case.hub.list(&WORK, &format!("karmada-es-{name}"), "").await;
+    let own = works
+        .iter()
+        .filter(|work| annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns));
+    assert!(
+        !own.clone()
+            .any(|work| annotation(work, keys::BINDING_NAME) == Some("gold-vault")),
+        "no Work is made"
+    );
+    let stays = case
+        .dfw
+        .plane
+        .get(&VAULT, &case.hub_ns, NAME)
+        .await
+        .expect("it stays");
+    assert_eq!((uid(&stays), &stays["spec"]["size"]), (uid(&there), &json!(1)));
+    let same = json!({"metadata": {"annotations": {keys::SAME_AS: uid(&cluster)}}});
+    case.hub.merge(&CLUSTER, "", name, same).await;
+    let now = case
+        .dfw
+        .plane
+        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(120), |o| {
+            o["spec"]["size"] == 5
+        })
+        .await;
+    assert_eq!(uid(&now), uid(&there), "it is the same object");
+    shows(&case, "is delivered", |o| {
+        is(o, "Federated", "Delivered") && is(o, "Applied", "Applied")
+    })
+    .await;
+    preserved(&case).await;
+}
