@@ -32,7 +32,7 @@ fn seal() -> Value {
 }
 
 /// A vault that its member has applied, with the seal that an operator there has made part of it.
-async fn delivered(case: &Case) -> Value {
+pub(crate) async fn delivered(case: &Case) -> Value {
     case.secret("token", "Opaque", &json!({"token": "t"})).await;
     case.create(&VAULT, sealed(&case.dfw.city)).await;
     sealed_vault(case).await

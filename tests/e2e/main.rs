@@ -19,6 +19,7 @@ mod deletion;
 mod doctor;
 mod fairness;
 mod federation;
+mod hub_identity;
 mod kinds;
 mod lanes;
 mod locations;
@@ -99,6 +100,7 @@ fn alone() -> Vec<Trial> {
         deletion::lone_trials(),
         vault_status::lone_trials(),
         members::lone_trials(),
+        hub_identity::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),

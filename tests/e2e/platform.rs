@@ -33,6 +33,14 @@ async fn shows(plane: &Plane, name: &str, what: &str, memory: &str) -> Value {
         .await
 }
 
+/// A flavor of the hub that stays until the suite ends, in every project.
+pub(crate) async fn offered(case: &Case) {
+    let name = format!("flavor-{}", unique());
+    case.hub.create(&FLAVOR, "", flavor(&name, "4Gi")).await;
+    shows(&case.project, &name, "is projected", "4Gi").await;
+    shows(&case.suite.beta, &name, "is projected", "4Gi").await;
+}
+
 async fn p01_a_flavor_of_the_hub_is_in_every_project_and_restored_there(case: Case) {
     let name = format!("flavor-{}", unique());
     let made = case.hub.create(&FLAVOR, "", flavor(&name, "4Gi")).await;

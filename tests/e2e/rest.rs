@@ -1,8 +1,9 @@
 //! 76, 77, 79–81, 83: nothing is written that need not be, and what fails does no harm.
 
 use crate::{
+    adopted,
     budget::settled,
-    lanes,
+    platform,
     support::{
         Case,
         audit::GATEWAY,
@@ -42,7 +43,8 @@ async fn furnished(case: &Case) -> Case {
     case.dfw.report(&case.hub_ns, "web", 1, 1).await;
     case.dfw.run(&case.hub_ns, "web", 0).await;
     settled(case, "there", "LHR").await;
-    lanes::delivered(case).await;
+    adopted::delivered(case).await;
+    platform::offered(case).await;
     case.create(&DEPLOYMENT, deployment("odd", "a b")).await;
     case.condition("odd", "Federated", "False", "InvalidCityCode")
         .await;

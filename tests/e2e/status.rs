@@ -4,7 +4,7 @@ use crate::support::{
     Case,
     cell::said,
     condition, deployment_with_data,
-    kinds::{CLUSTER, DEPLOYMENT},
+    kinds::{CLUSTER, DEPLOYMENT, Kind},
     lone_trials, seconds, trials, with_cleanup,
 };
 use fedgate_api::keys;
@@ -192,49 +192,46 @@ async fn a28_two_cells_in_a_city(case: Case) {
     with_cleanup(both, lhr_serves_its_city(&case)).await;
 }
 
-async fn a29_status_storm(case: Case) {
+/// Writes the status of a copy for five seconds as fast as the hub takes it, and then a last value that the project is to
+/// have within a second, with no more writes in between than may be: three at once, and four a second. Karmada itself would
+/// already thin the storm out, so it is written to the copy.
+pub(crate) async fn storm(case: &Case, kind: &Kind, name: &str, field: &str, status: Value) {
     const TIME: Duration = Duration::from_secs(5);
     /// Five times what may be written: a weaker storm would prove nothing. One object of a real API server takes some
     /// tens of writes a second on a busy machine.
     const WORTH_THE_NAME: f64 = 20.0;
-    case.deploy("web", "DFW").await;
-    case.dfw.deployment(&case.hub_ns, "web").await;
+    const LAST: u32 = 424_242;
+    let write = async |number: u32| {
+        let mut status = status.clone();
+        status[field] = json!(number);
+        case.hub.merge_status(kind, &case.hub_ns, name, status).await;
+    };
     // Longer than what is said of a delivery takes.
     case.quiet_for(seconds(7)).await;
     let count = case.count();
     let (began, mut sent) = (Instant::now(), 0_u32);
-    // The copy's status is written directly: Karmada itself would already thin the storm out. Several senders would
-    // only make the server try again.
+    // Several senders would only make the server try again.
     while began.elapsed() < TIME {
         sent += 1;
-        let status = json!({"replicas": sent, "currentReplicas": 0, "desiredReplicas": 1, "readyReplicas": 0,
-            "conditions": [said("Available", "False", "InstancesProvisioning", None)]});
-        case.hub
-            .merge_status(&DEPLOYMENT, &case.hub_ns, "web", status)
-            .await;
+        write(sent).await;
     }
-    let stormed = began.elapsed();
-    let rate = f64::from(sent) / stormed.as_secs_f64();
+    let rate = f64::from(sent) / began.elapsed().as_secs_f64();
     assert!(
         rate >= WORTH_THE_NAME,
         "inconclusive: the hub took only {rate:.0} status updates a second, and less than {WORTH_THE_NAME} are no storm; \
          run it on an idle machine"
     );
-    let last = json!({"replicas": 424_242});
-    case.hub
-        .merge_status(&DEPLOYMENT, &case.hub_ns, "web", last)
-        .await;
+    write(LAST).await;
     let ended = Instant::now();
-    case.project_sees("web", "has the last value", |o| {
-        o["status"]["replicas"] == 424_242
-    })
-    .await;
+    case.project
+        .sees(kind, &case.ns, name, "has the last value", seconds(60), |o| {
+            o["status"][field] == LAST
+        })
+        .await;
     let (lag, elapsed) = (ended.elapsed(), began.elapsed().as_secs_f64());
-    let written = case
-        .writes(&count)
-        .iter()
-        .filter(|write| *write == "project: patch workloaddeployments/status")
-        .count();
+    let returned = format!("project: patch {}/status", kind.plural);
+    let writes = case.writes(&count);
+    let written = writes.iter().filter(|write| **write == returned).count();
     let written = f64::from(u32::try_from(written).unwrap());
     eprintln!("    {rate:.0} status writes a second; {written} in the project; the last after {lag:?}");
     assert!(
@@ -242,4 +239,12 @@ async fn a29_status_storm(case: Case) {
         "{written} project writes in {elapsed:.1} s; there may be three at once and four a second"
     );
     assert!(lag <= seconds(1), "the last value took {lag:?}");
+}
+
+async fn a29_status_storm(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    let status = json!({"currentReplicas": 0, "desiredReplicas": 1, "readyReplicas": 0,
+        "conditions": [said("Available", "False", "InstancesProvisioning", None)]});
+    storm(&case, &DEPLOYMENT, "web", "replicas", status).await;
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     lanes::{delivered, is, pin, vault},
+    status::storm,
     support::{
         Case, annotation, condition,
         kinds::{CLUSTER_ROLE_BINDING, DEFINITION, VAULT},
@@ -19,6 +20,7 @@ lone_trials![
     v17_a_deletion_waits_for_a_member_that_cannot_be_asked,
     v18_a_status_that_the_project_refuses_leaves_the_last_one,
     v19_where_a_project_drops_conditions_an_annotation_has_them,
+    v22_a_storm_of_statuses_is_thinned_out,
 ];
 
 const NAME: &str = "gold";
@@ -223,6 +225,13 @@ async fn v19_where_a_project_drops_conditions_an_annotation_has_them(case: Case)
     case.quiet().await;
     assert_eq!(case.events(NAME, "ConditionsPruned").await.len(), 1);
     schema(&case, |status| status["conditions"] = conditions.clone()).await;
+}
+
+/// G27.
+async fn v22_a_storm_of_statuses_is_thinned_out(case: Case) {
+    delivered(&case).await;
+    reports_first(&case, json!({"phase": "Ready"})).await;
+    storm(&case, &VAULT, NAME, "ready", json!({"phase": "Ready"})).await;
 }
 
 /// G25, G28.
