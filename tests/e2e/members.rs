@@ -55,6 +55,20 @@ async fn members(case: &Case, names: &[&str], limit: Duration) {
         .await;
 }
 
+/// Waits until the scheduler is done with the binding: what it has begun it would carry out for another scheduler's, too.
+async fn scheduled(case: &Case) {
+    case.hub
+        .sees(
+            &BINDING,
+            &case.hub_ns,
+            "gold-vault",
+            "is scheduled",
+            seconds(60),
+            |o| o["status"]["schedulerObservedGeneration"] == o["metadata"]["generation"],
+        )
+        .await;
+}
+
 /// G12: Karmada's scheduler takes a second member away; where none does, the vault is held and nothing moves.
 async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Case) {
     // What a hand builds at the other member needs its namespace there, or its Work would never end.
@@ -69,6 +83,7 @@ async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Cas
     let own = [&*case.dfw.name];
     two_members(&case, "default-scheduler").await;
     members(&case, &own, seconds(60)).await;
+    scheduled(&case).await;
     two_members(&case, "nobody").await;
     let strayed = shows(&case, "strays", |o| is(o, "Scheduled", "Strayed")).await;
     let words = condition(&strayed, "Scheduled")
