@@ -1,4 +1,4 @@
-//! A gateway whose hub credential is a ServiceAccount's, which no member's proxy lets through in Groups: kinds whose deletion
+//! A gateway whose hub credential is a `ServiceAccount`'s, which no member's proxy lets through in Groups: kinds whose deletion
 //! asks the member wait for another credential, everything else goes on.
 
 use crate::{

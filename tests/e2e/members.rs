@@ -108,6 +108,12 @@ async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Cas
         })
         .await;
     assert_eq!(uid(&now), uid(&there), "it is the same object");
+    let status = json!({"phase": "Ready"});
+    case.dfw
+        .plane
+        .merge_status(&VAULT, &case.hub_ns, NAME, status)
+        .await;
+    shows(&case, "has its status", |o| o["status"]["phase"] == "Ready").await;
     // What a hand has built elsewhere is nobody's.
     case.lhr.plane.delete(&VAULT, &case.hub_ns, NAME).await;
 }
@@ -170,13 +176,13 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .await;
     case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
     case.quiet_for(seconds(5)).await;
-    let works = case.hub.list(&WORK, &format!("karmada-es-{name}"), "").await;
-    let own = works
-        .iter()
-        .filter(|work| annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns));
+    let delivers = |work: &Value| {
+        annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
+            && annotation(work, keys::BINDING_NAME) == Some("gold-vault")
+    };
+    let space = format!("karmada-es-{name}");
     assert!(
-        !own.clone()
-            .any(|work| annotation(work, keys::BINDING_NAME) == Some("gold-vault")),
+        !case.hub.list(&WORK, &space, "").await.iter().any(delivers),
         "no Work is made"
     );
     let stays = case
