@@ -12,10 +12,12 @@ mod beacons;
 mod budget;
 mod budget_companions;
 mod by_hand;
+mod choosing;
 mod city_move;
 mod closing;
 mod companions;
 mod deletion;
+mod denials;
 mod doctor;
 mod fairness;
 mod federation;
@@ -41,6 +43,7 @@ mod status;
 mod stuck;
 mod support;
 mod suspension;
+mod unasked;
 mod vault_status;
 mod workload;
 mod writeback;
@@ -73,6 +76,8 @@ fn together() -> Vec<Trial> {
         kinds::trials(),
         lanes::trials(),
         stuck::trials(),
+        denials::trials(),
+        choosing::trials(),
         vault_status::trials(),
         returns::trials(),
         return_admission::trials(),
@@ -96,6 +101,7 @@ fn alone() -> Vec<Trial> {
         peer_forms::lone_trials(),
         deletion::lone_trials(),
         vault_status::lone_trials(),
+        unasked::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),
