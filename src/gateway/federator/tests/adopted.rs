@@ -280,13 +280,15 @@ fn one_that_must_be_named_and_is_not_keeps_its_object_from_the_hub() {
         }
     });
     world.policies();
+    let new = |spec: &Value| json!({"metadata": {"finalizers": []}, "spec": spec});
+    world.source(&new(&json!({})));
     assert_eq!(world.says(), ["Federated SourceNotFound"]);
     let decided = world.decides();
     assert!(
         decided.iter().all(|word| word == "return_status"),
         "not even the project's finalizers: {decided:?}"
     );
-    world.source(&json!({"spec": {"sealName": "wax"}}));
+    world.source(&new(&json!({"sealName": "wax"})));
     assert_eq!(
         world.says(),
         ["Federated SourceNotFound"],
@@ -295,10 +297,10 @@ fn one_that_must_be_named_and_is_not_keeps_its_object_from_the_hub() {
     let kind = seals(&world);
     let seal = fixture::object("default", "wax", "s-wax");
     world.index.list_shop(TableId::Companions(kind), &[seal]);
-    assert_eq!(world.decides(), ["add_finalizers"]);
+    assert_eq!(world.decides(), ["announce"], "the event of its source");
     world.source(&names(&json!({})));
     assert!(
         world.decides().iter().any(|word| word.starts_with("create_copy")),
-        "it goes on by the event"
+        "then its copy"
     );
 }
