@@ -301,6 +301,25 @@ mod tests {
     }
 
     #[test]
+    fn what_must_be_named_and_is_not_is_said_before_anything_else() {
+        let builtin = &fedgate_kinds::FederatedKind::builtin().unwrap()[0];
+        let (all, secret) = (CompanionKinds::of([builtin]), [reference(SECRET, "a", false)]);
+        let of = References::of(builtin, &all, (&secret, Some(1)));
+        let rule = &of.rules[1];
+        let found = super::resolve(of, |_, _| SourceState::Missing);
+        let message = format!(
+            "no {} is named at {}, and one is required; name one",
+            rule.resource.kind,
+            rule.path.text()
+        );
+        assert_eq!(found.error, Some(("SourceNotFound", message)));
+        assert_eq!((found.expected, found.resolving), (None, false));
+        let of = References::of(builtin, &all, (&secret, None));
+        let found = super::resolve(of, |_, _| SourceState::Present(1));
+        assert_eq!(found.expected, Some(vec![(SECRET, "a".into())]));
+    }
+
+    #[test]
     fn the_sum_is_bounded_and_the_unknown_decides_nothing() {
         let refs: Vec<_> = (0..5).map(|i| reference(SECRET, &i.to_string(), false)).collect();
         let found = resolve(&refs, |_, _| SourceState::Present(SIZE_LIMIT));

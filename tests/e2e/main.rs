@@ -12,10 +12,12 @@ mod beacons;
 mod budget;
 mod budget_companions;
 mod by_hand;
+mod choosing;
 mod city_move;
 mod closing;
 mod companions;
 mod deletion;
+mod denials;
 mod doctor;
 mod fairness;
 mod federation;
@@ -43,6 +45,7 @@ mod status;
 mod stuck;
 mod support;
 mod suspension;
+mod unasked;
 mod vault_status;
 mod workload;
 mod writeback;
@@ -76,6 +79,8 @@ fn together() -> Vec<Trial> {
         lanes::trials(),
         stuck::trials(),
         members::trials(),
+        denials::trials(),
+        choosing::trials(),
         vault_status::trials(),
         returns::trials(),
         return_admission::trials(),
@@ -101,6 +106,7 @@ fn alone() -> Vec<Trial> {
         vault_status::lone_trials(),
         members::lone_trials(),
         hub_identity::lone_trials(),
+        unasked::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),

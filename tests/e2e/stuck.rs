@@ -4,8 +4,8 @@ use crate::{
     lanes::{delivered, is, pin, preserved, vault},
     support::{
         Case, annotation, condition,
-        kinds::{ADMISSION_BINDING, ADMISSION_POLICY, VAULT, WORK},
-        plane::Plane,
+        kinds::{VAULT, WORK},
+        policies::{Closed, Refusal},
         seconds, trials, wait_for,
     },
 };
@@ -16,43 +16,16 @@ trials![v14_a_work_that_does_not_end_is_named_until_an_operator_ends_it];
 
 const NAME: &str = "gold";
 
-/// A member that lets nobody make vaults in one namespace.
-struct Closed<'a> {
-    plane: &'a Plane,
-    policy: String,
-}
-
-impl<'a> Closed<'a> {
-    async fn close(case: &'a Case) -> Self {
-        let policy = format!("no-vaults-{}", case.hub_ns);
-        let plane = &case.dfw.plane;
-        let rule = json!({"apiGroups": ["example.fedgate.dev"], "apiVersions": ["v1"], "operations": ["CREATE"],
-            "resources": ["vaults"]});
-        let spec = json!({"matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": "false", "message": "no vaults here"}]});
-        let object = json!({"metadata": {"name": policy}, "spec": spec});
-        plane.create(&ADMISSION_POLICY, "", object).await;
-        let of = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": case.hub_ns}}});
-        let spec = json!({"policyName": policy, "validationActions": ["Deny"], "matchResources": of});
-        let object = json!({"metadata": {"name": policy}, "spec": spec});
-        plane.create(&ADMISSION_BINDING, "", object).await;
-        let closed = Self { plane, policy };
-        wait_for("the member refuses vaults", seconds(60), || async {
-            let probe = json!({"metadata": {"name": "probe"}, "spec": {"size": 1}});
-            let made = plane.try_create(&VAULT, &case.hub_ns, probe).await;
-            if made.is_ok() {
-                plane.delete(&VAULT, &case.hub_ns, "probe").await;
-            }
-            made.is_err().then_some(())
-        })
-        .await;
-        closed
-    }
-
-    async fn open(&self) {
-        self.plane.delete(&ADMISSION_BINDING, "", &self.policy).await;
-        self.plane.delete(&ADMISSION_POLICY, "", &self.policy).await;
-    }
+/// Lets nobody make vaults at the member.
+async fn close(case: &Case) -> Closed<'_> {
+    let refusal = Refusal {
+        kind: &VAULT,
+        operations: &["CREATE"],
+        admits: "false",
+        words: "no vaults here",
+        probe: json!({"metadata": {"name": "probe"}, "spec": {"size": 1}}),
+    };
+    Closed::close(case, refusal).await
 }
 
 /// The vault's Work, which ends as long as it is seen.
@@ -104,7 +77,7 @@ async fn named(case: &Case, kind: &str, work: &str) {
 
 async fn v14_a_work_that_does_not_end_is_named_until_an_operator_ends_it(case: Case) {
     let made = delivered(&case).await;
-    let closed = Closed::close(&case).await;
+    let closed = close(&case).await;
     let work = lost(&case).await;
     named(&case, "Applied", &work).await;
     case.event(NAME, "WorkStuck").await;
@@ -123,7 +96,7 @@ async fn v14_a_work_that_does_not_end_is_named_until_an_operator_ends_it(case: C
 /// A deletion waits for it, too: it would keep its Cluster from leaving, and the next vault of the name from its member.
 async fn in_a_deletion(case: &Case) {
     preserved(case).await;
-    let closed = Closed::close(case).await;
+    let closed = close(case).await;
     let work = lost(case).await;
     named(case, "Applied", &work).await;
     case.delete(&VAULT, NAME).await;

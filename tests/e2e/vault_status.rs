@@ -26,7 +26,7 @@ lone_trials![
 const NAME: &str = "gold";
 const VAULTS: &str = "vaults.example.fedgate.dev";
 
-async fn reports(case: &Case, status: Value) {
+pub(crate) async fn reports(case: &Case, status: Value) {
     case.dfw
         .plane
         .merge_status(&VAULT, &case.hub_ns, NAME, status)
@@ -34,7 +34,7 @@ async fn reports(case: &Case, status: Value) {
 }
 
 /// The first one of a kind: Karmada misses a change that comes while it starts to watch the kind at a member.
-async fn reports_first(case: &Case, status: Value) -> Value {
+pub(crate) async fn reports_first(case: &Case, status: Value) -> Value {
     let number = Cell::new(0);
     wait_for("its status is returned", seconds(120), || async {
         number.set(number.get() + 1);

@@ -341,7 +341,8 @@ async fn works_that_do_not_end_and_preserve_are_named_with_the_step_of_an_operat
     let seen = async |works: &[Value]| line(&report(&lists(works)).await, Check::Works);
     for fine in [
         work("kept", None, true),
-        work("fresh", Some(1), true),
+        // However slow the machine is: its time has not come yet.
+        work("fresh", Some(-600), true),
         work("ends", Some(60), false),
     ] {
         let (verdict, text) = seen(std::slice::from_ref(&fine)).await;

@@ -136,6 +136,18 @@ impl Snapshot {
         self.member_api != MemberApi::Fit && self.copy.is_none() && pinned.is_none()
     }
 
+    /// True if nothing of the object may go to the hub because a source that its member must have before it is not there.
+    pub fn lacks_sources(&self) -> bool {
+        let Some(lanes) = &self.lanes else {
+            return false;
+        };
+        let is_resolved = self
+            .references
+            .as_ref()
+            .is_none_or(|found| found.expected.is_some());
+        !is_resolved && self.copy.is_none() && lanes.pinned().is_none()
+    }
+
     /// The profile of the kind.
     pub fn profile(&self) -> &FederatedKind {
         &self.kinds[self.kind]

@@ -171,7 +171,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
     }
     let mut next = Requeue::AwaitChange;
     // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
-    let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api();
+    let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api() && !s.lacks_sources();
     if is_valid && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return Step::Wait(Requeue::AwaitChange);

@@ -13,7 +13,7 @@ use crate::gateway::{
 };
 use fedgate_api::keys;
 use fedgate_engine::plan::Write;
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, Required};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -268,4 +268,39 @@ fn a_second_object_that_names_it_waits() {
     world.memory = Memory::default();
     assert_eq!(world.says(), ["Federated CompanionShared"]);
     assert!(!world.decides().iter().any(|word| word.contains("copy")));
+}
+
+#[test]
+fn one_that_must_be_named_and_is_not_keeps_its_object_from_the_hub() {
+    let mut world = World::with(|kind| {
+        for rule in &mut kind.companions.as_mut().unwrap().references {
+            if rule.resource.kind == "Seal" {
+                rule.required = Required::Always;
+            }
+        }
+    });
+    world.policies();
+    let new = |spec: &Value| json!({"metadata": {"finalizers": []}, "spec": spec});
+    world.source(&new(&json!({})));
+    assert_eq!(world.says(), ["Federated SourceNotFound"]);
+    let decided = world.decides();
+    assert!(
+        decided.iter().all(|word| word == "return_status"),
+        "not even the project's finalizers: {decided:?}"
+    );
+    world.source(&new(&json!({"sealName": "wax"})));
+    assert_eq!(
+        world.says(),
+        ["Federated SourceNotFound"],
+        "it is named and not there"
+    );
+    let kind = seals(&world);
+    let seal = fixture::object("default", "wax", "s-wax");
+    world.index.list_shop(TableId::Companions(kind), &[seal]);
+    assert_eq!(world.decides(), ["announce"], "the event of its source");
+    world.source(&names(&json!({})));
+    assert!(
+        world.decides().iter().any(|word| word.starts_with("create_copy")),
+        "then its copy"
+    );
 }
