@@ -277,19 +277,17 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {
         return idle(Some(Err(fault)));
     }
+    if let Some(words) = refusal(c, copy, pin) {
+        return idle(Some(Err(("ApplyFailed", format!("{}: {words}", pin.member)))));
+    }
     let item = c
         .delivery(copy)
         .and_then(|(delivery, _)| delivery.at(&pin.member));
-    let is_delivering = stage.is_some_and(Stage::delivers);
     match item {
-        Some(item) if is_delivering && item.applied => {
+        Some(item) if item.applied && stage.is_some_and(Stage::delivers) => {
             memory.undelivered = None;
             idle(Some(Ok(("Applied", pin.member.to_string()))))
         }
-        Some(item) if is_delivering && !item.message.is_empty() => idle(Some(Err((
-            "ApplyFailed",
-            format!("{}: {}", pin.member, item.message),
-        )))),
         _ => match &memory.stuck {
             Some(work) => idle(Some(Err((
                 "WorkStuck",
@@ -298,6 +296,14 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
             None => late(c, memory, "Applying", "the member has not applied it yet"),
         },
     }
+}
+
+/// The member's words for why it does not take the object, in a lane that delivers.
+fn refusal<'a>(c: &'a Case<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Option<&'a str> {
+    let (delivery, _) = c.delivery(copy)?;
+    let item = delivery.at(&pin.member)?;
+    let is_refused = stage(c, copy, pin)?.delivers() && !item.applied && !item.message.is_empty();
+    is_refused.then_some(&*item.message)
 }
 
 fn stage(c: &Case<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Option<Stage> {
@@ -344,6 +350,13 @@ fn status_current(c: &Case<'_>, reported: bool, memory: &Memory) -> Option<Said>
     if let Some((words, _)) = memory.status_refusal(c.source, copy, c.now) {
         let message = format!("the project refuses the member's status, and the last one stays: {words}");
         return Some(Err(("StatusRefused", message)));
+    }
+    if reported && refusal(c, copy, pin).is_some() {
+        let message = format!(
+            "{} refuses the object as it is, and its status does not come meanwhile; the last one stays",
+            pin.member
+        );
+        return Some(Err(("NotReported", message)));
     }
     if !reported {
         return Some(Err((
