@@ -24,6 +24,7 @@ mod lanes;
 mod locations;
 mod lost_credentials;
 mod namespaces;
+mod one_of_two;
 mod operations;
 mod peer_forms;
 mod platform;
@@ -36,6 +37,7 @@ mod restarts;
 mod restored;
 mod return_admission;
 mod returns;
+mod shared_companions;
 mod shipped;
 mod status;
 mod stuck;
@@ -77,6 +79,7 @@ fn together() -> Vec<Trial> {
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
+        shared_companions::trials(),
         platform::trials(),
         shipped::trials(),
         postgres::trials(),
@@ -109,6 +112,7 @@ fn alone() -> Vec<Trial> {
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),
+        one_of_two::lone_trials(),
         projection::lone_trials(),
         policies::lone_trials(),
         fairness::lone_trials(),
