@@ -6,7 +6,7 @@ use crate::{
     support::{
         Case, Cell, annotation, deployment_with_data,
         kinds::{BINDING, DEPLOYMENT, POLICY, SECRET, VAULT},
-        label, seconds, trials, uid, wait_for,
+        label, seconds, trials, uid, unique_city, wait_for,
     },
 };
 use fedgate_api::keys;
@@ -20,6 +20,7 @@ trials![
 
 const GOLD: &str = "gold";
 const IRON: &str = "iron";
+const LEAD: &str = "lead";
 const WEB: &str = "web";
 const TOKEN: &str = "token";
 const WITH_NONE: &str = "with-none";
@@ -173,22 +174,38 @@ async fn v31_vaults_at_two_members_share_a_companion(case: Case) {
     first.stayed(&case, "while the lane is narrowed").await;
     // The policy of a lane that nothing has any more goes, too.
     case.hub.gone(&POLICY, &case.hub_ns, &wide, seconds(120)).await;
-    vault_ends(&case, GOLD).await;
-    case.hub.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
-    let dfw = &case.dfw.plane;
-    dfw.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
+    one_without_a_member_holds_it_nowhere(&case).await;
 }
 
-/// A deployment and a vault of one city that name the Secret, both delivered; the Secret at their cell.
-async fn named_by_both(case: &Case) -> There<'_> {
+/// What only a vault without a member names is at no member.
+async fn one_without_a_member_holds_it_nowhere(case: &Case) {
+    let mut third = vault(&unique_city());
+    third["metadata"]["name"] = json!(LEAD);
+    case.create(&VAULT, third).await;
+    case.project
+        .sees(&VAULT, &case.ns, LEAD, "has no member", seconds(60), |o| {
+            is(o, "Scheduled", "NoCellForCity")
+        })
+        .await;
+    companion(case, &with(&[&case.dfw]), &[GOLD, LEAD]).await;
+    vault_ends(case, GOLD).await;
+    companion(case, WITH_NONE, &[LEAD]).await;
+    let dfw = &case.dfw.plane;
+    dfw.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
+    vault_ends(case, LEAD).await;
+    gone(case).await;
+}
+
+/// A vault and a deployment at this cell that name the Secret, both delivered; the Secret at that cell.
+async fn named_by_both<'a>(case: &Case, cell: &'a Cell) -> There<'a> {
     delivered(case).await;
-    let web = deployment_with_data(WEB, &case.dfw.city, None, Some(TOKEN), &[]);
+    let web = deployment_with_data(WEB, &cell.city, None, Some(TOKEN), &[]);
     case.create(&DEPLOYMENT, web).await;
-    case.dfw.deployment(&case.hub_ns, WEB).await;
+    cell.deployment(&case.hub_ns, WEB).await;
     let lane = with(&[&case.dfw]);
     companion(case, &lane, &[GOLD, WEB]).await;
-    bound(case, &lane, &[&case.dfw], &[&case.dfw]).await;
-    There::see(case, &case.dfw).await
+    bound(case, &lane, &[&case.dfw], &[cell]).await;
+    There::see(case, cell).await
 }
 
 /// Waits until the Secret is gone everywhere but in the project.
@@ -205,7 +222,7 @@ async fn gone(case: &Case) {
 
 /// G19, in either order, one after the other with the same names.
 async fn v32_a_companion_stays_for_a_deployment_or_a_vault_until_both_are_gone(case: Case) {
-    let there = named_by_both(&case).await;
+    let there = named_by_both(&case, &case.dfw).await;
     vault_ends(&case, GOLD).await;
     companion(&case, WITH_NONE, &[WEB]).await;
     bound(&case, WITH_NONE, &[], &[&case.dfw]).await;
@@ -223,12 +240,14 @@ async fn v32_a_companion_stays_for_a_deployment_or_a_vault_until_both_are_gone(c
     there.stayed(&case, "while a vault came and went").await;
     case.remove(WEB).await;
     gone(&case).await;
+    case.project.delete(&SECRET, &case.ns, TOKEN).await;
     the_vault_outlives_the_deployment(&case).await;
+    case.project.delete(&SECRET, &case.ns, TOKEN).await;
+    each_releases_its_own_cell(&case).await;
 }
 
 async fn the_vault_outlives_the_deployment(case: &Case) {
-    case.project.delete(&SECRET, &case.ns, TOKEN).await;
-    let there = named_by_both(case).await;
+    let there = named_by_both(case, &case.dfw).await;
     case.remove(WEB).await;
     let lane = with(&[&case.dfw]);
     companion(case, &lane, &[GOLD]).await;
@@ -242,4 +261,21 @@ async fn the_vault_outlives_the_deployment(case: &Case) {
     .await;
     vault_ends(case, GOLD).await;
     gone(case).await;
+}
+
+/// At two cells, each loses it with the one that needs it there.
+async fn each_releases_its_own_cell(case: &Case) {
+    let there = named_by_both(case, &case.lhr).await;
+    let dfw = &case.dfw.plane;
+    dfw.exists(&SECRET, &case.hub_ns, TOKEN, seconds(5)).await;
+    vault_ends(case, GOLD).await;
+    companion(case, WITH_NONE, &[WEB]).await;
+    bound(case, WITH_NONE, &[], &[&case.lhr]).await;
+    dfw.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
+    follows(case, &[&case.lhr], "elsewhere").await;
+    there.stayed(case, "while the deployment needs it").await;
+    case.remove(WEB).await;
+    gone(case).await;
+    let lhr = &case.lhr.plane;
+    lhr.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
 }
