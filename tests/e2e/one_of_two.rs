@@ -6,8 +6,11 @@ use crate::{
     status::{in_city, lhr_serves_its_city},
     support::{
         Case, Cell, annotation,
+        gate::Gate,
         kinds::{BINDING, CLUSTER, NAMESPACE, VAULT, WORK},
-        label, lone_trials, seconds, uid, wait_for, with_cleanup,
+        label, lone_trials, seconds,
+        suite::SYSTEM,
+        uid, wait_for, with_cleanup,
     },
 };
 use fedgate_api::keys;
@@ -18,7 +21,7 @@ lone_trials![v30_an_object_is_at_one_member_of_two];
 
 /// The vault that is there before its city has two members.
 const FIRST: &str = "gold";
-/// Made while Karmada may choose either member, and again while it may choose the second alone.
+/// Made while Karmada's choice moves, and again while it does not.
 const EACH_TIME: usize = 10;
 const WEB: &str = "web";
 
@@ -98,27 +101,43 @@ async fn member_of(case: &Case, vault: &str) -> Option<String> {
     pin["member"].as_str().map(str::to_owned)
 }
 
-/// Makes vaults while Karmada's choice is free, and while it changes; returns the member of each, once it is delivered.
+/// Waits until Karmada has chosen this member for each vault.
+async fn choice(case: &Case, vaults: &[String], cell: &Cell) {
+    for vault in vaults {
+        let (binding, what) = (format!("{vault}-vault"), format!("is given to {}", cell.name));
+        let is_given = |o: &Value| {
+            let clusters = o["spec"]["clusters"].as_array();
+            clusters.is_some_and(|of| of.len() == 1 && of[0]["name"] == *cell.name)
+        };
+        case.hub
+            .sees(&BINDING, &case.hub_ns, &binding, &what, seconds(60), is_given)
+            .await;
+    }
+}
+
+/// Makes vaults, while Karmada's choice moves before it can be recorded, and while nothing moves; returns the member of
+/// each, once it is delivered.
 async fn chosen(case: &Case) -> BTreeMap<String, String> {
-    let (free, second) = (names("free"), names("second"));
-    create(case, &free).await;
-    // What is chosen by now or even pinned is on its way to the member that leaves the city.
+    let (moved, free) = (names("moved"), names("free"));
+    let gate = Gate::new(&[(&case.hub, SYSTEM)]).await;
+    gate.admit(0);
+    create(case, &moved).await;
+    choice(case, &moved, &case.dfw).await;
     relabel(
         case,
         &case.dfw,
         json!({"metadata": {"labels": {keys::CITY_CODE: null}}}),
     )
     .await;
-    create(case, &second).await;
-    wait_for("the second member is chosen", seconds(60), || async {
-        member_of(case, &second[0])
-            .await
-            .filter(|member| *member == case.lhr.name)
-    })
-    .await;
+    choice(case, &moved, &case.lhr).await;
+    gate.open();
+    gate.remove().await;
+    // What was refused is asked for again by the next one.
+    case.suite.gateway.restart().await;
     relabel(case, &case.dfw, in_city(&case.dfw.city)).await;
+    create(case, &free).await;
     let mut members = BTreeMap::new();
-    for vault in free.into_iter().chain(second).chain([FIRST.to_owned()]) {
+    for vault in moved.into_iter().chain(free).chain([FIRST.to_owned()]) {
         let limit = seconds(120);
         let is_there = |o: &Value| is(o, "Federated", "Delivered");
         case.project
