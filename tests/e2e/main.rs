@@ -28,6 +28,7 @@ mod locations;
 mod lost_credentials;
 mod members;
 mod namespaces;
+mod one_of_two;
 mod operations;
 mod peer_forms;
 mod platform;
@@ -40,6 +41,7 @@ mod restarts;
 mod restored;
 mod return_admission;
 mod returns;
+mod shared_companions;
 mod shipped;
 mod status;
 mod stuck;
@@ -85,6 +87,7 @@ fn together() -> Vec<Trial> {
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
+        shared_companions::trials(),
         platform::trials(),
         shipped::trials(),
         postgres::trials(),
@@ -120,6 +123,7 @@ fn alone() -> Vec<Trial> {
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),
+        one_of_two::lone_trials(),
         projection::lone_trials(),
         policies::lone_trials(),
         fairness::lone_trials(),

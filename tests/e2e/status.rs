@@ -138,11 +138,11 @@ async fn a30_zero_counters_are_written(case: Case) {
     .await;
 }
 
-fn in_city(code: &str) -> Value {
+pub(crate) fn in_city(code: &str) -> Value {
     json!({"metadata": {"labels": {keys::CITY_CODE: code}}})
 }
 
-async fn lhr_serves_its_city(case: &Case) {
+pub(crate) async fn lhr_serves_its_city(case: &Case) {
     case.hub
         .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
         .await;

@@ -10,7 +10,7 @@ use crate::gateway::{
         digest::{Companion, Source},
         secondary,
     },
-    lane::CompanionLane,
+    lane::{CompanionLane, CopyLane},
     queries::{self, lifecycle},
     references::{self, References},
 };
@@ -146,6 +146,7 @@ fn users(
             users.entries.insert(entry);
             users.members.extend(pin.map(|pin| pin.member.clone()));
             users.others |= !index.kinds[i].is_exactly_one();
+            users.unplaced |= pin.is_none() && is_unplaced(index, i, hub, &source);
             users.size_limit = users.size_limit.max(limit(index, i, s, (kind, name)));
             if let Some(pin) = pin.filter(|_| is_adopted) {
                 users.adopter = Some(Adopter::read(index, (i, hub, &source), pin, (kind, name)));
@@ -160,6 +161,14 @@ fn users(
         }
     }
     Some(users)
+}
+
+/// True if an object without a pin has no member yet. A copy that was given to one has merely lost its record.
+fn is_unplaced(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> bool {
+    let of = &index.kinds[kind];
+    let copy = index.hub.copies[kind].get(hub, name);
+    let lane = copy.map(|copy| CopyLane::read(of, copy.digest.lane.as_deref()));
+    of.is_exactly_one() && !matches!(lane, Some(CopyLane::At(..)))
 }
 
 /// True if the member has applied the object as it is.

@@ -19,6 +19,8 @@ pub(super) struct Users {
     pub(super) members: BTreeSet<Arc<str>>,
     /// True if there are others.
     pub(super) others: bool,
+    /// True if some live at one member and have none yet.
+    pub(super) unplaced: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
     pub(super) adopter: Option<Adopter>,
     /// Those whose new spec no longer names it.
@@ -89,6 +91,7 @@ impl Users {
             entries: BTreeSet::new(),
             members: BTreeSet::new(),
             others: false,
+            unplaced: false,
             adopter: None,
             leaving: Vec::new(),
             size_limit: references::SIZE_LIMIT,
@@ -115,16 +118,18 @@ impl Users {
             return Some(adopter.lane());
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
-        match CompanionLane::read(label) {
+        let is_given = match CompanionLane::read(label) {
             // A companion that its member keeps must be stopped before it can go.
             CompanionLane::Keep(member) | CompanionLane::Park(member) if self.entries.is_empty() => {
                 return Some(Lane::Park(member.into()));
             }
-            CompanionLane::Keep(_) | CompanionLane::Park(_) | CompanionLane::Other => {}
-        }
+            CompanionLane::Keep(_) | CompanionLane::Park(_) => false,
+            CompanionLane::Other => label.is_some(),
+        };
         if !self.members.is_empty() {
             return Some(Lane::With(self.members.clone()));
         }
-        (label.is_some() && self.others).then_some(Lane::WithNone)
+        // No member keeps what only those name that have none yet.
+        (is_given && (self.others || self.unplaced)).then_some(Lane::WithNone)
     }
 }

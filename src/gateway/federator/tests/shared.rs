@@ -1,0 +1,69 @@
+//! Companions that objects name of which none has a member.
+
+use super::lanes::{MEMBER, World};
+use crate::gateway::{
+    companions::observe::observe,
+    index::{
+        TableId,
+        fixture::{self, HUB},
+    },
+    lane::Lane,
+};
+use fedgate_api::keys;
+use fedgate_kinds::CompanionKind;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// The object names Secret `token`, whose companion is in this lane.
+fn named(lane: Option<&str>) -> World {
+    let mut world = World::new();
+    world.policies();
+    world.source(&json!({
+        "metadata": {"finalizers": [keys::FEDERATOR_FINALIZER]},
+        "spec": {"credentials": {"secretName": "token"}},
+    }));
+    world
+        .index
+        .list_shop(TableId::SECRETS, &[fixture::object("default", "token", "s-1")]);
+    let mut companion = fixture::companion("token", &json!(["default/gold"]));
+    if let Some(lane) = lane {
+        companion["metadata"]["labels"] = json!({keys::LANE: lane});
+    }
+    world.index.hub_has(TableId::SECRETS, &companion);
+    world
+}
+
+fn lane(world: &World) -> Option<Lane> {
+    let observed = observe(
+        &world.index,
+        CompanionKind::SECRET,
+        (HUB, "token"),
+        &BTreeSet::new(),
+    );
+    let observed = observed.expect("its lists are complete");
+    assert_eq!(observed.wanted_by, ["default/gold".to_owned()].into());
+    observed.lane
+}
+
+#[test]
+fn no_member_keeps_what_only_an_object_without_one_names() {
+    let mut world = named(Some("with-dfw-1"));
+    assert_eq!(lane(&world), Some(Lane::WithNone), "it has no copy");
+    world.copy("vault-choose-dfw", &json!({}));
+    assert_eq!(lane(&world), Some(Lane::WithNone), "Karmada chooses");
+    world.pin(&json!({}));
+    assert_eq!(lane(&world), Some(Lane::With([MEMBER.into()].into())));
+    world.record(&json!({}));
+    world.copy("vault-pin-dfw-1", &json!({}));
+    assert_eq!(lane(&world), None, "only the record of its member is lost");
+    assert_eq!(
+        lane(&named(None)),
+        None,
+        "it is where those that need it elsewhere are"
+    );
+    assert_eq!(
+        lane(&named(Some("keep-dfw-1"))),
+        None,
+        "what is kept is stopped before"
+    );
+}
