@@ -155,6 +155,7 @@ async fn an_update_heals(case: &Case, closed: &Closed<'_>) {
     let still = case.project.get(&VAULT, &case.ns, NAME).await.expect("it stays");
     assert_eq!(still["status"]["nodes"], first["status"]["nodes"]);
     assert_eq!(still["status"]["phase"], "Ready");
+    assert!(is(&still, "StatusCurrent", "NotReported"), "{still}");
     let held = at.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
     assert_eq!((uid(&held), &held["spec"]["size"]), (uid(&there), &json!(1)));
     sized(case, 2).await;
@@ -162,7 +163,7 @@ async fn an_update_heals(case: &Case, closed: &Closed<'_>) {
     assert_eq!(uid(&healed), uid(&there), "it is the same object");
     let after = json!({"a": "up", "b": "up"});
     shows(case, NAME, "has what came meanwhile", |o| {
-        o["status"]["nodes"] == after
+        o["status"]["nodes"] == after && is(o, "StatusCurrent", "Current")
     })
     .await;
 }

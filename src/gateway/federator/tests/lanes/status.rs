@@ -72,3 +72,24 @@ fn a_refused_status_is_tried_again_after_a_while() {
     world.now = later(world.now, RETRY_AFTER);
     assert_eq!(written(&mut world)["phase"], "Provisioning");
 }
+
+/// What the next decision says of the status.
+fn says_of_status(world: &mut World) -> String {
+    let status = written(world);
+    let said = status["conditions"].as_array().unwrap();
+    let said = said.iter().find(|c| c["type"] == "StatusCurrent").unwrap();
+    text(&said["reason"]).to_owned()
+}
+
+/// Karmada's item has no status then (W34), so nobody knows whether the last one still holds.
+#[test]
+fn a_status_is_not_current_while_the_member_refuses_an_edit() {
+    let mut world = reporting("Ready");
+    assert_eq!(says_of_status(&mut world), "Current");
+    let refused = json!([{"clusterName": "dfw-1", "appliedMessage": "too large"}]);
+    let lane = world.name(&world.lane(Stage::Pin));
+    world.binding(&lane, &[MEMBER], &refused);
+    assert_eq!(says_of_status(&mut world), "NotReported");
+    world.binding(&lane, &[MEMBER], &applied());
+    assert_eq!(says_of_status(&mut world), "Current");
+}
