@@ -41,6 +41,9 @@ mod status;
 mod stuck;
 mod support;
 mod suspension;
+mod vault_hands;
+mod vault_held;
+mod vault_requests;
 mod vault_status;
 mod workload;
 mod writeback;
@@ -74,6 +77,8 @@ fn together() -> Vec<Trial> {
         lanes::trials(),
         stuck::trials(),
         vault_status::trials(),
+        vault_held::trials(),
+        vault_requests::trials(),
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
@@ -96,6 +101,7 @@ fn alone() -> Vec<Trial> {
         peer_forms::lone_trials(),
         deletion::lone_trials(),
         vault_status::lone_trials(),
+        vault_hands::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),
