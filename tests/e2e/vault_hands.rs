@@ -5,8 +5,8 @@ use crate::{
     adopted,
     lanes::{is, pin, preserved, works},
     support::{
-        Case, has_finalizer,
-        kinds::{CLUSTER, NAMESPACE, POLICY, SEAL, VAULT},
+        Case, annotation, has_finalizer,
+        kinds::{CLUSTER, NAMESPACE, POLICY, SEAL, VAULT, WORK},
         lone_trials, seconds, uid, wait_for, with_cleanup,
     },
 };
@@ -108,8 +108,26 @@ async fn mended(case: &Case) {
     for (kind, name) in [(&VAULT, NAME), (&SEAL, WAX)] {
         let _ = case.dfw.plane.try_merge(kind, &case.hub_ns, name, &free).await;
     }
+    elsewhere(case).await;
     if !case.suite.gateway.is_running().await {
         case.suite.gateway.start().await;
+    }
+}
+
+/// A Work that the hand has put at the other member, where nothing came of it, preserves and does not end (V4): an operator
+/// takes its finalizers off.
+async fn elsewhere(case: &Case) {
+    let space = format!("karmada-es-{}", case.lhr.name);
+    let mut left = case.hub.list(&WORK, &space, "").await;
+    left.retain(|work| {
+        annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
+            && !work["metadata"]["deletionTimestamp"].is_null()
+    });
+    for work in left {
+        let name = work["metadata"]["name"].as_str().unwrap_or_default();
+        eprintln!("    Work {space}/{name} does not end");
+        let free = json!({"metadata": {"finalizers": null}});
+        let _ = case.hub.try_merge(&WORK, &space, name, &free).await;
     }
 }
 
