@@ -147,24 +147,22 @@ async fn taken_meanwhile(case: &Case) {
 async fn v51_held_vaults_are_deleted_before_and_after_their_first_delivery(case: Case) {
     delivered(&case).await;
     hold(&case).await;
+    let at = &case.dfw.plane;
+    let since = at.version(&VAULT, &case.hub_ns).await;
     let mut iron = vault(&case.dfw.city);
     iron["metadata"]["name"] = json!("iron");
     iron["metadata"]["annotations"] = json!({MARK: "true"});
     case.create(&VAULT, iron).await;
     let drop = lane(&case, "drop");
+    let stopped = |o: &Value| label(o, keys::LANE) == Some(&*drop);
     case.hub
-        .sees(
-            &VAULT,
-            &case.hub_ns,
-            "iron",
-            "goes no further",
-            seconds(90),
-            |o| label(o, keys::LANE) == Some(&*drop),
-        )
+        .sees(&VAULT, &case.hub_ns, "iron", "is stopped", seconds(90), stopped)
         .await;
     held(&case, "iron").await;
-    let at = &case.dfw.plane;
-    assert_eq!(at.get(&VAULT, &case.hub_ns, "iron").await, None);
+    let stays = |o: Option<&Value>| o.is_some_and(stopped);
+    case.hub
+        .holds(&VAULT, &case.hub_ns, "iron", "goes no further", seconds(5), stays)
+        .await;
     for name in ["iron", NAME] {
         case.delete(&VAULT, name).await;
         case.project.gone(&VAULT, &case.ns, name, seconds(200)).await;
@@ -172,6 +170,9 @@ async fn v51_held_vaults_are_deleted_before_and_after_their_first_delivery(case:
         assert_eq!(works(&case, &VAULT, name).await, Vec::<Value>::new(), "{name}");
         assert_eq!(case.hub.get(&VAULT, &case.hub_ns, name).await, None, "{name}");
     }
+    let states = at.history(&VAULT, &case.hub_ns, &since).await;
+    let never = states.iter().all(|(_, o, _)| o["metadata"]["name"] == NAME);
+    assert!(never, "one was never delivered: {states:#?}");
     assert_eq!(pin(&case).await, None);
     at.gone(&SECRET, &case.hub_ns, "token", seconds(60)).await;
 }
