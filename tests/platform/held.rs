@@ -1,6 +1,12 @@
 //! An object that lives at one member (a `PostgreSQL` cluster of `CloudNativePG`) while its project is suspended.
 
-use crate::support::{Case, kinds::POSTGRES, lone_trials, seconds, suite::LATE, uid};
+use crate::support::{
+    Case,
+    kinds::{NAMESPACE, POSTGRES},
+    lone_trials, seconds,
+    suite::LATE,
+    uid,
+};
 use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -36,6 +42,11 @@ async fn v51_a_suspended_project_holds_what_lives_at_one_member(case: Case) {
     let (hub_ns, plane) = (case.namespace(LATE).await, suite.project(LATE));
     let object = json!({"metadata": {"name": NAME, "labels": {keys::CITY_CODE: "DFW"}},
         "spec": {"instances": 3, "storage": {"size": "10Gi"}}});
+    if suite.is_milo {
+        // The kind's policies are its core's, which looks for the Namespace there (docs/sandbox.md).
+        let same = json!({"metadata": {"name": case.ns}});
+        suite.core.create(&NAMESPACE, "", same).await;
+    }
     plane.create(&POSTGRES, &case.ns, object).await;
     let told = |o: &Value| {
         is(o, "Federated", "Delivered")
@@ -84,4 +95,7 @@ async fn v51_a_suspended_project_holds_what_lives_at_one_member(case: Case) {
     plane.delete(&POSTGRES, &case.ns, NAME).await;
     plane.gone(&POSTGRES, &case.ns, NAME, LIMIT).await;
     assert_eq!(suite.dfw.get(&POSTGRES, &hub_ns, NAME).await, None);
+    if suite.is_milo {
+        suite.core.delete(&NAMESPACE, "", &case.ns).await;
+    }
 }
