@@ -11,6 +11,7 @@ use crate::{
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 trials![
     v11_a_seal_is_there_before_its_vault_and_goes_with_it,
@@ -20,14 +21,15 @@ trials![
 
 const NAME: &str = "gold";
 
-fn sealed(city: &str) -> Value {
+/// A vault with a seal, which is made part of it, and a charter, which need not be there.
+pub(crate) fn sealed(city: &str) -> Value {
     let mut vault = vault(city);
     vault["spec"]["sealName"] = json!("wax");
     vault["spec"]["charterName"] = json!("deed");
     vault
 }
 
-fn seal() -> Value {
+pub(crate) fn seal() -> Value {
     json!({"metadata": {"name": "wax", "labels": {"tenant": "x"}}, "spec": {"motto": "m"}})
 }
 
@@ -52,7 +54,7 @@ async fn sealed_vault(case: &Case) -> Value {
 }
 
 /// Waits until the seal is given to its member to keep.
-async fn kept(case: &Case) {
+pub(crate) async fn kept(case: &Case) {
     let lane = format!("keep-{}", case.dfw.name);
     case.hub
         .sees(&SEAL, &case.hub_ns, "wax", "is kept", seconds(60), |o| {
@@ -190,7 +192,10 @@ async fn v13_a_new_companion_is_there_before_the_spec_that_names_it(case: Case) 
         })
         .await;
     member.exists(&SECRET, &case.hub_ns, "other", seconds(5)).await;
+    let since = Instant::now();
     member.exists(&SECRET, &case.hub_ns, "token", seconds(5)).await;
-    // A minute after the member has applied the new spec.
+    // A minute after the hub knows that the member has applied the new spec.
     member.gone(&SECRET, &case.hub_ns, "token", seconds(120)).await;
+    let stayed = since.elapsed();
+    assert!(stayed >= seconds(59), "it has gone after {stayed:?}");
 }

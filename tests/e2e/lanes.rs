@@ -60,22 +60,28 @@ pub(crate) async fn preserved(case: &Case) {
 /// The same of an object of any kind that lives at one member, with its `policyPrefix`.
 pub(crate) async fn keeps(case: &Case, kind: &Kind, prefix: &str, name: &str) {
     let lane = format!("{prefix}pin-{}", case.dfw.name);
-    let binding = format!("{name}-{}", kind.name.to_lowercase());
     case.hub
         .sees(kind, &case.hub_ns, name, "is pinned", seconds(60), |o| {
             label(o, keys::LANE) == Some(&*lane)
         })
         .await;
-    let works = format!("karmada-es-{}", case.dfw.name);
     wait_for("its Work preserves", seconds(60), || async {
-        let works = case.hub.list(&WORK, &works, "").await;
-        let own = works.iter().find(|work| {
-            annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
-                && annotation(work, keys::BINDING_NAME) == Some(&*binding)
-        });
-        (own?["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
+        let works = works(case, kind, name).await;
+        (works.first()?["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
     })
     .await;
+}
+
+/// The Works of an object of the case at its member.
+pub(crate) async fn works(case: &Case, kind: &Kind, name: &str) -> Vec<Value> {
+    let binding = format!("{name}-{}", kind.name.to_lowercase());
+    let space = format!("karmada-es-{}", case.dfw.name);
+    let mut works = case.hub.list(&WORK, &space, "").await;
+    works.retain(|work| {
+        annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
+            && annotation(work, keys::BINDING_NAME) == Some(&*binding)
+    });
+    works
 }
 
 pub(crate) fn is(object: &Value, kind: &str, reason: &str) -> bool {
@@ -366,12 +372,20 @@ async fn v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member(cas
 /// Without the policy the gateway refuses the place itself, and goes on once it is set back.
 async fn edited_place_is_backstopped(case: &Case) {
     let place = |city: &str| json!({"metadata": {"labels": {keys::CITY_CODE: city}}});
+    let count = case.count();
     case.merge(&VAULT, NAME, json!({"spec": {"size": 3}})).await;
     case.project
         .sees(&VAULT, &case.ns, NAME, "is refused", seconds(60), |o| {
             is(o, "Federated", "PlacementImmutable")
+                && condition(o, "Federated")
+                    .is_some_and(|c| c["observedGeneration"] == o["metadata"]["generation"])
         })
         .await;
+    let writes = case.writes(&count);
+    assert!(
+        writes.iter().all(|write| !write.starts_with("hub: ")),
+        "nothing of it is written to the hub: {writes:?}"
+    );
     let copy = case
         .hub
         .get(&VAULT, &case.hub_ns, NAME)

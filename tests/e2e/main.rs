@@ -48,6 +48,9 @@ mod stuck;
 mod support;
 mod suspension;
 mod unasked;
+mod vault_hands;
+mod vault_held;
+mod vault_requests;
 mod vault_status;
 mod workload;
 mod writeback;
@@ -84,6 +87,8 @@ fn together() -> Vec<Trial> {
         denials::trials(),
         choosing::trials(),
         vault_status::trials(),
+        vault_held::trials(),
+        vault_requests::trials(),
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),
@@ -110,6 +115,7 @@ fn alone() -> Vec<Trial> {
         members::lone_trials(),
         hub_identity::lone_trials(),
         unasked::lone_trials(),
+        vault_hands::lone_trials(),
         restarts::lone_trials(),
         returns::lone_trials(),
         return_admission::lone_trials(),

@@ -254,6 +254,7 @@ async fn ends(case: &Case) {
         |o| o["spec"]["paused"] == true,
     )
     .await;
+    let count = case.count();
     case.delete(&AZIMUTH_CLUSTER, LAB).await;
     let said = case
         .project
@@ -262,8 +263,14 @@ async fn ends(case: &Case) {
         })
         .await;
     assert!(said.to_string().contains("spec.paused is true"), "{said}");
+    assert_eq!(case.event(LAB, "DeletionHeld").await["type"], "Warning");
+    let writes = case.writes(&count);
+    assert!(
+        writes.iter().all(|write| !write.starts_with("hub: ")),
+        "nothing is asked of the hub: {writes:?}"
+    );
     let kept = case.hub.get(&AZIMUTH_CLUSTER, &case.hub_ns, LAB).await;
-    let kept = kept.expect("nothing is asked of the hub");
+    let kept = kept.expect("it stays on the hub");
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
     let held = json!({"metadata": {"finalizers": [DRAIN]}});
     at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, held).await;

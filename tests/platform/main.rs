@@ -8,6 +8,7 @@
 mod behind;
 mod brake;
 mod discovery;
+mod held;
 mod internal;
 mod lives;
 mod shared;
@@ -21,6 +22,7 @@ fn main() {
         behind::lone_trials(),
         brake::lone_trials(),
         lives::lone_trials(),
+        held::lone_trials(),
     ];
     let mut trials = Vec::from(trials);
     if internal::hosts_can_be_named() {

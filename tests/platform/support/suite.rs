@@ -8,11 +8,14 @@ use super::{
     text,
 };
 use anyhow::{Context, Result};
-use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_kinds::Kinds;
+use fedgate_manifests::KindManifests;
+use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::Arc,
@@ -39,6 +42,30 @@ pub(crate) const CONTROL_PLANE: Kind = kind(
 pub(crate) const FIRST: [&str; 2] = ["alpha", "beta"];
 /// The one that comes later.
 pub(crate) const LATE: &str = "gamma";
+
+/// The kind that the gateway carries beside the built-in one.
+const POSTGRES: &str = "clusters.postgresql.cnpg.io";
+
+/// What an administrator applies to each plane: what the gateway writes for its kinds, and the CRDs of the other one.
+fn manifests() -> Result<Vec<Manifest>> {
+    use fedgate_manifests::Plane::{Cell, Hub, Project};
+    let kinds = Kinds::load(&[POSTGRES.to_owned()], None).context("load the kinds")?;
+    let kinds = KindManifests::all(&kinds, false);
+    let mut all = Vec::new();
+    for (plane, role) in [
+        (Project, PlaneRole::Project),
+        (Hub, PlaneRole::Hub),
+        (Cell, PlaneRole::Cell),
+    ] {
+        let yaml = include_str!("../../kinds/cnpg-crds.yaml").to_owned();
+        all.push(Manifest { plane: role, yaml });
+        for object in fedgate_manifests::objects(plane, &kinds).context("make the manifests")? {
+            let yaml = serde_saphyr::to_string(&object).context("print a manifest")?;
+            all.push(Manifest { plane: role, yaml });
+        }
+    }
+    Ok(all)
+}
 
 /// The sandbox, its gateway, and connections as administrator.
 pub(crate) struct Suite {
@@ -97,7 +124,7 @@ impl Suite {
                 city: "DFW".to_owned(),
             }],
             hub_controllers,
-            manifests: Manifest::builtin()?,
+            manifests: manifests()?,
             platform: true,
             milo: milo.clone(),
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
@@ -129,7 +156,7 @@ impl Suite {
                 projects: Projects::Milo(kubeconfig.clone()),
                 kinds: None,
                 log: dir.join("gateway.log"),
-                further: Vec::new(),
+                further: ["--builtin-kinds", POSTGRES].map(OsString::from).into(),
             }),
             core: Plane::new("milo", sandbox.platform_client("", User::Admin)?),
             hub: admin("hub")?,

@@ -269,7 +269,12 @@ impl Case<'_> {
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
-            return self.change_lane(copy, &lane, memory, permit, with_spec);
+            let step = self.change_lane(copy, &lane, memory, permit, with_spec);
+            return if (stage, wanted) == (Some(Stage::Pin), Stage::Mend) {
+                self.taken_over(step)
+            } else {
+                step
+            };
         }
         let may_change = wanted.delivers() || wanted == Stage::Drop;
         let is_held = self.source.digest.suspended || self.s.asks_for.is_some() || !may_change;

@@ -100,6 +100,7 @@ impl Case<'_> {
     }
 
     /// An object that Karmada has let go of is taken over again, after a while and not too often.
+    /// Such a round counts from its write on ([`Case::taken_over`]): until then its policy and a permit may be awaited.
     fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
         let since = *memory.unapplied.get_or_insert(self.now.instant);
         let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
@@ -108,8 +109,18 @@ impl Case<'_> {
         if self.now.instant < due {
             return (Stage::Pin, Requeue::After(due - self.now.instant));
         }
-        memory.mended = Some(self.now.instant);
-        memory.unapplied = None;
         (Stage::Mend, Requeue::AwaitChange)
+    }
+
+    /// The write that begins such a round.
+    pub(super) fn taken_over(&self, step: Step) -> Step {
+        match step {
+            Step::Act(mut act) => {
+                act.applied.mended = Some(self.now.instant);
+                act.applied.unapplied = None;
+                Step::Act(act)
+            }
+            step => step,
+        }
     }
 }

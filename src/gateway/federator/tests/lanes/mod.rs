@@ -226,12 +226,12 @@ impl World {
         self.index.hub_has(TableId::Pins, &record);
     }
 
-    /// The effects of the next decision, in words.
+    /// The effects of the next decision, in words; each is carried out.
     pub(super) fn decides(&mut self) -> Vec<String> {
         let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
         let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
-        self.memory = decision.memory.observed;
+        self.memory = decision.memory.applied;
         match decision.action {
             Action::Read { source, copy } => panic!("read {source} {copy}"),
             Action::ConfirmGone => vec!["confirm gone".to_owned()],
@@ -657,6 +657,24 @@ fn what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often() {
         "one round in 30 s"
     );
     world.passes(30);
+    assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
+}
+
+#[test]
+fn a_round_in_which_an_object_is_taken_over_begins_with_its_policy() {
+    let mut world = World::new();
+    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::Mend) {
+        let lane = world.lane(stage);
+        world.policy(&lane);
+    }
+    world.pin(&json!({"delivered": true}));
+    world.at(Stage::Pin, &json!([]));
+    world.decides();
+    world.passes(5);
+    world.decides();
+    let lane = world.lane(Stage::Mend);
+    assert!(world.wants(&lane), "its policy is made");
+    world.policy(&lane);
     assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
 }
 
