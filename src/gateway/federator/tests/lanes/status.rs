@@ -73,7 +73,7 @@ fn a_refused_status_is_tried_again_after_a_while() {
     assert_eq!(written(&mut world)["phase"], "Provisioning");
 }
 
-/// What the next decision says of the status.
+/// The reason that the next decision gives for `StatusCurrent`.
 fn says_of_status(world: &mut World) -> String {
     let status = written(world);
     let said = status["conditions"].as_array().unwrap();
