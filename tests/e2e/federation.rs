@@ -5,7 +5,7 @@ use crate::support::{
     kinds::{CLUSTER, DEPLOYMENT, NAMESPACE, POLICY},
     label, lone_trials,
     plane::BY_EVENT,
-    seconds, trials, unique_city,
+    seconds, trials, unique_city, wait_for,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -141,12 +141,15 @@ async fn a04_project_is_patched_before_the_copy(case: Case) {
         found.unwrap_or_else(|| panic!("the audit log has no `{action}`"))
     };
     let claimed = of(case.project_requests(), "patch workloaddeployments");
-    let hub: Vec<Entry> = case
-        .hub_requests()
-        .into_iter()
-        .filter(|e| e.is_write() && e.object_ref.name == "web")
-        .collect();
-    assert!(!hub.is_empty());
+    // The log has a request once it is answered.
+    let hub = wait_for("the log has the copy's write", seconds(10), || async {
+        let all = case.hub_requests().into_iter();
+        let hub: Vec<Entry> = all
+            .filter(|e| e.is_write() && e.object_ref.name == "web")
+            .collect();
+        (!hub.is_empty()).then_some(hub)
+    })
+    .await;
     for write in hub {
         assert!(
             claimed.stage_timestamp <= write.request_received_timestamp,

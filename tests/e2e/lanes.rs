@@ -19,7 +19,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 trials![
     v01_a_vault_is_pinned_and_delivered_with_its_secret,
@@ -222,8 +222,6 @@ async fn v03_a_deleted_vault_stays_until_its_member_has_let_it_go(case: Case) {
         .plane
         .exists(&SECRET, &case.hub_ns, "token", seconds(5))
         .await;
-    // The gateway's looks are 16 s apart by now.
-    sleep(seconds(20)).await;
     let free = json!({"metadata": {"finalizers": null}});
     case.dfw.plane.merge(&VAULT, &case.hub_ns, NAME, free).await;
     let since = Instant::now();

@@ -6,7 +6,7 @@ use crate::{
     support::{
         Case, annotation, condition,
         kinds::{BINDING, CLUSTER, SECRET, VAULT, WORK},
-        label, lone_trials, seconds, trials, uid,
+        label, lone_trials, seconds, trials, uid, with_cleanup,
     },
 };
 use fedgate_api::keys;
@@ -130,6 +130,13 @@ async fn credentials(case: &Case, cluster: &Value) -> Vec<Value> {
     found
 }
 
+async fn leaves(case: &Case) {
+    case.hub.delete(&CLUSTER, "", &case.dfw.name).await;
+    case.hub.gone(&CLUSTER, "", &case.dfw.name, seconds(120)).await;
+    shows(case, "has no member", |o| is(o, "Scheduled", "Strayed")).await;
+    lane(case, "none").await;
+}
+
 /// The member joins under its name, as `karmadactl join` would have it.
 async fn joins(case: &Case, cluster: &Value, credentials: &[Value]) {
     let metadata = &cluster["metadata"];
@@ -156,11 +163,7 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
     let name = &case.dfw.name;
     let cluster = case.hub.get(&CLUSTER, "", name).await.expect("it is joined");
     let credentials = credentials(&case, &cluster).await;
-    case.hub.delete(&CLUSTER, "", name).await;
-    case.hub.gone(&CLUSTER, "", name, seconds(120)).await;
-    shows(&case, "has no member", |o| is(o, "Scheduled", "Strayed")).await;
-    lane(&case, "none").await;
-    joins(&case, &cluster, &credentials).await;
+    with_cleanup(leaves(&case), joins(&case, &cluster, &credentials)).await;
     let refused = shows(&case, "has another member", |o| {
         is(o, "Applied", "MemberReplaced")
     })

@@ -130,10 +130,21 @@ async fn chosen(case: &Case) -> BTreeMap<String, String> {
     )
     .await;
     choice(case, &moved, &case.lhr).await;
+    for vault in &moved {
+        assert_eq!(member_of(case, vault).await, None, "the choice has moved before");
+    }
     gate.open();
     gate.remove().await;
     // What was refused is asked for again by the next one.
     case.suite.gateway.restart().await;
+    for vault in &moved {
+        wait_for("its member is recorded", seconds(60), || async {
+            member_of(case, vault)
+                .await
+                .filter(|member| *member == case.lhr.name)
+        })
+        .await;
+    }
     relabel(case, &case.dfw, in_city(&case.dfw.city)).await;
     create(case, &free).await;
     let mut members = BTreeMap::new();
@@ -151,7 +162,7 @@ async fn chosen(case: &Case) -> BTreeMap<String, String> {
     members
 }
 
-/// The members to which a Work of each binding of vaults was dispatched for however short a time.
+/// The members to which a Work of each binding of vaults was dispatched even for a moment.
 async fn dispatched(case: &Case, since: [&str; 2]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (cell, since) in [&case.dfw, &case.lhr].into_iter().zip(since) {

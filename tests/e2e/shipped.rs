@@ -264,6 +264,7 @@ async fn ends(case: &Case) {
         .await;
     assert!(said.to_string().contains("spec.paused is true"), "{said}");
     assert_eq!(case.event(LAB, "DeletionHeld").await["type"], "Warning");
+    assert_eq!(case.events(LAB, "DeletionHeld").await.len(), 1);
     let writes = case.writes(&count);
     assert!(
         writes.iter().all(|write| !write.starts_with("hub: ")),
@@ -329,6 +330,35 @@ pub(crate) async fn release(case: &Case, kind: &Kind, name: &str) {
     case.dfw.plane.merge(kind, &case.hub_ns, name, free).await;
 }
 
+/// The first holds the name until its member has let it go: till then the Work of the second would be its own.
+async fn ends_first(case: &Case) {
+    let at = &case.dfw.plane;
+    let finalizers = |of: Value| json!({"metadata": {"finalizers": of}});
+    let held = finalizers(json!(["example.fedgate.dev/drain"]));
+    at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, held).await;
+    case.delete(&AZIMUTH_CLUSTER, LAB).await;
+    let waits = |o: &Value| is(o, "Federated", "WaitingForMember") && o.to_string().contains("drain");
+    case.project
+        .sees(
+            &AZIMUTH_CLUSTER,
+            &case.ns,
+            LAB,
+            "waits for its member",
+            seconds(90),
+            waits,
+        )
+        .await;
+    case.quiet().await;
+    let second = case.project.get(&POSTGRES, &case.ns, LAB).await;
+    assert!(second.is_some_and(|o| is(&o, "Federated", "HubNameTaken")));
+    assert_eq!(case.hub.get(&POSTGRES, &case.hub_ns, LAB).await, None);
+    let free = finalizers(Value::Null);
+    at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, free).await;
+    case.project
+        .gone(&AZIMUTH_CLUSTER, &case.ns, LAB, seconds(200))
+        .await;
+}
+
 /// G3: Karmada names what it keeps of an object by kind and name, without the group.
 async fn x03_of_two_kinds_called_cluster_the_second_waits_for_the_name(case: Case) {
     let at = &case.dfw.plane;
@@ -365,10 +395,7 @@ async fn x03_of_two_kinds_called_cluster_the_second_waits_for_the_name(case: Cas
     for plane in [at, &case.hub] {
         assert_eq!(plane.get(&POSTGRES, &case.hub_ns, LAB).await, None);
     }
-    case.delete(&AZIMUTH_CLUSTER, LAB).await;
-    case.project
-        .gone(&AZIMUTH_CLUSTER, &case.ns, LAB, seconds(200))
-        .await;
+    ends_first(&case).await;
     delivered(&case, &POSTGRES, PG, LAB).await;
     case.delete(&POSTGRES, LAB).await;
     case.project.gone(&POSTGRES, &case.ns, LAB, seconds(200)).await;

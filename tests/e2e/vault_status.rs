@@ -6,7 +6,7 @@ use crate::{
     support::{
         Case, annotation, condition,
         kinds::{CLUSTER_ROLE_BINDING, DEFINITION, VAULT},
-        lone_trials, seconds, trials, wait_for,
+        lone_trials, seconds, trials, wait_for, with_cleanup,
     },
 };
 use fedgate_api::keys;
@@ -172,7 +172,12 @@ async fn schema(case: &Case, change: impl Fn(&mut Value)) {
 async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
     delivered(&case).await;
     reports_first(&case, json!({"phase": "Ready"})).await;
-    schema(&case, |status| status["phase"]["maxLength"] = json!(8)).await;
+    let restored = schema(&case, |status| status["phase"]["maxLength"] = Value::Null);
+    with_cleanup(refused(&case), restored).await;
+}
+
+async fn refused(case: &Case) {
+    schema(case, |status| status["phase"]["maxLength"] = json!(8)).await;
     wait_for("the schema is in force", seconds(60), || async {
         let long = json!({"status": {"phase": "y".repeat(9)}});
         let would = case
@@ -182,8 +187,8 @@ async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
         (!would).then_some(())
     })
     .await;
-    reports(&case, json!({"phase": "Provisioning"})).await;
-    let refused = shows(&case, "is refused", |o| is(o, "StatusCurrent", "StatusRefused")).await;
+    reports(case, json!({"phase": "Provisioning"})).await;
+    let refused = shows(case, "is refused", |o| is(o, "StatusCurrent", "StatusRefused")).await;
     assert_eq!(told(&refused), json!({"phase": "Ready"}), "the last one stays");
     let words = condition(&refused, "StatusCurrent").map(|c| c["message"].to_string());
     assert!(
@@ -192,11 +197,10 @@ async fn v18_a_status_that_the_project_refuses_leaves_the_last_one(case: Case) {
     );
     case.event(NAME, "StatusRefused").await;
     case.quiet().await;
-    reports(&case, json!({"phase": "Ended"})).await;
-    let again = shows(&case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
+    reports(case, json!({"phase": "Ended"})).await;
+    let again = shows(case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
     assert_eq!(told(&again), json!({"phase": "Ended"}));
     assert_eq!(case.events(NAME, "StatusRefused").await.len(), 1);
-    schema(&case, |status| status["phase"]["maxLength"] = Value::Null).await;
 }
 
 /// G26: a schema of the project that has no conditions.
@@ -209,22 +213,42 @@ async fn v19_where_a_project_drops_conditions_an_annotation_has_them(case: Case)
     .await;
     let conditions = conditions.take();
     assert!(conditions.is_object(), "vaults have conditions");
+    with_cleanup(noted(&case), has_conditions(&case, &conditions)).await;
+}
+
+async fn noted(case: &Case) {
     case.secret("token", "Opaque", &json!({"token": "t"})).await;
     case.create(&VAULT, vault(&case.dfw.city)).await;
     let noted = |o: &Value, reason: &str| {
         annotation(o, keys::CONDITIONS).is_some_and(|text| text.contains(&format!("\"{reason}\"")))
     };
-    let there = shows(&case, "has its conditions in an annotation", |o| {
+    let there = shows(case, "has its conditions in an annotation", |o| {
         noted(o, "Delivered") && noted(o, "NotReported")
     })
     .await;
     assert_eq!(there["status"]["conditions"], Value::Null);
-    let first = reports_first(&case, json!({"phase": "Ready"})).await;
+    let first = reports_first(case, json!({"phase": "Ready"})).await;
     assert_eq!(told(&first), json!({"phase": "Ready"}));
-    shows(&case, "is current", |o| noted(o, "Current")).await;
+    shows(case, "is current", |o| noted(o, "Current")).await;
     case.quiet().await;
     assert_eq!(case.events(NAME, "ConditionsPruned").await.len(), 1);
-    schema(&case, |status| status["conditions"] = conditions.clone()).await;
+}
+
+/// Gives the project's schema its conditions back, and waits until its server knows them.
+async fn has_conditions(case: &Case, conditions: &Value) {
+    schema(case, |status| status["conditions"] = conditions.clone()).await;
+    let probe = json!({"status": {"conditions": [{"type": "Probe", "status": "True", "reason": "Probe",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    wait_for("the schema is in force", seconds(60), || async {
+        let merged = case
+            .project
+            .try_merge_status(&VAULT, &case.ns, NAME, &probe)
+            .await;
+        merged
+            .is_ok_and(|vault| !vault["status"]["conditions"].is_null())
+            .then_some(())
+    })
+    .await;
 }
 
 /// G27.

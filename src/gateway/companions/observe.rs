@@ -146,7 +146,11 @@ fn users(
             users.entries.insert(entry);
             users.members.extend(pin.map(|pin| pin.member.clone()));
             users.others |= !index.kinds[i].is_exactly_one();
-            users.unplaced |= pin.is_none() && is_unplaced(index, i, hub, &source);
+            if pin.is_none() && index.kinds[i].is_exactly_one() {
+                let is_lost = has_lost_its_pin(index, i, hub, &source);
+                users.lost |= is_lost;
+                users.unplaced |= !is_lost;
+            }
             users.size_limit = users.size_limit.max(limit(index, i, s, (kind, name)));
             if let Some(pin) = pin.filter(|_| is_adopted) {
                 users.adopter = Some(Adopter::read(index, (i, hub, &source), pin, (kind, name)));
@@ -163,12 +167,11 @@ fn users(
     Some(users)
 }
 
-/// True if an object without a pin has no member yet. A copy that was given to one has merely lost its record.
-fn is_unplaced(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> bool {
-    let of = &index.kinds[kind];
+/// True if an object without a pin has a member nevertheless: its copy is given to one, or its record cannot be read.
+fn has_lost_its_pin(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> bool {
     let copy = index.hub.copies[kind].get(hub, name);
-    let lane = copy.map(|copy| CopyLane::read(of, copy.digest.lane.as_deref()));
-    of.is_exactly_one() && !matches!(lane, Some(CopyLane::At(..)))
+    let lane = copy.map(|copy| CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref()));
+    matches!(lane, Some(CopyLane::At(..))) || index.has_unreadable_pin(kind, hub, name)
 }
 
 /// True if the member has applied the object as it is.

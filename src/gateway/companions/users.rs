@@ -21,6 +21,8 @@ pub(super) struct Users {
     pub(super) others: bool,
     /// True if some live at one member and have none yet.
     pub(super) unplaced: bool,
+    /// True if some have a member that no record names any more: what it has stays there.
+    pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
     pub(super) adopter: Option<Adopter>,
     /// Those whose new spec no longer names it.
@@ -92,6 +94,7 @@ impl Users {
             members: BTreeSet::new(),
             others: false,
             unplaced: false,
+            lost: false,
             adopter: None,
             leaving: Vec::new(),
             size_limit: references::SIZE_LIMIT,
@@ -126,6 +129,9 @@ impl Users {
             CompanionLane::Keep(_) | CompanionLane::Park(_) => false,
             CompanionLane::Other => label.is_some(),
         };
+        if is_given && self.lost {
+            return None;
+        }
         if !self.members.is_empty() {
             return Some(Lane::With(self.members.clone()));
         }

@@ -381,15 +381,20 @@ impl GatewayIndex {
         let new = new.map_or(&none, |row| &row.digest);
         let keys: BTreeSet<&Arc<str>> = old.0.keys().chain(new.0.keys()).collect();
         let changed = keys.into_iter().filter(|key| old.0.get(*key) != new.0.get(*key));
-        changed
-            .filter_map(|key| {
-                let mut kinds = self.kinds.enumerate();
-                kinds.find_map(|(id, kind)| {
-                    let name = key.strip_prefix(pin::key(kind, "").as_str())?;
-                    kind.is_exactly_one()
-                        .then(|| Change::Pinned((id, hub.clone(), name.into())))
-                })
+        let objects = changed.filter_map(|key| {
+            let mut kinds = self.kinds.enumerate();
+            kinds.find_map(|(id, kind)| {
+                let name = key.strip_prefix(pin::key(kind, "").as_str())?;
+                kind.is_exactly_one().then(|| (id, Arc::from(name)))
             })
+        });
+        // An object of another kind may wait for the name on the hub.
+        let with_namesakes = objects.flat_map(|(id, name): (KindId, Arc<str>)| {
+            let kinds = self.namesakes(id).chain([id]);
+            kinds.map(move |kind| (kind, name.clone()))
+        });
+        with_namesakes
+            .map(|(kind, name)| Change::Pinned((kind, hub.clone(), name)))
             .collect()
     }
 

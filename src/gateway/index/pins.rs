@@ -25,6 +25,23 @@ impl GatewayIndex {
             .as_ref()
     }
 
+    /// True if the object's record is there and cannot be read.
+    pub fn has_unreadable_pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> bool {
+        let record = pin::record_name(hub_namespace);
+        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
+        let own = row.and_then(|row| row.digest.0.get(pin::key(&self.kinds[kind], name).as_str()));
+        own.is_some_and(Option::is_none)
+    }
+
+    /// Other kinds of the same name in another group, whose objects Karmada takes for those of this kind by their names.
+    pub fn namesakes(&self, kind: KindId) -> impl Iterator<Item = KindId> {
+        let name = &self.kinds[kind].resource.kind;
+        let kinds = self.kinds.enumerate();
+        kinds.filter_map(move |(id, other)| {
+            (id != kind && other.resource.kind.eq_ignore_ascii_case(name)).then_some(id)
+        })
+    }
+
     /// Names of the objects of a kind in a hub namespace that have members.
     pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
         let prefix = pin::key(&self.kinds[kind], "");

@@ -277,7 +277,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {
         return idle(Some(Err(fault)));
     }
-    if let Some(words) = refusal(c, copy, pin) {
+    if let Some(words) = refusal(c, copy, pin, Stage::delivers) {
         return idle(Some(Err(("ApplyFailed", format!("{}: {words}", pin.member)))));
     }
     let item = c
@@ -298,11 +298,16 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     }
 }
 
-/// The member's words for why it does not take the object, in a lane that delivers.
-fn refusal<'a>(c: &'a Case<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Option<&'a str> {
+/// The member's words for why it does not take the object, in one of some stages.
+fn refusal<'a>(
+    c: &'a Case<'_>,
+    copy: &Row<HubCopy>,
+    pin: &Arc<Pin>,
+    stages: impl FnOnce(Stage) -> bool,
+) -> Option<&'a str> {
     let (delivery, _) = c.delivery(copy)?;
     let item = delivery.at(&pin.member)?;
-    let is_refused = stage(c, copy, pin)?.delivers() && !item.applied && !item.message.is_empty();
+    let is_refused = stages(stage(c, copy, pin)?) && !item.applied && !item.message.is_empty();
     is_refused.then_some(&*item.message)
 }
 
@@ -351,9 +356,11 @@ fn status_current(c: &Case<'_>, reported: bool, memory: &Memory) -> Option<Said>
         let message = format!("the project refuses the member's status, and the last one stays: {words}");
         return Some(Err(("StatusRefused", message)));
     }
-    if reported && refusal(c, copy, pin).is_some() {
+    // What is held after a refusal is not applied, either.
+    let may_report = |stage: Stage| stage.delivers() || stage == Stage::Hold;
+    if reported && refusal(c, copy, pin, may_report).is_some() {
         let message = format!(
-            "{} refuses the object as it is, and its status does not come meanwhile; the last one stays",
+            "{} refuses the object as it is; until it takes it no status comes, and the last one stays",
             pin.member
         );
         return Some(Err(("NotReported", message)));

@@ -4,7 +4,7 @@ use crate::gateway::{
     federator::members::Member,
     index::{
         GatewayIndex, Kept,
-        digest::{Binding, Delivery, HubCopy, Template},
+        digest::{Binding, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
     member,
@@ -14,6 +14,7 @@ use crate::gateway::{
 use fedgate_api::{keys, names};
 use fedgate_engine::{diff::Digest, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind, FinishedWhen, KindId, PerKind};
+use kube::core::ApiResource;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// State of an object that lives at one member.
@@ -39,7 +40,7 @@ pub struct Lanes {
     pub kept: Kept,
     /// Whether members can be asked in the gateway's name.
     pub hub_user: HubUser,
-    /// Kind of the object that owns the binding of the copy's name, if that is another one.
+    /// Kind of the object that has the copy's name with Karmada, if that is another one.
     pub held_by: Option<Arc<str>>,
 }
 
@@ -130,7 +131,9 @@ pub fn observe(
             .collect(),
         kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
         hub_user: HubUser::read(index, kind),
-        held_by: binding.and_then(|row| other_kind(index, kind, row)),
+        held_by: binding
+            .and_then(|row| other_kind(index, kind, row))
+            .or_else(|| earlier_namesake(index, (kind, hub, name), pin.as_ref().ok()?.as_ref())),
         pin,
     }
 }
@@ -144,6 +147,18 @@ fn is_kept(index: &GatewayIndex, hub: &str) -> bool {
     names::is_kept_set(set) && policy.is_some_and(|row| !row.deleting && row.digest.exact)
 }
 
+/// The kind of an object of this name that has a member already: its Work there, which can outlive copy and binding, would
+/// be this one's, too.
+fn earlier_namesake(
+    index: &GatewayIndex,
+    (kind, hub, name): (KindId, &str, &str),
+    own: Option<&Arc<Pin>>,
+) -> Option<Arc<str>> {
+    let mut others = index.namesakes(kind);
+    let other = others.find(|other| own.is_none() && index.pin(*other, hub, name).is_some())?;
+    Some(described(&index.kinds[other].resource))
+}
+
 /// The kind whose object has the binding, if it is another one: Karmada names bindings by kinds without their groups.
 fn other_kind(index: &GatewayIndex, kind: KindId, row: &Row<Binding>) -> Option<Arc<str>> {
     let resource = match row.digest.template {
@@ -151,7 +166,11 @@ fn other_kind(index: &GatewayIndex, kind: KindId, row: &Row<Binding>) -> Option<
         Template::Companion(other) => &index.companions[other],
         Template::Copy(_) | Template::Other => return None,
     };
-    Some(format!("{} of {}", resource.kind, resource.api_version).into())
+    Some(described(resource))
+}
+
+fn described(resource: &ApiResource) -> Arc<str> {
+    format!("{} of {}", resource.kind, resource.api_version).into()
 }
 
 fn identity(index: &GatewayIndex, hub: &str) -> Vec<(&'static str, String)> {
@@ -176,12 +195,10 @@ fn state(
     (kind, name): (CompanionKind, &Arc<str>),
     member: Option<&Arc<str>>,
 ) -> CompanionState {
-    let uid = index.hub.companions[kind].get(hub, name).map(|row| &row.uid);
-    let own = index
-        .companion_binding(kind, hub, name)
-        .filter(|row| uid.is_some() && row.digest.owner.as_ref() == uid);
-    let delivery: Option<&Delivery> = own.and_then(|row| row.digest.delivery.as_deref());
-    let item = member.and_then(|member| delivery?.at(member));
+    // What Karmada says of an earlier lane is not true of this one.
+    let row = index.hub.companions[kind].get(hub, name);
+    let delivery = row.and_then(|row| index.companion_delivery(kind, (hub, name), row));
+    let item = member.and_then(|member| delivery.filter(|delivery| delivery.observed)?.at(member));
     let adopted = index.companions.is_adopted(kind);
     let owner = index.owners.get(hub);
     let source = index.owned_source(of, hub, object);

@@ -1,6 +1,6 @@
 //! Companions that go at the member together with the object that names them.
 
-use super::lanes::{MEMBER, NAME, World, applied, merge};
+use super::lanes::{MEMBER, NAME, World, applied, merge, scheduled};
 use crate::gateway::{
     companions::{self, decide::decide},
     federator::memory::Memory,
@@ -71,7 +71,7 @@ impl World {
                     "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax", "uid": "k-wax"}]},
                 "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax"},
                     "clusters": [{"name": MEMBER}], "suspension": {"dispatching": lane.starts_with("park-")}},
-                "status": {"aggregatedStatus": applied()},
+                "status": scheduled(&applied()),
             }),
         );
         let binding = self.next(binding);

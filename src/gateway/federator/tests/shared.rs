@@ -67,3 +67,30 @@ fn no_member_keeps_what_only_an_object_without_one_names() {
         "what is kept is stopped before"
     );
 }
+
+#[test]
+fn what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it() {
+    let mut world = named(Some("with-dfw-1"));
+    let mut iron = fixture::source("iron", "DFW");
+    iron["kind"] = json!("Vault");
+    iron["apiVersion"] = json!("example.fedgate.dev/v1");
+    iron["metadata"]["uid"] = json!("u-iron");
+    iron["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+    iron["metadata"]["finalizers"] = json!([keys::FEDERATOR_FINALIZER]);
+    iron["spec"] = json!({"size": 1, "credentials": {"secretName": "token"}});
+    world.index.shop_has(TableId::Federated(world.kind), &iron);
+    let both = |world: &World| {
+        let empty = BTreeSet::new();
+        let observed = observe(&world.index, CompanionKind::SECRET, (HUB, "token"), &empty).unwrap();
+        assert_eq!(observed.wanted_by.len(), 2);
+        observed.lane
+    };
+    assert_eq!(both(&world), Some(Lane::WithNone), "neither has a member");
+    world.copy("vault-pin-dfw-1", &json!({}));
+    assert_eq!(both(&world), None, "the record of one is lost");
+    world.copy("vault-choose-dfw", &json!({}));
+    assert_eq!(both(&world), Some(Lane::WithNone));
+    let key = crate::gateway::pin::key(&world.index.kinds[world.kind], "gold");
+    world.record(&json!({key: "no pin"}));
+    assert_eq!(both(&world), None, "the record of one cannot be read");
+}

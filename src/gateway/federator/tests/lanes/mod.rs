@@ -64,6 +64,11 @@ impl World {
             .iter_mut()
             .filter(|kind| kind.is_exactly_one())
             .for_each(change);
+        Self::of(kinds)
+    }
+
+    /// The same with these kinds.
+    pub(super) fn of(kinds: PerKind<FederatedKind>) -> Self {
         let kinds = Arc::new(kinds);
         let kind = kinds.position(FederatedKind::is_exactly_one).unwrap();
         let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
@@ -319,8 +324,40 @@ fn words(effect: &Effect) -> String {
 
 const APPLIED: &str = r#"[{"clusterName": "dfw-1", "applied": true}]"#;
 
+/// Status of a binding that the scheduler has seen as it is, with these items.
+pub(super) fn scheduled(items: &Value) -> Value {
+    json!({"schedulerObservedGeneration": 1, "conditions": [{"type": "Scheduled", "status": "True"}], "aggregatedStatus": items})
+}
+
 pub(super) fn applied() -> Value {
     serde_json::from_str(APPLIED).unwrap()
+}
+
+/// Karmada's Work at the member would be both objects', and can outlive the first one's copy and binding.
+#[test]
+fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
+    let mut all: Vec<FederatedKind> = kinds().iter().cloned().collect();
+    let mut other = all.iter().find(|kind| kind.is_exactly_one()).unwrap().clone();
+    other.resource.group = "other.example".to_owned();
+    other.resource.api_version = "other.example/v1".to_owned();
+    let key = pin::key(&other, NAME);
+    all.push(other);
+    let mut world = World::of(all.into());
+    world.policies();
+    world.source(&json!({"metadata": {"finalizers": [keys::FEDERATOR_FINALIZER]}}));
+    let pinned = |source: &str| json!({"member": MEMBER, "memberUid": "m-dfw-1", "copyUids": ["c-other"], "sourceUid": source});
+    world.record(&json!({key.clone(): pinned("u-other").to_string()}));
+    assert_eq!(world.says(), ["Federated HubNameTaken"]);
+    assert!(!world.decides().iter().any(|word| word.contains("create_copy")));
+    let own = pin::key(&world.index.kinds[world.kind], NAME);
+    world.record(&json!({key: pinned("u-other").to_string(), own: pinned("u-gold").to_string()}));
+    assert!(
+        !world.says().contains(&"Federated HubNameTaken".to_owned()),
+        "what has a member already waits for nobody"
+    );
+    world.record(&json!({}));
+    world.memory = Memory::default();
+    assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
 
 #[test]
@@ -460,15 +497,31 @@ fn a_copy_waits_for_the_companions_that_it_needs() {
     merge(
         &mut binding,
         &json!({
-            "metadata": {"annotations": {keys::CLAIM_NAME: "with-dfw-1"},
+            "metadata": {"generation": 1, "annotations": {keys::CLAIM_NAME: "with-dfw-1"},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "token", "uid": "k-token"}]},
             "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "token"}, "clusters": [{"name": "dfw-1"}]},
-            "status": {"aggregatedStatus": [{"clusterName": "dfw-1", "appliedMessage": "no room"}]},
+            "status": scheduled(&json!([{"clusterName": "dfw-1", "appliedMessage": "no room"}])),
         }),
     );
     world.index.hub_has(TableId::Bindings, &binding);
     assert_eq!(world.says()[0], "Federated CompanionRefused");
     binding["status"]["aggregatedStatus"][0]["applied"] = json!(true);
+    let mut earlier = world.next(binding.clone());
+    earlier["metadata"]["annotations"][keys::CLAIM_NAME] = json!("with-none");
+    world.index.hub_has(TableId::Bindings, &earlier);
+    assert_eq!(
+        world.says()[0],
+        "Federated CompanionsPending",
+        "an earlier lane's"
+    );
+    let mut unseen = world.next(binding.clone());
+    unseen["metadata"]["generation"] = json!(2);
+    world.index.hub_has(TableId::Bindings, &unseen);
+    assert_eq!(
+        world.says()[0],
+        "Federated CompanionsPending",
+        "before the scheduler has seen the lane"
+    );
     let binding = world.next(binding);
     world.index.hub_has(TableId::Bindings, &binding);
     assert_eq!(world.decides(), ["change_lane vault-send-dfw-1"]);

@@ -90,6 +90,15 @@ fn a_status_is_not_current_while_the_member_refuses_an_edit() {
     let lane = world.name(&world.lane(Stage::Pin));
     world.binding(&lane, &[MEMBER], &refused);
     assert_eq!(says_of_status(&mut world), "NotReported");
+    let suspended =
+        |value: Value| json!({"metadata": {"annotations": {"example.fedgate.dev/suspended": value}}});
+    world.source(&suspended(json!("true")));
+    let held = world.name(&world.lane(Stage::Hold));
+    world.copy(&held, &json!({"status": {"phase": "Ready"}}));
+    world.binding(&held, &[MEMBER], &refused);
+    assert_eq!(says_of_status(&mut world), "NotReported", "it is held as it is");
+    world.source(&suspended(json!("false")));
+    world.copy(&lane, &json!({"status": {"phase": "Ready"}}));
     world.binding(&lane, &[MEMBER], &applied());
     assert_eq!(says_of_status(&mut world), "Current");
 }
