@@ -105,7 +105,9 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         } else {
             ExactFields::payload(Vec::new())
         };
-        let body = render(s, body, Some(&row.uid));
+        // The lane that it has: to change it takes the claim off, too.
+        let mut body = render(s, body, row.digest.lane.as_deref());
+        body["metadata"]["uid"] = json!(&*row.uid);
         return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
     }
     if let Some(decision) = change_lane(s, row) {
@@ -141,7 +143,7 @@ fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         (true, ..) | (_, None, _) => idle(),
         (false, Some(_), None) => Decision::Read,
         (false, Some(_), Some(body)) => {
-            let body = render(s, body, None);
+            let body = render(s, body, s.open_lane.as_deref());
             one(s, Write::Create { body }, WriteReason::CreateCompanion)
         }
     }
@@ -207,17 +209,14 @@ fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Effect {
 }
 
 /// Renders the payload and fedgate's label and annotation; copies nothing of the source's metadata.
-fn render(s: &Snapshot, source: &DynamicObject, uid: Option<&str>) -> Value {
+fn render(s: &Snapshot, source: &DynamicObject, lane: Option<&str>) -> Value {
     let mut metadata = json!({
         "name": &*s.name,
         "namespace": &*s.hub,
         "labels": {keys::REFERENCED_DATA: "true"},
         "annotations": {keys::REFERENCED_BY: &*referenced_by(&s.wanted_by)},
     });
-    if let Some(uid) = uid {
-        metadata["uid"] = json!(uid);
-    }
-    if let Some(lane) = &s.open_lane {
+    if let Some(lane) = lane {
         metadata["labels"][keys::LANE] = json!(lane);
     }
     let own = json!({"apiVersion": s.resource.api_version, "kind": s.resource.kind, "metadata": metadata});
@@ -307,6 +306,37 @@ mod tests {
                         "annotations": {"compute.datumapis.com/referenced-by": "[\"default/a\"]"}}})
             }
         );
+    }
+
+    /// Karmada looks for another policy only when the claim of the last one is taken off.
+    #[test]
+    fn new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim() {
+        let mut row = companion(0, r#"["default/a"]"#);
+        row.lane = Some("with-lhr-1".into());
+        let mut s = snapshot(&["default/a", "default/b"], Some(row.clone()));
+        s.lane = Some(Lane::With(members_of(["dfw-1", "lhr-1"])));
+        s.open_lane = Some("with-dfw-1.lhr-1".to_owned());
+        let Write::Apply { body, .. } = write(decide(&s, Some(&body()))) else {
+            panic!()
+        };
+        assert_eq!(body["metadata"]["labels"][keys::LANE], "with-lhr-1");
+        assert_eq!(body["metadata"]["uid"], "u");
+        row.payload = payload(1).payload;
+        let mut s = snapshot(&["default/a", "default/b"], Some(row));
+        s.lane = Some(Lane::With(members_of(["dfw-1", "lhr-1"])));
+        s.open_lane = Some("with-dfw-1.lhr-1".to_owned());
+        let Write::Merge { patch } = write(decide(&s, None)) else {
+            panic!()
+        };
+        assert_eq!(patch["metadata"]["labels"][keys::LANE], "with-dfw-1.lhr-1");
+        assert_eq!(
+            patch["metadata"]["annotations"].get(keys::CLAIM_NAME),
+            Some(&Value::Null)
+        );
+    }
+
+    fn members_of(names: [&str; 2]) -> std::collections::BTreeSet<Arc<str>> {
+        names.map(Arc::from).into()
     }
 
     #[test]

@@ -356,7 +356,7 @@ fn status_current(c: &Case<'_>, reported: bool, memory: &Memory) -> Option<Said>
         let message = format!("the project refuses the member's status, and the last one stays: {words}");
         return Some(Err(("StatusRefused", message)));
     }
-    // What is held after a refusal is not applied, either.
+    // An edit that was refused and is held now is not applied, either.
     let may_report = |stage: Stage| stage.delivers() || stage == Stage::Hold;
     if reported && refusal(c, copy, pin, may_report).is_some() {
         let message = format!(

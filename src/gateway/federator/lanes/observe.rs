@@ -195,7 +195,7 @@ fn state(
     (kind, name): (CompanionKind, &Arc<str>),
     member: Option<&Arc<str>>,
 ) -> CompanionState {
-    // What Karmada says of an earlier lane is not true of this one.
+    // Karmada may still say what was true of an earlier lane.
     let row = index.hub.companions[kind].get(hub, name);
     let delivery = row.and_then(|row| index.companion_delivery(kind, (hub, name), row));
     let item = member.and_then(|member| delivery.filter(|delivery| delivery.observed)?.at(member));
