@@ -271,6 +271,12 @@ mutants! {
         adopted_companion_is_never_kept:
             "Lane::Keep(self.member.clone())" => "Lane::With([self.member.clone()].into())",
             "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
+        what_a_lost_record_is_about_leaves_its_member:
+            "is_given && self.lost" => "false",
+            "gateway::federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
+        what_only_objects_without_a_member_name_stays:
+            "is_given && (self.others || self.unplaced)" => "is_given && self.others",
+            "gateway::federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
     "src/gateway/index/kept.rs" {
         object_is_deleted_while_its_companion_is_dispatched:
@@ -281,6 +287,9 @@ mutants! {
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
+        new_data_changes_the_lane_without_its_claim:
+            "render(s, body, row.digest.lane.as_deref())" => "render(s, body, s.open_lane.as_deref())",
+            "gateway::companions::decide::tests::new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim";
     }
     "crates/engine/src/executor/mod.rs" {
         list_that_an_apply_cannot_empty_stays:
@@ -452,5 +461,23 @@ mutants! {
         works_are_looked_for_though_the_member_has_spoken:
             "item.is_none_or(|item| !item.applied && item.message.is_empty())" => "true",
             "gateway::federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
+    }
+    "src/gateway/federator/lanes/observe.rs" {
+        a_namesake_that_ends_is_not_waited_for:
+            "own.is_none() && index.pin(*other, hub, name).is_some()" => "own.is_none() && false",
+            "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+        a_companion_counts_as_applied_before_its_lane_is_seen:
+            "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
+            "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
+    }
+    "src/gateway/federator/lanes/conditions.rs" {
+        a_status_is_current_while_an_edit_is_refused:
+            "reported && refusal(c, copy, pin, may_report).is_some()" => "false",
+            "gateway::federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
+    }
+    "src/gateway/federator/decide/lanes/mod.rs" {
+        a_round_of_taking_over_begins_before_its_write:
+            "(stage, wanted) == (Some(Stage::Pin), Stage::Mend)" => "false",
+            "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
     }
 }
