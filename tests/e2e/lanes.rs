@@ -70,12 +70,24 @@ pub(crate) async fn keeps(case: &Case, kind: &Kind, prefix: &str, name: &str) {
         (works.first()?["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
     })
     .await;
+    // What has executed the Work has seen that, too.
+    case.dfw
+        .plane
+        .sees(kind, &case.hub_ns, name, "is of that lane", seconds(60), |o| {
+            label(o, keys::LANE) == Some(&*lane)
+        })
+        .await;
 }
 
 /// The Works of an object of the case at its member.
 pub(crate) async fn works(case: &Case, kind: &Kind, name: &str) -> Vec<Value> {
+    works_at(case, &case.dfw.name, kind, name).await
+}
+
+/// The same at this member.
+pub(crate) async fn works_at(case: &Case, member: &str, kind: &Kind, name: &str) -> Vec<Value> {
     let binding = format!("{name}-{}", kind.name.to_lowercase());
-    let space = format!("karmada-es-{}", case.dfw.name);
+    let space = format!("karmada-es-{member}");
     let mut works = case.hub.list(&WORK, &space, "").await;
     works.retain(|work| {
         annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)

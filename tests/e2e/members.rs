@@ -2,11 +2,11 @@
 //! again, a hand edits its binding.
 
 use crate::{
-    lanes::{delivered, is, pin, preserved},
+    lanes::{delivered, is, pin, preserved, works_at},
     support::{
         Case, annotation, condition,
         kinds::{BINDING, CLUSTER, SECRET, VAULT, WORK},
-        label, lone_trials, seconds, trials, uid, with_cleanup,
+        label, lone_trials, seconds, trials, uid, wait_for, with_cleanup,
     },
 };
 use fedgate_api::keys;
@@ -114,7 +114,21 @@ async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Cas
         .merge_status(&VAULT, &case.hub_ns, NAME, status)
         .await;
     shows(&case, "has its status", |o| o["status"]["phase"] == "Ready").await;
-    // What a hand has built elsewhere is nobody's.
+    // What a hand has built elsewhere is nobody's, and its Work never ends if it was taken away before it was applied.
+    wait_for("the other member has no Work", seconds(60), || async {
+        let left = works_at(&case, &case.lhr.name, &VAULT, NAME).await;
+        for work in left
+            .iter()
+            .filter(|work| !work["metadata"]["deletionTimestamp"].is_null())
+        {
+            let name = work["metadata"]["name"].as_str().unwrap_or_default();
+            let free = json!({"metadata": {"finalizers": null}});
+            let space = format!("karmada-es-{}", case.lhr.name);
+            drop(case.hub.try_merge(&WORK, &space, name, &free).await);
+        }
+        left.is_empty().then_some(())
+    })
+    .await;
     case.lhr.plane.delete(&VAULT, &case.hub_ns, NAME).await;
 }
 
@@ -139,8 +153,9 @@ async fn leaves(case: &Case) {
 
 /// The member joins under its name, as `karmadactl join` would have it.
 async fn joins(case: &Case, cluster: &Value, credentials: &[Value]) {
-    let metadata = &cluster["metadata"];
-    let again = json!({"metadata": {"name": metadata["name"], "labels": metadata["labels"]}, "spec": cluster["spec"]});
+    let of = |field: &str| &cluster["metadata"][field];
+    let metadata = json!({"name": of("name"), "labels": of("labels"), "annotations": of("annotations")});
+    let again = json!({"metadata": metadata, "spec": cluster["spec"]});
     for secret in credentials {
         let at = |field: &str| secret["metadata"][field].as_str().unwrap_or_default();
         if case.hub.get(&SECRET, at("namespace"), at("name")).await.is_none() {

@@ -9,7 +9,8 @@ use fedgate_engine::key::Key;
 /// Adds the keys of the companions whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
-        Change::Companion { kind, hub, name, .. } => {
+        // One that is to end waits for its binding.
+        Change::Companion { kind, hub, name, .. } | Change::CompanionDelivered { kind, hub, name } => {
             keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
         }
         Change::HubNamespace { hub } => {
@@ -64,7 +65,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetsOfProject { .. }
         | Change::ClaimRejected { .. }
         | Change::Copy { moved: false, .. }
-        | Change::CompanionDelivered { .. }
         | Change::Interpreter { .. }
         | Change::Platform(_)
         | Change::Member { .. }

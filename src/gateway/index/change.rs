@@ -326,7 +326,11 @@ impl GatewayIndex {
     fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
-        let told = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.delivery.clone());
+        // It is true of the lane that it names, and of its owner.
+        let told = |row: Option<&Row<Binding>>| {
+            let of = &row?.digest;
+            Some((of.delivery.clone(), of.policy.clone(), of.owner.clone()))
+        };
         let digest = &new.or(delta.old.as_ref())?.digest;
         let Template::Companion(kind) = digest.template else {
             return None;
@@ -382,19 +386,12 @@ impl GatewayIndex {
         let keys: BTreeSet<&Arc<str>> = old.0.keys().chain(new.0.keys()).collect();
         let changed = keys.into_iter().filter(|key| old.0.get(*key) != new.0.get(*key));
         let objects = changed.filter_map(|key| {
-            let mut kinds = self.kinds.enumerate();
-            kinds.find_map(|(id, kind)| {
-                let name = key.strip_prefix(pin::key(kind, "").as_str())?;
-                kind.is_exactly_one().then(|| (id, Arc::from(name)))
-            })
+            let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+            kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(pin::key(kind, "").as_str())?)))
         });
         // An object of another kind may wait for the name on the hub.
-        let with_namesakes = objects.flat_map(|(id, name): (KindId, Arc<str>)| {
-            let kinds = self.namesakes(id).chain([id]);
-            kinds.map(move |kind| (kind, name.clone()))
-        });
-        with_namesakes
-            .map(|(kind, name)| Change::Pinned((kind, hub.clone(), name)))
+        let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
+        all.map(|(kind, name)| Change::Pinned((kind, hub.clone(), name.into())))
             .collect()
     }
 

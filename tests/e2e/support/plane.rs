@@ -195,6 +195,25 @@ impl Plane {
         api.patch_status(name, &dry, &Patch::Merge(patch)).await.is_ok()
     }
 
+    /// Whether the server would take a status by server-side apply.
+    pub(crate) async fn would_apply_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        status: &Value,
+    ) -> bool {
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::apply("probe").force()
+        };
+        let body = json!({"apiVersion": kind.api_version(), "kind": kind.name, "metadata": {"name": name}, "status": status});
+        let api = self.api(kind, namespace);
+        api.patch_status(name, &params, &Patch::Apply(&body))
+            .await
+            .is_ok()
+    }
+
     /// One JSON merge patch through the status endpoint.
     pub(crate) async fn try_merge_status(
         &self,

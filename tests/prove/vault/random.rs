@@ -118,6 +118,11 @@ fn more_random_courses_of_vaults_violate_nothing() {
     share(1, 2, "FEDGATE_PROVE_SEEDS", SEEDS, violates_nothing);
 }
 
+#[test]
+fn courses_that_have_failed_once_violate_nothing() {
+    [12, 255, 294].into_iter().for_each(violates_nothing);
+}
+
 /// What a hand takes on the hub, or a Cluster loses, ends nothing at the member (G41).
 fn taken(act: Act) {
     let moments = [

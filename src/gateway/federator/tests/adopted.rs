@@ -12,7 +12,7 @@ use crate::gateway::{
     member::{Look, Seen},
 };
 use fedgate_api::keys;
-use fedgate_engine::plan::Write;
+use fedgate_engine::{key::Key, plan::Write};
 use fedgate_kinds::{CompanionKind, Required};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -55,8 +55,8 @@ fn names(changes: &Value) -> Value {
 }
 
 impl World {
-    /// The companion in a lane, with its binding.
-    fn seal(&mut self, lane: &str) {
+    /// The companion in a lane, with its binding; returns the keys that the binding enqueues.
+    fn seal(&mut self, lane: &str) -> Vec<Key> {
         let mut seal = fixture::companion("wax", &json!(["default/gold"]));
         seal["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: lane});
         seal["spec"] = json!({"motto": "x", "rings": 1});
@@ -75,7 +75,7 @@ impl World {
             }),
         );
         let binding = self.next(binding);
-        self.index.hub_has(TableId::Bindings, &binding);
+        self.index.hub_has(TableId::Bindings, &binding)
     }
 
     /// The decision on the companion, in words.
@@ -193,7 +193,11 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
             .any(|word| word.starts_with("look") || word.starts_with("delete"))
     );
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
-    world.seal("park-dfw-1");
+    let woken = world.seal("park-dfw-1");
+    let seal = world
+        .index
+        .hub_key(TableId::Companions(seals(&world)), HUB, "wax");
+    assert!(woken.contains(&seal), "its end waits for its binding: {woken:?}");
     assert_eq!(world.seal_decides(None), "nothing", "its object is there");
     assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
     world.memory.seen = Some(Seen::WorksStopped);
