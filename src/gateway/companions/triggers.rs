@@ -9,7 +9,7 @@ use fedgate_engine::key::Key;
 /// Adds the keys of the companions whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
-        // One that is to end waits for its binding.
+        // A companion that is to end waits for its binding.
         Change::Companion { kind, hub, name, .. } | Change::CompanionDelivered { kind, hub, name } => {
             keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
         }

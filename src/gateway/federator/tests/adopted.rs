@@ -193,11 +193,11 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
             .any(|word| word.starts_with("look") || word.starts_with("delete"))
     );
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
-    let woken = world.seal("park-dfw-1");
+    let enqueued = world.seal("park-dfw-1");
     let seal = world
         .index
         .hub_key(TableId::Companions(seals(&world)), HUB, "wax");
-    assert!(woken.contains(&seal), "its end waits for its binding: {woken:?}");
+    assert!(enqueued.contains(&seal), "its end waits for its binding: {enqueued:?}");
     assert_eq!(world.seal_decides(None), "nothing", "its object is there");
     assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
     world.memory.seen = Some(Seen::WorksStopped);
