@@ -197,7 +197,10 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     let seal = world
         .index
         .hub_key(TableId::Companions(seals(&world)), HUB, "wax");
-    assert!(enqueued.contains(&seal), "its end waits for its binding: {enqueued:?}");
+    assert!(
+        enqueued.contains(&seal),
+        "its end waits for its binding: {enqueued:?}"
+    );
     assert_eq!(world.seal_decides(None), "nothing", "its object is there");
     assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
     world.memory.seen = Some(Seen::WorksStopped);
