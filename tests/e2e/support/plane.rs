@@ -195,23 +195,22 @@ impl Plane {
         api.patch_status(name, &dry, &Patch::Merge(patch)).await.is_ok()
     }
 
-    /// Whether the server would take a status by server-side apply.
+    /// What the server would make of a status by server-side apply, if it takes it.
     pub(crate) async fn would_apply_status(
         &self,
         kind: &Kind,
         namespace: &str,
         name: &str,
         status: &Value,
-    ) -> bool {
+    ) -> Option<Value> {
         let params = PatchParams {
             dry_run: true,
             ..PatchParams::apply("probe").force()
         };
         let body = json!({"apiVersion": kind.api_version(), "kind": kind.name, "metadata": {"name": name}, "status": status});
         let api = self.api(kind, namespace);
-        api.patch_status(name, &params, &Patch::Apply(&body))
-            .await
-            .is_ok()
+        let applied = api.patch_status(name, &params, &Patch::Apply(&body)).await;
+        applied.ok().map(|object| value(&object))
     }
 
     /// One JSON merge patch through the status endpoint.
