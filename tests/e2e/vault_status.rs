@@ -18,9 +18,9 @@ trials![v16_a_status_that_is_too_large_leaves_the_last_one];
 lone_trials![
     v15_a_status_outlives_a_restart_and_its_members_absence,
     v17_a_deletion_waits_for_a_member_that_cannot_be_asked,
+    v22_a_storm_of_statuses_is_thinned_out,
     v18_a_status_that_the_project_refuses_leaves_the_last_one,
     v19_where_a_project_drops_conditions_an_annotation_has_them,
-    v22_a_storm_of_statuses_is_thinned_out,
 ];
 
 const NAME: &str = "gold";
