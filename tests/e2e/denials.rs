@@ -1,4 +1,4 @@
-//! What a member's admission refuses: of a vault, and of what it names (tests/kinds, `Vault`).
+//! Refusals of a member's admission: of a vault, and of an object that it names (tests/kinds, `Vault`).
 
 use crate::{
     lanes::{is, pin, pin_of, preserved, vault},

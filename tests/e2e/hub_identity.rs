@@ -3,27 +3,19 @@
 
 use crate::{
     lanes::{is, vault},
-    support::{Case, condition, credentials, kinds::VAULT, lone_trials, seconds},
+    support::{Case, condition, credentials, kinds::VAULT, lone_trials},
+    vault_status::shows,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 lone_trials![v23_a_service_account_gets_no_vault_to_the_hub];
 
 const NAME: &str = "gold";
 
-async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
-    case.project
-        .sees(&VAULT, &case.ns, NAME, what, seconds(120), test)
-        .await
-}
-
 /// G52.
 async fn v23_a_service_account_gets_no_vault_to_the_hub(case: Case) {
     let twin = credentials::Twin::new(&case.hub, "default", &format!("twin-{}", case.ns)).await;
-    let kubeconfig = case.suite.dir.join("account.yaml");
-    let text = credentials::with_token(case.suite.gateway.hub_kubeconfig(), &twin.token().await);
-    credentials::replace(&kubeconfig, &text);
-    let account = case.suite.second_gateway(kubeconfig);
+    let account = case.suite.second_gateway(&twin).await;
     case.suite.gateway.stop().await;
     let mark = case.suite.hub_log.mark();
     account.start().await;

@@ -19,6 +19,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::time::Instant;
 
 trials![
@@ -113,6 +114,16 @@ pub(crate) async fn pin_of(case: &Case, key: &str) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
+/// Waits until the member has the vault in this size.
+pub(crate) async fn has_size(case: &Case, size: i64, limit: Duration) -> Value {
+    let has = |o: &Value| o["spec"]["size"] == size;
+    let what = format!("has the size {size}");
+    case.dfw
+        .plane
+        .sees(&VAULT, &case.hub_ns, NAME, &what, limit, has)
+        .await
+}
+
 async fn v01_a_vault_is_pinned_and_delivered_with_its_secret(case: Case) {
     let made = delivered(&case).await;
     let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
@@ -193,13 +204,7 @@ async fn v02_a_held_vault_gets_its_edit_when_it_is_resumed(case: Case) {
     );
     assert_eq!(held["spec"]["size"], 1, "an edit waits in the project");
     case.merge(&VAULT, NAME, mark(Value::Null)).await;
-    let there = case
-        .dfw
-        .plane
-        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
-            o["spec"]["size"] == 7
-        })
-        .await;
+    let there = has_size(&case, 7, seconds(60)).await;
     assert_eq!(annotation(&there, keys::SOURCE_GENERATION), Some("2"));
 }
 
@@ -259,13 +264,7 @@ async fn v04_hands_on_the_hub_end_nothing_at_the_member(case: Case) {
     let size = |n: i64| json!({"spec": {"size": n}});
     let follows = async |n: i64| {
         case.merge(&VAULT, NAME, size(n)).await;
-        let now = case
-            .dfw
-            .plane
-            .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(120), |o| {
-                o["spec"]["size"] == n
-            })
-            .await;
+        let now = has_size(&case, n, seconds(120)).await;
         assert_eq!(uid(&now), uid(&there), "it is the same object after edit {n}");
         preserved(&case).await;
     };

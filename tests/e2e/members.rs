@@ -1,13 +1,14 @@
-//! What becomes of a vault (tests/kinds) when its member, or what the hub says of it, changes: its Cluster leaves and joins
-//! again, a hand edits its binding.
+//! A vault (tests/kinds) whose member changes, or the hub's word of it: its Cluster leaves and joins again, a hand edits its
+//! binding.
 
 use crate::{
-    lanes::{delivered, is, pin, preserved, works_at},
+    lanes::{delivered, has_size, is, pin, preserved, works_at},
     support::{
         Case, annotation, condition,
         kinds::{BINDING, CLUSTER, SECRET, VAULT, WORK},
         label, lone_trials, seconds, trials, uid, wait_for, with_cleanup,
     },
+    vault_status::shows,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -17,12 +18,6 @@ trials![v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays];
 lone_trials![v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same];
 
 const NAME: &str = "gold";
-
-async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
-    case.project
-        .sees(&VAULT, &case.ns, NAME, what, seconds(120), test)
-        .await
-}
 
 async fn lane(case: &Case, lane: &str) {
     let lane = format!("vault-{lane}-{}", case.dfw.name);
@@ -34,7 +29,7 @@ async fn lane(case: &Case, lane: &str) {
         .await;
 }
 
-/// What a hand makes of the binding, which no scheduler then looks at.
+/// A hand gives the binding to two members and to a scheduler.
 async fn two_members(case: &Case, scheduler: &str) {
     let clusters = json!([{"name": case.dfw.name}, {"name": case.lhr.name}]);
     let spec = json!({"clusters": clusters, "schedulerName": scheduler});
@@ -100,13 +95,7 @@ async fn v20_of_two_members_that_a_hand_gives_to_a_vault_its_own_stays(case: Cas
     .await;
     preserved(&case).await;
     case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
-    let now = case
-        .dfw
-        .plane
-        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(60), |o| {
-            o["spec"]["size"] == 5
-        })
-        .await;
+    let now = has_size(&case, 5, seconds(60)).await;
     assert_eq!(uid(&now), uid(&there), "it is the same object");
     let status = json!({"phase": "Ready"});
     case.dfw
@@ -212,13 +201,7 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
     assert_eq!((uid(&stays), &stays["spec"]["size"]), (uid(&there), &json!(1)));
     let same = json!({"metadata": {"annotations": {keys::SAME_AS: uid(&cluster)}}});
     case.hub.merge(&CLUSTER, "", name, same).await;
-    let now = case
-        .dfw
-        .plane
-        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(120), |o| {
-            o["spec"]["size"] == 5
-        })
-        .await;
+    let now = has_size(&case, 5, seconds(120)).await;
     assert_eq!(uid(&now), uid(&there), "it is the same object");
     shows(&case, "is delivered", |o| {
         is(o, "Federated", "Delivered") && is(o, "Applied", "Applied")

@@ -357,10 +357,7 @@ async fn holder(case: &Case) -> Value {
 
 async fn a83_two_replicas(case: Case) {
     let twin = credentials::Twin::new(&case.hub, "default", &format!("twin-{}", case.ns)).await;
-    let kubeconfig = case.suite.dir.join("twin.yaml");
-    let text = credentials::with_token(case.suite.gateway.hub_kubeconfig(), &twin.token().await);
-    credentials::replace(&kubeconfig, &text);
-    let second = case.suite.second_gateway(kubeconfig);
+    let second = case.suite.second_gateway(&twin).await;
     let mark = case.suite.hub_log.mark();
     let create = async |name: &str| {
         case.create(&DEPLOYMENT, deployment(name, "DFW")).await;

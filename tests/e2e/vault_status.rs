@@ -54,7 +54,8 @@ pub(crate) async fn reports_first(case: &Case, status: Value) -> Value {
     .await
 }
 
-async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the project shows the vault so.
+pub(crate) async fn shows(case: &Case, what: &str, test: impl Fn(&Value) -> bool) -> Value {
     case.project
         .sees(&VAULT, &case.ns, NAME, what, seconds(120), test)
         .await

@@ -1,6 +1,6 @@
 //! The hub's records of members: of which objects they tell.
 
-use super::GatewayIndex;
+use super::{GatewayIndex, digest::Pins};
 use crate::gateway::pin::{self, Pin};
 use fedgate_api::keys;
 use fedgate_kinds::{FederatedKind, KindId};
@@ -17,19 +17,20 @@ impl GatewayIndex {
         if !self.kinds[kind].is_exactly_one() {
             return None;
         }
+        let all = self.pins_in(hub_namespace)?;
+        all.0.get(pin::key(&self.kinds[kind], name).as_str())?.as_ref()
+    }
+
+    fn pins_in(&self, hub_namespace: &str) -> Option<&Pins> {
         let record = pin::record_name(hub_namespace)?;
         let row = self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
-        row.digest
-            .0
-            .get(pin::key(&self.kinds[kind], name).as_str())?
-            .as_ref()
+        Some(&row.digest)
     }
 
     /// True if the object's record is there and cannot be read.
     pub fn has_unreadable_pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> bool {
-        let record = pin::record_name(hub_namespace);
-        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
-        let own = row.and_then(|row| row.digest.0.get(pin::key(&self.kinds[kind], name).as_str()));
+        let all = self.pins_in(hub_namespace);
+        let own = all.and_then(|all| all.0.get(pin::key(&self.kinds[kind], name).as_str()));
         own.is_some_and(Option::is_none)
     }
 
@@ -45,16 +46,15 @@ impl GatewayIndex {
     /// Names of the objects of a kind in a hub namespace that have members.
     pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
         let prefix = pin::key(&self.kinds[kind], "");
-        let record = pin::record_name(hub_namespace);
-        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
-        let keys = row.into_iter().flat_map(|row| row.digest.0.keys());
+        let keys = self
+            .pins_in(hub_namespace)
+            .into_iter()
+            .flat_map(|all| all.0.keys());
         keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
     }
 
     /// True if objects of a hub namespace have members.
     pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
-        let record = pin::record_name(hub_namespace);
-        let row = record.and_then(|record| self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record));
-        row.is_some_and(|row| !row.digest.0.is_empty())
+        self.pins_in(hub_namespace).is_some_and(|all| !all.0.is_empty())
     }
 }

@@ -4,7 +4,7 @@ use super::{
     audit::{AuditLog, GATEWAY},
     case::hub_namespace,
     cell::controller,
-    credentials,
+    credentials::{self, Twin, with_token},
     federated::{kinds_flags, manifests},
     gateway::{Gateway, Projects, SELDOM, Setup},
     kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, INSTANCE, NAMESPACE, SECRET},
@@ -247,8 +247,11 @@ impl Suite {
         })
     }
 
-    /// A second gateway on the same planes, with its own hub credential and log; not started.
-    pub(crate) fn second_gateway(&self, hub: PathBuf) -> Gateway {
+    /// A second gateway on the same planes, with its own log, that comes to the hub as this account; not started.
+    pub(crate) async fn second_gateway(&self, account: &Twin) -> Gateway {
+        let hub = self.dir.join("second-gateway.yaml");
+        let text = with_token(self.gateway.hub_kubeconfig(), &account.token().await);
+        credentials::replace(&hub, &text);
         self.other_gateway(hub, Projects::Folder(self.gateway.projects().to_owned()))
     }
 
