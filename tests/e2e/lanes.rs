@@ -381,6 +381,7 @@ async fn v07_a_place_that_is_edited_is_refused_once_the_vault_has_its_member(cas
 /// Without the policy the gateway refuses the place itself, and goes on once it is set back.
 async fn edited_place_is_backstopped(case: &Case) {
     let place = |city: &str| json!({"metadata": {"labels": {keys::CITY_CODE: city}}});
+    case.quiet().await;
     let count = case.count();
     case.merge(&VAULT, NAME, json!({"spec": {"size": 3}})).await;
     case.project

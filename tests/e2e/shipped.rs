@@ -254,6 +254,7 @@ async fn ends(case: &Case) {
         |o| o["spec"]["paused"] == true,
     )
     .await;
+    case.quiet().await;
     let count = case.count();
     case.delete(&AZIMUTH_CLUSTER, LAB).await;
     let said = case

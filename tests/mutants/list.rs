@@ -32,6 +32,9 @@ macro_rules! mutants {
 
 mutants! {
     "src/gateway/federator/decide/mod.rs" {
+        a_refused_spec_stops_the_way_to_its_member:
+            "is_valid || keeps_member(s, source)" => "is_valid",
+            "gateway::federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.is_ready" => "s.hub_state == HubNamespaceState::Ours",
             "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
@@ -345,6 +348,9 @@ mutants! {
             "engine/reconcile::throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
     }
     "src/gateway/federator/decide/status.rs" {
+        conditions_that_a_server_dropped_are_never_tried_again:
+            "now.since(at) < RETRY_AFTER" => "true",
+            "gateway::federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
         available_waits_behind_progress:
             "new != source.digest.status.serving()" => "false",
             "gateway::federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
@@ -464,7 +470,10 @@ mutants! {
     }
     "src/gateway/federator/lanes/observe.rs" {
         a_namesake_that_ends_is_not_waited_for:
-            "own.is_none() && index.pin(*other, hub, name).is_some()" => "own.is_none() && false",
+            "own.is_none() && has_member(other)" => "own.is_none() && false",
+            "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+        a_namesake_whose_record_is_unreadable_is_not_waited_for:
+            "index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)" => "index.pin(*other, hub, name).is_some()",
             "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_companion_counts_as_applied_before_its_lane_is_seen:
             "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
@@ -479,5 +488,21 @@ mutants! {
         a_round_of_taking_over_begins_before_its_write:
             "(stage, wanted) == (Some(Stage::Pin), Stage::Mend)" => "false",
             "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
+        a_companion_of_what_strays_is_forgotten:
+            "(stage, wanted) == (Some(Stage::Send), Stage::Drop)" => "false",
+            "gateway::federator::tests::adopted::one_of_an_object_that_is_sent_and_strays_is_recorded_first";
+        a_refused_spec_goes_with_its_lane:
+            "self.s.keeps_spec(self.source)" => "false",
+            "gateway::federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
+    }
+    "src/gateway/federator/decide/lanes/deletion.rs" {
+        a_companion_of_what_was_just_sent_is_forgotten:
+            "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
+            "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
+    }
+    "src/gateway/federator/settle.rs" {
+        conditions_count_as_stored_because_they_are_noted:
+            "stored.conditions == ConditionsAt::Annotation" => "false",
+            "gateway::federator::settle::tests::conditions_are_lost_only_if_they_were_sent_and_none_was_stored";
     }
 }

@@ -42,11 +42,21 @@ pub(super) fn clip(message: &str) -> String {
 /// Faults of the deployment itself: a spec, city code or name that cannot be synced, too many cities, or a city
 /// without a cell.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
-    let generation = source.digest.generation;
     if !source.digest.fits(s.largest_spec) {
         let message = too_much(source.digest.extent, s.largest_spec);
-        return Some(federated(false, "SpecTooLarge", &message, generation));
+        return Some(federated(
+            false,
+            "SpecTooLarge",
+            &message,
+            source.digest.generation,
+        ));
     }
+    misplaced(s, source)
+}
+
+/// Those faults that are of its name and place.
+pub(super) fn misplaced(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
+    let generation = source.digest.generation;
     if s.name.len() > DEPLOYMENT_NAME_LIMIT {
         let message = format!(
             "metadata.name has {} characters, at most {DEPLOYMENT_NAME_LIMIT} can be carried; create it under a shorter name",

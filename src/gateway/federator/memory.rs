@@ -69,8 +69,8 @@ pub struct Memory {
     pub looks: u32,
     /// While it is being deleted: true once Karmada manages the member's object, so that it deletes it.
     pub taken_over: bool,
-    /// True if the project's API server has dropped the gateway's own conditions from the status.
-    pub pruned: bool,
+    /// When the project's API server last dropped the gateway's own conditions from the status.
+    pub pruned: Option<Instant>,
     /// True if its tenant was told that the copy could not be marked as suspended.
     pub pause_failed: bool,
     /// The last status that the project's API server has refused.

@@ -74,6 +74,7 @@ impl Federator {
                 memory.status_writes = TokenBucket::default();
             }
             memory.claim_repaired.take_if(|at| now.since(*at) >= RETRY_AFTER);
+            memory.pruned.take_if(|at| now.since(*at) >= RETRY_AFTER);
             !matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project))
         });
     }

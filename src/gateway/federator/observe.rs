@@ -148,6 +148,11 @@ impl Snapshot {
         !is_resolved && self.copy.is_none() && lanes.pinned().is_none()
     }
 
+    /// True if the hub has an earlier spec of the object, which stays there: this one is refused.
+    pub fn keeps_spec(&self, source: &Row<Source>) -> bool {
+        self.asks_for.is_some() || !source.digest.fits(self.largest_spec)
+    }
+
     /// The profile of the kind.
     pub fn profile(&self) -> &FederatedKind {
         &self.kinds[self.kind]

@@ -5,11 +5,16 @@ use super::{
     memory::Memory,
     observe::{self, Snapshot},
 };
-use crate::gateway::{context::Context, index::digest::status::StatusDigest, reason::WriteReason};
+use crate::gateway::{
+    context::Context,
+    index::digest::{ConditionsAt, Source},
+    reason::WriteReason,
+};
 use fedgate_engine::{
     key::Key,
     plan::{Applied, Effect, Plan, Write},
 };
+use fedgate_kinds::ConditionsIn;
 use serde_json::Value;
 
 /// Records that an API server answered with something other than what was applied, so that it is not applied
@@ -30,11 +35,12 @@ pub(super) fn settle(
         && let Some(got) = &after.source
         && applied.produced_version(&got.resource_version())
     {
-        memory.pruned |= lost_conditions(
-            &before.profile().status.own_conditions,
-            &applied.effects,
-            &got.digest.status,
-        );
+        let kind = &before.profile().status;
+        if kind.conditions_in == ConditionsIn::Status
+            && lost_conditions(&kind.own_conditions, &applied.effects, &got.digest)
+        {
+            memory.pruned = Some(ctx.now().instant);
+        }
     }
     match (reason, &before.source, &before.copy, &after.source, &after.copy) {
         (
@@ -62,7 +68,7 @@ pub(super) fn settle(
 }
 
 /// True if the project's API server has stored a status without the gateway's own conditions that were sent with it.
-fn lost_conditions(own: &[String], sent: &[Effect], stored: &StatusDigest) -> bool {
+fn lost_conditions(own: &[String], sent: &[Effect], stored: &Source) -> bool {
     let is_own = |condition: &Value| own.iter().any(|kind| condition["type"] == **kind);
     let sent = sent.iter().any(|effect| match &effect.write {
         Write::Apply { body, .. } => {
@@ -71,18 +77,35 @@ fn lost_conditions(own: &[String], sent: &[Effect], stored: &StatusDigest) -> bo
         }
         Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } | Write::DeleteNamed => false,
     });
-    sent && own.iter().all(|kind| stored.condition(kind).is_none())
+    let is_elsewhere = stored.conditions == ConditionsAt::Annotation;
+    sent && (is_elsewhere || own.iter().all(|kind| stored.status.condition(kind).is_none()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gateway::index::digest::Strings;
+    use fedgate_api::keys;
     use fedgate_engine::{
         key::Plane,
         plan::{Endpoint, ExactFields, Target},
     };
+    use fedgate_kinds::{CompanionKinds, FederatedKind};
     use serde_json::json;
+
+    fn source(changes: &Value) -> Source {
+        let kind = FederatedKind::builtin().unwrap().remove(0);
+        let mut object = changes.clone();
+        object["apiVersion"] = json!(kind.resource.api_version);
+        object["kind"] = json!(kind.resource.kind);
+        let object = serde_json::from_value(object).unwrap();
+        Source::read(
+            &object,
+            &kind,
+            &CompanionKinds::default(),
+            &mut Strings::default(),
+        )
+    }
 
     fn effect(write: Write) -> Effect {
         Effect {
@@ -112,7 +135,7 @@ mod tests {
                 body: json!({"status": status(sent)}),
                 exact: ExactFields::default(),
             };
-            let stored = StatusDigest::of(Some(&status(stored)), &[], &mut Strings::default());
+            let stored = source(&json!({"status": status(stored)}));
             lost_conditions(&own, &[effect(write)], &stored)
         };
         assert!(lost(&["Ready", "Federated"], &[]));
@@ -122,6 +145,16 @@ mod tests {
         let noted = Write::Merge {
             patch: json!({"status": status(&["Federated"])}),
         };
-        assert!(!lost_conditions(&own, &[effect(noted)], &StatusDigest::default()));
+        assert!(!lost_conditions(&own, &[effect(noted)], &source(&json!({}))));
+        let note = json!([{"type": "Federated", "status": "True"}]).to_string();
+        let noted = source(&json!({"metadata": {"annotations": {keys::CONDITIONS: note}}}));
+        let sent = Write::Apply {
+            body: json!({"status": status(&["Federated"])}),
+            exact: ExactFields::default(),
+        };
+        assert!(
+            lost_conditions(&own, &[effect(sent)], &noted),
+            "those of the annotation were not stored"
+        );
     }
 }

@@ -9,9 +9,10 @@ use super::{
 use crate::{
     invariants::{Watchman, restless},
     random::{Disturbance, QUIET, SETTLED, disturb, disturbance, pause, seeded, share},
-    rig::{rest, simulate},
+    rig::{Rig, rest, simulate},
 };
 use proptest::prelude::*;
+use serde_json::json;
 use std::time::Duration;
 
 /// How many seeds are drawn without being asked for more.
@@ -72,6 +73,19 @@ fn heal(scene: &Scene) {
     }
 }
 
+/// An operator does what doctor says of hub Namespaces: one that its member never had, since that could not be reached, and that
+/// Karmada takes off it again, leaves a Work that does not end.
+fn end_stuck_works(rig: &Rig) {
+    for work in rig.hub.list("Work") {
+        let is_of_namespace = work["spec"]["workload"]["manifests"][0]["kind"] == "Namespace";
+        if is_of_namespace && !work["metadata"]["deletionTimestamp"].is_null() {
+            let text = |key: &str| work["metadata"][key].as_str().unwrap_or_default();
+            let freed = json!({"metadata": {"finalizers": null}});
+            drop(rig.hub.merge("Work", text("namespace"), text("name"), freed));
+        }
+    }
+}
+
 async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     let mut scene = Scene::new(seed, &["p", "q"]);
     scene
@@ -91,6 +105,7 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     scene.rig.karmada.hold_bindings(false);
     rest(Duration::from_secs(40)).await;
     scene.rig.simulator.faults().clear();
+    end_stuck_works(&scene.rig);
     rest(SETTLED).await;
     let changes = scene.rig.simulator.take_changes();
     let mut lines = Guard::default().violations(&changes);
@@ -120,7 +135,7 @@ fn more_random_courses_of_vaults_violate_nothing() {
 
 #[test]
 fn courses_that_have_failed_once_violate_nothing() {
-    [12, 255, 294].into_iter().for_each(violates_nothing);
+    [12, 255, 294, 336, 489].into_iter().for_each(violates_nothing);
 }
 
 /// What a hand takes on the hub, or a Cluster loses, ends nothing at the member (G41).

@@ -172,7 +172,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
     let mut next = Requeue::AwaitChange;
     // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
     let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api() && !s.lacks_sources();
-    if is_valid && s.hub_state != HubNamespaceState::Claimed {
+    if (is_valid || keeps_member(s, source)) && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return Step::Wait(Requeue::AwaitChange);
         }
@@ -180,7 +180,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         if s.suspended && !is_announced(s, source) {
             return Step::Wait(Requeue::AwaitChange);
         }
-        if let Some(effect) = project_patch(s, source).filter(|_| !s.suspended) {
+        if let Some(effect) = project_patch(s, source).filter(|_| is_valid && !s.suspended) {
             // The city counts as announced once this patch is answered; the copy follows in the next pass.
             return act(effect, memory.clone());
         }
@@ -285,6 +285,12 @@ fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
 
 pub(super) fn act(effect: Effect, applied: Memory) -> Step {
     Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
+}
+
+/// True if a spec is refused of an object that has its member: its copy stays on its way, with the spec that it has.
+fn keeps_member(s: &Snapshot, source: &Row<Source>) -> bool {
+    let has_member = s.lanes.as_ref().is_some_and(|lanes| lanes.pinned().is_some());
+    has_member && s.copy.is_some() && s.keeps_spec(source) && conditions::misplaced(s, source).is_none()
 }
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {

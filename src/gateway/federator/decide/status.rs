@@ -11,7 +11,7 @@ use crate::gateway::{
         observe::Snapshot,
     },
     index::digest::{
-        HubCopy, Source,
+        ConditionsAt, HubCopy, Source,
         status::{OwnCondition, render_foreign, render_status},
     },
 };
@@ -20,9 +20,13 @@ use fedgate_engine::{
     clock::Now,
     diff::Digest,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Write},
-    reconcile::throttle::{Rate, WriteKind},
+    reconcile::{
+        quarantine::RETRY_AFTER,
+        throttle::{Rate, WriteKind},
+    },
     store::table::Row,
 };
+use fedgate_kinds::ConditionsIn;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -101,6 +105,9 @@ pub(super) fn status_step(
             due = true;
         }
     }
+    if !due && source.digest.conditions == ConditionsAt::StatusAndAnnotation {
+        return end_note(s, source, memory, settings, now).by(next);
+    }
     if !due {
         return Step::Wait(if own.iter().any(|c| changed(&c)) {
             next
@@ -108,8 +115,7 @@ pub(super) fn status_step(
             requeue_unchanged(memory, next)
         });
     }
-    let is_noted = notes_conditions(source, memory);
-    if is_noted && !is_unreturned {
+    if notes_conditions(source, memory) && !is_unreturned {
         return note_conditions(s, source, &own, memory, settings, now).by(next);
     }
     let serving = report.map(|copy| copy.digest.status.serving());
@@ -173,7 +179,39 @@ fn throttle(memory: &Memory, settings: &Settings, write_kind: WriteKind, now: No
 
 /// True if the gateway's own conditions are kept in an annotation: the kind says so, or the project's schema has none.
 fn notes_conditions(source: &Row<Source>, memory: &Memory) -> bool {
-    source.digest.notes_conditions || memory.pruned
+    source.digest.conditions == ConditionsAt::Annotation || memory.pruned.is_some()
+}
+
+/// True if a status goes to the project without the gateway's own conditions: the kind says so, or its server dropped them a
+/// short while ago. A later schema may have conditions, so they are sent again after that.
+fn returns_bare(s: &Snapshot, memory: &Memory, now: Now) -> bool {
+    let dropped = memory.pruned.is_some_and(|at| now.since(at) < RETRY_AFTER);
+    s.profile().status.conditions_in == ConditionsIn::Annotation || dropped
+}
+
+/// Takes the annotation off: the status has the conditions again.
+fn end_note(s: &Snapshot, source: &Row<Source>, memory: &Memory, settings: &Settings, now: Now) -> Step {
+    if let Some(wait) = throttle(memory, settings, WriteKind::Progress, now) {
+        return Step::Wait(Requeue::After(wait));
+    }
+    let effect = note(s, source, &Value::Null);
+    let applied = Memory {
+        pruned: None,
+        ..written(memory, settings, now)
+    };
+    Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
+}
+
+/// The write of the annotation.
+fn note(s: &Snapshot, source: &Row<Source>, text: &Value) -> Effect {
+    Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Main,
+        write: Write::Merge {
+            patch: json!({"metadata": {"uid": &*source.uid, "annotations": {keys::CONDITIONS: text}}}),
+        },
+        reason: WriteReason::ReturnStatus.into(),
+    }
 }
 
 /// Writes the gateway's own conditions to the annotation, those of other types in it stay.
@@ -224,16 +262,9 @@ fn note_conditions(
         now.wall,
     );
     let text = rendered["conditions"].to_string();
-    let effect = Effect {
-        target: source_target(s),
-        endpoint: Endpoint::Main,
-        write: Write::Merge {
-            patch: json!({"metadata": {"uid": &*source.uid, "annotations": {keys::CONDITIONS: text}}}),
-        },
-        reason: WriteReason::ReturnStatus.into(),
-    };
+    let effect = note(s, source, &json!(text));
     let mut plan = with_events(Plan::one(effect), s, source, own);
-    if memory.pruned && !source.digest.notes_conditions {
+    if memory.pruned.is_some() && source.digest.conditions != ConditionsAt::Annotation {
         plan.notes.push(events::pruned(s, source));
     }
     Step::Act(Box::new(Act::new(plan, written(memory, settings, now))))
@@ -289,7 +320,7 @@ fn write_status(
     };
     let (generation, had) = (source.digest.generation, &source.digest.status);
     let counters = &s.profile().status.counters;
-    let is_noted = notes_conditions(source, memory);
+    let is_noted = returns_bare(s, memory, now);
     let own = if is_noted { &[] } else { own };
     let status = if is_noted {
         render_foreign(&base, counters, had, generation, now.wall)

@@ -155,7 +155,10 @@ fn earlier_namesake(
     own: Option<&Arc<Pin>>,
 ) -> Option<Arc<str>> {
     let mut others = index.namesakes(kind);
-    let other = others.find(|other| own.is_none() && index.pin(*other, hub, name).is_some())?;
+    let has_member = |other: &KindId| {
+        index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)
+    };
+    let other = others.find(|other| own.is_none() && has_member(other))?;
     Some(described(&index.kinds[other].resource))
 }
 

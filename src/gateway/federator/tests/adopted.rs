@@ -1,9 +1,12 @@
 //! Companions that go at the member together with the object that names them.
 
-use super::lanes::{MEMBER, NAME, World, applied, merge, scheduled};
+use super::{
+    lanes::{MEMBER, NAME, World, applied, merge, scheduled},
+    later,
+};
 use crate::gateway::{
     companions::{self, decide::decide},
-    federator::memory::Memory,
+    federator::memory::{GRACE_PERIOD, Memory},
     index::{
         TableId,
         fixture::{self, HUB},
@@ -216,6 +219,49 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     assert_eq!(world.seal_decides(None), "look at works of id-wax at dfw-1");
     assert_eq!(world.seal_decides(Some(Seen::WorksGoOn)), "look again");
     assert_eq!(world.seal_decides(Some(Seen::WorksStopped)), "delete k-wax");
+}
+
+/// The member may have it, and have made the companion part of it, before anybody is told.
+#[test]
+fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped() {
+    let mut world = sealed();
+    world.pin(&json!({}));
+    world.at(Stage::Send, &json!([]));
+    world.seal("with-dfw-1");
+    world.source(&names(
+        &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
+    ));
+    let recorded = world.decides();
+    assert!(
+        matches!(recorded.as_slice(), [pin] if pin.contains(&format!(r#""delivered":false,"kept":["{SEAL}"]"#))),
+        "{recorded:?}"
+    );
+    world.pin(&json!({"kept": [SEAL]}));
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    world.at(Stage::Drop, &json!([]));
+    assert_eq!(world.decides(), [""; 0], "its companion goes on");
+    assert_eq!(world.seal_decides(None), "to park-dfw-1");
+    world.seal("park-dfw-1");
+    assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
+}
+
+#[test]
+fn one_of_an_object_that_is_sent_and_strays_is_recorded_first() {
+    let mut world = sealed();
+    world.pin(&json!({}));
+    world.at(Stage::Send, &json!([]));
+    world.seal("with-dfw-1");
+    let lane = world.name(&world.lane(Stage::Send));
+    world.binding(&lane, &["dfw-2"], &json!([]));
+    world.decides();
+    world.now = later(world.now, GRACE_PERIOD);
+    let recorded = world.decides();
+    assert!(
+        matches!(recorded.as_slice(), [pin] if pin.contains(&format!(r#""delivered":false,"kept":["{SEAL}"]"#))),
+        "{recorded:?}"
+    );
+    world.pin(&json!({"kept": [SEAL]}));
+    assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn everything(at: Instant) -> Memory {
         binding_id: Some("id".into()),
         looks: 3,
         taken_over: true,
-        pruned: true,
+        pruned: Some(at),
         pause_failed: true,
         status_refused: None,
     }

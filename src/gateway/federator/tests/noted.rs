@@ -11,7 +11,10 @@ use crate::gateway::{
     rate_limit::Permit,
 };
 use fedgate_api::keys;
-use fedgate_engine::plan::{Effect, Endpoint, Plan, Prepared, Write};
+use fedgate_engine::{
+    plan::{Effect, Endpoint, Plan, Prepared, Write},
+    reconcile::quarantine::RETRY_AFTER,
+};
 use fedgate_kinds::ConditionsIn;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -147,19 +150,21 @@ fn a_foreign_condition_of_the_member_is_returned_as_it_is() {
     assert_eq!(body(&first.effects[0])["status"]["conditions"], odd["conditions"]);
 }
 
-#[test]
-fn a_server_that_drops_them_is_noticed_and_the_tenant_told_once() {
+/// Types of the conditions that a status has.
+fn kinds(status: &Value) -> Vec<&str> {
+    let all = status["conditions"].as_array().into_iter().flatten();
+    all.filter_map(|condition| condition["type"].as_str()).collect()
+}
+
+const OWN: [&str; 4] = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
+
+/// An object whose conditions are noted, since its server drops them.
+fn dropped() -> (World, String) {
     let mut world = reported(World::new());
     let first = next(&mut world).unwrap();
-    assert_eq!(
-        body(&first.effects[0])["status"]["conditions"]
-            .as_array()
-            .unwrap()
-            .len(),
-        4
-    );
+    assert_eq!(kinds(&body(&first.effects[0])["status"]), OWN);
     store(&mut world, &json!({"phase": "Ready", "ready": 1}), None);
-    world.memory.pruned = true;
+    world.memory.pruned = Some(world.now.instant);
     let second = next(&mut world).unwrap();
     assert_eq!(noted(&second).len(), 4);
     let told: Vec<&str> = second.notes.iter().map(|event| event.reason.as_str()).collect();
@@ -170,7 +175,45 @@ fn a_server_that_drops_them_is_noticed_and_the_tenant_told_once() {
         &json!({"phase": "Ready", "ready": 1}),
         Some(&annotation),
     );
+    (world, annotation)
+}
+
+#[test]
+fn a_server_that_drops_them_is_noticed_and_the_tenant_told_once() {
+    let (mut world, _) = dropped();
     assert_eq!(next(&mut world), None);
-    world.memory.pruned = false;
+    world.memory.pruned = None;
     assert_eq!(next(&mut world), None, "after a restart the annotation tells");
+}
+
+/// A later schema may have conditions: the next status tries them, not sooner than after a while.
+#[test]
+fn a_server_that_keeps_them_again_has_them_in_the_status() {
+    let (mut world, annotation) = dropped();
+    let lane = world.name(&world.lane(Stage::Pin));
+    world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 2}}));
+    let soon = next(&mut world).unwrap();
+    assert_eq!(kinds(&body(&soon.effects[0])["status"]), [""; 0]);
+    store(
+        &mut world,
+        &json!({"phase": "Ready", "ready": 2}),
+        Some(&annotation),
+    );
+    assert_eq!(next(&mut world), None, "nothing is tried for its own sake");
+    world.now = super::later(world.now, RETRY_AFTER);
+    world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 3}}));
+    let tried = next(&mut world).unwrap();
+    let status = body(&tried.effects[0])["status"].clone();
+    assert_eq!(kinds(&status), OWN);
+    assert_eq!(tried.notes, []);
+    store(&mut world, &status, Some(&annotation));
+    let ended = next(&mut world).unwrap();
+    assert_eq!(ended.effects.len(), 1);
+    assert_eq!(
+        body(&ended.effects[0])["metadata"]["annotations"],
+        json!({keys::CONDITIONS: null})
+    );
+    store(&mut world, &status, None);
+    world.memory.pruned = None;
+    assert_eq!(next(&mut world), None);
 }

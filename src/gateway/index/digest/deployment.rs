@@ -1,8 +1,8 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{
-    LEVEL_LIMIT, Place, Returning, Rollup, Strings, annotation, content, controller, created, is_suspended,
-    label, place, references, suspended_content,
+    ConditionsAt, LEVEL_LIMIT, Place, Returning, Rollup, Strings, annotation, content, controller, created,
+    is_suspended, label, noted, place, references, suspended_content,
 };
 use crate::gateway::index::digest::status::StatusDigest;
 use crate::gateway::{references::Reference, route::Route};
@@ -14,7 +14,7 @@ use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{CompanionKinds, ConditionsIn, FederatedKind, Suspension};
+use fedgate_kinds::{CompanionKinds, FederatedKind, Suspension};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ pub struct Source {
     pub unnamed: Option<u8>,
     /// Its status, with the gateway's own conditions wherever they are.
     pub status: StatusDigest,
-    /// True if those are in an annotation.
-    pub notes_conditions: bool,
+    /// Where those are.
+    pub conditions: ConditionsAt,
     /// Its largest scale setting.
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
@@ -278,15 +278,7 @@ impl Source {
         let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
         let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
         let error = of(companions.and_then(|c| c.error_annotation.as_ref()));
-        let mut status = StatusDigest::of(object.data.get("status"), &kind.status.counters, words);
-        let noted = annotation(object, keys::CONDITIONS);
-        let notes_conditions = noted.is_some() || kind.status.conditions_in == ConditionsIn::Annotation;
-        if notes_conditions {
-            let noted: Vec<Value> = noted
-                .and_then(|text| serde_json::from_str(text).ok())
-                .unwrap_or_default();
-            status = status.with_own(&noted, &kind.status.own_conditions, words);
-        }
+        let (status, conditions) = noted::read(object, kind, words);
         let named = || {
             object
                 .data
@@ -328,7 +320,7 @@ impl Source {
             unnamed,
             ending: Ending::read(kind, object, &whole, words),
             status,
-            notes_conditions,
+            conditions,
             scale: kind
                 .write_back
                 .iter()

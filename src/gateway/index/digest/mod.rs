@@ -5,6 +5,7 @@ mod delivery;
 mod deployment;
 mod hub;
 mod instance;
+mod noted;
 mod pins;
 pub mod place;
 mod platform;
@@ -22,6 +23,7 @@ pub use hub::{
     Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest, Template,
 };
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
+pub use noted::ConditionsAt;
 pub use pins::Pins;
 pub use place::Place;
 pub use platform::{PlatformObject, PlatformProjection, Unprojected};

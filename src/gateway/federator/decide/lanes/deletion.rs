@@ -116,6 +116,11 @@ fn stop(
     if !pin.copy_uids.contains(&copy.uid) {
         return c.add_copy(pin, copy, memory);
     }
+    if stage.is_some_and(|stage| stage != Stage::Drop)
+        && let Some(step) = c.record_kept(pin, memory)
+    {
+        return step;
+    }
     if stage != Some(wanted) {
         memory.seen = None;
         let lane = Lane::At(c.s.kind, wanted, pin.member.clone());

@@ -132,6 +132,12 @@ impl Case<'_> {
         all
     }
 
+    /// Records the companions that may have gone with a copy that was sent, also if its member has not said so yet.
+    fn record_kept(&self, pin: &Pin, memory: &Memory) -> Option<Step> {
+        let kept = self.kept(pin);
+        (kept.len() != pin.kept.len()).then(|| self.patch_pin(&Pin { kept, ..pin.clone() }, memory))
+    }
+
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
         if !self.has_sources() || self.s.candidates.is_empty() && matches!(lane, Lane::Choose(..)) {
             return Step::Wait(Requeue::AwaitChange);
@@ -165,8 +171,11 @@ impl Case<'_> {
         copy
     }
 
-    /// True if the copy's payload is not that of the object.
+    /// True if the copy's payload is not that of the object, and is to become it.
     fn differs(&self, copy: &Row<HubCopy>, memory: &Memory) -> bool {
+        if self.s.keeps_spec(self.source) {
+            return false;
+        }
         let is_same = memory
             .payload
             .accepts(self.s.wanted(self.source), copy.digest.whole());
@@ -266,6 +275,11 @@ impl Case<'_> {
         }
         let (wanted, next) = self.wanted_stage(pin, stage, there.is_some(), applied, memory);
         let lane = self.lane(Choice::Stage(wanted, pin));
+        if (stage, wanted) == (Some(Stage::Send), Stage::Drop)
+            && let Some(step) = self.record_kept(pin, memory)
+        {
+            return step;
+        }
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
@@ -277,7 +291,7 @@ impl Case<'_> {
             };
         }
         let may_change = wanted.delivers() || wanted == Stage::Drop;
-        let is_held = self.source.digest.suspended || self.s.asks_for.is_some() || !may_change;
+        let is_held = self.source.digest.suspended || !may_change;
         if self.differs(copy, memory) && !is_held && self.is_furnished_for(wanted) {
             return self.update(copy, &lane, memory, permit);
         }

@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 
 mod abandon;
+mod refused;
 mod status;
 mod stuck;
 
@@ -350,11 +351,14 @@ fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
     assert_eq!(world.says(), ["Federated HubNameTaken"]);
     assert!(!world.decides().iter().any(|word| word.contains("create_copy")));
     let own = pin::key(&world.index.kinds[world.kind], NAME);
-    world.record(&json!({key: pinned("u-other").to_string(), own: pinned("u-gold").to_string()}));
+    world.record(&json!({key.clone(): pinned("u-other").to_string(), own: pinned("u-gold").to_string()}));
     assert!(
         !world.says().contains(&"Federated HubNameTaken".to_owned()),
         "what has a member already waits for nobody"
     );
+    world.memory = Memory::default();
+    world.record(&json!({key: "no record"}));
+    assert_eq!(world.says(), ["Federated HubNameTaken"], "it may have a member");
     world.record(&json!({}));
     world.memory = Memory::default();
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
