@@ -20,7 +20,6 @@ pub const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// State of a deployment between reconciles. Losing it only delays conditions.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Memory {
     /// Time since which the copy is not delivered.
     pub undelivered: Option<Instant>,
