@@ -348,9 +348,6 @@ mutants! {
             "engine/reconcile::throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
     }
     "src/gateway/federator/decide/status.rs" {
-        conditions_that_a_server_dropped_are_never_tried_again:
-            "now.since(at) < RETRY_AFTER" => "true",
-            "gateway::federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
         available_waits_behind_progress:
             "new != source.digest.status.serving()" => "false",
             "gateway::federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
@@ -499,6 +496,11 @@ mutants! {
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
+    }
+    "src/gateway/federator/memory.rs" {
+        conditions_that_a_server_dropped_are_never_tried_again:
+            "now.since(at) < RETRY_AFTER" => "true",
+            "gateway::federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
     }
     "src/gateway/federator/settle.rs" {
         conditions_count_as_stored_because_they_are_noted:

@@ -110,6 +110,11 @@ impl Memory {
         });
     }
 
+    /// True if the project's API server has dropped the gateway's own conditions a short while ago.
+    pub fn are_conditions_dropped(&self, now: Now) -> bool {
+        self.pruned.is_some_and(|at| now.since(at) < RETRY_AFTER)
+    }
+
     /// The message about the copy's present status, and the time until the next attempt to write it.
     pub fn status_refusal(
         &self,

@@ -20,10 +20,7 @@ use fedgate_engine::{
     clock::Now,
     diff::Digest,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Write},
-    reconcile::{
-        quarantine::RETRY_AFTER,
-        throttle::{Rate, WriteKind},
-    },
+    reconcile::throttle::{Rate, WriteKind},
     store::table::Row,
 };
 use fedgate_kinds::ConditionsIn;
@@ -185,8 +182,7 @@ fn notes_conditions(source: &Row<Source>, memory: &Memory) -> bool {
 /// True if a status goes to the project without the gateway's own conditions: the kind says so, or its server dropped them a
 /// short while ago. A later schema may have conditions, so they are sent again after that.
 fn returns_bare(s: &Snapshot, memory: &Memory, now: Now) -> bool {
-    let dropped = memory.pruned.is_some_and(|at| now.since(at) < RETRY_AFTER);
-    s.profile().status.conditions_in == ConditionsIn::Annotation || dropped
+    s.profile().status.conditions_in == ConditionsIn::Annotation || memory.are_conditions_dropped(now)
 }
 
 /// Takes the annotation off: the status has the conditions again.

@@ -4,7 +4,7 @@ use super::*;
 
 const MARK: &str = "example.fedgate.dev/suspended";
 
-/// What makes a spec refused: its size, or another place.
+/// Edits that are refused, for the size of the spec or for another place, each with the condition that says it.
 fn refusals() -> [(&'static str, Value); 2] {
     let large = json!({"metadata": {"generation": 2}, "spec": {"size": 5, "note": "x".repeat(200)}});
     let elsewhere =
