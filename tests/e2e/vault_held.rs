@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 trials![
     v51_a_held_vault_is_let_alone_until_it_is_resumed,
     v51_held_vaults_are_deleted_before_and_after_their_first_delivery,
+    v51_a_vault_whose_spec_is_too_large_is_held_and_resumed_without_it,
 ];
 
 const NAME: &str = "gold";
@@ -177,4 +178,41 @@ async fn v51_held_vaults_are_deleted_before_and_after_their_first_delivery(case:
     assert!(never, "one was never delivered: {states:#?}");
     assert_eq!(pin(&case).await, None);
     at.gone(&SECRET, &case.hub_ns, "token", seconds(60)).await;
+}
+
+/// The member keeps the last spec that was carried, whatever lane the vault goes to.
+async fn v51_a_vault_whose_spec_is_too_large_is_held_and_resumed_without_it(case: Case) {
+    const LARGE: usize = 300 * 1024;
+    delivered(&case).await;
+    let before = there(&case).await;
+    let large = json!({"spec": {"size": 9, "settings": ["x".repeat(LARGE)]}});
+    case.merge(&VAULT, NAME, large).await;
+    let refused = |o: &Value| is(o, "Federated", "SpecTooLarge");
+    case.project
+        .sees(&VAULT, &case.ns, NAME, "is refused", seconds(60), refused)
+        .await;
+    hold(&case).await;
+    mark(&case, Value::Null).await;
+    let pin = lane(&case, "pin");
+    case.hub
+        .sees(&VAULT, &case.hub_ns, NAME, "is resumed", seconds(60), |o| {
+            label(o, keys::LANE) == Some(&*pin)
+        })
+        .await;
+    preserved(&case).await;
+    let now = there(&case).await;
+    assert_eq!((uid(&now), &now["spec"]), (uid(&before), &before["spec"]));
+    case.project
+        .sees(&VAULT, &case.ns, NAME, "is refused still", seconds(60), |o| {
+            refused(o) && is(o, "Applied", "Applied")
+        })
+        .await;
+    let small = json!({"spec": {"size": 9, "settings": null}});
+    case.merge(&VAULT, NAME, small).await;
+    case.dfw
+        .plane
+        .sees(&VAULT, &case.hub_ns, NAME, "has the edit", seconds(90), |o| {
+            o["spec"]["size"] == 9
+        })
+        .await;
 }

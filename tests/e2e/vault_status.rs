@@ -215,6 +215,23 @@ async fn v19_where_a_project_drops_conditions_an_annotation_has_them(case: Case)
     let conditions = conditions.take();
     assert!(conditions.is_object(), "vaults have conditions");
     with_cleanup(noted(&case), has_conditions(&case, &conditions)).await;
+    case.suite.gateway.restart().await;
+    case.quiet().await;
+    let before = case.project.get(&VAULT, &case.ns, NAME).await;
+    let before = before.expect("it is there");
+    assert!(
+        annotation(&before, keys::CONDITIONS).is_some(),
+        "nothing is tried for its own sake"
+    );
+    reports(&case, json!({"nodes": {"a": "up"}})).await;
+    let now = shows(&case, "has its conditions in its status again", |o| {
+        is(o, "StatusCurrent", "Current") && annotation(o, keys::CONDITIONS).is_none()
+    })
+    .await;
+    assert!(is(&now, "Federated", "Delivered"), "{now}");
+    assert_eq!(told(&now), json!({"phase": "Ready", "nodes": {"a": "up"}}));
+    case.quiet().await;
+    assert_eq!(case.events(NAME, "ConditionsPruned").await.len(), 1);
 }
 
 async fn noted(case: &Case) {
