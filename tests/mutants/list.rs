@@ -95,6 +95,12 @@ mutants! {
             "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
     "src/gateway/federator/decide/lanes/stage.rs" {
+        a_refused_spec_is_taken_for_furnished:
+            "self.source.digest.fits(self.s.largest_spec)" => "true",
+            "gateway::federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
+        a_suspended_object_is_sent_to_a_member_that_is_back:
+            "stage == Stage::Away && self.source.digest.suspended" => "false",
+            "gateway::federator::tests::lanes::refused::a_suspended_object_stays_in_no_lane_of_a_member_that_is_back";
         delivered_before_its_namespace_is_kept:
             "is_there && self.lanes.is_kept && self.is_furnished()" => "is_there && self.is_furnished()",
             "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
@@ -282,6 +288,9 @@ mutants! {
             "gateway::federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
     "src/gateway/index/kept.rs" {
+        a_companion_of_another_holds_a_deletion:
+            "!secondary::lists(&row.digest, object)" => "false",
+            "gateway::federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
         object_is_deleted_while_its_companion_is_dispatched:
             "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
@@ -493,11 +502,17 @@ mutants! {
             "gateway::federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
     }
     "src/gateway/federator/decide/lanes/deletion.rs" {
+        a_deletion_builds_its_object_at_another_cluster:
+            "c.lanes.is_member_gone || c.is_replaced(pin)" => "false",
+            "gateway::federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
     }
     "src/gateway/federator/memory.rs" {
+        a_spec_that_the_hub_refuses_stops_the_way_of_its_copy:
+            "is_spec && self.refusal(source, now).is_some()" => "false",
+            "gateway::federator::tests::lanes::refused::a_spec_that_the_hub_refuses_holds_up_nothing_else";
         conditions_that_a_server_dropped_are_never_tried_again:
             "now.since(at) < RETRY_AFTER" => "true",
             "gateway::federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";

@@ -126,12 +126,12 @@ fn users(
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
         let pin = index.pin(i, hub, &source);
         let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
-        // An object whose spec is refused keeps its companions and gets no others.
-        let is_refused =
-            !s.digest.fits(index.largest_spec) || index.refused_place(i, hub, &source, s).is_some();
-        let expects = (!is_refused)
-            .then(|| expects(index, owner, i, s, kind, name))
-            .flatten();
+        // An object whose place is refused keeps its companions and gets no others.
+        let refused = index.refused_place(i, hub, &source, s);
+        let expects = match refused {
+            Some(_) => None,
+            None => expects(index, owner, i, s, kind, name),
+        };
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
         // A new spec that names it no longer is not yet at work at the member.

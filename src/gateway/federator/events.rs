@@ -76,7 +76,7 @@ pub fn pruned(s: &Snapshot, source: &Row<Source>) -> Event {
         reason: "ConditionsPruned".to_owned(),
         action: "Federating".to_owned(),
         message: format!(
-            "the schema of {} has no status.conditions: the gateway's are in annotation {} from now on",
+            "the schema of {} has no status.conditions: the gateway's are in annotation {} as long as it has none",
             s.profile().resource.kind,
             keys::CONDITIONS
         ),

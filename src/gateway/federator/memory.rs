@@ -90,6 +90,8 @@ pub struct RejectedStatus {
 pub struct RejectedSpec {
     content: Digest,
     generation: i64,
+    /// True if the spec itself was rejected, not another write for the deployment.
+    is_spec: bool,
     at: Instant,
     message: String,
 }
@@ -128,11 +130,13 @@ impl Memory {
         (!left.is_zero()).then_some((refused.message.as_str(), left))
     }
 
-    /// Records that the hub rejected the deployment in its present state, with the hub's message.
-    pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
+    /// Records that the hub rejected the deployment in its present state, with the hub's message; `is_spec` if it rejected the
+    /// spec itself.
+    pub fn refuse(&mut self, source: &Row<Source>, is_spec: bool, message: &str, now: Now) {
         self.refused = Some(RejectedSpec {
             content: source.digest.content,
             generation: source.digest.generation,
+            is_spec,
             at: now.instant,
             message: message.to_owned(),
         });
@@ -141,6 +145,12 @@ impl Memory {
     /// True if the hub rejected the deployment in its present state.
     pub fn refuses(&self, source: &Row<Source>) -> bool {
         self.refused.as_ref().is_some_and(|r| r.is_of(source))
+    }
+
+    /// True if the hub rejected the deployment's spec a short while ago, and nothing else of it.
+    pub fn refuses_spec(&self, source: &Row<Source>, now: Now) -> bool {
+        let is_spec = self.refused.as_ref().is_some_and(|refused| refused.is_spec);
+        is_spec && self.refusal(source, now).is_some()
     }
 
     /// The hub's message about the deployment in its present state, and the time until the next attempt.

@@ -471,7 +471,7 @@ fn refused(
     else {
         return Err(failure);
     };
-    memory.refuse(source, &failure.message, ctx.now());
+    memory.refuse(source, failure.verb == "apply", &failure.message, ctx.now());
     let category = failure.category.as_str();
     if ctx.quarantine.insert_until_released(key, failure.category) {
         let (namespace, name) = (&*key.namespace, &*key.name);

@@ -3,6 +3,7 @@
 use crate::gateway::index::{
     GatewayIndex,
     change::{BindingChange, Change, SourceChange},
+    secondary,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;
@@ -33,17 +34,34 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
         }
         Change::CompanionDelivered { kind, hub, name } => {
-            if let Some(owner) = index.owners.get(hub) {
-                referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            // A deletion waits also for a companion that its object names no longer.
+            let row = index.hub.companions[*kind].get(hub, name);
+            for entry in row.into_iter().flat_map(|row| secondary::entries(&row.digest)) {
+                if let Some((_, source)) = entry.split_once('/') {
+                    existing(index, &owner.project, &owner.namespace, source, keys);
+                }
             }
         }
         Change::City { sources, .. } | Change::Member { sources } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),
+            gone,
             ..
-        })
-        | Change::Copy {
+        }) => {
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            // A namesake of another group waits for the end of the binding that has its name.
+            let waiting = gone.then(|| index.namesakes(*kind)).into_iter().flatten();
+            let kinds = std::iter::once(*kind).chain(waiting);
+            keys.extend(kinds.map(|kind| index.source_key(kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::Copy {
             copy: (kind, hub, name),
             ..
         } => {

@@ -40,6 +40,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) key: String,
     /// Name of the lane in which the copy is stopped, if its policy is there.
     pub(super) stopped: Option<String>,
+    /// True if the Cluster of the pin is another one than the member.
+    pub(super) is_replaced: bool,
     /// The last look, and how many there were.
     pub(super) seen: (Option<Seen>, u32),
 }
@@ -125,8 +127,10 @@ fn stop(s: &Snapshot<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Next {
 fn confirm(s: &Snapshot<'_>, pin: &Arc<Pin>) -> Next {
     let asks = s.kind.1.deletion.finished_when == FinishedWhen::MemberAbsent;
     match &s.seen.0 {
-        Some(Seen::Absent) => release(s),
+        Some(Seen::Absent) if !s.is_replaced => release(s),
         None if !asks => release(s),
+        // Another Cluster under the member's name proves nothing.
+        _ if s.is_replaced => Next::LookAgain(Requeue::After(pause(s.seen.1))),
         None => Next::Look(Look::Member {
             pin: pin.clone(),
             id: None,
@@ -216,6 +220,7 @@ mod tests {
             record: Some((record, "r".into())),
             key: "k".to_owned(),
             stopped: Some("vault-drop-dfw-1".to_owned()),
+            is_replaced: false,
             seen: (None, 0),
         };
         change(&mut s);
@@ -275,6 +280,10 @@ mod tests {
             (Seen::Unknown("no".to_owned()), "again After(4s)"),
         ] {
             assert_eq!(step(&kind, |s| s.seen = (Some(seen), 2)), decided);
+        }
+        for seen in [None, Some(Seen::Absent)] {
+            let next = step(&kind, |s| (s.is_replaced, s.seen) = (true, (seen, 2)));
+            assert_eq!(next, "again After(4s)", "another Cluster under that name");
         }
     }
 

@@ -305,12 +305,19 @@ pub(super) fn member<'a>(
         copy: index.hub.copies[kind].get(hub, name),
         binding: index.binding(kind, hub, name),
         pin,
-        kept: pin.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
+        kept: pin.map_or_else(Kept::default, |pin| index.kept(hub, name, pin)),
         record,
         key: pin::key(profile, name),
         stopped: stopped.map(|lane| lane.name(&index.kinds)),
+        is_replaced: pin.is_some_and(|pin| is_replaced(index, pin)),
         seen,
     }
+}
+
+fn is_replaced(index: &GatewayIndex, pin: &pin::Pin) -> bool {
+    let cluster = index.hub.clusters.get("", &pin.member);
+    cluster
+        .is_some_and(|row| row.uid != pin.member_uid && row.digest.same_as.as_ref() != Some(&pin.member_uid))
 }
 
 /// Address and UID of an object that lived at one member.

@@ -1,6 +1,6 @@
 //! The companions that went with an object to its member.
 
-use super::GatewayIndex;
+use super::{GatewayIndex, secondary};
 use crate::gateway::{lane::CompanionLane, pin::Pin, references};
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub struct Kept {
 
 impl GatewayIndex {
     /// State of the companions that went with the object of a pin to its member. One that is gone from the hub counts as
-    /// stopped.
-    pub fn kept(&self, hub: &str, pin: &Pin) -> Kept {
+    /// stopped, and so does one that another object has now: it does not end with this one.
+    pub fn kept(&self, hub: &str, object: &str, pin: &Pin) -> Kept {
         let mut kept = Kept::default();
         let named = pin
             .kept
@@ -26,6 +26,9 @@ impl GatewayIndex {
             let Some(row) = self.hub.companions[kind].get(hub, &name) else {
                 continue;
             };
+            if !secondary::lists(&row.digest, object) {
+                continue;
+            }
             let is_parked =
                 CompanionLane::read(row.digest.lane.as_deref()) == CompanionLane::Park(&pin.member);
             let delivery = self.companion_delivery(kind, (hub, &name), row);

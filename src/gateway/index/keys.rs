@@ -112,6 +112,7 @@ impl GatewayIndex {
         keys.push(self.hub_key(TableId::Namespaces, "", hub));
         keys.push(self.hub_key(TableId::CityPolicies, hub, ""));
         self.copy_keys(hub, keys);
+        self.pinned_keys(hub, keys);
         self.write_back_keys(hub, keys);
         self.companion_keys(hub, keys);
     }

@@ -16,9 +16,9 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, ObjectMeta};
 use std::{sync::Arc, time::Duration};
 
-/// The Works at a member: those of a binding, or all if its id is not known.
-async fn works(ctx: &Context<'_>, member: &str, id: Option<&str>) -> Result<Listed, Failure> {
-    let of = id.map_or(Selector::All, |id| Selector::Label(keys::BINDING_ID, id));
+/// The Works of a binding at a member.
+async fn works(ctx: &Context<'_>, member: &str, id: &str) -> Result<Listed, Failure> {
+    let of = Selector::Label(keys::BINDING_ID, id);
     ctx.executor.list(&target(member, ""), of).await
 }
 
@@ -34,7 +34,7 @@ fn target(member: &str, name: &str) -> Target {
 /// Whether all Works of the bindings with these ids are stopped; one that goes on is watched.
 pub(super) async fn stopped(ctx: &Context<'_>, member: &str, ids: &[Arc<str>]) -> Result<Sight, Failure> {
     for id in ids {
-        let found = works(ctx, member, Some(id)).await?;
+        let found = works(ctx, member, id).await?;
         if let Some(work) = found.objects.iter().find(|work| !is_stopped(work)) {
             return Ok(sight(Seen::WorksGoOn, work, &found));
         }
@@ -50,10 +50,14 @@ pub(super) async fn left_over(
     member: &str,
     id: Option<&str>,
 ) -> Result<Option<Sight>, Failure> {
-    let mut found = works(ctx, member, id).await?;
-    if id.is_some() && !found.objects.iter().any(|work| is_of(work, s)) {
-        found = named_after(ctx, s, member).await?;
-    }
+    let of_binding = match id {
+        Some(id) => Some(works(ctx, member, id).await?),
+        None => None,
+    };
+    let found = match of_binding.filter(|found| found.objects.iter().any(|work| is_of(work, s))) {
+        Some(found) => found,
+        None => named_after(ctx, s, member).await?,
+    };
     let own = found.objects.iter().filter(|work| is_of(work, s));
     let first = own.min_by_key(|work| !is_stuck(&work.metadata, ctx.now().wall));
     Ok(first.map(|work| judged(ctx, work, &found)))

@@ -69,10 +69,10 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
                 .collect()
         })
         .collect();
-    // Without a project namespace only that lane is needed in which copies end.
+    // Without a project namespace, or with another one, only that lane is needed in which copies end.
     let is_last = |lane: &&Lane| matches!(lane, Lane::At(_, Stage::Drop, _)) && index.has_pins_in(hub);
-    let wanted = index.lanes.wanted(hub).into_iter().filter(|_| !earlier);
-    let wanted = wanted.filter(|lane| owner.is_some() || is_last(lane));
+    let wanted = index.lanes.wanted(hub).into_iter();
+    let wanted = wanted.filter(|lane| owner.is_some() && !earlier || is_last(lane));
     let lanes: BTreeMap<String, Value> = wanted
         .map(|lane| (lane.name(&index.kinds), lane.spec(&index.kinds, hub)))
         .collect();

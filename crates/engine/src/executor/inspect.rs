@@ -30,8 +30,6 @@ pub enum Answer {
 /// The objects that a list is of.
 #[derive(Debug, Clone, Copy)]
 pub enum Selector<'a> {
-    /// All of the kind and namespace.
-    All,
     /// Those with this label.
     Label(&'a str, &'a str),
     /// That of the target's name.
@@ -68,7 +66,6 @@ impl Executor {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
         let params = match of {
-            Selector::All => ListParams::default(),
             Selector::Label(key, value) => ListParams::default().labels(&format!("{key}={value}")),
             Selector::Name => ListParams::default().fields(&format!("metadata.name={}", target.name)),
         };

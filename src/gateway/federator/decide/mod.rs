@@ -184,8 +184,10 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             // The city counts as announced once this patch is answered; the copy follows in the next pass.
             return act(effect, memory.clone());
         }
+        // One that has a member ends step by step (`garbage::members`).
         if s.complete
             && s.hub_state == HubNamespaceState::EarlierLife
+            && s.lanes.is_none()
             && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
         {
             return act(

@@ -176,13 +176,19 @@ fn throttle(memory: &Memory, settings: &Settings, write_kind: WriteKind, now: No
 
 /// True if the gateway's own conditions are kept in an annotation: the kind says so, or the project's schema has none.
 fn notes_conditions(source: &Row<Source>, memory: &Memory) -> bool {
-    source.digest.conditions == ConditionsAt::Annotation || memory.pruned.is_some()
+    match source.digest.conditions {
+        ConditionsAt::Annotation => true,
+        ConditionsAt::StatusAndAnnotation => false,
+        ConditionsAt::Status => memory.pruned.is_some(),
+    }
 }
 
 /// True if a status goes to the project without the gateway's own conditions: the kind says so, or its server dropped them a
 /// short while ago. A later schema may have conditions, so they are sent again after that.
-fn returns_bare(s: &Snapshot, memory: &Memory, now: Now) -> bool {
-    s.profile().status.conditions_in == ConditionsIn::Annotation || memory.are_conditions_dropped(now)
+fn returns_bare(s: &Snapshot, source: &Row<Source>, memory: &Memory, now: Now) -> bool {
+    let has_them = source.digest.conditions == ConditionsAt::StatusAndAnnotation;
+    let is_dropped = memory.are_conditions_dropped(now) && !has_them;
+    s.profile().status.conditions_in == ConditionsIn::Annotation || is_dropped
 }
 
 /// Takes the annotation off: the status has the conditions again.
@@ -316,7 +322,7 @@ fn write_status(
     };
     let (generation, had) = (source.digest.generation, &source.digest.status);
     let counters = &s.profile().status.counters;
-    let is_noted = returns_bare(s, memory, now);
+    let is_noted = returns_bare(s, source, memory, now);
     let own = if is_noted { &[] } else { own };
     let status = if is_noted {
         render_foreign(&base, counters, had, generation, now.wall)

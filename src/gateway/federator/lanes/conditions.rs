@@ -96,6 +96,25 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
     )
 }
 
+/// While an object is being deleted: its Cluster is another one, so that nobody can say whether its object is gone.
+pub(in crate::gateway::federator) fn replaced(c: &Case<'_>, pin: &Pin) -> Option<OwnCondition> {
+    let is_replaced = c.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin));
+    is_replaced.then(|| {
+        let since = c.source.digest.deleted.unwrap_or(c.now.wall);
+        let message = format!("being deleted since {since}: {}", joined_anew(pin));
+        condition(c, FEDERATED, Err(("MemberReplaced", message)))
+    })
+}
+
+fn joined_anew(pin: &Pin) -> String {
+    format!(
+        "Cluster {} has joined anew; annotation {}: {} on it says that it is the same member",
+        pin.member,
+        fedgate_api::keys::SAME_AS,
+        pin.member_uid
+    )
+}
+
 fn stuck(work: &str) -> String {
     format!(
         "Work {work} does not end, because it preserves an object that is not there; an operator of the hub takes its \
@@ -261,12 +280,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         return idle(None);
     };
     if c.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin)) {
-        let message = format!(
-            "Cluster {} has joined anew; nothing is delivered until annotation {}: {} on it says that it is the same member",
-            pin.member,
-            fedgate_api::keys::SAME_AS,
-            pin.member_uid
-        );
+        let message = format!("{}; nothing is delivered until then", joined_anew(pin));
         return idle(Some(Err(("MemberReplaced", message))));
     }
     let stage = stage(c, copy, pin);

@@ -38,6 +38,8 @@ pub struct Lanes {
     pub companions: Vec<CompanionState>,
     /// The companions that went with the object to its member.
     pub kept: Kept,
+    /// The companions on the hub that go with the object at its member, whatever it names now: `Kind/name` of each.
+    pub adopted: Vec<String>,
     /// Whether members can be asked in the gateway's name.
     pub hub_user: HubUser,
     /// Kind of the object that has the copy's name with Karmada, if that is another one.
@@ -129,13 +131,23 @@ pub fn observe(
             .iter()
             .map(|(companion, of)| state(index, (kind, hub, name), (*companion, of), member))
             .collect(),
-        kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, pin)),
+        kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, name, pin)),
+        adopted: adopted(index, hub, name),
         hub_user: HubUser::read(index, kind),
         held_by: binding
             .and_then(|row| other_kind(index, kind, row))
             .or_else(|| earlier_namesake(index, (kind, hub, name), pin.as_ref().ok()?.as_ref())),
         pin,
     }
+}
+
+fn adopted(index: &GatewayIndex, hub: &str, name: &str) -> Vec<String> {
+    let namespace = index.owners.get(hub).map_or("", |owner| &*owner.namespace);
+    let naming = index.hub.secondary.naming(hub, namespace, name);
+    let adopted = naming.filter(|(kind, _)| index.companions.is_adopted(*kind));
+    adopted
+        .map(|(kind, of)| references::token(&index.companions, kind, of))
+        .collect()
 }
 
 fn is_kept(index: &GatewayIndex, hub: &str) -> bool {

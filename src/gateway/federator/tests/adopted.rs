@@ -9,7 +9,7 @@ use crate::gateway::{
     federator::memory::{GRACE_PERIOD, Memory},
     index::{
         TableId,
-        fixture::{self, HUB},
+        fixture::{self, HUB, shop},
     },
     lane::{Lane, Stage},
     member::{Look, Seen},
@@ -243,6 +243,47 @@ fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped(
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
     world.seal("park-dfw-1");
     assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
+}
+
+/// With its namespace its sources may go before it.
+#[test]
+fn one_whose_source_is_gone_is_recorded_too() {
+    let mut world = sealed();
+    world.pin(&json!({}));
+    world.at(Stage::Send, &json!([]));
+    world.seal("with-dfw-1");
+    world.index.list_shop(TableId::Companions(seals(&world)), &[]);
+    world.source(&names(
+        &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
+    ));
+    let recorded = world.decides();
+    assert!(recorded[0].contains(SEAL), "{recorded:?}");
+}
+
+#[test]
+fn one_that_another_object_has_now_holds_up_no_deletion() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Drop, &applied());
+    world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}));
+    world.seal("keep-dfw-1");
+    assert_eq!(world.decides(), [""; 0], "it is its own");
+    let mut others = fixture::companion("wax", &json!(["default/aurum"]));
+    others["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: "keep-dfw-1"});
+    let others = world.next(others);
+    world.index.hub_has(TableId::Companions(seals(&world)), &others);
+    assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
+}
+
+#[test]
+fn a_deletion_hears_of_one_that_its_object_names_no_longer() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Drop, &applied());
+    world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}));
+    let heard = world.seal("park-dfw-1");
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    assert!(heard.contains(&key), "{heard:?}");
 }
 
 #[test]

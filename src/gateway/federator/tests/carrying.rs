@@ -102,7 +102,7 @@ async fn what_the_hub_refused_waits_with_and_without_the_other_lists() {
     let mut s = snapshot(&deployment(), None);
     s.complete = false;
     let (mut memory, start) = (Memory::default(), now());
-    memory.refuse(s.source.as_ref().unwrap(), "no", start);
+    memory.refuse(s.source.as_ref().unwrap(), true, "no", start);
     let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
     assert_eq!((effects, next), (vec![], Requeue::After(Duration::from_mins(5))));
 }

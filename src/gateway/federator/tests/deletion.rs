@@ -76,7 +76,7 @@ async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
 async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes() {
     let s = snapshot(&leaving(), Some(&hub_copy()));
     let (mut memory, start) = (Memory::default(), now());
-    memory.refuse(&source(&leaving()), "it is protected", start);
+    memory.refuse(&source(&leaving()), false, "it is protected", start);
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
     assert_eq!(
         patch(&effect)["status"]["conditions"][0]["message"],

@@ -32,7 +32,12 @@ fn everything(at: Instant) -> Memory {
     let refused = {
         let mut memory = Memory::default();
         let earlier = Now { instant: at, ..now() };
-        memory.refuse(&source(&fixture::source("web", "DFW")), "too large", earlier);
+        memory.refuse(
+            &source(&fixture::source("web", "DFW")),
+            true,
+            "too large",
+            earlier,
+        );
         memory.refused
     };
     Memory {

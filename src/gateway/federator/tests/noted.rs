@@ -207,6 +207,7 @@ fn a_server_that_keeps_them_again_has_them_in_the_status() {
     assert_eq!(kinds(&status), OWN);
     assert_eq!(tried.notes, []);
     store(&mut world, &status, Some(&annotation));
+    world.memory.pruned = Some(world.now.instant);
     let ended = next(&mut world).unwrap();
     assert_eq!(ended.effects.len(), 1);
     assert_eq!(
@@ -216,4 +217,24 @@ fn a_server_that_keeps_them_again_has_them_in_the_status() {
     store(&mut world, &status, None);
     world.memory.pruned = None;
     assert_eq!(next(&mut world), None);
+}
+
+/// A change of the gateway's own conditions does not go to the annotation while the status has them.
+#[test]
+fn conditions_that_the_status_has_are_written_there() {
+    let (mut world, annotation) = dropped();
+    world.memory.pruned = None;
+    let lane = world.name(&world.lane(Stage::Pin));
+    world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 2}}));
+    let status = body(&next(&mut world).unwrap().effects[0])["status"].clone();
+    store(&mut world, &status, Some(&annotation));
+    world.memory.pruned = Some(world.now.instant);
+    world.binding(
+        &lane,
+        &[MEMBER],
+        &json!([{"clusterName": MEMBER, "appliedMessage": "no room"}]),
+    );
+    let changed = next(&mut world).unwrap();
+    assert_eq!(changed.effects[0].endpoint, Endpoint::Status);
+    assert_eq!(kinds(&body(&changed.effects[0])["status"]), OWN);
 }

@@ -164,7 +164,7 @@ async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_
         one(decide(&s, &mut memory, &SETTINGS, start)).reason.label(),
         "update_copy"
     );
-    memory.refuse(&source(&d), "spec.x: too large", start);
+    memory.refuse(&source(&d), true, "spec.x: too large", start);
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
     assert_eq!(effect.reason.label(), "return_status");
     let status = &patch(&effect)["status"];

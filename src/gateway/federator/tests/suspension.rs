@@ -62,7 +62,7 @@ async fn a_copy_is_marked_by_a_patch_of_its_own_whatever_its_deployment_looks_li
     // A payload that the hub has refused holds nothing back.
     let s = suspended(&well, Some(&hub_copy()));
     let mut memory = Memory::default();
-    memory.refuse(s.source.as_ref().unwrap(), "no", now());
+    memory.refuse(s.source.as_ref().unwrap(), true, "no", now());
     assert_mark(&one(decide(&s, &mut memory, &SETTINGS, now())), &json!("true"));
 }
 

@@ -271,6 +271,12 @@ pub fn entries(companion: &Companion) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
+/// True if an object of this name is among them; all are of one project namespace.
+pub fn lists(companion: &Companion, object: &str) -> bool {
+    let mut entries = entries(companion).into_iter();
+    entries.any(|entry| entry.split_once('/').is_some_and(|(_, name)| name == object))
+}
+
 impl HubIndex {
     fn of(&self, hub: &str) -> Option<&OfHub> {
         self.namespaces.get(hub)

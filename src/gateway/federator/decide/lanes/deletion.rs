@@ -4,6 +4,7 @@
 use super::{Case, abandon, pins::record};
 use crate::gateway::{
     federator::{
+        conditions::hub_refused,
         decide::{
             Settings, Step, act,
             copy::delete_copy,
@@ -41,6 +42,10 @@ pub(in crate::gateway::federator) fn delete_step(
     }
     if let Some(step) = guarded(c.s, c.source, memory, settings, c.now) {
         return step;
+    }
+    if let Some((message, left)) = memory.refusal(c.source, c.now) {
+        let said = hub_refused(c.source, message);
+        return tell(c, &[said], memory, settings).by(Requeue::After(left));
     }
     let Ok(pin) = c.lanes.pin.clone() else {
         return Step::Wait(Requeue::AwaitChange);
@@ -100,14 +105,17 @@ fn stop(
     // Karmada deletes only what it manages: a copy that was made again takes its object over first.
     let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
     let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
+    // Nothing is sent to a Cluster that is another one.
+    let is_away = c.lanes.is_member_gone || c.is_replaced(pin);
     if takes_over
+        && !is_away
         && !was_mended
         && stage == Some(Stage::Mend)
         && let Some(step) = not_taken_over(c, pin, copy, memory, settings)
     {
         return step;
     }
-    let wanted = if takes_over && !was_mended && !memory.taken_over {
+    let wanted = if takes_over && !is_away && !was_mended && !memory.taken_over {
         Stage::Mend
     } else {
         Stage::Drop
@@ -222,6 +230,11 @@ fn confirm_absent(
     let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
     if is_released || abandon::is_abandoned(c, pin) {
         return release(c, pin, memory);
+    }
+    // Another Cluster under the member's name proves nothing.
+    if let Some(replaced) = conditions::replaced(c, pin) {
+        memory.seen = None;
+        return tell(c, &[replaced], memory, settings);
     }
     match memory.seen.clone() {
         None => Step::Look(Look::Member {

@@ -45,7 +45,10 @@ pub(in crate::gateway::federator) struct Case<'a> {
 
 /// Creates the copy, finds its member, delivers it and keeps it as the object is.
 pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory, permit: Permit) -> Step {
-    if let Some((_, left)) = memory.refusal(c.source, c.now) {
+    let refused = memory.refusal(c.source, c.now).map(|(_, left)| left);
+    // A copy that is there goes on its way without the spec.
+    let goes_on = c.s.copy.is_some() && memory.refuses_spec(c.source, c.now);
+    if let Some(left) = refused.filter(|_| !goes_on) {
         return Step::Wait(Requeue::After(left));
     }
     if c.lanes.held_by.is_some() && c.s.copy.is_none() {
@@ -72,6 +75,9 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
             return Step::Wait(Requeue::AwaitChange);
         }
         _ => {}
+    }
+    if let Some(left) = refused {
+        return step.by(Requeue::After(left));
     }
     if matches!(step, Step::Wait(_)) {
         memory.refused = None;
@@ -122,7 +128,11 @@ impl Case<'_> {
 
     /// The tokens of the companions that went with the object to its member, those that it expects now included.
     fn kept(&self, pin: &Pin) -> Vec<Arc<str>> {
-        let adopted = self.lanes.companions.iter().filter(|one| one.adopted);
+        let adopted = self
+            .lanes
+            .companions
+            .iter()
+            .filter(|one| one.adopted && !one.shared);
         let mut all = pin.kept.clone();
         for one in adopted.filter(|one| one.applied == Some(true)) {
             if !all.iter().any(|token| **token == *one.token) {
@@ -134,7 +144,12 @@ impl Case<'_> {
 
     /// Records the companions that may have gone with a copy that was sent, also if its member has not said so yet.
     fn record_kept(&self, pin: &Pin, memory: &Memory) -> Option<Step> {
-        let kept = self.kept(pin);
+        let mut kept = self.kept(pin);
+        for token in &self.lanes.adopted {
+            if !kept.iter().any(|had| **had == **token) {
+                kept.push(token.as_str().into());
+            }
+        }
         (kept.len() != pin.kept.len()).then(|| self.patch_pin(&Pin { kept, ..pin.clone() }, memory))
     }
 
@@ -142,6 +157,10 @@ impl Case<'_> {
         if !self.has_sources() || self.s.candidates.is_empty() && matches!(lane, Lane::Choose(..)) {
             return Step::Wait(Requeue::AwaitChange);
         }
+        self.make(memory, permit, lane)
+    }
+
+    fn make(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
         memory.lane = Some(lane.clone());
         if !self.is_open(lane) {
             return Step::Wait(Requeue::AwaitChange);
@@ -173,7 +192,7 @@ impl Case<'_> {
 
     /// True if the copy's payload is not that of the object, and is to become it.
     fn differs(&self, copy: &Row<HubCopy>, memory: &Memory) -> bool {
-        if self.s.keeps_spec(self.source) {
+        if self.s.keeps_spec(self.source) || memory.refuses_spec(self.source, self.now) {
             return false;
         }
         let is_same = memory
@@ -275,7 +294,8 @@ impl Case<'_> {
         }
         let (wanted, next) = self.wanted_stage(pin, stage, there.is_some(), applied, memory);
         let lane = self.lane(Choice::Stage(wanted, pin));
-        if (stage, wanted) == (Some(Stage::Send), Stage::Drop)
+        if stage == Some(Stage::Send)
+            && !wanted.delivers()
             && let Some(step) = self.record_kept(pin, memory)
         {
             return step;
@@ -359,13 +379,13 @@ impl Case<'_> {
         act(effect, written(memory, Some(self.now)))
     }
 
-    /// Makes the copy again at its member, delivered nowhere.
+    /// Makes the copy again at its member, delivered nowhere. Its sources may be gone with their namespace.
     pub(in crate::gateway::federator) fn create_again(
         &self,
         pin: &Pin,
         memory: &mut Memory,
         permit: Permit,
     ) -> Step {
-        self.create(memory, permit, &self.lane(Choice::Stage(Stage::Drop, pin)))
+        self.make(memory, permit, &self.lane(Choice::Stage(Stage::Drop, pin)))
     }
 }

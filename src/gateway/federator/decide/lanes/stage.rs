@@ -67,6 +67,9 @@ impl Case<'_> {
         let Some(stage) = stage else {
             return idle(Stage::Drop);
         };
+        if stage == Stage::Away && self.source.digest.suspended {
+            return idle(Stage::Away);
+        }
         if stage == Stage::Away {
             return idle(if pin.delivered { Stage::Mend } else { Stage::Drop });
         }
@@ -85,7 +88,7 @@ impl Case<'_> {
             return (stage, Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
         }
         match stage {
-            Stage::Drop if is_there && self.lanes.is_kept && self.is_furnished() => {
+            Stage::Drop if is_there && self.lanes.is_kept && self.may_be_delivered(pin) => {
                 idle(if pin.delivered { Stage::Mend } else { Stage::Send })
             }
             Stage::Send if pin.delivered => idle(Stage::Pin),
@@ -96,6 +99,16 @@ impl Case<'_> {
                 memory.unapplied = None;
                 idle(stage)
             }
+        }
+    }
+
+    /// True if its member may have it: its companions are there. Of a spec that is refused for its size they are not known; where
+    /// it was delivered before, they were there.
+    fn may_be_delivered(&self, pin: &Pin) -> bool {
+        if self.source.digest.fits(self.s.largest_spec) {
+            self.is_furnished()
+        } else {
+            pin.delivered
         }
     }
 

@@ -29,6 +29,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 mod abandon;
 mod refused;
+mod replaced;
 mod status;
 mod stuck;
 
@@ -360,6 +361,14 @@ fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
     world.record(&json!({key: "no record"}));
     assert_eq!(world.says(), ["Federated HubNameTaken"], "it may have a member");
     world.record(&json!({}));
+    let mut binding = fixture::object(HUB, &format!("{NAME}-vault"), "b-other");
+    binding["spec"] = json!({"resource": {"apiVersion": "other.example/v1", "kind": "Vault", "name": NAME}});
+    let binding = world.next(binding);
+    world.index.hub_has(TableId::Bindings, &binding);
+    assert_eq!(world.says(), ["Federated HubNameTaken"], "its binding is there");
+    let heard = world.index.hub_lost(TableId::Bindings, &binding);
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    assert!(heard.contains(&key), "the end of that binding: {heard:?}");
     world.memory = Memory::default();
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }

@@ -1,0 +1,73 @@
+//! A deletion while the member's Cluster is another one, or gone.
+
+use super::*;
+
+/// The Cluster of the member's name, with this UID, and the UID of the Cluster whose member it is, by an operator.
+fn joins(world: &mut World, uid: &str, same_as: Option<&str>) {
+    let mut cluster = fixture::object("", MEMBER, uid);
+    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+    if let Some(earlier) = same_as {
+        cluster["metadata"]["annotations"] = json!({keys::SAME_AS: earlier});
+    }
+    cluster["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let cluster = world.next(cluster);
+    world.index.hub_has(TableId::Clusters, &cluster);
+}
+
+fn leaves(world: &mut World) {
+    let cluster = world.next(fixture::object("", MEMBER, "m-dfw-1"));
+    world.index.hub_lost(TableId::Clusters, &cluster);
+}
+
+#[test]
+fn another_cluster_of_the_members_name_proves_nothing() {
+    let mut world = deleted(&json!({}));
+    world.copy_lost();
+    world.binding_lost();
+    world.memory.bound = true;
+    joins(&mut world, "m-new", None);
+    assert_eq!(world.decides(), ["return_status"]);
+    world.memory.seen = Some(Seen::Absent);
+    assert!(
+        !world.decides().iter().any(|word| word.starts_with("remove_pin")),
+        "seen before it joined"
+    );
+    assert_eq!(world.says(), ["Federated MemberReplaced"]);
+    joins(&mut world, "m-new", Some("m-dfw-1"));
+    assert_eq!(world.decides(), ["look at dfw-1"]);
+}
+
+#[test]
+fn nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone() {
+    for change in [|world: &mut World| joins(world, "m-new", None), leaves] {
+        let mut world = deleted(&json!({}));
+        world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+        world.at(Stage::Away, &json!([]));
+        change(&mut world);
+        assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
+    }
+    let mut world = deleted(&json!({}));
+    world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+    world.at(Stage::Away, &json!([]));
+    assert_eq!(
+        world.decides(),
+        ["change_lane vault-mend-dfw-1"],
+        "its own member"
+    );
+}
+
+#[test]
+fn what_is_taken_over_for_its_deletion_needs_no_sources() {
+    let mut world = deleted(&json!({"spec": {"credentials": {"secretName": "gone"}}}));
+    world.copy_lost();
+    world.binding_lost();
+    world.memory.seen = Some(Seen::There {
+        deleting: false,
+        finalizers: Vec::new(),
+    });
+    let decided = world.decides();
+    assert!(
+        decided[0].starts_with("create_copy vault-drop-dfw-1"),
+        "{decided:?}"
+    );
+}
