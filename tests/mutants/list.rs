@@ -102,10 +102,10 @@ mutants! {
             "stage == Stage::Away && self.source.digest.suspended" => "false",
             "gateway::federator::tests::lanes::refused::a_suspended_object_stays_in_no_lane_of_a_member_that_is_back";
         delivered_before_its_namespace_is_kept:
-            "is_there && self.lanes.is_kept && self.is_furnished()" => "is_there && self.is_furnished()",
+            "is_there && self.lanes.is_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
             "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_before_its_companions:
-            "self.lanes.is_kept && self.is_furnished()" => "self.lanes.is_kept",
+            "self.lanes.is_kept && self.may_be_delivered(pin)" => "self.lanes.is_kept",
             "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
         preserved_before_it_was_applied:
             "if pin.delivered { Stage::Mend } else { Stage::Send }" => "if pin.delivered { Stage::Mend } else { Stage::Pin }",

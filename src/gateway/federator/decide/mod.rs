@@ -184,7 +184,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             // The city counts as announced once this patch is answered; the copy follows in the next pass.
             return act(effect, memory.clone());
         }
-        // One that has a member ends step by step (`garbage::members`).
+        // An object with a member ends step by step (`garbage::members`).
         if s.complete
             && s.hub_state == HubNamespaceState::EarlierLife
             && s.lanes.is_none()

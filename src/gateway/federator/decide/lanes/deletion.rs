@@ -106,16 +106,16 @@ fn stop(
     let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
     let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
     // Nothing is sent to a Cluster that is another one.
-    let is_away = c.lanes.is_member_gone || c.is_replaced(pin);
+    let has_no_member = c.lanes.is_member_gone || c.is_replaced(pin);
     if takes_over
-        && !is_away
+        && !has_no_member
         && !was_mended
         && stage == Some(Stage::Mend)
         && let Some(step) = not_taken_over(c, pin, copy, memory, settings)
     {
         return step;
     }
-    let wanted = if takes_over && !is_away && !was_mended && !memory.taken_over {
+    let wanted = if takes_over && !has_no_member && !was_mended && !memory.taken_over {
         Stage::Mend
     } else {
         Stage::Drop
