@@ -98,9 +98,6 @@ mutants! {
         a_refused_spec_is_taken_for_furnished:
             "self.source.digest.fits(self.s.largest_spec)" => "true",
             "gateway::federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
-        a_suspended_object_is_sent_to_a_member_that_is_back:
-            "stage == Stage::Away && self.source.digest.suspended" => "false",
-            "gateway::federator::tests::lanes::refused::a_suspended_object_stays_in_no_lane_of_a_member_that_is_back";
         delivered_before_its_namespace_is_kept:
             "is_there && self.lanes.is_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
             "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";

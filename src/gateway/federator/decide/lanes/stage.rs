@@ -67,15 +67,12 @@ impl Case<'_> {
         let Some(stage) = stage else {
             return idle(Stage::Drop);
         };
-        if stage == Stage::Away && self.source.digest.suspended {
-            return idle(Stage::Away);
+        if self.source.digest.suspended {
+            memory.strayed = None;
+            return idle(if stage == Stage::Away { stage } else { back });
         }
         if stage == Stage::Away {
             return idle(if pin.delivered { Stage::Mend } else { Stage::Drop });
-        }
-        if self.source.digest.suspended {
-            memory.strayed = None;
-            return idle(back);
         }
         if is_there {
             memory.strayed = None;
