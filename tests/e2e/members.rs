@@ -2,7 +2,7 @@
 //! binding.
 
 use crate::{
-    lanes::{delivered, has_size, is, pin, preserved, works_at},
+    lanes::{delivered, has_size, is, pin, preserved, vault, works_at},
     support::{
         Case, annotation, condition,
         kinds::{BINDING, CLUSTER, SECRET, VAULT, WORK},
@@ -159,6 +159,15 @@ async fn joins(case: &Case, cluster: &Value, credentials: &[Value]) {
 /// G13: an object that is not its own may be at a member of the same name.
 async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(case: Case) {
     delivered(&case).await;
+    let mut iron = vault(&case.dfw.city);
+    iron["metadata"]["name"] = json!("iron");
+    case.create(&VAULT, iron).await;
+    case.project
+        .sees(&VAULT, &case.ns, "iron", "is delivered", seconds(120), |o| {
+            is(o, "Federated", "Delivered")
+        })
+        .await;
+    case.quiet().await;
     let there = case
         .dfw
         .plane
@@ -182,7 +191,18 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .sees(&CLUSTER, "", name, "is ready", seconds(120), ready)
         .await;
     case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
+    // A deletion cannot know whether it is gone.
+    case.delete(&VAULT, "iron").await;
+    case.project
+        .sees(&VAULT, &case.ns, "iron", "cannot end", seconds(120), |o| {
+            is(o, "Federated", "MemberReplaced")
+        })
+        .await;
     case.quiet_for(seconds(5)).await;
+    case.dfw
+        .plane
+        .exists(&VAULT, &case.hub_ns, "iron", seconds(5))
+        .await;
     let delivers = |work: &Value| {
         annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
             && annotation(work, keys::BINDING_NAME) == Some("gold-vault")
@@ -208,4 +228,6 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
     })
     .await;
     preserved(&case).await;
+    case.project.gone(&VAULT, &case.ns, "iron", seconds(200)).await;
+    assert_eq!(case.dfw.plane.get(&VAULT, &case.hub_ns, "iron").await, None);
 }

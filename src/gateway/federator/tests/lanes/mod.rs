@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 
 mod abandon;
+mod earlier;
 mod refused;
 mod replaced;
 mod status;
