@@ -191,6 +191,9 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .sees(&CLUSTER, "", name, "is ready", seconds(120), ready)
         .await;
     case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
+    // Karmada lets go of what its members have when their Clusters leave; the stand-in does not.
+    let released = json!({"metadata": {"labels": {keys::KARMADA_MANAGED: null}}});
+    case.dfw.plane.merge(&VAULT, &case.hub_ns, "iron", released).await;
     // A deletion cannot know whether it is gone.
     case.delete(&VAULT, "iron").await;
     case.project
