@@ -58,6 +58,11 @@ impl Pin {
         is_whole.then_some(pin)
     }
 
+    /// True if a Cluster is its member: by its UID, or by an operator's word whose member it is.
+    pub fn is_at(&self, uid: &Arc<str>, same_as: Option<&Arc<str>>) -> bool {
+        *uid == self.member_uid || same_as == Some(&self.member_uid)
+    }
+
     /// The value of its key.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

@@ -42,7 +42,7 @@ impl Member {
 
     /// True if it is the member of a pin, under its name or by an operator's word.
     pub fn is_of(&self, pin: &Pin) -> bool {
-        self.uid == pin.member_uid || self.same_as.as_ref() == Some(&pin.member_uid)
+        pin.is_at(&self.uid, self.same_as.as_ref())
     }
 }
 

@@ -316,8 +316,7 @@ pub(super) fn member<'a>(
 
 fn is_replaced(index: &GatewayIndex, pin: &pin::Pin) -> bool {
     let cluster = index.hub.clusters.get("", &pin.member);
-    cluster
-        .is_some_and(|row| row.uid != pin.member_uid && row.digest.same_as.as_ref() != Some(&pin.member_uid))
+    cluster.is_some_and(|row| !pin.is_at(&row.uid, row.digest.same_as.as_ref()))
 }
 
 /// Address and UID of an object that lived at one member.

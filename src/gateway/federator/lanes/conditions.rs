@@ -98,8 +98,7 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
 
 /// While an object is being deleted: its Cluster is another one, so that nobody can say whether its object is gone.
 pub(in crate::gateway::federator) fn replaced(c: &Case<'_>, pin: &Pin) -> Option<OwnCondition> {
-    let is_replaced = c.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin));
-    is_replaced.then(|| {
+    c.is_replaced(pin).then(|| {
         let since = c.source.digest.deleted.unwrap_or(c.now.wall);
         let message = format!("being deleted since {since}: {}", joined_anew(pin));
         condition(c, FEDERATED, Err(("MemberReplaced", message)))
@@ -279,7 +278,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let (Some(pin), Some(copy)) = (c.lanes.pinned(), &c.s.copy) else {
         return idle(None);
     };
-    if c.lanes.member.as_ref().is_some_and(|member| !member.is_of(pin)) {
+    if c.is_replaced(pin) {
         let message = format!("{}; nothing is delivered until then", joined_anew(pin));
         return idle(Some(Err(("MemberReplaced", message))));
     }

@@ -138,10 +138,7 @@ fn it_is_sent_as_it_is_without_status_and_labels_once_its_object_has_a_member() 
 
 #[test]
 fn it_is_kept_from_the_first_delivery_of_its_object_on() {
-    let mut world = sealed();
-    world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
-    world.seal("with-dfw-1");
+    let mut world = just_sent();
     assert_eq!(world.seal_decides(None), "nothing");
     world.at(Stage::Send, &applied());
     let pinned = world.decides();
@@ -221,21 +218,32 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     assert_eq!(world.seal_decides(Some(Seen::WorksStopped)), "delete k-wax");
 }
 
-/// The member may have it, and have made the companion part of it, before anybody is told.
-#[test]
-fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped() {
+/// An object that its member was just given, and of which it has said nothing.
+fn just_sent() -> World {
     let mut world = sealed();
     world.pin(&json!({}));
     world.at(Stage::Send, &json!([]));
     world.seal("with-dfw-1");
-    world.source(&names(
-        &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
-    ));
+    world
+}
+
+/// The next write records that the seal went with its object, and there is no other.
+fn assert_records(world: &mut World) {
     let recorded = world.decides();
     assert!(
         matches!(recorded.as_slice(), [pin] if pin.contains(&format!(r#""delivered":false,"kept":["{SEAL}"]"#))),
         "{recorded:?}"
     );
+}
+
+/// The member may have it, and have made the companion part of it, before anybody is told.
+#[test]
+fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped() {
+    let mut world = just_sent();
+    world.source(&names(
+        &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
+    ));
+    assert_records(&mut world);
     world.pin(&json!({"kept": [SEAL]}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
     world.at(Stage::Drop, &json!([]));
@@ -248,10 +256,7 @@ fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped(
 /// With its namespace its sources may go before it.
 #[test]
 fn one_whose_source_is_gone_is_recorded_too() {
-    let mut world = sealed();
-    world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
-    world.seal("with-dfw-1");
+    let mut world = just_sent();
     world.index.list_shop(TableId::Companions(seals(&world)), &[]);
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
@@ -281,26 +286,19 @@ fn a_deletion_hears_of_one_that_its_object_names_no_longer() {
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
     world.at(Stage::Drop, &applied());
     world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}));
-    let heard = world.seal("park-dfw-1");
+    let enqueued = world.seal("park-dfw-1");
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
-    assert!(heard.contains(&key), "{heard:?}");
+    assert!(enqueued.contains(&key), "{enqueued:?}");
 }
 
 #[test]
 fn one_of_an_object_that_is_sent_and_strays_is_recorded_first() {
-    let mut world = sealed();
-    world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
-    world.seal("with-dfw-1");
+    let mut world = just_sent();
     let lane = world.name(&world.lane(Stage::Send));
     world.binding(&lane, &["dfw-2"], &json!([]));
     world.decides();
     world.now = later(world.now, GRACE_PERIOD);
-    let recorded = world.decides();
-    assert!(
-        matches!(recorded.as_slice(), [pin] if pin.contains(&format!(r#""delivered":false,"kept":["{SEAL}"]"#))),
-        "{recorded:?}"
-    );
+    assert_records(&mut world);
     world.pin(&json!({"kept": [SEAL]}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }

@@ -19,7 +19,7 @@ const MEND_EVERY: Duration = Duration::from_secs(30);
 
 impl Case<'_> {
     /// True if the Cluster of the pin has joined anew, and no operator has said that it is the same member.
-    pub(super) fn is_replaced(&self, pin: &Pin) -> bool {
+    pub(in crate::gateway::federator) fn is_replaced(&self, pin: &Pin) -> bool {
         let member = self.lanes.member.as_ref();
         member.is_some_and(|member| !member.is_of(pin))
     }

@@ -367,9 +367,9 @@ fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
     let binding = world.next(binding);
     world.index.hub_has(TableId::Bindings, &binding);
     assert_eq!(world.says(), ["Federated HubNameTaken"], "its binding is there");
-    let heard = world.index.hub_lost(TableId::Bindings, &binding);
+    let enqueued = world.index.hub_lost(TableId::Bindings, &binding);
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
-    assert!(heard.contains(&key), "the end of that binding: {heard:?}");
+    assert!(enqueued.contains(&key), "the end of that binding: {enqueued:?}");
     world.memory = Memory::default();
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
