@@ -6,7 +6,7 @@ use crate::{
     process::signal,
     support::{
         audit::{Entry, GATEWAY},
-        credentials::{Twin, replace, with_token},
+        credentials::Twin,
         gateway::Gateway,
         seconds,
         suite::Suite,
@@ -68,11 +68,8 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) async fn new(suite: &Suite) -> Self {
         let twin = Twin::new(&suite.hub, "default", "twin").await;
-        let kubeconfig = suite.dir.join("twin.yaml");
-        let text = with_token(suite.gateway.hub_kubeconfig(), &twin.token().await);
-        replace(&kubeconfig, &text);
         Self {
-            second: suite.second_gateway(kubeconfig),
+            second: suite.second_gateway(&twin).await,
             second_user: twin.user(),
         }
     }
