@@ -197,14 +197,13 @@ impl Reconciler for Companions {
     }
 }
 
-/// Records the lane that a companion is to have; returns the key of its policy if that is not there.
+/// Records the lane that a companion is to have; returns the key of the policies if it was to have another one.
 fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key> {
     if !index.has_pins() {
         return None;
     }
-    let is_new = index.lanes.want(&s.hub, key, s.lane.as_ref());
-    let is_missing = s.lane.is_some() && s.open_lane.is_none();
-    (is_new || is_missing).then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
+    let has_changed = index.lanes.want(&s.hub, key, s.lane.as_ref());
+    has_changed.then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }
 
 /// The hub has the companion as it is wanted: no rejection and no foreign object stands against it.

@@ -19,6 +19,9 @@ pub(super) struct Guard {
     objects: BTreeMap<Place, Arc<Value>>,
     /// UIDs of objects of the hub that a hand has deleted, or whose Namespace it has deleted.
     by_hand: BTreeSet<String>,
+    /// Permanent ids of the bindings that end because a hand has deleted their companions: what such a Work delivers may
+    /// be of the companion that was made again meanwhile.
+    bindings_by_hand: BTreeSet<String>,
     /// Hub Namespaces that a hand has deleted, while they end.
     emptied: BTreeSet<String>,
     /// UIDs of vaults of projects, and whether each may still be there below.
@@ -36,6 +39,13 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 
 fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
     object["metadata"]["annotations"][key]
+        .as_str()
+        .unwrap_or_default()
+}
+
+/// The permanent id that a binding has, and that each of its Works names.
+fn binding_id(object: &Value) -> &str {
+    object["metadata"]["labels"][keys::BINDING_ID]
         .as_str()
         .unwrap_or_default()
 }
@@ -96,6 +106,13 @@ impl Guard {
             let is_emptied = &*change.user == CONTROLLERS && self.emptied.contains(text(object, "namespace"));
             if ends && (&*change.user == DIRECT || is_emptied) {
                 self.by_hand.insert(uid);
+            }
+            let owner = object["metadata"]["ownerReferences"][0]["uid"].as_str();
+            if object["kind"] == "ResourceBinding"
+                && ends
+                && owner.is_some_and(|of| self.by_hand.contains(of))
+            {
+                self.bindings_by_hand.insert(binding_id(object).to_owned());
             }
         } else if !is_member(&change.plane) && object["kind"] == "Vault" {
             self.alive.insert(uid, !ends);
@@ -180,7 +197,9 @@ impl Guard {
     /// L3: a companion stays as long as an object that is pinned there needs it, but for one that a hand has deleted.
     fn needed(&self, (member, companion, namespace, name): &Place, object: &Value) -> Option<String> {
         let is_kept = companion == "Seal" && self.is_preserved(object, "seal");
-        if self.by_hand.contains(annotation(object, keys::TEMPLATE_UID)) && !is_kept {
+        let is_by_hand = self.by_hand.contains(annotation(object, keys::TEMPLATE_UID))
+            || self.ends_by_hand(member, companion, object);
+        if is_by_hand && !is_kept {
             return None;
         }
         let names = |vault: &Value| match companion.as_str() {
@@ -197,6 +216,21 @@ impl Guard {
         vaults
             .next()
             .map(|((.., vault), _)| format!("L3: it goes before {vault}, which needs it"))
+    }
+
+    /// True if the Work that delivers a companion ends with a binding whose companion a hand has deleted.
+    fn ends_by_hand(&self, member: &str, companion: &str, object: &Value) -> bool {
+        let binding = format!("{}-{}", text(object, "name"), companion.to_lowercase());
+        let space = format!("karmada-es-{member}");
+        self.objects.iter().any(|((plane, of, ns, _), work)| {
+            &**plane == HUB
+                && of == "Work"
+                && *ns == space
+                && is_ending(work)
+                && annotation(work, keys::BINDING_NAMESPACE) == text(object, "namespace")
+                && annotation(work, keys::BINDING_NAME) == binding
+                && self.bindings_by_hand.contains(binding_id(work))
+        })
     }
 
     /// L4: a member's object is deleted only after the tenant's. Nothing preserves one that was just delivered for the first

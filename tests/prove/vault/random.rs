@@ -135,7 +135,9 @@ fn more_random_courses_of_vaults_violate_nothing() {
 
 #[test]
 fn courses_that_have_failed_once_violate_nothing() {
-    [12, 255, 294, 336, 489].into_iter().for_each(violates_nothing);
+    [12, 255, 294, 336, 489, 502, 717]
+        .into_iter()
+        .for_each(violates_nothing);
 }
 
 /// What a hand takes on the hub, or a Cluster loses, ends nothing at the member (G41).

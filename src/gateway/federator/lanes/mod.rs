@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 /// Records the lane that a copy is to have, so that its policy is made and stays.
 pub fn note_wanted(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lane>) {
-    let (Some(observed), Some(hub)) = (&s.lanes, &s.hub) else {
+    let (Some(_), Some(hub)) = (&s.lanes, &s.hub) else {
         return;
     };
     let hub: Arc<str> = hub.as_str().into();
     let mut index = ctx.index.lock();
     let has_changed = index.lanes.want(&hub, key, lane);
-    let is_open = lane.is_none_or(|lane| observed.is_open(lane, &s.kinds, &hub));
-    let policies = (has_changed || !is_open).then(|| index.hub_key(TableId::CityPolicies, &hub, ""));
+    // Not at each pass: the policies enqueue those that wait for them, also where the hub refuses or does not answer.
+    let policies = has_changed.then(|| index.hub_key(TableId::CityPolicies, &hub, ""));
     drop(index);
     ctx.queue.extend(policies, Priority::Fresh);
 }

@@ -33,6 +33,7 @@ mod refused;
 mod replaced;
 mod status;
 mod stuck;
+mod wanted;
 
 pub(super) const NAME: &str = "gold";
 pub(super) const MEMBER: &str = "dfw-1";
