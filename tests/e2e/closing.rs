@@ -1,18 +1,23 @@
 //! 84 and what else only the whole run shows.
 
-use crate::support::{
-    Case,
-    audit::GATEWAY,
-    federated::federated,
-    kinds::{CLUSTER_POLICY, DEPLOYMENT, NAMESPACE},
-    label, log_lines,
-    rights::{as_of_first, granted, needed},
-    seconds,
-    suite::{ALPHA_KEY, BETA_KEY, Suite},
-    trials, wait_for,
+use crate::{
+    returns,
+    support::{
+        Case,
+        audit::{AuditLog, Entry, GATEWAY},
+        credentials::Twin,
+        federated::federated,
+        kinds::{CLUSTER_POLICY, DEPLOYMENT, NAMESPACE},
+        label, log_lines,
+        rights::{as_of_first, granted, needed},
+        seconds,
+        suite::{ALPHA_KEY, BETA_KEY, SYSTEM, Suite},
+        trials, wait_for,
+    },
 };
 use fedgate_api::keys;
-use fedgate_manifests::Plane;
+use fedgate_manifests::{Plane, RETURNS};
+use fedgate_sandbox::Sandbox;
 use std::{collections::BTreeSet, time::Duration};
 
 trials![
@@ -60,8 +65,45 @@ async fn a84_no_request_was_forbidden(case: Case) {
         }
     }
     assert!(asked > 100, "the audit logs show the gateway at work");
+    forbidden.extend(forbidden_to_returns(suite).await);
     forbidden.dedup();
     assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
+}
+
+/// What `fedgate returns` asked the member where it runs.
+async fn asked_of_member(suite: &Suite) -> Vec<Entry> {
+    let member = &suite.dfw.name;
+    let log = suite
+        .with_sandbox(async |sandbox: &Sandbox| AuditLog::new(&sandbox.audit_log(member)))
+        .await;
+    let user = Twin::of(&suite.dfw.plane, SYSTEM, RETURNS).user();
+    let mut asked = log.since(0, &user);
+    asked.retain(|entry| entry.user.username == user);
+    asked
+}
+
+/// What the member forbade it.
+async fn forbidden_to_returns(suite: &Suite) -> Vec<String> {
+    let asked = asked_of_member(suite).await;
+    assert!(
+        asked.len() > 10,
+        "the member's audit log shows fedgate returns at work"
+    );
+    let mut forbidden = Vec::new();
+    for entry in asked.iter().filter(|entry| entry.response_status.code == 403) {
+        if !suite
+            .was_out(&suite.dfw.name, &entry.request_received_timestamp)
+            .await
+        {
+            let said = &entry.response_status.message;
+            forbidden.push(format!(
+                "member: {} {}: {said}",
+                entry.action(),
+                entry.object_ref.name
+            ));
+        }
+    }
+    forbidden
 }
 
 async fn nothing_is_left_on_the_hub(case: Case) {
@@ -91,8 +133,8 @@ async fn no_log_line_has_a_key_twice(case: Case) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What the gateway's roles grant, and no request of the run has needed.
-fn unused(suite: &Suite) -> Vec<String> {
+/// What the roles of the gateway and of `fedgate returns` grant, and no request of the run has needed.
+async fn unused(suite: &Suite) -> Vec<String> {
     let mut used = BTreeSet::new();
     for (plane, log) in [
         ("hub", &suite.hub_log),
@@ -107,10 +149,15 @@ fn unused(suite: &Suite) -> Vec<String> {
     }
     let kinds = federated().expect("the kinds load");
     let (first, other) = kinds.split_first().expect("there is a built-in kind");
-    let used = as_of_first(used, first, other);
+    let mut used = as_of_first(used, first, other);
+    let asked = asked_of_member(suite).await.into_iter();
+    let below = asked.filter(|entry| entry.response_status.code != 403);
+    let below = below.flat_map(|entry| needed("member", &entry)).collect();
+    used.extend(as_of_first(below, first, other));
     let planes = [(Plane::Hub, "hub"), (Plane::Project, "project")];
-    let granted = as_of_first(granted(GATEWAY, &planes, &kinds), first, other);
-    granted
+    let mut all = granted(GATEWAY, &planes, &kinds);
+    all.extend(granted(RETURNS, &[(Plane::Cell, "member")], &kinds));
+    as_of_first(all, first, other)
         .difference(&used)
         .filter(|right| !right.is_spare())
         .map(ToString::to_string)
@@ -121,13 +168,14 @@ async fn no_right_is_unused(case: Case) {
     let suite = &case.suite;
     // The logs have a watch once it has ended.
     suite.gateway.stop().await;
-    let mut left = unused(suite);
+    returns::member(&case).await.stop().await;
+    let mut left = unused(suite).await;
     for _ in 0..10 {
         if left.is_empty() {
             break;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        left = unused(suite);
+        left = unused(suite).await;
     }
     suite.gateway.start().await;
     assert!(

@@ -16,7 +16,7 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 15] = [
+const SPARE: [(&str, &str, &str); 16] = [
     // With --networking, which the suite's gateway does without, and where a project serves the kind.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
@@ -34,8 +34,9 @@ const SPARE: [(&str, &str, &str); 15] = [
     ("hub", "realms", "get"),
     // An Event that repeats another within minutes is a patch of that one, which no test asks for.
     ("project", "events", "patch"),
-    // The same of a cell.
+    // The same of a cell, and of `fedgate returns`.
     ("cell", "leases", "get"),
+    ("member", "leases", "get"),
     ("cell", "events", "patch"),
     // A cell's own program watches them; the role is that of cells of any make.
     ("hub", "namespaces", "get"),

@@ -221,18 +221,29 @@ impl World {
     }
 
     pub(super) fn pin(&mut self, changes: &Value) {
+        let pins = self.pin_of(changes);
+        self.record(&pins);
+    }
+
+    /// The pins of the hub namespace: that of the object, with these changes.
+    fn pin_of(&self, changes: &Value) -> Value {
         let mut pin =
             json!({"member": MEMBER, "memberUid": "m-dfw-1", "copyUids": ["c-gold"], "sourceUid": "u-gold"});
         merge(&mut pin, changes);
         let key = pin::key(&self.index.kinds[self.kind], NAME);
-        self.record(&json!({key: pin.to_string()}));
+        json!({key: pin.to_string()})
     }
 
     pub(super) fn record(&mut self, data: &Value) {
+        let record = self.next_record(data);
+        self.index.hub_has(TableId::Pins, &record);
+    }
+
+    /// The record with these pins, as the hub has it next.
+    fn next_record(&mut self, data: &Value) -> Value {
         let mut record = fixture::object(keys::SYSTEM_NAMESPACE, "fedgate-pins-a1", "r-1");
         record["data"] = data.clone();
-        let record = self.next(record);
-        self.index.hub_has(TableId::Pins, &record);
+        self.next(record)
     }
 
     /// The effects of the next decision, in words; each is carried out.

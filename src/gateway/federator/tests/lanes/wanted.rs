@@ -54,3 +54,16 @@ async fn a_companion_asks_for_its_policy_once() {
         assert_eq!(rig.enqueued().await, asks);
     }
 }
+
+/// In a namespace without its project the pins say whether the last lane stays.
+#[test]
+fn a_pin_that_comes_or_goes_concerns_the_policies() {
+    let mut world = World::new();
+    let policies = world.index.hub_key(TableId::CityPolicies, HUB, "");
+    let pin = world.pin_of(&json!({}));
+    for pins in [pin, json!({})] {
+        let record = world.next_record(&pins);
+        let enqueued = world.index.hub_has(TableId::Pins, &record);
+        assert!(enqueued.contains(&policies), "{pins}: {enqueued:?}");
+    }
+}
