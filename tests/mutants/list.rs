@@ -506,6 +506,16 @@ mutants! {
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
     }
+    "src/gateway/federator/lanes/mod.rs" {
+        an_object_asks_for_its_policy_at_each_pass:
+            "index.lanes.want(&hub, key, lane)" => "index.lanes.want(&hub, key, lane) || true",
+            "gateway::federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
+    }
+    "src/gateway/companions/mod.rs" {
+        a_companion_asks_for_its_policy_at_each_pass:
+            "index.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
+            "gateway::federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
+    }
     "src/gateway/federator/memory.rs" {
         a_spec_that_the_hub_refuses_stops_the_way_of_its_copy:
             "is_spec && self.refusal(source, now).is_some()" => "false",

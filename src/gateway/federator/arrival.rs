@@ -48,10 +48,21 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
     ready
 }
 
-/// Records the result of a write. Without an answer the copy may exist now or later.
+/// Categories of writes whose result is not known: there was no answer, or nothing was sent and an earlier write may be
+/// without one.
+const UNKNOWN: [Category; 6] = [
+    Category::Network,
+    Category::Timeout,
+    Category::Server,
+    Category::NotLeader,
+    Category::NotEngaged,
+    Category::CircuitOpen,
+];
+
+/// Records the result of a write. Without an answer the copy may exist now or later. What was not sent frees nothing: if it
+/// enqueued the policies, and these the deployments, they would go round without a pause as long as nothing is sent.
 pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
-    let silence = [Category::Network, Category::Timeout, Category::Server];
-    if !failure.is_some_and(|f| silence.contains(&f.category)) {
+    if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
         settle(ctx, s, failure.is_some());
     }
 }

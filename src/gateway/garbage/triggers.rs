@@ -1,12 +1,21 @@
 //! Triggers of the garbage collector: copies, policies of city sets and bindings that a change of the index may have
 //! orphaned. Those of hub Namespaces are in `namespaces/triggers.rs`.
 
-use crate::gateway::index::{
-    GatewayIndex, TableId,
-    change::{BindingChange, Change, SourceChange},
+use crate::gateway::{
+    index::{
+        GatewayIndex, TableId,
+        change::{BindingChange, Change, SourceChange},
+    },
+    queries::lifecycle,
 };
 use fedgate_api::names::city_set_policy;
 use fedgate_engine::key::Key;
+
+/// True if the objects of a hub namespace are of no project namespace that is there.
+fn is_orphaned(index: &GatewayIndex, hub: &str) -> bool {
+    let owner = index.owners.get(hub);
+    owner.is_none_or(|owner| lifecycle::earlier_life(index, &owner.project, hub))
+}
 
 /// Adds the keys of the hub's objects that a change may have orphaned.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
@@ -39,6 +48,12 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             keys.push(index.hub_key(TableId::Federated(*kind), hub, name));
         }
         Change::CityPolicy { hub } if index.has_pins_in(hub) => index.pinned_keys(hub, keys),
+        // An orphan waits until the companions that went with it are taken off its member.
+        Change::Companion { hub, .. } | Change::CompanionDelivered { hub, .. }
+            if index.has_pins_in(hub) && is_orphaned(index, hub) =>
+        {
+            index.pinned_keys(hub, keys);
+        }
         Change::CitySet { policy, .. } => keys.push(index.hub_key(TableId::CitySets, "", policy)),
         Change::CitySetLeft { set } => {
             keys.push(index.hub_key(TableId::CitySets, "", &city_set_policy(set)));

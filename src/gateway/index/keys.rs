@@ -212,9 +212,12 @@ impl GatewayIndex {
         keys
     }
 
-    /// Keys of the companions that a deployment references, and of those that name the deployment.
+    /// Keys of the companions that a deployment references, and of those that name the deployment: all of a hub namespace
+    /// without an owner, since nothing says there what names mean.
     pub fn companion_keys_of(&self, (kind, hub, name): &Deployment, keys: &mut Vec<Key>) {
-        let Some(owner) = self.owners.get(hub) else { return };
+        let Some(owner) = self.owners.get(hub) else {
+            return self.companion_keys(hub, keys);
+        };
         let source = self.owned_source(*kind, hub, name);
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
             keys.push(self.hub_key(TableId::Companions(r.kind), hub, &r.name));

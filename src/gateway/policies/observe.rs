@@ -69,8 +69,12 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
                 .collect()
         })
         .collect();
-    // Without a project namespace, or with another one, only that lane is needed in which copies end.
-    let is_last = |lane: &&Lane| matches!(lane, Lane::At(_, Stage::Drop, _)) && index.has_pins_in(hub);
+    // Without a project namespace, or with another one, only those lanes are needed in which copies and companions end.
+    let is_last = |lane: &&Lane| match lane {
+        Lane::At(_, stage, _) => *stage == Stage::Drop && index.has_pins_in(hub),
+        Lane::Park(_) => true,
+        Lane::Choose(..) | Lane::With(_) | Lane::WithNone | Lane::Keep(_) => false,
+    };
     let wanted = index.lanes.wanted(hub).into_iter();
     let wanted = wanted.filter(|lane| owner.is_some() && !earlier || is_last(lane));
     let lanes: BTreeMap<String, Value> = wanted

@@ -12,6 +12,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
         Change::HubNamespace { hub }
         | Change::Owner { hub }
+        // In a namespace without its project the pins say whether the last lane is needed.
+        | Change::Pinned((_, hub, _))
         | Change::OwnerProven { hub }
         | Change::CityPolicy { hub }
         | Change::Binding(BindingChange {
@@ -33,8 +35,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Companion { hub, .. } | Change::CompanionDelivered { hub, .. } if index.has_pins() => {
             keys.push(key(hub));
         }
-        // In a namespace without its project the pins say whether the last lane is needed.
-        Change::Pinned((_, hub, _)) => keys.push(key(hub)),
         Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }

@@ -6,5 +6,6 @@ mod end;
 mod explained;
 mod invariants;
 mod ops;
+mod orphans;
 mod random;
 mod rig;

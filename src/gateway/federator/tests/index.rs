@@ -223,9 +223,12 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
         message: "it failed".into(),
         retry_after: Duration::ZERO,
     };
-    arrival::note_outcome(&ctx, &s, Some(&failed(Category::Timeout)));
-    assert!(needed(), "it may have arrived");
     rig.enqueued().await;
+    for unknown in [Category::Timeout, Category::NotLeader, Category::CircuitOpen] {
+        arrival::note_outcome(&ctx, &s, Some(&failed(unknown)));
+        assert!(needed(), "it may have arrived: {unknown:?}");
+        assert_eq!(rig.enqueued().await, [], "{unknown:?}");
+    }
     arrival::note_outcome(&ctx, &s, Some(&failed(Category::Conflict)));
     assert!(!needed());
     let enqueued: Vec<_> = rig
