@@ -1,4 +1,4 @@
-//! What waits for the policy of its lane asks for it once: the policies enqueue those that wait.
+//! An object or companion that waits for the policy of its lane asks for it once: the policies enqueue those that wait.
 
 use super::{World, shop};
 use crate::gateway::{
