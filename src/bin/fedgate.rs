@@ -159,6 +159,15 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref())?;
+    if let Some(dir) = &args.interpreters {
+        let own = Kinds::load_dir(dir)?;
+        if own.federated.is_empty() && own.platform.is_empty() {
+            let dir = dir.display();
+            anyhow::bail!(
+                "--interpreters: {dir} holds no kind; give the folder that holds <group>/<version>/<Kind>/kind.yaml"
+            );
+        }
+    }
     let kinds = KindManifests::all(&kinds, true);
     let rows = Metrics::new()?.rows();
     let monitoring = monitoring::files(&rows, &args.runbooks)?;
@@ -235,7 +244,7 @@ fn compare(write: &str, dir: &Path, files: &[File]) -> anyhow::Result<bool> {
 fn kinds(command: KindsCommand) -> anyhow::Result<ExitCode> {
     match command {
         KindsCommand::Test(KindsDir { dir }) => Ok(check(&dir, "cases", checks::cases::run)),
-        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "scripts", checks::lint)),
+        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "files", checks::lint)),
         KindsCommand::Explain(args) => explain_kinds(args),
     }
 }
@@ -279,7 +288,7 @@ fn check(dir: &Path, what: &str, run: fn(&Path) -> checks::Report) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!(
-        "{} of {} {what} in {} have faults",
+        "{} faults in {} {what} of {}",
         report.findings.len(),
         report.checked,
         dir.display()

@@ -54,7 +54,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The folder cannot be loaded.
-    #[error("{0}")]
+    #[error(transparent)]
     Load(#[from] LoadError),
     /// The folder of a kind cannot be found.
     #[error(
@@ -99,7 +99,7 @@ pub enum ExplainError {
     #[error("the gateway cannot go on: {0}")]
     Failed(String),
     /// The runtime of the play does not start.
-    #[error("{0}")]
+    #[error(transparent)]
     Runtime(#[from] io::Error),
 }
 

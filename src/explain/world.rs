@@ -389,10 +389,14 @@ impl<'a> World<'a> {
     }
 }
 
-/// The conditions of an object: type, status, reason and message of each.
+/// The conditions of an object, those that its schema keeps out of its status, too: type, status, reason and message of each.
 fn conditions(object: Option<&Value>) -> Vec<[String; 4]> {
+    let noted = object.and_then(|object| object["metadata"]["annotations"][keys::CONDITIONS].as_str());
+    let noted: Vec<Value> = noted
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
     let list = object.and_then(|object| object["status"]["conditions"].as_array());
-    let all = list.into_iter().flatten();
+    let all = list.into_iter().flatten().chain(&noted);
     let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     all.map(|one| ["type", "status", "reason", "message"].map(|field| text(one, field)))
         .collect()

@@ -66,6 +66,25 @@ pub(super) fn below(dir: &Path) -> Result<Vec<Folder>, LoadError> {
     Ok(folders)
 }
 
+/// The folder itself if it is that of a kind, else those below it.
+#[cfg(feature = "checks")]
+pub(super) fn at_or_below(dir: &Path) -> Result<Vec<Folder>, LoadError> {
+    if !dir.join("kind.yaml").is_file() {
+        return below(dir);
+    }
+    // The parents name group and version; the full path has them even if `dir` is relative.
+    let full = dir.canonicalize().map_err(unreadable(dir))?;
+    let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
+    let mut name = || names.next().unwrap_or_default();
+    Ok(vec![Folder {
+        path: dir.display().to_string(),
+        kind: name(),
+        version: name(),
+        group: name(),
+        files: texts(dir)?,
+    }])
+}
+
 fn last_name(path: &Path) -> String {
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())

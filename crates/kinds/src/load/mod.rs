@@ -148,6 +148,25 @@ impl Kinds {
         Ok(kinds)
     }
 
+    /// The faults of the kinds of a folder, or of the folder of one kind: of each by itself, and of all together if there
+    /// are none.
+    #[cfg(feature = "checks")]
+    pub(crate) fn faults(dir: &Path) -> Vec<LoadError> {
+        let folders = match folders::at_or_below(dir) {
+            Ok(folders) => folders,
+            Err(error) => return vec![error],
+        };
+        let faults: Vec<LoadError> = folders
+            .iter()
+            .filter_map(|folder| content::read(folder).err())
+            .collect();
+        if faults.is_empty() {
+            Self::read(&folders).err().into_iter().collect()
+        } else {
+            faults
+        }
+    }
+
     fn extend(&mut self, more: Self) {
         self.federated.extend(more.federated);
         self.platform.extend(more.platform);

@@ -241,6 +241,38 @@ fn a_folder_without_kind_yaml_and_a_folder_that_is_not_there_are_refused() {
     assert!(error.contains("cannot read"), "{error}");
 }
 
+/// The linter says of a folder what a start would say, of that of one kind and of that above, and not twice.
+#[cfg(feature = "checks")]
+#[test]
+fn the_linter_reads_kind_yaml_as_a_start_does() {
+    let dir = std::env::temp_dir().join(format!("fedgate-kinds-lint-{}", std::process::id()));
+    let folder = dir.join("example.com/v1/Gizmo");
+    let found = |kind: &str, script: &str| {
+        write(&folder, "kind.yaml", kind);
+        write(&folder, "status-reflection.lua", script);
+        [&dir, &folder].map(|at| {
+            let report = crate::lua::checks::lint(at);
+            let lines = report.findings.iter().map(ToString::to_string);
+            let lines = lines.map(|line| line.replace(&folder.display().to_string(), "DIR"));
+            (report.checked, lines.collect::<Vec<_>>())
+        })
+    };
+    let good = "function ReflectStatus(o) return o.status end";
+    assert_eq!(found(GOOD, good), [(2, vec![]), (2, vec![])]);
+    let language = format!("language: 3\n{GOOD}");
+    let unknown = "DIR/kind.yaml:1: language 3 is unknown; allowed are 1, 2".to_owned();
+    assert_eq!(
+        found(&language, good),
+        [(2, vec![unknown.clone()]), (2, vec![unknown])]
+    );
+    let broken = found(GOOD, "function ReflectStatus(o) return o.status");
+    for (_, lines) in broken {
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with("DIR/status-reflection.lua:1: "), "{lines:?}");
+    }
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 

@@ -2,12 +2,15 @@
 //! deployed.
 
 use super::report::{Report, kind_folders};
-use crate::lua::{
-    LuaError, Operation,
-    bytecode::{self, Access},
-    check_entry_point, host,
+use crate::{
+    Kinds, LoadError,
+    lua::{
+        LuaError, Operation,
+        bytecode::{self, Access},
+        check_entry_point, host,
+    },
 };
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// The globals of Karmada's state that a script may use.
 const GLOBALS: [&str; 21] = [
@@ -50,13 +53,13 @@ const FIELDS: [(&str, &[&str]); 4] = [
     ("package", &["loaded", "loaders", "loadlib", "preload"]),
 ];
 
-/// Checks every script at or below `dir` without calling its functions: file name, syntax, `goto`, entry point,
-/// globals, functions that Karmada forbids.
+/// Checks every kind at or below `dir`: its `kind.yaml` as the gateway reads it, and its scripts without calling their
+/// functions: file name, syntax, `goto`, entry point, globals, functions that Karmada forbids.
 pub fn lint(dir: &Path) -> Report {
     let mut report = Report::default();
     for folder in kind_folders(dir, &mut report) {
+        report.checked += 1 + folder.scripts.len();
         for (name, text) in &folder.scripts {
-            report.checked += 1;
             let file = folder.path.join(name);
             let Some(operation) = Operation::of_file(name) else {
                 let allowed: Vec<&str> = Operation::ALL.iter().map(|operation| operation.file()).collect();
@@ -70,6 +73,15 @@ pub fn lint(dir: &Path) -> Report {
             for (line, message) in script(text, operation) {
                 report.add(&file, line, message);
             }
+        }
+    }
+    let scripts: BTreeSet<String> = report.findings.iter().map(|found| found.file.clone()).collect();
+    for fault in Kinds::faults(dir) {
+        // What is wrong with a script was found above, with its line.
+        if let LoadError::Invalid { file, line, message } = fault
+            && !scripts.contains(&file)
+        {
+            report.add(Path::new(&file), usize::try_from(line).unwrap_or(1), message);
         }
     }
     report.findings.sort();

@@ -26,7 +26,7 @@ impl fmt::Display for Finding {
 /// The result of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Number of cases that ran, or of scripts that were checked.
+    /// Number of cases that ran, or of files that were checked.
     pub checked: usize,
     /// All faults, sorted by file and line.
     pub findings: Vec<Finding>,
