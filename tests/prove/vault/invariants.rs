@@ -26,6 +26,8 @@ pub(super) struct Guard {
     emptied: BTreeSet<String>,
     /// UIDs of vaults of projects, and whether each may still be there below.
     alive: BTreeMap<String, bool>,
+    /// UIDs of members' vaults that went because a hand has deleted their copies before they were preserved.
+    ended_by_hand: BTreeSet<String>,
     /// UIDs of the hub's seals whose objects a member's collector has taken.
     collected: BTreeSet<String>,
     /// How many vaults were delivered.
@@ -143,10 +145,19 @@ impl Guard {
                 lines.extend(self.at_another(at));
                 lines.extend(self.unpinned(at));
             }
-            "Vault" if goes => lines.extend(before.and_then(|vault| self.unasked(vault))),
+            "Vault" if goes => {
+                let vault = before.unwrap_or(&Value::Null);
+                if self.is_taken(vault) {
+                    self.ended_by_hand.insert(text(vault, "uid").to_owned());
+                } else {
+                    lines.extend(self.unasked(vault));
+                }
+            }
             "Secret" | "Seal" if goes => {
                 let companion = before.unwrap_or(&Value::Null);
-                if at.1 == "Seal" && &*change.user == CONTROLLERS {
+                let owner = companion["metadata"]["ownerReferences"][0]["uid"].as_str();
+                let is_by_hand = owner.is_some_and(|vault| self.ended_by_hand.contains(vault));
+                if at.1 == "Seal" && &*change.user == CONTROLLERS && !is_by_hand {
                     let uid = annotation(companion, keys::TEMPLATE_UID).to_owned();
                     self.collected.insert(uid);
                 }
@@ -233,16 +244,16 @@ impl Guard {
         })
     }
 
-    /// L4: a member's object is deleted only after the tenant's. Nothing preserves one that was just delivered for the first
-    /// time, so that a hand which deletes its copy then ends it.
-    fn unasked(&self, vault: &Value) -> Option<String> {
-        let is_preserved = self.is_preserved(vault, "vault");
+    /// True if a hand ends a member's object with its copy: nothing preserves one that was just delivered for the first time.
+    fn is_taken(&self, vault: &Value) -> bool {
         let copies = self.copies(text(vault, "namespace"), text(vault, "name"));
-        let is_taken = copies.iter().any(|copy| self.by_hand.contains(copy))
+        let is_by_hand = copies.iter().any(|copy| self.by_hand.contains(copy))
             || self.by_hand.contains(annotation(vault, keys::TEMPLATE_UID));
-        if !is_preserved && is_taken {
-            return None;
-        }
+        is_by_hand && !self.is_preserved(vault, "vault")
+    }
+
+    /// L4: a member's object is deleted only after the tenant's, but for one that a hand ends.
+    fn unasked(&self, vault: &Value) -> Option<String> {
         let source = annotation(vault, keys::SOURCE_UID);
         let is_alive = self.alive.get(source).copied();
         (is_alive != Some(false)).then(|| format!("L4: it goes though {source} is {is_alive:?}"))
