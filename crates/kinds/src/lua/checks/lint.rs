@@ -77,7 +77,7 @@ pub fn lint(dir: &Path) -> Report {
     }
     let scripts: BTreeSet<String> = report.findings.iter().map(|found| found.file.clone()).collect();
     for fault in Kinds::faults(dir) {
-        // What is wrong with a script was found above, with its line.
+        // The faults of scripts were found above, with their lines.
         if let LoadError::Invalid { file, line, message } = fault
             && !scripts.contains(&file)
         {
