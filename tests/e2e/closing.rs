@@ -73,7 +73,7 @@ async fn a84_no_request_was_forbidden(case: Case) {
     assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
 }
 
-/// What `fedgate returns` asked the member where it runs.
+/// The requests of `fedgate returns` to the member where it runs.
 async fn asked_of_member(suite: &Suite) -> Vec<Entry> {
     let member = &suite.dfw.name;
     let log = suite
@@ -85,7 +85,7 @@ async fn asked_of_member(suite: &Suite) -> Vec<Entry> {
     asked
 }
 
-/// What the member forbade it.
+/// The requests of `fedgate returns` that the member forbade.
 async fn forbidden_to_returns(suite: &Suite) -> Vec<String> {
     let asked = asked_of_member(suite).await;
     assert!(
@@ -136,7 +136,7 @@ async fn no_log_line_has_a_key_twice(case: Case) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What the roles of the gateway and of `fedgate returns` grant, and no request of the run has needed.
+/// The rights of the gateway and of `fedgate returns` that no request of the run has needed.
 async fn unused(suite: &Suite) -> Vec<String> {
     let mut used = BTreeSet::new();
     for (plane, log) in [

@@ -59,8 +59,8 @@ const UNKNOWN: [Category; 6] = [
     Category::CircuitOpen,
 ];
 
-/// Records the result of a write. Without an answer the copy may exist now or later. What was not sent frees nothing: if it
-/// enqueued the policies, and these the deployments, they would go round without a pause as long as nothing is sent.
+/// Records the result of a write. Without an answer the copy may exist now or later. A write that was not sent frees
+/// nothing: if it enqueued the policies, and these the deployments, they would go round without a pause until one is sent.
 pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
     if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
         settle(ctx, s, failure.is_some());

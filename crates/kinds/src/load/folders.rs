@@ -1,6 +1,8 @@
 //! The folders of kinds, in the executable or on disk.
 
 use super::LoadError;
+#[cfg(feature = "checks")]
+use crate::lua::checks::folder_names;
 use include_dir::{Dir, include_dir};
 use std::{
     collections::BTreeMap,
@@ -72,15 +74,12 @@ pub(super) fn at_or_below(dir: &Path) -> Result<Vec<Folder>, LoadError> {
     if !dir.join("kind.yaml").is_file() {
         return below(dir);
     }
-    // The parents name group and version; the full path has them even if `dir` is relative.
-    let full = dir.canonicalize().map_err(unreadable(dir))?;
-    let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
-    let mut name = || names.next().unwrap_or_default();
+    let [group, version, kind] = folder_names(dir).map_err(unreadable(dir))?;
     Ok(vec![Folder {
         path: dir.display().to_string(),
-        kind: name(),
-        version: name(),
-        group: name(),
+        kind,
+        version,
+        group,
         files: texts(dir)?,
     }])
 }
