@@ -30,7 +30,7 @@ pub enum Stage {
     Send,
     /// Delivered; the member keeps the object whatever becomes of copy and policy.
     Pin,
-    /// As [`Stage::Pin`], with changes held back.
+    /// As [`Stage::Mend`], with changes held back: a Work that preserves ends only where it may take its object over.
     Hold,
     /// As [`Stage::Pin`], taking over an object that the member already has.
     Mend,
@@ -195,7 +195,7 @@ impl Lane {
                 if !stage.delivers() {
                     spec["suspension"] = json!({"dispatching": true});
                 }
-                if *stage == Stage::Mend {
+                if matches!(stage, Stage::Mend | Stage::Hold) {
                     spec["conflictResolution"] = json!("Overwrite");
                 }
                 spec

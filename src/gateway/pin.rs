@@ -5,6 +5,9 @@ use fedgate_kinds::FederatedKind;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Largest number of copies whose UIDs a pin names. More are made only where copies are deleted by hand again and again.
+const MOST_COPIES: usize = 64;
+
 /// Before the UID of the project namespace in the name of the `ConfigMap` that holds the pins of a hub namespace.
 const NAME_PREFIX: &str = "fedgate-pins-";
 
@@ -21,7 +24,7 @@ pub struct Pin {
     pub member: Arc<str>,
     /// UID of the Cluster.
     pub member_uid: Arc<str>,
-    /// UIDs of the copies that were made of the object.
+    /// UIDs of the copies that were made of the object, at most the last 64.
     pub copy_uids: Vec<Arc<str>>,
     /// UID of the object in the project.
     pub source_uid: Arc<str>,
@@ -61,6 +64,25 @@ impl Pin {
     /// True if a Cluster is its member: by its UID, or by an operator's word whose member it is.
     pub fn is_at(&self, uid: &Arc<str>, same_as: Option<&Arc<str>>) -> bool {
         *uid == self.member_uid || same_as == Some(&self.member_uid)
+    }
+
+    /// Adds a copy that is made of the object.
+    pub fn add_copy(&mut self, uid: Arc<str>) {
+        if self.copy_uids.len() >= MOST_COPIES {
+            self.copy_uids.remove(0);
+        }
+        self.copy_uids.push(uid);
+    }
+
+    /// True if an object of the member may be of one of these copies, by the UID of the copy that Karmada wrote into it. One
+    /// without such a UID was released by Karmada, which never releases what was not delivered, or is somebody else's.
+    pub fn may_own(&self, template: Option<&str>) -> bool {
+        match template {
+            Some(uid) => {
+                self.copy_uids.len() >= MOST_COPIES || self.copy_uids.iter().any(|own| **own == *uid)
+            }
+            None => self.delivered,
+        }
     }
 
     /// The value of its key.

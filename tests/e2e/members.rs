@@ -138,6 +138,22 @@ async fn leaves(case: &Case) {
     case.hub.gone(&CLUSTER, "", &case.dfw.name, seconds(120)).await;
     shows(case, "has no member", |o| is(o, "Scheduled", "Strayed")).await;
     lane(case, "none").await;
+    let nowhere = |o: &Value| label(o, keys::LANE) == Some("with-none");
+    case.hub
+        .sees(
+            &SECRET,
+            &case.hub_ns,
+            "token",
+            "goes nowhere",
+            seconds(60),
+            nowhere,
+        )
+        .await;
+}
+
+/// The Secret of the vault at its member.
+fn token(secret: &Value) -> Option<&str> {
+    secret["data"]["token"].as_str()
 }
 
 /// The member joins under its name, as `karmadactl join` would have it.
@@ -191,6 +207,9 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .sees(&CLUSTER, "", name, "is ready", seconds(120), ready)
         .await;
     case.merge(&VAULT, NAME, json!({"spec": {"size": 5}})).await;
+    let (before, after) = ("dA==", "dGhlIG5leHQ=");
+    case.merge(&SECRET, "token", json!({"data": {"token": after}}))
+        .await;
     // Karmada lets go of what its members have when their Clusters leave; the stand-in does not.
     let released = json!({"metadata": {"labels": {keys::KARMADA_MANAGED: null}}});
     case.dfw.plane.merge(&VAULT, &case.hub_ns, "iron", released).await;
@@ -206,14 +225,16 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .plane
         .exists(&VAULT, &case.hub_ns, "iron", seconds(5))
         .await;
-    let delivers = |work: &Value| {
-        annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns)
-            && annotation(work, keys::BINDING_NAME) == Some("gold-vault")
-    };
+    let delivers = |work: &Value| annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns);
     let space = format!("karmada-es-{name}");
+    let mut works = case.hub.list(&WORK, &space, "").await;
+    works.retain(delivers);
+    assert_eq!(works, [Value::Null; 0], "no Work is made, of its Secret neither");
+    // Karmada may have taken it along with the Cluster that has left.
+    let secret = case.dfw.plane.get(&SECRET, &case.hub_ns, "token").await;
     assert!(
-        !case.hub.list(&WORK, &space, "").await.iter().any(delivers),
-        "no Work is made"
+        secret.is_none_or(|secret| token(&secret) == Some(before)),
+        "no Secret is sent"
     );
     let stays = case
         .dfw
@@ -226,6 +247,17 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
     case.hub.merge(&CLUSTER, "", name, same).await;
     let now = has_size(&case, 5, seconds(120)).await;
     assert_eq!(uid(&now), uid(&there), "it is the same object");
+    case.dfw
+        .plane
+        .sees(
+            &SECRET,
+            &case.hub_ns,
+            "token",
+            "has the next value",
+            seconds(60),
+            |o| token(o) == Some(after),
+        )
+        .await;
     shows(&case, "is delivered", |o| {
         is(o, "Federated", "Delivered") && is(o, "Applied", "Applied")
     })

@@ -7,7 +7,7 @@ use super::{
 use crate::gateway::{
     index::{
         GatewayIndex, NamespaceOwner, Project,
-        digest::{Companion, Source},
+        digest::{Companion, Payload, Source},
         secondary,
     },
     lane::{CompanionLane, CopyLane},
@@ -30,8 +30,10 @@ pub fn observe(
         return None;
     }
     let row = index.hub.companions[kind].get(hub, name).cloned();
-    let snapshot = |project, namespace, users: Users, payload| {
+    let snapshot = |project, namespace, users: Users, payload: Option<Payload>| {
         let lane = users.lane(row.as_ref());
+        let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
+        let takes_data = users.takes_data(row.as_ref(), lane_name.as_deref());
         Snapshot {
             resource: index.companions[kind].clone(),
             kind,
@@ -48,7 +50,7 @@ pub fn observe(
             stopping: row.as_ref().and_then(|row| stopping(index, kind, hub, name, row)),
             wanted_by: users.entries,
             leaving: users.leaving,
-            payload,
+            payload: payload.filter(|_| takes_data),
             row: row.clone(),
             accepted: None,
             seen: None,
@@ -144,7 +146,9 @@ fn users(
         }
         if stays && wants || leaves {
             users.entries.insert(entry);
-            users.members.extend(pin.map(|pin| pin.member.clone()));
+            if let Some(pin) = pin {
+                users.count(index, pin);
+            }
             users.others |= !index.kinds[i].is_exactly_one();
             if pin.is_none() && index.kinds[i].is_exactly_one() {
                 let is_lost = has_lost_its_pin(index, i, hub, &source);
@@ -174,8 +178,12 @@ fn has_lost_its_pin(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -
     matches!(lane, Some(CopyLane::At(..))) || index.has_unreadable_pin(kind, hub, name)
 }
 
-/// True if the member has applied the object as it is.
+/// True if the member has applied the object as it is. Of one that is not reachable Karmada still says what was true before.
 fn is_current(index: &GatewayIndex, kind: KindId, hub: &str, name: &str, source: &Row<Source>) -> bool {
+    let pin = index.pin(kind, hub, name);
+    if !pin.is_some_and(|pin| index.is_member_ready(pin)) {
+        return false;
+    }
     let copy = index.hub.copies[kind].get(hub, name);
     let is_written = copy.is_some_and(|copy| copy.digest.source_generation == Some(source.digest.generation));
     let binding = index.binding(kind, hub, name);

@@ -37,6 +37,12 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
         }
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
+        // A Cluster that is another one gets none.
+        Change::Member { pinned, .. } => {
+            for object in pinned {
+                index.companion_keys_of(object, keys);
+            }
+        }
         Change::Payload {
             project,
             kind,
@@ -73,7 +79,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
         | Change::Platform(_)
-        | Change::Member { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }

@@ -2,7 +2,7 @@
 
 use super::observe::named;
 use crate::gateway::{
-    index::{GatewayIndex, digest::Companion},
+    index::{GatewayIndex, digest::Companion, pins::PinnedCluster},
     lane::{CompanionLane, CopyLane, Lane, Stage},
     pin::Pin,
     references,
@@ -21,6 +21,8 @@ pub(super) struct Users {
     pub(super) others: bool,
     /// True if some live at one member and have none yet.
     pub(super) unplaced: bool,
+    /// True if the Cluster of a member has left the hub, or is another one: then nothing new goes there.
+    pub(super) severed: bool,
     /// True if some have a member that no record names any more: what it has stays there.
     pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
@@ -47,6 +49,50 @@ pub(super) struct Adopter {
     is_kept: bool,
     /// True if the object is being taken off its member.
     ends: bool,
+    /// The lane that the companion has while the Cluster of the member has left the hub, or is another one.
+    severed: Option<Severed>,
+}
+
+/// State of a companion whose member's Cluster has left the hub, or is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severed {
+    /// It is not on the hub, and is not made there.
+    Absent,
+    /// It is given to no member.
+    Nowhere,
+    /// The Cluster has applied it already: it stays as it is there, as its object does.
+    Applied,
+    /// It was on its way to the Cluster: nothing is dispatched any more.
+    Stopped,
+}
+
+impl Severed {
+    fn read(
+        index: &GatewayIndex,
+        cluster: PinnedCluster,
+        (hub, pin): (&str, &Pin),
+        (kind, name): (CompanionKind, &str),
+    ) -> Option<Self> {
+        if cluster == PinnedCluster::Same {
+            return None;
+        }
+        let Some(row) = index.hub.companions[kind].get(hub, name) else {
+            return Some(Self::Absent);
+        };
+        let is_applied = || {
+            let delivery = index.companion_delivery(kind, (hub, name), row);
+            let item = delivery.and_then(|delivery| delivery.at(&pin.member));
+            item.is_some_and(|item| item.applied)
+        };
+        Some(match CompanionLane::read(row.digest.lane.as_deref()) {
+            CompanionLane::Keep(_) | CompanionLane::Park(_) if cluster == PinnedCluster::Gone => {
+                Self::Nowhere
+            }
+            CompanionLane::Keep(_) if is_applied() => Self::Applied,
+            CompanionLane::Keep(_) | CompanionLane::Park(_) => Self::Stopped,
+            CompanionLane::Other => Self::Nowhere,
+        })
+    }
 }
 
 impl Adopter {
@@ -64,18 +110,24 @@ impl Adopter {
             let lane = CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref());
             matches!(lane, CopyLane::At(Stage::Drop, _))
         });
+        let cluster = index.pinned_cluster(pin);
         Self {
+            severed: Severed::read(index, cluster, (hub, pin), (companion, companion_name)),
             member: pin.member.clone(),
             is_kept: pin.kept.iter().any(|kept| **kept == *token),
             ends: is_stopped && source.is_none_or(|source| source.deleting),
         }
     }
 
-    fn lane(&self) -> Lane {
-        match (self.is_kept, self.ends) {
-            (true, true) => Lane::Park(self.member.clone()),
-            (true, false) => Lane::Keep(self.member.clone()),
-            (false, _) => Lane::With([self.member.clone()].into()),
+    /// `None` if it is not to be made.
+    fn lane(&self) -> Option<Lane> {
+        let member = || self.member.clone();
+        match (self.is_kept, self.ends, self.severed) {
+            (_, _, Some(Severed::Absent)) => None,
+            (true, true, _) | (_, _, Some(Severed::Stopped)) => Some(Lane::Park(member())),
+            (true, false, None) | (_, _, Some(Severed::Applied)) => Some(Lane::Keep(member())),
+            (_, _, Some(Severed::Nowhere)) => Some(Lane::WithNone),
+            (false, _, None) => Some(Lane::With([member()].into())),
         }
     }
 }
@@ -94,6 +146,7 @@ impl Users {
             members: BTreeSet::new(),
             others: false,
             unplaced: false,
+            severed: false,
             lost: false,
             adopter: None,
             leaving: Vec::new(),
@@ -102,7 +155,7 @@ impl Users {
         for (_, object) in entries.iter().filter_map(|entry| named(entry)) {
             let kinds = || index.kinds.ids().filter(|i| is_absent(*i, object));
             for (i, pin) in kinds().filter_map(|i| Some((i, index.pin(i, hub, object)?))) {
-                users.members.insert(pin.member.clone());
+                users.count(index, pin);
                 if index.companions.is_adopted(kind) {
                     users.adopter = Some(Adopter::read(index, (i, hub, object), pin, (kind, name)));
                 }
@@ -115,10 +168,28 @@ impl Users {
         users
     }
 
+    /// Counts the member of an object.
+    pub(super) fn count(&mut self, index: &GatewayIndex, pin: &Pin) {
+        if index.pinned_cluster(pin) == PinnedCluster::Same {
+            self.members.insert(pin.member.clone());
+        } else {
+            self.severed = true;
+        }
+    }
+
+    /// True if new data may go to those that have the companion in this lane.
+    pub(super) fn takes_data(&self, row: Option<&Row<Companion>>, lane: Option<&str>) -> bool {
+        let Some(row) = row.filter(|_| self.severed) else {
+            return true;
+        };
+        let has = row.digest.lane.as_deref();
+        has == lane && !matches!(CompanionLane::read(has), CompanionLane::Keep(_))
+    }
+
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
     pub(super) fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
         if let Some(adopter) = &self.adopter {
-            return Some(adopter.lane());
+            return adopter.lane();
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
         let is_given = match CompanionLane::read(label) {
@@ -135,7 +206,7 @@ impl Users {
         if !self.members.is_empty() {
             return Some(Lane::With(self.members.clone()));
         }
-        // No member keeps what only those name that have none yet.
-        (is_given && (self.others || self.unplaced)).then_some(Lane::WithNone)
+        // No member keeps what only those name that have none yet, or none that is known to be theirs.
+        (is_given && (self.others || self.unplaced || self.severed)).then_some(Lane::WithNone)
     }
 }

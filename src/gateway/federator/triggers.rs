@@ -46,7 +46,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                 }
             }
         }
-        Change::City { sources, .. } | Change::Member { sources } => keys.extend_from_slice(sources),
+        Change::City { sources, .. } | Change::Member { sources, .. } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),

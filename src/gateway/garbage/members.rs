@@ -35,7 +35,7 @@ pub(super) struct Snapshot<'a> {
     /// The companions that went with the object to its member.
     pub(super) kept: Kept,
     /// Address and UID of the `ConfigMap` with the pin.
-    pub(super) record: Option<(Target, Arc<str>)>,
+    pub(super) record: Option<(Target, Arc<str>, String)>,
     /// Key of the pin in it.
     pub(super) key: String,
     /// Name of the lane in which the copy is stopped, if its policy is there.
@@ -140,10 +140,11 @@ fn confirm(s: &Snapshot<'_>, pin: &Arc<Pin>) -> Next {
 }
 
 fn release(s: &Snapshot<'_>) -> Next {
-    let Some((record, uid)) = &s.record else {
+    let Some((record, uid, version)) = &s.record else {
         return Next::Wait(Requeue::AwaitChange);
     };
-    let patch = json!({"metadata": {"uid": &**uid}, "data": {s.key.as_str(): Value::Null}});
+    let metadata = json!({"uid": &**uid, "resourceVersion": version});
+    let patch = json!({"metadata": metadata, "data": {s.key.as_str(): Value::Null}});
     write_to(record, Write::Merge { patch }, WriteReason::RemovePin)
 }
 
@@ -217,7 +218,7 @@ mod tests {
             binding: None,
             pin: Some(&PIN),
             kept: Kept::default(),
-            record: Some((record, "r".into())),
+            record: Some((record, "r".into(), "7".to_owned())),
             key: "k".to_owned(),
             stopped: Some("vault-drop-dfw-1".to_owned()),
             is_replaced: false,

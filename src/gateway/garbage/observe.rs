@@ -6,7 +6,7 @@ use super::{
     members,
 };
 use crate::gateway::{
-    index::{GatewayIndex, Kept, Project, TableId, digest},
+    index::{GatewayIndex, Kept, Project, TableId, digest, pins::PinnedCluster},
     lane::{Lane, Stage},
     member::Seen,
     pin,
@@ -297,7 +297,7 @@ pub(super) fn member<'a>(
         let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
         let resource = &index.resources.config_maps;
         let target = Target::namespaced(Plane::Hub, resource, keys::SYSTEM_NAMESPACE, &record);
-        Some((target, row.uid.clone()))
+        Some((target, row.uid.clone(), row.resource_version()))
     });
     members::Snapshot {
         kind: (kind, profile),
@@ -309,14 +309,9 @@ pub(super) fn member<'a>(
         record,
         key: pin::key(profile, name),
         stopped: stopped.map(|lane| lane.name(&index.kinds)),
-        is_replaced: pin.is_some_and(|pin| is_replaced(index, pin)),
+        is_replaced: pin.is_some_and(|pin| index.pinned_cluster(pin) == PinnedCluster::Replaced),
         seen,
     }
-}
-
-fn is_replaced(index: &GatewayIndex, pin: &pin::Pin) -> bool {
-    let cluster = index.hub.clusters.get("", &pin.member);
-    cluster.is_some_and(|row| !pin.is_at(&row.uid, row.digest.same_as.as_ref()))
 }
 
 /// Address and UID of an object that lived at one member.

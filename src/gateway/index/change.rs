@@ -103,6 +103,8 @@ pub enum Change {
     Member {
         /// Keys of these objects.
         sources: Vec<Key>,
+        /// The objects that have a member of its name, if it is another one or its readiness has changed.
+        pinned: Vec<Deployment>,
     },
     /// A companion changed.
     Companion {
@@ -370,7 +372,12 @@ impl GatewayIndex {
                 }
             }
         }
-        Some(Change::Member { sources })
+        let identity = |row: Option<&Row<Cell>>| {
+            row.map(|row| (row.uid.clone(), row.digest.same_as.clone(), row.digest.is_ready()))
+        };
+        let is_same = identity(new) == identity(delta.old.as_ref());
+        let pinned = if is_same { Vec::new() } else { self.pinned_to(name) };
+        Some(Change::Member { sources, pinned })
     }
 
     /// The objects whose pins a change of their record concerns.

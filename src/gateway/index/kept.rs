@@ -11,6 +11,8 @@ pub struct Kept {
     pub goes_on: bool,
     /// Permanent ids of the bindings of the others.
     pub ids: Vec<Arc<str>>,
+    /// Tokens of those that are gone from the hub, or that another object has now.
+    pub gone: Vec<Arc<str>>,
 }
 
 impl GatewayIndex {
@@ -21,14 +23,13 @@ impl GatewayIndex {
         let named = pin
             .kept
             .iter()
-            .filter_map(|token| references::parse_token(&self.companions, token));
-        for (kind, name) in named {
-            let Some(row) = self.hub.companions[kind].get(hub, &name) else {
+            .filter_map(|token| Some((token, references::parse_token(&self.companions, token)?)));
+        for (token, (kind, name)) in named {
+            let row = self.hub.companions[kind].get(hub, &name);
+            let Some(row) = row.filter(|row| secondary::lists(&row.digest, object)) else {
+                kept.gone.push(token.clone());
                 continue;
             };
-            if !secondary::lists(&row.digest, object) {
-                continue;
-            }
             let is_parked =
                 CompanionLane::read(row.digest.lane.as_deref()) == CompanionLane::Park(&pin.member);
             let delivery = self.companion_delivery(kind, (hub, &name), row);

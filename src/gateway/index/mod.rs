@@ -18,7 +18,7 @@ pub mod lanes;
 pub mod locations;
 pub mod networking;
 pub mod ownership;
-mod pins;
+pub mod pins;
 pub mod platform;
 mod project;
 pub mod project_hub;

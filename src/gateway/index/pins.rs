@@ -1,12 +1,61 @@
 //! The hub's records of members: of which objects they tell.
 
-use super::{GatewayIndex, digest::Pins};
+use super::{Deployment, GatewayIndex, digest::Pins};
 use crate::gateway::pin::{self, Pin};
 use fedgate_api::keys;
 use fedgate_kinds::{FederatedKind, KindId};
 use std::sync::Arc;
 
+/// The Cluster that has the name of a pin's member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinnedCluster {
+    /// The one that was pinned, or nothing is known yet.
+    Same,
+    /// None: it has left the hub.
+    Gone,
+    /// Another one, of which no operator says that it is the same member.
+    Replaced,
+}
+
 impl GatewayIndex {
+    /// The Cluster that has the name of a pin's member now.
+    pub fn pinned_cluster(&self, pin: &Pin) -> PinnedCluster {
+        let clusters = &self.hub.clusters;
+        match clusters.get("", &pin.member) {
+            Some(row) if pin.is_at(&row.uid, row.digest.same_as.as_ref()) => PinnedCluster::Same,
+            Some(_) => PinnedCluster::Replaced,
+            None if clusters.proves() => PinnedCluster::Gone,
+            None => PinnedCluster::Same,
+        }
+    }
+
+    /// True if the Cluster of a pin's member is the one that was pinned, and reachable.
+    pub fn is_member_ready(&self, pin: &Pin) -> bool {
+        let row = self.hub.clusters.get("", &pin.member);
+        row.is_some_and(|row| row.digest.is_ready()) && self.pinned_cluster(pin) == PinnedCluster::Same
+    }
+
+    /// The objects that have this member.
+    pub fn pinned_to(&self, member: &str) -> Vec<Deployment> {
+        let mut found = Vec::new();
+        for ((_, record), row) in self.hub.pins.iter() {
+            let Some(hub) = pin::hub_namespace(record) else {
+                continue;
+            };
+            let hub: Arc<str> = hub.into();
+            let here = row.digest.0.iter().filter(|(_, pin)| {
+                let pin = pin.as_ref();
+                pin.is_some_and(|pin| *pin.member == *member)
+            });
+            for (key, _) in here {
+                let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+                let object = kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(&*pin::key(kind, ""))?)));
+                found.extend(object.map(|(kind, name)| (kind, hub.clone(), name.into())));
+            }
+        }
+        found
+    }
+
     /// True if objects of a federated kind live at one member.
     pub fn has_pins(&self) -> bool {
         self.kinds.iter().any(FederatedKind::is_exactly_one)

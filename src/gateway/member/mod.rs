@@ -172,7 +172,7 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
         Answer::Found(object) => {
             let annotations = object.metadata.annotations.as_ref();
             let template = annotations.and_then(|all| all.get(keys::TEMPLATE_UID));
-            if template.is_some_and(|uid| !pin.copy_uids.iter().any(|own| **own == **uid)) {
+            if !pin.may_own(template.map(String::as_str)) {
                 return Seen::Absent;
             }
             Seen::There {

@@ -26,7 +26,7 @@ use fedgate_engine::{
         queue::Priority,
     },
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
@@ -99,6 +99,9 @@ fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
 /// The controller of hub Namespaces that belong to a live project namespace.
 #[derive(Debug, Default)]
 pub struct Namespaces;
+
+/// Time after which other Namespaces try to use the room of one that could not move.
+const ROOM_AFTER: Duration = Duration::from_secs(5);
 
 /// Cities that a plan takes from the Namespace.
 type Withdrawing = Vec<(Arc<str>, Route)>;
@@ -189,7 +192,10 @@ impl Reconciler for Namespaces {
 /// The writes have ended: the Namespace is no longer moving, and its cities are no longer withdrawn.
 fn written(ctx: &Context<'_>, key: &Key, withdrawing: &Withdrawing, failure: Option<&Failure>) {
     let room = sets::arrived(&mut ctx.index.lock(), &key.name, failure.is_none());
-    ctx.queue.extend(room, Priority::Fresh);
+    // Not at once: what the hub refuses to one, it may refuse to all, and each of them frees the room again.
+    for waiting in room {
+        ctx.queue.add_after(waiting, ROOM_AFTER);
+    }
     clear_withdrawing(ctx, &key.name, withdrawing);
     record_refusal(ctx, key, &key.name, failure);
 }

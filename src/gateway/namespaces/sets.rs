@@ -71,10 +71,14 @@ pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key
 }
 
 /// Removes the pending set of a hub Namespace whose write has returned. If the write was not `applied`, returns the
-/// keys of the Namespaces that may use the room; after an applied write, the event of the Namespace enqueues them.
+/// keys of the other Namespaces that may use the room; after an applied write, the event of the Namespace enqueues them.
 pub fn arrived(index: &mut GatewayIndex, hub: &str, applied: bool) -> Vec<Key> {
     match index.moving.remove(hub) {
-        Some((label, _)) if !applied => index.limited_keys(&label, None),
+        Some((label, _)) if !applied => {
+            let mut waiting = index.limited_keys(&label, None);
+            waiting.retain(|key| *key.name != *hub);
+            waiting
+        }
         _ => Vec::new(),
     }
 }

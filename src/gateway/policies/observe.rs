@@ -72,8 +72,8 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     // Without a project namespace, or with another one, only those lanes are needed in which copies and companions end.
     let is_last = |lane: &&Lane| match lane {
         Lane::At(_, stage, _) => *stage == Stage::Drop && index.has_pins_in(hub),
-        Lane::Park(_) => true,
-        Lane::Choose(..) | Lane::With(_) | Lane::WithNone | Lane::Keep(_) => false,
+        Lane::Park(_) | Lane::WithNone => true,
+        Lane::Choose(..) | Lane::With(_) | Lane::Keep(_) => false,
     };
     let wanted = index.lanes.wanted(hub).into_iter();
     let wanted = wanted.filter(|lane| owner.is_some() && !earlier || is_last(lane));

@@ -126,7 +126,7 @@ impl Desk {
             }
         });
         *self.load.tenant.lock().await = Some(tenant);
-        wait_for("a change was late", seconds(60), || async {
+        wait_for("a change was late", seconds(120), || async {
             (late().await > before).then_some(())
         })
         .await;
@@ -147,7 +147,7 @@ impl Desk {
                 project.create(&DEPLOYMENT, ns, deployment).await;
             })
             .await;
-        wait_for("more than 1,000 keys wait", seconds(30), || async {
+        wait_for("more than 1,000 keys wait", seconds(120), || async {
             (self.metric("workqueue_depth", &[]).await > 1_000.0).then_some(())
         })
         .await;
@@ -178,7 +178,7 @@ impl Desk {
         *self.load.tenant.lock().await = Some(tenant);
         wait_for(
             "19 of 20 reconciles have nothing to write",
-            seconds(60),
+            seconds(120),
             || async {
                 let now = done().await;
                 let (all, noops) = (now.0 - before.0, now.1 - before.1);
@@ -196,7 +196,7 @@ impl Desk {
             Ok(group) => *self.load.memory.lock().await = Some(group),
             Err(error) => return eprintln!("the gateway's memory stays without a limit: {error}"),
         }
-        wait_for("nine tenths of the memory are used", seconds(30), || async {
+        wait_for("nine tenths of the memory are used", seconds(120), || async {
             let used = self.metric("process_resident_memory_bytes", &[]).await;
             let limit = self.metric("fedgate_memory_limit_bytes", &[]).await;
             (used / limit > 0.9).then_some(())

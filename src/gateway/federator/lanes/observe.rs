@@ -22,8 +22,9 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Lanes {
     /// The hub's record of its member; `Err` if it is no pin.
     pub pin: Result<Option<Arc<Pin>>, ()>,
-    /// UID of the `ConfigMap` with the pins of the hub namespace.
-    pub record: Option<Arc<str>>,
+    /// UID and resourceVersion of the `ConfigMap` with the pins of the hub namespace. All writes name both: one that an earlier
+    /// leader has sent changes nothing when it arrives.
+    pub record: Option<(Arc<str>, String)>,
     /// Labels of identity that this `ConfigMap` has.
     pub identity: Vec<(&'static str, String)>,
     /// The Cluster of the pin.
@@ -121,7 +122,7 @@ pub fn observe(
     let binding = index.binding(kind, hub, name).filter(|row| !row.deleting);
     let member = pinned.map(|pin| &pin.member);
     Lanes {
-        record: row.map(|row| row.uid.clone()),
+        record: row.map(|row| (row.uid.clone(), row.resource_version())),
         identity: identity(index, hub),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
         is_member_gone: member.is_some_and(|name| clusters.proves() && clusters.get("", name).is_none()),

@@ -20,9 +20,9 @@ use fedgate_kinds::{CompanionKind, Required};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const SEAL: &str = "Seal.example.fedgate.dev/wax";
+pub(super) const SEAL: &str = "Seal.example.fedgate.dev/wax";
 
-fn seals(world: &World) -> CompanionKind {
+pub(super) fn seals(world: &World) -> CompanionKind {
     world
         .index
         .companions
@@ -31,7 +31,7 @@ fn seals(world: &World) -> CompanionKind {
 }
 
 /// An object that names seal `wax`, which its project has.
-fn sealed() -> World {
+pub(super) fn sealed() -> World {
     let mut world = World::new();
     world.policies();
     for lane in [
@@ -42,15 +42,11 @@ fn sealed() -> World {
         world.policy(&lane);
     }
     world.source(&names(&json!({})));
-    let mut seal = fixture::object("default", "wax", "s-wax");
-    seal["spec"] = json!({"motto": "x", "rings": 1});
-    seal["status"] = json!({"phase": "Broken"});
-    let kind = seals(&world);
-    world.index.list_shop(TableId::Companions(kind), &[seal]);
+    world.seal_source(&json!({"motto": "x", "rings": 1}));
     world
 }
 
-fn names(changes: &Value) -> Value {
+pub(super) fn names(changes: &Value) -> Value {
     let finalizers = [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER];
     let mut object = json!({"metadata": {"finalizers": finalizers}, "spec": {"sealName": "wax"}});
     merge(&mut object, changes);
@@ -58,8 +54,23 @@ fn names(changes: &Value) -> Value {
 }
 
 impl World {
+    /// The source of the companion.
+    pub(super) fn seal_source(&mut self, spec: &Value) {
+        let mut seal = fixture::object("default", "wax", "s-wax");
+        seal["spec"] = spec.clone();
+        seal["status"] = json!({"phase": "Broken"});
+        let seal = self.next(seal);
+        let kind = seals(self);
+        self.index.list_shop(TableId::Companions(kind), &[seal]);
+    }
+
     /// The companion in a lane, with its binding; returns the keys that the binding enqueues.
-    fn seal(&mut self, lane: &str) -> Vec<Key> {
+    pub(super) fn seal(&mut self, lane: &str) -> Vec<Key> {
+        self.seal_told(lane, &applied())
+    }
+
+    /// The same with what members have told.
+    pub(super) fn seal_told(&mut self, lane: &str, items: &Value) -> Vec<Key> {
         let mut seal = fixture::companion("wax", &json!(["default/gold"]));
         seal["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: lane});
         seal["spec"] = json!({"motto": "x", "rings": 1});
@@ -74,7 +85,7 @@ impl World {
                     "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax", "uid": "k-wax"}]},
                 "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax"},
                     "clusters": [{"name": MEMBER}], "suspension": {"dispatching": lane.starts_with("park-")}},
-                "status": scheduled(&applied()),
+                "status": scheduled(items),
             }),
         );
         let binding = self.next(binding);
@@ -82,7 +93,7 @@ impl World {
     }
 
     /// The decision on the companion, in words.
-    fn seal_decides(&self, seen: Option<Seen>) -> String {
+    pub(super) fn seal_decides(&self, seen: Option<Seen>) -> String {
         self.seal_decides_without(&BTreeSet::new(), seen)
     }
 
@@ -114,7 +125,8 @@ impl World {
                         )
                     }
                     Write::Delete { uid, .. } => format!("delete {uid}"),
-                    write @ (Write::Apply { .. } | Write::DeleteNamed) => panic!("{write:?}"),
+                    Write::Apply { .. } => "apply".to_owned(),
+                    Write::DeleteNamed => panic!("by name alone"),
                 },
             ),
         }

@@ -12,6 +12,7 @@ mod memory;
 mod naming;
 mod noted;
 mod places;
+mod severed;
 mod shared;
 mod standby;
 mod status;

@@ -243,10 +243,16 @@ fn confirm_absent(
         }),
         Some(Seen::Absent) => release(c, pin, memory),
         // Karmada let go of the copy by another hand: only what it manages is deleted by it.
-        Some(Seen::There { deleting: false, .. }) => {
+        Some(seen @ Seen::There { deleting: false, .. }) => {
+            if let Some(left) = c.next_round_in(memory) {
+                memory.seen = None;
+                let said = conditions::waiting(c, pin, Some(&seen));
+                return tell(c, &[said], memory, settings).by(Requeue::After(left));
+            }
             memory.seen = None;
             memory.taken_over = false;
-            c.create_again(pin, memory, permit)
+            let step = c.create_again(pin, memory, permit);
+            c.taken_over(step)
         }
         Some(seen) => tell_and_look_again(c, pin, &seen, memory, settings),
     }

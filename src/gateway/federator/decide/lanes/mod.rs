@@ -33,7 +33,7 @@ use fedgate_engine::{
     store::table::Row,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Everything that a decision needs of an object that lives at one member.
 pub(in crate::gateway::federator) struct Case<'a> {
@@ -126,31 +126,35 @@ impl Case<'_> {
         self.has_sources() && needed.all(|one| one.applied == Some(true))
     }
 
-    /// The tokens of the companions that went with the object to its member, those that it expects now included.
-    fn kept(&self, pin: &Pin) -> Vec<Arc<str>> {
+    /// The tokens of the companions that its member has applied, and that go with the object there.
+    fn gone_along(&self) -> impl Iterator<Item = &String> {
         let adopted = self
             .lanes
             .companions
             .iter()
             .filter(|one| one.adopted && !one.shared);
-        let mut all = pin.kept.clone();
-        for one in adopted.filter(|one| one.applied == Some(true)) {
-            if !all.iter().any(|token| **token == *one.token) {
-                all.push(one.token.as_str().into());
-            }
+        adopted
+            .filter(|one| one.applied == Some(true))
+            .map(|one| &one.token)
+    }
+
+    /// The tokens of the companions that went with the object to its member, once more have; those that are gone from the hub
+    /// and that it does not name any more are left out then.
+    fn kept<'a>(&self, pin: &Pin, all: impl Iterator<Item = &'a String>) -> Option<Vec<Arc<str>>> {
+        let new = all.filter(|token| !pin.kept.iter().any(|had| **had == ***token));
+        let new: BTreeSet<Arc<str>> = new.map(|token| token.as_str().into()).collect();
+        if new.is_empty() {
+            return None;
         }
-        all
+        let is_named = |token: &str| self.lanes.companions.iter().any(|one| one.token == token);
+        let stays = |token: &&Arc<str>| is_named(token) || !self.lanes.kept.gone.contains(token);
+        Some(pin.kept.iter().filter(stays).cloned().chain(new).collect())
     }
 
     /// Records the companions that may have gone with a copy that was sent, also if its member has not said so yet.
     fn record_kept(&self, pin: &Pin, memory: &Memory) -> Option<Step> {
-        let mut kept = self.kept(pin);
-        for token in &self.lanes.adopted {
-            if !kept.iter().any(|had| **had == **token) {
-                kept.push(token.as_str().into());
-            }
-        }
-        (kept.len() != pin.kept.len()).then(|| self.patch_pin(&Pin { kept, ..pin.clone() }, memory))
+        let kept = self.kept(pin, self.gone_along().chain(&self.lanes.adopted))?;
+        Some(self.patch_pin(&Pin { kept, ..pin.clone() }, memory))
     }
 
     fn create(&self, memory: &mut Memory, permit: Permit, lane: &Lane) -> Step {
@@ -276,11 +280,11 @@ impl Case<'_> {
         let item = there.and_then(|delivery| delivery.at(&pin.member));
         let applied = item.is_some_and(|item| item.applied);
         if applied && stage.is_some_and(Stage::delivers) {
-            let kept = self.kept(pin);
-            if !pin.delivered || kept.len() != pin.kept.len() {
+            let kept = self.kept(pin, self.gone_along());
+            if !pin.delivered || kept.is_some() {
                 let delivered = Pin {
                     delivered: true,
-                    kept,
+                    kept: kept.unwrap_or_else(|| pin.kept.clone()),
                     ..Pin::clone(pin)
                 };
                 return self.patch_pin(&delivered, memory);

@@ -39,7 +39,7 @@ impl Case<'_> {
         memory: &Memory,
     ) -> Step {
         let mut more = pin.clone();
-        more.copy_uids.push(copy.uid.clone());
+        more.add_copy(copy.uid.clone());
         self.patch_pin(&more, memory)
     }
 
@@ -80,8 +80,8 @@ pub(super) fn record(s: &Snapshot, lanes: &Lanes, pin: Option<&Pin>) -> Option<E
     let key = pin::key(s.profile(), &s.name);
     let value = pin.map_or(Value::Null, |pin| json!(pin.text()));
     let write = match &lanes.record {
-        Some(uid) => Write::Merge {
-            patch: json!({"metadata": {"uid": &**uid}, "data": {key: value}}),
+        Some((uid, version)) => Write::Merge {
+            patch: json!({"metadata": {"uid": &**uid, "resourceVersion": version}, "data": {key: value}}),
         },
         None if pin.is_none() => return None,
         None => {

@@ -122,6 +122,12 @@ impl Case<'_> {
         (Stage::Mend, Requeue::AwaitChange)
     }
 
+    /// The time until an object may be taken over again, if it was a short while ago.
+    pub(super) fn next_round_in(&self, memory: &Memory) -> Option<Duration> {
+        let waited = self.now.since(memory.mended?);
+        MEND_EVERY.checked_sub(waited).filter(|left| !left.is_zero())
+    }
+
     /// The write that begins such a round.
     pub(super) fn taken_over(&self, step: Step) -> Step {
         match step {
