@@ -205,18 +205,22 @@ mod tests {
     use crate::gateway::index::resource;
     use serde_json::{Value, json};
 
-    /// Words for what an answer of the proxy proves of object `lab`.
+    /// Words for what an answer of the proxy proves of object `lab`, which was delivered.
     fn proves(answer: &Answer) -> &'static str {
-        let resource = resource("k8s.example.dev", "v1", "Cluster", "clusters");
         let pin =
             r#"{"member":"dfw-1","memberUid":"m","copyUids":["c-1","c-2"],"sourceUid":"u","delivered":true}"#;
+        proves_of(&Pin::parse(pin).unwrap(), answer)
+    }
+
+    fn proves_of(pin: &Pin, answer: &Answer) -> &'static str {
+        let resource = resource("k8s.example.dev", "v1", "Cluster", "clusters");
         let subject = Subject {
             resource: &resource,
             namespace: "ns-a1",
             name: "lab",
             binding: "lab-cluster",
         };
-        match seen(subject, &Pin::parse(pin).unwrap(), answer) {
+        match seen(subject, pin, answer) {
             Seen::Absent => "absent",
             Seen::There { deleting: true, .. } => "ends",
             Seen::There { .. } => "there",
@@ -280,6 +284,29 @@ mod tests {
             proves(&found(&json!({}), &Value::Null)),
             "there",
             "Karmada may have let go of it"
+        );
+        let pin = r#"{"member":"dfw-1","memberUid":"m","copyUids":["c-1"],"sourceUid":"u"}"#;
+        let mut pin = Pin::parse(pin).unwrap();
+        let untold = found(&json!({}), &Value::Null);
+        assert_eq!(
+            proves_of(&pin, &untold),
+            "absent",
+            "nothing of ours was delivered"
+        );
+        assert_eq!(
+            proves_of(&pin, &found(&of("c-1"), &Value::Null)),
+            "there",
+            "the record was to follow"
+        );
+        assert_eq!(proves_of(&pin, &found(&of("c-0"), &Value::Null)), "absent");
+        for number in 2..=65 {
+            pin.add_copy(format!("c-{number}").into());
+        }
+        assert_eq!(pin.copy_uids.len(), 64);
+        assert_eq!(
+            proves_of(&pin, &found(&of("c-1"), &Value::Null)),
+            "there",
+            "not all copies are known any more"
         );
     }
 }

@@ -182,6 +182,25 @@ fn a_new_spec_that_names_one_is_kept_from_then_on() {
     );
 }
 
+/// A tenant may rename its companion for as long as it likes.
+#[test]
+fn those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it() {
+    let mut world = sealed();
+    let gone = "Seal.example.fedgate.dev/lacquer";
+    world.pin(&json!({"delivered": true, "kept": [gone, "Guild.example.fedgate.dev/unknown"]}));
+    world.at(Stage::Pin, &applied());
+    world.seal("with-dfw-1");
+    let pinned = world.decides();
+    let kept = format!(r#""kept":["Guild.example.fedgate.dev/unknown","{SEAL}"]"#);
+    assert!(pinned[0].contains(&kept), "{pinned:?}");
+    world.pin(&json!({"delivered": true, "kept": [gone, SEAL]}));
+    let next = world.decides();
+    assert!(
+        next[0].starts_with("update_copy"),
+        "no write of its own: {next:?}"
+    );
+}
+
 #[test]
 fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     let mut world = sealed();
@@ -343,6 +362,19 @@ fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a
         &applied(),
         &json!([{"type": "FullyApplied", "status": "True"}]),
     );
+    assert_eq!(leaving(&world), [true]);
+    let ready = |world: &mut World, status: &str| {
+        let mut cluster = fixture::object("", MEMBER, "m-dfw-1");
+        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+        cluster["status"] = json!({"conditions": [{"type": "Ready", "status": status}]});
+        let cluster = world.next(cluster);
+        let seal = world.index.hub_key(TableId::Companions(seals(world)), HUB, "wax");
+        let enqueued = world.index.hub_has(TableId::Clusters, &cluster);
+        assert!(enqueued.contains(&seal), "{enqueued:?}");
+    };
+    ready(&mut world, "False");
+    assert_eq!(leaving(&world), [false], "what the hub says of it is old");
+    ready(&mut world, "True");
     assert_eq!(leaving(&world), [true]);
     assert_eq!(world.seal_decides(None), "nothing");
     let expired = BTreeSet::from(["default/gold".to_owned()]);

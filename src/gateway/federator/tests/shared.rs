@@ -69,6 +69,18 @@ fn no_member_keeps_what_only_an_object_without_one_names() {
 }
 
 #[test]
+fn one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name() {
+    let mut world = named(Some("with-dfw-1"));
+    world.pin(&json!({}));
+    assert_eq!(lane(&world), Some(Lane::With([MEMBER.into()].into())));
+    let mut cluster = fixture::object("", MEMBER, "m-new");
+    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+    let cluster = world.next(cluster);
+    world.index.hub_has(TableId::Clusters, &cluster);
+    assert_eq!(lane(&world), Some(Lane::WithNone));
+}
+
+#[test]
 fn what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it() {
     let mut world = named(Some("with-dfw-1"));
     let mut iron = fixture::source("iron", "DFW");

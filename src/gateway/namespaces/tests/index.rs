@@ -227,6 +227,12 @@ async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_agai
     assert_eq!(sets::arrived(&mut index, "ns-b", true), [], "the Namespace tells");
     let waiting = index.hub_key(TableId::Namespaces, "", HUB);
     assert_eq!(sets::arrived(&mut index, "ns-c", false), [waiting]);
+    sent(&mut index, HUB, &shop, "fra");
+    assert_eq!(
+        sets::arrived(&mut index, HUB, false),
+        [],
+        "it has a pause of its own"
+    );
     assert!(index.moving.is_empty() && !limited(&index));
 }
 

@@ -225,6 +225,11 @@ impl World {
         self.record(&pins);
     }
 
+    fn version_of_record(&self) -> String {
+        let row = self.index.hub.pins.get(keys::SYSTEM_NAMESPACE, "fedgate-pins-a1");
+        row.expect("it is there").resource_version()
+    }
+
     /// The pins of the hub namespace: that of the object, with these changes.
     fn pin_of(&self, changes: &Value) -> Value {
         let mut pin =
@@ -771,6 +776,39 @@ fn a_copy_that_a_hand_has_deleted_is_made_again_at_its_member() {
     );
 }
 
+/// A write that an earlier leader sent must not undo a newer choice when it arrives.
+#[test]
+fn a_record_that_is_there_is_written_by_its_version() {
+    let mut world = World::new();
+    world.policies();
+    world.record(&json!({}));
+    world.copy("vault-choose-dfw", &json!({}));
+    world.binding("vault-choose-dfw", &["dfw-1"], &json!([]));
+    let version = world.version_of_record();
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    let mut patches = Vec::new();
+    for pin in [None, Some(json!({}))] {
+        if let Some(pin) = pin {
+            world.pin(&pin);
+            world.at(Stage::Send, &applied());
+        }
+        let snapshot = observe(&world.index, &key, &shop()).unwrap();
+        let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+        let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
+            panic!("it is written")
+        };
+        patches.extend(plan.effects.into_iter().map(|effect| effect.write));
+    }
+    let versions: Vec<Value> = patches
+        .iter()
+        .map(|write| match write {
+            Write::Merge { patch } => patch["metadata"]["resourceVersion"].clone(),
+            write => panic!("{write:?}"),
+        })
+        .collect();
+    assert_eq!(versions, [json!(version), json!(world.version_of_record())]);
+}
+
 #[test]
 fn a_pin_that_was_lost_is_rebuilt_from_lane_and_binding_if_they_agree() {
     let mut world = World::new();
@@ -859,6 +897,16 @@ fn an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted()
         deleting: false,
         finalizers: Vec::new(),
     });
+    let there = world.memory.seen.clone();
+    assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
+    world.memory.seen.clone_from(&there);
+    assert_eq!(
+        world.decides(),
+        ["return_status"],
+        "somebody else makes it again and again: such rounds have a pause"
+    );
+    world.passes(31);
+    world.memory.seen = there;
     assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
     world.at(Stage::Drop, &json!([]));
