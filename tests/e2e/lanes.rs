@@ -203,9 +203,44 @@ async fn v02_a_held_vault_gets_its_edit_when_it_is_resumed(case: Case) {
         Some(&*format!("vault-hold-{}", case.dfw.name))
     );
     assert_eq!(held["spec"]["size"], 1, "an edit waits in the project");
+    let before = case.dfw.plane.get(&VAULT, &case.hub_ns, NAME).await;
+    // A hand takes it twice: the second Work preserves, and was never dispatched.
+    for _ in 0..2 {
+        taken_while_held(&case).await;
+    }
     case.merge(&VAULT, NAME, mark(Value::Null)).await;
-    let there = has_size(&case, 7, seconds(60)).await;
+    let there = has_size(&case, 7, seconds(120)).await;
+    assert_eq!(
+        before.as_ref().map(uid),
+        Some(uid(&there)),
+        "it is the same object"
+    );
     assert_eq!(annotation(&there, keys::SOURCE_GENERATION), Some("2"));
+}
+
+/// A hand deletes the copy of a held vault; another one comes, and its Work preserves.
+async fn taken_while_held(case: &Case) {
+    let copy = case.hub.get(&VAULT, &case.hub_ns, NAME).await;
+    let copy = copy.expect("the copy is there");
+    let lane = format!("vault-hold-{}", case.dfw.name);
+    case.hub.delete(&VAULT, &case.hub_ns, NAME).await;
+    case.hub
+        .sees(
+            &VAULT,
+            &case.hub_ns,
+            NAME,
+            "is another copy, and held",
+            seconds(90),
+            |o| uid(o) != uid(&copy) && label(o, keys::LANE) == Some(&*lane),
+        )
+        .await;
+    wait_for("its one Work preserves", seconds(90), || async {
+        let works = works(case, &VAULT, NAME).await;
+        let [work] = works.as_slice() else { return None };
+        let is_held = work["spec"]["suspendDispatching"] == true;
+        (is_held && work["spec"]["preserveResourcesOnDeletion"] == true).then_some(())
+    })
+    .await;
 }
 
 async fn v03_a_deleted_vault_stays_until_its_member_has_let_it_go(case: Case) {
