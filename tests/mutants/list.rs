@@ -95,6 +95,9 @@ mutants! {
             "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
     "src/gateway/federator/decide/lanes/stage.rs" {
+        rounds_of_a_deletion_have_no_pause:
+            "MEND_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
+            "gateway::federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
         a_refused_spec_is_taken_for_furnished:
             "self.source.digest.fits(self.s.largest_spec)" => "true",
             "gateway::federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
@@ -132,6 +135,16 @@ mutants! {
         incomplete_lists_are_compared:
             "project.is_some_and(|project| project.platform[kind].rows.synced())" => "project.is_some()",
             "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
+    }
+    "src/gateway/pin.rs" {
+        what_was_never_delivered_is_waited_for:
+            "self.delivered" => "true",
+            "gateway::member::tests::an_object_of_another_template_is_not_ours";
+    }
+    "src/gateway/federator/decide/lanes/pins.rs" {
+        a_record_is_written_whatever_its_version_is:
+            r#"json!({"uid": &**uid, "resourceVersion": version})"# => r#"json!({"uid": &**uid})"#,
+            "gateway::federator::tests::lanes::a_record_that_is_there_is_written_by_its_version";
     }
     "src/gateway/member/mod.rs" {
         absence_by_another_group:
@@ -176,6 +189,9 @@ mutants! {
             "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
     }
     "src/gateway/namespaces/sets.rs" {
+        a_namespace_that_cannot_move_enqueues_itself:
+            "*key.name != *hub" => "true",
+            "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
         sets_that_are_being_sent_do_not_count:
             "**of == *label" => "false",
             "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
@@ -266,6 +282,9 @@ mutants! {
             "gateway::projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
     }
     "src/gateway/companions/observe.rs" {
+        an_unreachable_member_has_the_new_spec:
+            "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
+            "gateway::federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         companion_released_before_the_copy_is_gone:
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
@@ -275,13 +294,22 @@ mutants! {
     }
     "src/gateway/companions/users.rs" {
         adopted_companion_is_never_kept:
-            "Lane::Keep(self.member.clone())" => "Lane::With([self.member.clone()].into())",
+            "Some(Lane::Keep(member()))" => "Some(Lane::With([member()].into()))",
             "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
+        companion_goes_to_a_cluster_that_is_another_one:
+            "index.pinned_cluster(pin) == PinnedCluster::Same" => "true",
+            "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
+        adopted_companion_goes_to_a_cluster_that_is_another_one:
+            "Severed::read(index, cluster, (hub, pin), (companion, companion_name))" => "None",
+            "gateway::federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
+        data_goes_to_a_cluster_that_is_another_one:
+            "row.filter(|_| self.severed)" => "row.filter(|_| false)",
+            "gateway::federator::tests::severed::one_that_another_cluster_has_applied_gets_no_new_data";
         what_a_lost_record_is_about_leaves_its_member:
             "is_given && self.lost" => "false",
             "gateway::federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
         what_only_objects_without_a_member_name_stays:
-            "is_given && (self.others || self.unplaced)" => "is_given && self.others",
+            "is_given && (self.others || self.unplaced || self.severed)" => "is_given && (self.others || self.severed)",
             "gateway::federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
     "src/gateway/index/kept.rs" {
@@ -488,6 +516,9 @@ mutants! {
             "gateway::federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
     }
     "src/gateway/federator/decide/lanes/mod.rs" {
+        a_record_only_grows:
+            "is_named(token) || !self.lanes.kept.gone.contains(token)" => "true",
+            "gateway::federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
         a_round_of_taking_over_begins_before_its_write:
             "(stage, wanted) == (Some(Stage::Pin), Stage::Mend)" => "false",
             "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";

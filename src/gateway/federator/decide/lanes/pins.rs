@@ -80,9 +80,12 @@ pub(super) fn record(s: &Snapshot, lanes: &Lanes, pin: Option<&Pin>) -> Option<E
     let key = pin::key(s.profile(), &s.name);
     let value = pin.map_or(Value::Null, |pin| json!(pin.text()));
     let write = match &lanes.record {
-        Some((uid, version)) => Write::Merge {
-            patch: json!({"metadata": {"uid": &**uid, "resourceVersion": version}, "data": {key: value}}),
-        },
+        Some((uid, version)) => {
+            let metadata = json!({"uid": &**uid, "resourceVersion": version});
+            Write::Merge {
+                patch: json!({"metadata": metadata, "data": {key: value}}),
+            }
+        }
         None if pin.is_none() => return None,
         None => {
             let mut labels: Map<String, Value> = lanes
