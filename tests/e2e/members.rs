@@ -227,9 +227,13 @@ async fn v21_a_member_that_joined_anew_gets_nothing_until_it_is_called_the_same(
         .await;
     let delivers = |work: &Value| annotation(work, keys::BINDING_NAMESPACE) == Some(&case.hub_ns);
     let space = format!("karmada-es-{name}");
-    let mut works = case.hub.list(&WORK, &space, "").await;
-    works.retain(delivers);
-    assert_eq!(works, [Value::Null; 0], "no Work is made, of its Secret neither");
+    let mut dispatched = case.hub.list(&WORK, &space, "").await;
+    dispatched.retain(delivers);
+    assert_eq!(
+        dispatched,
+        [Value::Null; 0],
+        "no Work is made, of its Secret neither"
+    );
     // Karmada may have taken it along with the Cluster that has left.
     let secret = case.dfw.plane.get(&SECRET, &case.hub_ns, "token").await;
     assert!(

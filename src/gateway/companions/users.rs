@@ -21,8 +21,8 @@ pub(super) struct Users {
     pub(super) others: bool,
     /// True if some live at one member and have none yet.
     pub(super) unplaced: bool,
-    /// True if the Cluster of a member has left the hub, or is another one: then nothing new goes there.
-    pub(super) severed: bool,
+    /// Members whose Clusters have left the hub, or are other ones: nothing new goes there.
+    pub(super) severed: BTreeSet<Arc<str>>,
     /// True if some have a member that no record names any more: what it has stays there.
     pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
@@ -146,7 +146,7 @@ impl Users {
             members: BTreeSet::new(),
             others: false,
             unplaced: false,
-            severed: false,
+            severed: BTreeSet::new(),
             lost: false,
             adopter: None,
             leaving: Vec::new(),
@@ -170,16 +170,17 @@ impl Users {
 
     /// Counts the member of an object.
     pub(super) fn count(&mut self, index: &GatewayIndex, pin: &Pin) {
-        if index.pinned_cluster(pin) == PinnedCluster::Same {
-            self.members.insert(pin.member.clone());
+        let members = if index.pinned_cluster(pin) == PinnedCluster::Same {
+            &mut self.members
         } else {
-            self.severed = true;
-        }
+            &mut self.severed
+        };
+        members.insert(pin.member.clone());
     }
 
     /// True if new data may go to those that have the companion in this lane.
     pub(super) fn takes_data(&self, row: Option<&Row<Companion>>, lane: Option<&str>) -> bool {
-        let Some(row) = row.filter(|_| self.severed) else {
+        let Some(row) = row.filter(|_| !self.severed.is_empty()) else {
             return true;
         };
         let has = row.digest.lane.as_deref();
@@ -207,6 +208,7 @@ impl Users {
             return Some(Lane::With(self.members.clone()));
         }
         // No member keeps what only those name that have none yet, or none that is known to be theirs.
-        (is_given && (self.others || self.unplaced || self.severed)).then_some(Lane::WithNone)
+        let has_no_member = self.others || self.unplaced || !self.severed.is_empty();
+        (is_given && has_no_member).then_some(Lane::WithNone)
     }
 }
