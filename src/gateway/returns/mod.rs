@@ -95,7 +95,7 @@ impl Reconciler for Returns {
             let mut index = run.ctx.index.lock();
             let snapshot = observe(&index, run.key);
             if let Some(s) = snapshot.as_ref().filter(|s| s.own.is_some()) {
-                confirm::awaits_proof(&mut index, run.key, s.hub.as_str());
+                awaits_proof(&mut index, run.key, s.hub.as_str());
             }
             snapshot
         };
@@ -204,6 +204,14 @@ impl Reconciler for Returns {
 
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("Secret of a member projected")
+    }
+}
+
+/// Enqueues a key once absence is proof for it again. The list of returned Secrets is not among those that prove it for all: other
+/// controllers do without it.
+fn awaits_proof(index: &mut GatewayIndex, key: &Key, hub: &str) {
+    if !confirm::awaits_proof(index, key, hub) && !index.hub.returned.proves() {
+        index.await_proof(Plane::Hub, key);
     }
 }
 

@@ -471,7 +471,15 @@ fn absence_is_no_proof_before_the_lists_are_complete_or_while_a_watch_fails() {
     w.loses(SECRET);
     w.index.hub_event(TableId::Returned, WatchEvent::Failed);
     assert_eq!(w.decide(SECRET), Decision::Wait);
+    let key = w.key(SECRET);
+    super::awaits_proof(&mut w.index, &key, HUB);
     w.index.hub_event(TableId::Returned, WatchEvent::Resumed);
+    assert_eq!(
+        w.index.take_unproven(&fedgate_engine::key::Plane::Hub),
+        [key.clone()]
+    );
+    super::awaits_proof(&mut w.index, &key, HUB);
+    assert_eq!(w.index.take_unproven(&fedgate_engine::key::Plane::Hub), []);
     assert!(matches!(w.decide(SECRET), Decision::Confirm(_)));
     w.index.hub_event(TableId::Returned, WatchEvent::Init);
     w.index.hub_event(TableId::Namespaces, WatchEvent::Rewound);
