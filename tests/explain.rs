@@ -134,6 +134,102 @@ fn what_is_missing_is_said() {
     assert!(refused(&["interpreters", "test"]).contains("unrecognized subcommand"));
 }
 
+/// A folder of one kind as the tests have it, with one of its files changed.
+fn changed(folder: &str, file: &str, change: impl FnOnce(String) -> String) -> PathBuf {
+    let of = "example.fedgate.dev/v1/Vault";
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder).join(of);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    for entry in fs::read_dir(root().join("tests/kinds").join(of)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, dir.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let text = fs::read_to_string(dir.join(file)).unwrap();
+    fs::write(dir.join(file), change(text)).unwrap();
+    dir
+}
+
+#[test]
+fn a_script_that_fails_for_the_object_is_named() {
+    for (file, operation) in [
+        ("status-reflection.lua", "statusReflection"),
+        ("status-aggregation.lua", "statusAggregation"),
+    ] {
+        let dir = changed(operation, file, |text| {
+            let (head, body) = text.split_once(")\n").unwrap();
+            format!("{head})\n  error(\"no phase\")\n{body}")
+        });
+        let dir = dir.to_str().unwrap();
+        let error = refused(&["kinds", "explain", dir]);
+        for word in [operation, dir, "no phase", "correct the script"] {
+            assert!(error.contains(word), "{word} is not in {error}");
+        }
+    }
+}
+
+#[test]
+fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
+    let notes = |status: &str| {
+        let dir = changed("explain-returns", "example.yaml", |text| {
+            let of = |line| {
+                if str::starts_with(line, "status:") {
+                    status
+                } else {
+                    line
+                }
+            };
+            let lines: Vec<&str> = text.lines().map(of).collect();
+            lines.join("\n")
+        });
+        let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+        let told = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("comes back: "));
+        told.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let second = "Secret gold-app of the member, to default/gold-app of the project, with at most 4096 bytes";
+    let first = |status: &str| {
+        let told = notes(status);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told[1], second);
+        told[0].clone()
+    };
+    assert_eq!(
+        first("status: {phase: Ready, accessSecret: gold-access}"),
+        "Secret gold-access of the member, to default/gold-access of the project, with at most 4096 bytes"
+    );
+    assert!(
+        first("status: {phase: Ready}")
+            .starts_with("nothing by $.status.accessSecret, which the example has not")
+    );
+    assert_eq!(
+        first("status: {accessSecret: root}"),
+        "nothing by $.status.accessSecret: root is no name of a Secret that allow admits (*-access)"
+    );
+}
+
+#[test]
+fn a_document_to_which_nothing_refers_is_told() {
+    let dir = changed("explain-unnamed", "example.yaml", |text| {
+        text + "\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: lgoin}\n"
+    });
+    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    assert!(text.contains("not used: Secret lgoin, document"), "{text}");
+    assert!(!printed(&["kinds", "explain", "tests/kinds"]).contains("not used"));
+}
+
+#[test]
+fn the_manifests_of_one_kinds_folder_are_those_of_the_folder_above() {
+    let dir = changed("manifests-of-one", "kind.yaml", |text| text);
+    let above = dir.ancestors().nth(3).unwrap();
+    let of = |dir: &Path| printed(&["manifests", "--interpreters", dir.to_str().unwrap()]);
+    let one = of(&dir);
+    assert!(one.contains("vaults"), "it has the kind");
+    assert_eq!(one, of(above));
+}
+
 /// A command of the guide, and what the guide shows of its output: `…` stands for any number of lines.
 struct Shown {
     line: String,

@@ -212,7 +212,8 @@ const ARROWS: &[(&str, Arrows)] = &[
     (
         "crates/kinds/src",
         &[
-            ("lua", &[]),
+            ("folder", &[]),
+            ("lua", &["folder"]),
             ("query", &[]),
             ("per_kind", &[]),
             ("platform", &[]),
@@ -226,6 +227,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "companions",
                     "deletion",
                     "file",
+                    "folder",
                     "lua",
                     "platform",
                     "query",

@@ -155,7 +155,7 @@ pub struct ManifestsArgs {
     /// Compare the Helm chart under this folder with the generated one; fail if they differ.
     #[arg(long, value_name = "DIR")]
     pub check_chart: Option<PathBuf>,
-    /// Folder with additional federated kinds: includes their roles and interpreters.
+    /// Folder with additional federated kinds, or of one kind: includes their roles and interpreters.
     #[arg(long, value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
     /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
@@ -172,7 +172,7 @@ pub struct ManifestsArgs {
 pub enum KindsCommand {
     /// Run the cases beside the scripts, and show how results differ from the expected ones.
     Test(KindsDir),
-    /// Find errors that Karmada would reject or misinterpret.
+    /// Find what the gateway would refuse to start with, and scripts that Karmada would reject or misinterpret.
     Lint(KindsDir),
     /// Show every object and request that an example object leads to, in their order.
     Explain(ExplainArgs),

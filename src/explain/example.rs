@@ -57,6 +57,7 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
         .unwrap_or_default();
     let city = place(kind, &mut object, &mut origin)?;
     let sources = sources(kind, &object, &documents, &mut origin);
+    unnamed(kind, &documents, &sources, &mut origin);
     Ok(Example {
         object,
         sources,
@@ -66,8 +67,35 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
     })
 }
 
+/// Tells of the documents to which nothing refers.
+fn unnamed(
+    kind: &FederatedKind,
+    given: &[Value],
+    sources: &[(String, String, Value)],
+    origin: &mut Vec<String>,
+) {
+    let own = given.iter().position(|object| is_of(kind, object));
+    for (number, object) in given
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| Some(*number) != own)
+    {
+        let is_it = |source: &Value| {
+            source["kind"] == object["kind"] && source["metadata"]["name"] == object["metadata"]["name"]
+        };
+        if !sources.iter().any(|(_, _, source)| is_it(source)) {
+            let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+            let (of, name) = (word(&object["kind"]), word(&object["metadata"]["name"]));
+            origin.push(format!(
+                "not used: {of} {name}, document {}: the object does not name it",
+                number + 1
+            ));
+        }
+    }
+}
+
 /// The folder of a kind that is on disk.
-fn folder(kind: &FederatedKind) -> PathBuf {
+pub(super) fn folder(kind: &FederatedKind) -> PathBuf {
     let file = Path::new(&kind.origin.file);
     file.parent().unwrap_or(file).to_owned()
 }

@@ -8,8 +8,12 @@ use fedgate_karmada::{
     condition::fully_applied,
     manifest, names, schedule, work,
 };
-use fedgate_kinds::{FederatedKind, lua::Host};
+use fedgate_kinds::{
+    FederatedKind,
+    lua::{Host, LuaError},
+};
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 
 const POLICIES: &str = "policy.karmada.io";
 const WORKS: &str = "work.karmada.io";
@@ -20,6 +24,8 @@ pub(super) struct Karmada<'a> {
     /// The status that the object gets at a member.
     pub(super) status: Value,
     pub(super) lua: Host,
+    /// The first error of a script, with its operation.
+    pub(super) failed: OnceCell<(&'static str, LuaError)>,
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -174,13 +180,27 @@ impl Karmada<'_> {
         scripts.find_map(|(key, script)| (key == operation).then_some(&**script))
     }
 
+    /// The result of a script; its error is kept.
+    fn told<T>(&self, operation: &'static str, result: Result<T, LuaError>) -> Option<T> {
+        let error = match result {
+            Ok(result) => return Some(result),
+            Err(error) => error,
+        };
+        // The first one is told.
+        let _ = self.failed.set((operation, error));
+        None
+    }
+
     /// The status that the kind's script reports of a member's object.
     fn reflected(&self, object: &Value) -> Option<Value> {
         if !self.is_explained(object) || object["status"].is_null() {
             return None;
         }
         let script = self.script("statusReflection");
-        let status = script.map(|script| self.lua.reflect_status(script, object).unwrap_or_default());
+        let status = script.map(|script| {
+            let reflected = self.lua.reflect_status(script, object);
+            self.told("statusReflection", reflected).unwrap_or_default()
+        });
         status
             .or_else(|| Some(object["status"].clone()))
             .filter(|status| !status.is_null())
@@ -202,7 +222,8 @@ impl Karmada<'_> {
         else {
             return;
         };
-        let Ok(object) = self.lua.aggregate_status(script, template, items) else {
+        let aggregated = self.lua.aggregate_status(script, template, items);
+        let Some(object) = self.told("statusAggregation", aggregated) else {
             return;
         };
         if object["status"] != template["status"] {

@@ -7,6 +7,7 @@
 mod example;
 mod karmada;
 mod planes;
+mod returned;
 mod server;
 mod store;
 mod text;
@@ -17,7 +18,7 @@ pub use text::{text, yaml};
 
 use crate::gateway::settings::Settings;
 use fedgate_engine::random::Random;
-use fedgate_kinds::{FederatedKind, Kinds, LoadError};
+use fedgate_kinds::{FederatedKind, Kinds, LoadError, folder_names, lua::LuaError};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -95,6 +96,19 @@ pub enum ExplainError {
         "the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does"
     )]
     NoPlace(String),
+    /// A script raises an error.
+    #[error(
+        "{operation} of {folder} fails for this object: {error}; Karmada would return no status; correct the script, or the \
+         status of the object"
+    )]
+    Script {
+        /// The operation of Karmada's interpreter.
+        operation: &'static str,
+        /// The folder of the kind.
+        folder: String,
+        /// The error.
+        error: LuaError,
+    },
     /// A request was refused.
     #[error("the gateway cannot go on: {0}")]
     Failed(String),
@@ -174,10 +188,8 @@ fn root_of(dir: &Path) -> Result<(PathBuf, Option<(String, String)>), ExplainErr
         return Ok((dir.to_owned(), None));
     }
     let unreadable = |error| ExplainError::Folder(dir.display().to_string(), error);
+    let [group, version, kind] = folder_names(dir).map_err(unreadable)?;
     let full = dir.canonicalize().map_err(unreadable)?;
-    let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
-    let mut name = || names.next().unwrap_or_default();
-    let (kind, version, group) = (name(), name(), name());
     let own: PathBuf = [&group, &version, &kind].iter().collect();
     let root = if dir.ends_with(&own) {
         dir.ancestors().nth(3)

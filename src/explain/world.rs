@@ -6,6 +6,7 @@ use super::{
     example::{Example, NAMESPACE},
     karmada::Karmada,
     planes::{Planes, is_watched, target},
+    returned,
     server::{self, Happening, Servers},
     store::{Address, Server},
 };
@@ -29,6 +30,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     sync::{
         Arc, OnceLock,
@@ -76,7 +78,7 @@ pub(super) async fn play(
         object: format!("{NAMESPACE}/{name}"),
         at_one: kind.is_exactly_one(),
         members: members(&example.city).map(|(name, _)| name).into(),
-        notes: example.origin.clone(),
+        notes: [example.origin.clone(), returned::notes(kind, example)].concat(),
         chapters: Vec::new(),
     };
     let mut steps = vec![(Chapter::Create, world.start().await?)];
@@ -170,6 +172,7 @@ impl<'a> World<'a> {
                 kind,
                 status: example.status.clone(),
                 lua: Host::new(),
+                failed: OnceCell::new(),
             },
             runtime,
             planes,
@@ -302,7 +305,7 @@ impl<'a> World<'a> {
             let before = self.planes.servers.lock().store.version;
             if self.runtime.shared.queue.depth().ready > 0 {
                 self.reconcile().await?;
-            } else if !self.karmada_steps() {
+            } else if !self.karmada_steps()? {
                 let Some((at, number)) = self.due.keys().next().copied() else {
                     return Ok(());
                 };
@@ -343,14 +346,21 @@ impl<'a> World<'a> {
     }
 
     /// Lets Karmada look at everything once; true if it has done something.
-    fn karmada_steps(&self) -> bool {
+    fn karmada_steps(&self) -> Result<bool, ExplainError> {
         let mut servers = self.planes.servers.lock();
         let before = servers.store.version;
         let lines = self.karmada.step(&mut servers.store);
         for (who, line) in lines {
             servers.happens(Happening::Other(who, line));
         }
-        servers.store.version > before
+        if let Some((operation, error)) = self.karmada.failed.get() {
+            return Err(ExplainError::Script {
+                operation,
+                folder: super::example::folder(self.kind).display().to_string(),
+                error: error.clone(),
+            });
+        }
+        Ok(servers.store.version > before)
     }
 
     fn advance(&self, to: Instant) {

@@ -7,6 +7,7 @@
 mod companions;
 mod deletion;
 mod file;
+mod folder;
 mod load;
 pub mod lua;
 mod per_kind;
@@ -19,6 +20,7 @@ pub use companions::{
 };
 pub use deletion::{DeletionRules, FinishedWhen, Guard};
 use file::STATUS_BYTES;
+pub use folder::folder_names;
 pub use load::{Kinds, LoadError};
 pub use per_kind::{KindId, PerKind};
 pub use platform::PlatformKind;

@@ -1,8 +1,7 @@
 //! The folders of kinds, in the executable or on disk.
 
 use super::LoadError;
-#[cfg(feature = "checks")]
-use crate::lua::checks::folder_names;
+use crate::folder_names;
 use include_dir::{Dir, include_dir};
 use std::{
     collections::BTreeMap,
@@ -69,7 +68,6 @@ pub(super) fn below(dir: &Path) -> Result<Vec<Folder>, LoadError> {
 }
 
 /// The folder itself if it is that of a kind, else those below it.
-#[cfg(feature = "checks")]
 pub(super) fn at_or_below(dir: &Path) -> Result<Vec<Folder>, LoadError> {
     if !dir.join("kind.yaml").is_file() {
         return below(dir);

@@ -97,6 +97,12 @@ impl Kinds {
     /// Loads the kinds that are federated by default, those in the executable that are named `<plural>.<group>`, and
     /// those of a folder, and checks that they do not conflict.
     pub fn load(named: &[String], dir: Option<&Path>) -> Result<Self, LoadError> {
+        let own = dir.map(Self::load_dir).transpose()?;
+        Self::load_beside(named, own.unwrap_or_default())
+    }
+
+    /// The same with further kinds that are loaded already.
+    pub fn load_beside(named: &[String], own: Self) -> Result<Self, LoadError> {
         let mut kinds = Self::read(&folders::built_in(is_default))?;
         let loaded: BTreeSet<String> = kinds.names().collect();
         let further: Vec<String> = named
@@ -105,9 +111,7 @@ impl Kinds {
             .cloned()
             .collect();
         kinds.extend(Self::builtin_named(&further)?);
-        if let Some(dir) = dir {
-            kinds.extend(Self::load_dir(dir)?);
-        }
+        kinds.extend(own);
         together::check(&kinds)?;
         Ok(kinds)
     }
@@ -134,6 +138,11 @@ impl Kinds {
     /// Loads the kinds of a folder with the layout of `interpreters/`.
     pub fn load_dir(dir: &Path) -> Result<Self, LoadError> {
         Self::read(&folders::below(dir)?)
+    }
+
+    /// Loads the kind of a folder with a `kind.yaml`, else those below it as [`Kinds::load_dir`] does.
+    pub fn load_dir_or_kind(dir: &Path) -> Result<Self, LoadError> {
+        Self::read(&folders::at_or_below(dir)?)
     }
 
     fn read(folders: &[Folder]) -> Result<Self, LoadError> {

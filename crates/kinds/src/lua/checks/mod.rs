@@ -5,5 +5,4 @@ mod lint;
 mod report;
 
 pub use lint::lint;
-pub(crate) use report::folder_names;
 pub use report::{Finding, Report};

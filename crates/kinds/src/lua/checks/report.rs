@@ -99,7 +99,7 @@ fn search(dir: &Path, found: &mut Vec<KindFolder>) -> io::Result<()> {
 }
 
 fn open(dir: &Path) -> io::Result<KindFolder> {
-    let [group, version, kind] = folder_names(dir)?;
+    let [group, version, kind] = crate::folder_names(dir)?;
     let scripts = files(dir, "lua")?.into_iter().map(|(path, text)| {
         (
             path.file_name()
@@ -120,15 +120,6 @@ fn open(dir: &Path) -> io::Result<KindFolder> {
         },
         path: dir.to_owned(),
     })
-}
-
-/// Group, version and kind that a kind's folder and its parents name; the full path has them even if `dir` is relative.
-pub(crate) fn folder_names(dir: &Path) -> io::Result<[String; 3]> {
-    let full = dir.canonicalize()?;
-    let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
-    let mut name = || names.next().unwrap_or_default();
-    let (kind, version, group) = (name(), name(), name());
-    Ok([group, version, kind])
 }
 
 fn files(dir: &Path, extension: &str) -> io::Result<BTreeMap<PathBuf, String>> {
