@@ -1,7 +1,7 @@
 //! The Secrets that would come back for the object, by the status of its example.
 
 use super::example::{Example, NAMESPACE};
-use fedgate_kinds::{FederatedKind, Return, ReturnName};
+use fedgate_kinds::{FederatedKind, NamePattern, Return, ReturnName};
 use serde_json::Value;
 
 /// A line for each rule of the kind's `returns`.
@@ -19,7 +19,7 @@ fn note(rule: &Return, object: &Value) -> String {
             rule.max_bytes
         );
     }
-    let allowed: Vec<&str> = rule.allow.iter().map(|pattern| pattern.text()).collect();
+    let allowed: Vec<&str> = rule.allow.iter().map(NamePattern::text).collect();
     match &rule.name {
         ReturnName::Path(path) => match path.first(object).and_then(Value::as_str) {
             None => format!(

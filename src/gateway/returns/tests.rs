@@ -476,7 +476,7 @@ fn absence_is_no_proof_before_the_lists_are_complete_or_while_a_watch_fails() {
     w.index.hub_event(TableId::Returned, WatchEvent::Resumed);
     assert_eq!(
         w.index.take_unproven(&fedgate_engine::key::Plane::Hub),
-        [key.clone()]
+        std::slice::from_ref(&key)
     );
     super::awaits_proof(&mut w.index, &key, HUB);
     assert_eq!(w.index.take_unproven(&fedgate_engine::key::Plane::Hub), []);
