@@ -297,13 +297,13 @@ mutants! {
             "Some(Lane::Keep(member()))" => "Some(Lane::With([member()].into()))",
             "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
-            "index.pinned_cluster(pin) == PinnedCluster::Same" => "true",
+            "index.pinned_cluster(pin)" => "PinnedCluster::Same",
             "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
             "Severed::read(index, cluster, (hub, pin), (companion, companion_name))" => "None",
             "gateway::federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
         data_goes_to_a_cluster_that_is_another_one:
-            "row.filter(|_| !self.severed.is_empty())" => "row.filter(|_| false)",
+            "self.frozen.is_empty() && (self.severed.is_empty() || row.digest.lane.as_deref() == lane)" => "true",
             "gateway::federator::tests::severed::one_that_another_cluster_has_applied_gets_no_new_data";
         what_a_lost_record_is_about_leaves_its_member:
             "is_given && self.lost" => "false",

@@ -147,7 +147,7 @@ fn users(
         if stays && wants || leaves {
             users.entries.insert(entry);
             if let Some(pin) = pin {
-                users.count(index, pin);
+                users.count(index, (kind, hub, name), pin);
             }
             users.others |= !index.kinds[i].is_exactly_one();
             if pin.is_none() && index.kinds[i].is_exactly_one() {

@@ -21,8 +21,10 @@ pub(super) struct Users {
     pub(super) others: bool,
     /// True if some live at one member and have none yet.
     pub(super) unplaced: bool,
-    /// Members whose Clusters have left the hub, or are other ones: nothing new goes there.
+    /// Members whose Clusters have left the hub, or are other ones that do not have it: it does not go there.
     pub(super) severed: BTreeSet<Arc<str>>,
+    /// Members whose Clusters are other ones and have applied it already: it stays as it is there, as their objects do.
+    pub(super) frozen: BTreeSet<Arc<str>>,
     /// True if some have a member that no record names any more: what it has stays there.
     pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
@@ -62,6 +64,8 @@ enum Severed {
     Nowhere,
     /// The Cluster has applied it already: it stays as it is there, as its object does.
     Applied,
+    /// The same of one that the member keeps.
+    Kept,
     /// It was on its way to the Cluster: nothing is dispatched any more.
     Stopped,
 }
@@ -79,20 +83,31 @@ impl Severed {
         let Some(row) = index.hub.companions[kind].get(hub, name) else {
             return Some(Self::Absent);
         };
-        let is_applied = || {
-            let delivery = index.companion_delivery(kind, (hub, name), row);
-            let item = delivery.and_then(|delivery| delivery.at(&pin.member));
-            item.is_some_and(|item| item.applied)
-        };
+        let is_applied = || has_applied(index, (kind, hub, name), &pin.member);
         Some(match CompanionLane::read(row.digest.lane.as_deref()) {
             CompanionLane::Keep(_) | CompanionLane::Park(_) if cluster == PinnedCluster::Gone => {
                 Self::Nowhere
             }
-            CompanionLane::Keep(_) if is_applied() => Self::Applied,
+            CompanionLane::Keep(_) if is_applied() => Self::Kept,
             CompanionLane::Keep(_) | CompanionLane::Park(_) => Self::Stopped,
+            CompanionLane::Other if cluster == PinnedCluster::Replaced && is_applied() => Self::Applied,
             CompanionLane::Other => Self::Nowhere,
         })
     }
+}
+
+/// True if a companion is given to members, and one of them has applied it, as its binding tells for this lane or the one before.
+fn has_applied(index: &GatewayIndex, (kind, hub, name): (CompanionKind, &str, &str), member: &str) -> bool {
+    let none = Lane::WithNone.name(&index.kinds);
+    let row = index.hub.companions[kind].get(hub, name);
+    let given = row.filter(|row| row.digest.lane.as_deref().is_some_and(|lane| *lane != *none));
+    let Some((row, binding)) = given.zip(index.companion_binding(kind, hub, name)) else {
+        return false;
+    };
+    let own = binding.digest.delivery.as_deref();
+    let own = own.filter(|_| binding.digest.owner.as_ref() == Some(&row.uid));
+    let item = own.and_then(|delivery| delivery.at(member));
+    item.is_some_and(|item| item.applied)
 }
 
 impl Adopter {
@@ -125,9 +140,9 @@ impl Adopter {
         match (self.is_kept, self.ends, self.severed) {
             (_, _, Some(Severed::Absent)) => None,
             (true, true, _) | (_, _, Some(Severed::Stopped)) => Some(Lane::Park(member())),
-            (true, false, None) | (_, _, Some(Severed::Applied)) => Some(Lane::Keep(member())),
+            (true, false, None) | (_, _, Some(Severed::Kept)) => Some(Lane::Keep(member())),
             (_, _, Some(Severed::Nowhere)) => Some(Lane::WithNone),
-            (false, _, None) => Some(Lane::With([member()].into())),
+            (false, _, None) | (_, _, Some(Severed::Applied)) => Some(Lane::With([member()].into())),
         }
     }
 }
@@ -147,6 +162,7 @@ impl Users {
             others: false,
             unplaced: false,
             severed: BTreeSet::new(),
+            frozen: BTreeSet::new(),
             lost: false,
             adopter: None,
             leaving: Vec::new(),
@@ -155,7 +171,7 @@ impl Users {
         for (_, object) in entries.iter().filter_map(|entry| named(entry)) {
             let kinds = || index.kinds.ids().filter(|i| is_absent(*i, object));
             for (i, pin) in kinds().filter_map(|i| Some((i, index.pin(i, hub, object)?))) {
-                users.count(index, pin);
+                users.count(index, (kind, hub, name), pin);
                 if index.companions.is_adopted(kind) {
                     users.adopter = Some(Adopter::read(index, (i, hub, object), pin, (kind, name)));
                 }
@@ -169,22 +185,19 @@ impl Users {
     }
 
     /// Counts the member of an object.
-    pub(super) fn count(&mut self, index: &GatewayIndex, pin: &Pin) {
-        let members = if index.pinned_cluster(pin) == PinnedCluster::Same {
-            &mut self.members
-        } else {
-            &mut self.severed
+    pub(super) fn count(&mut self, index: &GatewayIndex, of: (CompanionKind, &str, &str), pin: &Pin) {
+        let member = pin.member.clone();
+        match index.pinned_cluster(pin) {
+            PinnedCluster::Same => self.members.insert(member),
+            PinnedCluster::Replaced if has_applied(index, of, &member) => self.frozen.insert(member),
+            PinnedCluster::Replaced | PinnedCluster::Gone => self.severed.insert(member),
         };
-        members.insert(pin.member.clone());
     }
 
     /// True if new data may go to those that have the companion in this lane.
     pub(super) fn takes_data(&self, row: Option<&Row<Companion>>, lane: Option<&str>) -> bool {
-        let Some(row) = row.filter(|_| !self.severed.is_empty()) else {
-            return true;
-        };
-        let has = row.digest.lane.as_deref();
-        has == lane && !matches!(CompanionLane::read(has), CompanionLane::Keep(_))
+        let Some(row) = row else { return true };
+        self.frozen.is_empty() && (self.severed.is_empty() || row.digest.lane.as_deref() == lane)
     }
 
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
@@ -204,8 +217,9 @@ impl Users {
         if is_given && self.lost {
             return None;
         }
-        if !self.members.is_empty() {
-            return Some(Lane::With(self.members.clone()));
+        let members: BTreeSet<Arc<str>> = self.members.union(&self.frozen).cloned().collect();
+        if !members.is_empty() {
+            return Some(Lane::With(members));
         }
         // No member keeps what only those name that have none yet, or none that is known to be theirs.
         let has_no_member = self.others || self.unplaced || !self.severed.is_empty();

@@ -103,6 +103,14 @@ fn one_on_its_way_to_another_cluster_is_stopped_or_taken_back() {
     world.seal_told("with-dfw-1", &json!([]));
     world.seal_source(&json!({"motto": "y", "rings": 2}));
     assert_eq!(world.seal_decides(None), "to with-none", "and no new data before");
+    world.seal("with-dfw-1");
+    assert_eq!(
+        world.seal_decides(None),
+        "nothing",
+        "what it has applied stays as it is"
+    );
+    joins(&mut world, "m-new", Some("m-dfw-1"));
+    assert_eq!(world.seal_decides(None), "apply", "an operator says so");
 }
 
 #[test]
