@@ -297,7 +297,7 @@ mutants! {
             "Some(Lane::Keep(member()))" => "Some(Lane::With([member()].into()))",
             "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
-            "index.pinned_cluster(pin)" => "PinnedCluster::Same",
+            "self.severed.insert(member)" => "self.members.insert(member)",
             "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
             "Severed::read(index, cluster, (hub, pin), (companion, companion_name))" => "None",
