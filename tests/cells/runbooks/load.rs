@@ -13,8 +13,9 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::{sync::Mutex, task::JoinHandle};
 
-/// Deployments that wait for a worker: more than the alert's 1,000, and those that are reconciled meanwhile.
-const WAITING: u64 = 1_150;
+/// Deployments that wait for a worker: more than the alert's 1,000, and those that a slow machine reconciles while it creates them
+/// and runs the commands.
+const WAITING: u64 = 1_600;
 /// More write-backs than a hub may lose at once.
 const LOST: u64 = 12;
 /// The label of the deployments that wait.
