@@ -161,9 +161,12 @@ fn a_script_that_fails_for_the_object_is_named() {
             let (head, body) = text.split_once(")\n").unwrap();
             format!("{head})\n  error(\"no phase\")\n{body}")
         });
+        let script = fs::read_to_string(dir.join(file)).unwrap();
+        let line = script.lines().position(|line| line.contains("no phase")).unwrap() + 1;
         let dir = dir.to_str().unwrap();
         let error = refused(&["kinds", "explain", dir]);
-        for word in [operation, dir, "no phase", "correct the script"] {
+        let place = format!("{dir}/{file}:{line}: {operation} fails");
+        for word in [place.as_str(), "no phase", "correct the script"] {
             assert!(error.contains(word), "{word} is not in {error}");
         }
     }
@@ -189,7 +192,8 @@ fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
             .filter_map(|line| line.trim().strip_prefix("comes back: "));
         told.map(str::to_owned).collect::<Vec<_>>()
     };
-    let second = "Secret gold-app of the member, to default/gold-app of the project, with at most 4096 bytes";
+    let second = "Secret gold-app of the member, by ns-a1/gold-app of the hub to default/gold-app of the project, \
+                  with at most 4096 bytes";
     let first = |status: &str| {
         let told = notes(status);
         assert_eq!(told.len(), 2, "{told:?}");
@@ -198,7 +202,8 @@ fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
     };
     assert_eq!(
         first("status: {phase: Ready, accessSecret: gold-access}"),
-        "Secret gold-access of the member, to default/gold-access of the project, with at most 4096 bytes"
+        "Secret gold-access of the member, by ns-a1/gold-access of the hub to default/gold-access of the project, \
+         with at most 4096 bytes"
     );
     assert!(
         first("status: {phase: Ready}")
@@ -211,13 +216,82 @@ fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
 }
 
 #[test]
+fn a_secret_that_the_status_on_the_hub_does_not_name_does_not_come_back() {
+    let by = "comes back: nothing by $.status.accessSecret";
+    for (file, before, body) in [
+        (
+            "status-reflection.lua",
+            "  return status",
+            "  status.accessSecret = nil\n",
+        ),
+        (
+            "status-aggregation.lua",
+            "  desired.status",
+            "  items[1].status.accessSecret = nil\n",
+        ),
+    ] {
+        let dir = changed(&format!("explain-drops-{file}"), file, |text| {
+            // Before the first statement that has the status.
+            text.replacen(before, &format!("{body}{before}"), 1)
+        });
+        let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+        let why = format!("{by}: the status of the example names gold-access, that on the hub does not");
+        assert!(text.contains(&why), "{file}: {text}");
+    }
+    let dir = changed("explain-nowhere", "example.yaml", |text| {
+        text.replace("city-code: DFW", "city-code: a b")
+    });
+    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    assert!(text.contains(&format!("{by} yet: the hub has no copy")), "{text}");
+}
+
+#[test]
+fn the_name_that_a_pattern_gives_is_told_if_allow_does_not_admit_it() {
+    let dir = changed("explain-pattern", "kind.yaml", |text| {
+        text.replace(r#"allow: ["*-app"]"#, r#"allow: ["*-user"]"#)
+    });
+    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    let why = "nothing by {name}-app: gold-app is no name of a Secret that allow admits (*-user)";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
 fn a_document_to_which_nothing_refers_is_told() {
     let dir = changed("explain-unnamed", "example.yaml", |text| {
         text + "\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: lgoin}\n"
     });
-    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
-    assert!(text.contains("not used: Secret lgoin, document"), "{text}");
+    assert_eq!(
+        unused(&dir),
+        ["Secret lgoin of v1: nothing in the object names it"]
+    );
     assert!(!printed(&["kinds", "explain", "tests/kinds"]).contains("not used"));
+}
+
+#[test]
+fn a_document_of_another_api_version_and_a_second_one_of_a_name_are_told() {
+    let dir = changed("explain-twice", "example.yaml", |text| {
+        let text = text.replace(
+            "apiVersion: example.fedgate.dev/v1\nkind: Seal",
+            "apiVersion: example.fedgate.dev/v2\nkind: Seal",
+        );
+        text + "\n---\n# nothing\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: login}\n"
+    });
+    assert_eq!(
+        unused(&dir),
+        [
+            "Seal gold of example.fedgate.dev/v2: nothing in the object names it",
+            "Secret login of v1: an earlier document is the same object",
+        ]
+    );
+}
+
+/// The documents of a kind's example that `explain` tells not to be used.
+fn unused(dir: &Path) -> Vec<String> {
+    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    let told = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("not used: "));
+    told.map(str::to_owned).collect()
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
         if own.federated.is_empty() && own.platform.is_empty() {
             let dir = dir.display();
             anyhow::bail!(
-                "--interpreters: {dir} holds no kind; give the folder that holds <group>/<version>/<Kind>/kind.yaml"
+                "--interpreters: {dir} holds no kind; give the folder that holds <group>/<version>/<Kind>/kind.yaml, or that of one kind"
             );
         }
     }

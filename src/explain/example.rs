@@ -75,23 +75,28 @@ fn unnamed(
     origin: &mut Vec<String>,
 ) {
     let own = given.iter().position(|object| is_of(kind, object));
-    for (number, object) in given
-        .iter()
-        .enumerate()
-        .filter(|(number, _)| Some(*number) != own)
-    {
-        let is_it = |source: &Value| {
-            source["kind"] == object["kind"] && source["metadata"]["name"] == object["metadata"]["name"]
+    for (at, object) in given.iter().enumerate().filter(|(at, _)| Some(*at) != own) {
+        let this = identity(object);
+        let is_named = sources.iter().any(|(_, _, source)| identity(source) == this);
+        let why = if !is_named {
+            "nothing in the object names it"
+        } else if given[..at].iter().any(|earlier| identity(earlier) == this) {
+            "an earlier document is the same object"
+        } else {
+            continue;
         };
-        if !sources.iter().any(|(_, _, source)| is_it(source)) {
-            let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-            let (of, name) = (word(&object["kind"]), word(&object["metadata"]["name"]));
-            origin.push(format!(
-                "not used: {of} {name}, document {}: the object does not name it",
-                number + 1
-            ));
-        }
+        let [api_version, of, name] = this.map(|value| value.as_str().unwrap_or("?"));
+        origin.push(format!("not used: {of} {name} of {api_version}: {why}"));
     }
+}
+
+/// API version, kind and name.
+fn identity(object: &Value) -> [&Value; 3] {
+    [
+        &object["apiVersion"],
+        &object["kind"],
+        &object["metadata"]["name"],
+    ]
 }
 
 /// The folder of a kind that is on disk.
@@ -191,13 +196,14 @@ fn sources(
         for found in reference.path.all(object) {
             let value = reference.name_field.as_ref().map_or(found, |field| &found[field]);
             let Some(name) = value.as_str() else { continue };
-            let is_it = |one: &Value| one["kind"] == *resource.kind && one["metadata"]["name"] == *name;
+            let wanted = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}});
+            let is_it = |one: &Value| identity(one) == identity(&wanted);
             if sources.iter().any(|(_, _, one)| is_it(one)) {
                 continue;
             }
             let mut source = given.iter().find(|one| is_it(one)).cloned().unwrap_or_else(|| {
                 origin.push(format!("made up: {} {name}", resource.kind));
-                json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}})
+                wanted.clone()
             });
             source["metadata"]["namespace"] = json!(NAMESPACE);
             sources.push((resource.group.clone(), resource.plural.clone(), source));

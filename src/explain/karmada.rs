@@ -10,7 +10,7 @@ use fedgate_karmada::{
 };
 use fedgate_kinds::{
     FederatedKind,
-    lua::{Host, LuaError},
+    lua::{Host, LuaError, Operation},
 };
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -25,7 +25,7 @@ pub(super) struct Karmada<'a> {
     pub(super) status: Value,
     pub(super) lua: Host,
     /// The first error of a script, with its operation.
-    pub(super) failed: OnceCell<(&'static str, LuaError)>,
+    pub(super) failed: OnceCell<(Operation, LuaError)>,
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -175,13 +175,13 @@ impl Karmada<'_> {
         object.api_version() == resource.api_version && object.kind() == resource.kind
     }
 
-    fn script(&self, operation: &str) -> Option<&str> {
+    fn script(&self, operation: Operation) -> Option<&str> {
         let mut scripts = self.kind.interpreter.scripts.iter();
-        scripts.find_map(|(key, script)| (key == operation).then_some(&**script))
+        scripts.find_map(|(key, script)| (key == operation.key()).then_some(&**script))
     }
 
     /// The result of a script; its error is kept.
-    fn told<T>(&self, operation: &'static str, result: Result<T, LuaError>) -> Option<T> {
+    fn told<T>(&self, operation: Operation, result: Result<T, LuaError>) -> Option<T> {
         let error = match result {
             Ok(result) => return Some(result),
             Err(error) => error,
@@ -196,10 +196,11 @@ impl Karmada<'_> {
         if !self.is_explained(object) || object["status"].is_null() {
             return None;
         }
-        let script = self.script("statusReflection");
+        let script = self.script(Operation::StatusReflection);
         let status = script.map(|script| {
             let reflected = self.lua.reflect_status(script, object);
-            self.told("statusReflection", reflected).unwrap_or_default()
+            self.told(Operation::StatusReflection, reflected)
+                .unwrap_or_default()
         });
         status
             .or_else(|| Some(object["status"].clone()))
@@ -217,13 +218,13 @@ impl Karmada<'_> {
     ) {
         let reported = items.iter().any(|item| !item["status"].is_null());
         let Some(script) = self
-            .script("statusAggregation")
+            .script(Operation::StatusAggregation)
             .filter(|_| reported && self.is_explained(template))
         else {
             return;
         };
         let aggregated = self.lua.aggregate_status(script, template, items);
-        let Some(object) = self.told("statusAggregation", aggregated) else {
+        let Some(object) = self.told(Operation::StatusAggregation, aggregated) else {
             return;
         };
         if object["status"] != template["status"] {

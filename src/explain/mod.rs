@@ -98,14 +98,14 @@ pub enum ExplainError {
     NoPlace(String),
     /// A script raises an error.
     #[error(
-        "{operation} of {folder} fails for this object: {error}; Karmada would return no status; correct the script, or the \
+        "{place}: {operation} fails for this object: {error}; Karmada would return no status; correct the script, or the \
          status of the object"
     )]
     Script {
+        /// The file of the script, and the line if the error has one.
+        place: String,
         /// The operation of Karmada's interpreter.
         operation: &'static str,
-        /// The folder of the kind.
-        folder: String,
         /// The error.
         error: LuaError,
     },

@@ -78,13 +78,14 @@ pub(super) async fn play(
         object: format!("{NAMESPACE}/{name}"),
         at_one: kind.is_exactly_one(),
         members: members(&example.city).map(|(name, _)| name).into(),
-        notes: [example.origin.clone(), returned::notes(kind, example)].concat(),
+        notes: example.origin.clone(),
         chapters: Vec::new(),
     };
     let mut steps = vec![(Chapter::Create, world.start().await?)];
     let object = example.object.clone();
     let created = world.chapter("Create", |world| world.write(object)).await?;
     steps.push((Chapter::Create, created));
+    explanation.notes.extend(world.returned(example));
     if chapters.contains(&Chapter::Edit) {
         match edit(&example.object) {
             Some((field, patch)) => {
@@ -354,13 +355,23 @@ impl<'a> World<'a> {
             servers.happens(Happening::Other(who, line));
         }
         if let Some((operation, error)) = self.karmada.failed.get() {
+            let file = super::example::folder(self.kind).join(operation.file());
+            let line = error.line().map_or_else(String::new, |line| format!(":{line}"));
             return Err(ExplainError::Script {
-                operation,
-                folder: super::example::folder(self.kind).display().to_string(),
+                place: format!("{}{line}", file.display()),
+                operation: operation.key(),
                 error: error.clone(),
             });
         }
         Ok(servers.store.version > before)
+    }
+
+    /// The lines about Secrets that come back, by the status that the hub has now.
+    fn returned(&self, example: &Example) -> Vec<String> {
+        let servers = self.planes.servers.lock();
+        let copies = servers.store.on_hub(&self.source.group, &self.source.plural);
+        let copy = copies.into_iter().find(|(at, _)| at.name == self.source.name);
+        returned::notes(self.kind, example, copy.map(|(_, copy)| copy).as_ref())
     }
 
     fn advance(&self, to: Instant) {

@@ -71,14 +71,19 @@ impl Return {
     /// The name of the Secret that goes back for an object, as it is at the member; `None` as long as the object names
     /// none, and for a name that is no object name or not allowed.
     pub fn name_for(&self, object: &Value) -> Option<String> {
-        let name = match &self.name {
-            ReturnName::Path(path) => path.first(object)?.as_str()?.to_owned(),
+        let name = self.rendered(object)?;
+        (names::is_object_name(&name) && self.allows(&name)).then_some(name)
+    }
+
+    /// The text at the path, or the pattern with the object's name, whether or not it is a name and allowed.
+    pub fn rendered(&self, object: &Value) -> Option<String> {
+        match &self.name {
+            ReturnName::Path(path) => Some(path.first(object)?.as_str()?.to_owned()),
             ReturnName::Pattern(text) => {
                 let own = object.pointer("/metadata/name")?.as_str()?;
-                text.replace("{name}", own)
+                Some(text.replace("{name}", own))
             }
-        };
-        (names::is_object_name(&name) && self.allows(&name)).then_some(name)
+        }
     }
 }
 

@@ -308,3 +308,22 @@ fn a_kind_that_is_deep_or_multiplies_itself_is_refused() {
         assert!(load(&text, &[]).is_err());
     }
 }
+
+#[test]
+fn the_folder_of_one_kind_holds_that_kind_for_manifests_and_none_for_the_gateway() {
+    let dir = std::env::temp_dir().join(format!("fedgate-one-kind-{}", std::process::id()));
+    let own = dir.join("example.com/v1/Gizmo");
+    write(&own, "kind.yaml", GOOD);
+    let names = |kinds: Result<Kinds, LoadError>| {
+        let kinds = kinds.unwrap().federated.into_iter();
+        kinds.map(|kind| kind.resource.plural).collect::<Vec<_>>()
+    };
+    let loaded = [
+        Kinds::load_dir_or_kind(&own),
+        Kinds::load_dir_or_kind(&dir),
+        Kinds::load_dir(&own),
+    ]
+    .map(names);
+    fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(loaded, [vec!["gizmos"], vec!["gizmos"], vec![]]);
+}
