@@ -173,7 +173,7 @@ fn a_script_that_fails_for_the_object_is_named() {
 }
 
 #[test]
-fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
+fn the_secrets_that_come_back_are_reported_and_why_one_does_not() {
     let notes = |status: &str| {
         let dir = changed("explain-returns", "example.yaml", |text| {
             let of = |line| {
@@ -187,18 +187,18 @@ fn the_secrets_that_come_back_are_told_and_why_one_does_not() {
             lines.join("\n")
         });
         let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
-        let told = text
+        let lines = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("comes back: "));
-        told.map(str::to_owned).collect::<Vec<_>>()
+        lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let second = "Secret gold-app of the member, by ns-a1/gold-app of the hub to default/gold-app of the project, \
                   with at most 4096 bytes";
     let first = |status: &str| {
-        let told = notes(status);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert_eq!(told[1], second);
-        told[0].clone()
+        let lines = notes(status);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines[1], second);
+        lines[0].clone()
     };
     assert_eq!(
         first("status: {phase: Ready, accessSecret: gold-access}"),
@@ -246,7 +246,7 @@ fn a_secret_that_the_status_on_the_hub_does_not_name_does_not_come_back() {
 }
 
 #[test]
-fn the_name_that_a_pattern_gives_is_told_if_allow_does_not_admit_it() {
+fn the_name_that_a_pattern_gives_is_reported_if_allow_does_not_admit_it() {
     let dir = changed("explain-pattern", "kind.yaml", |text| {
         text.replace(r#"allow: ["*-app"]"#, r#"allow: ["*-user"]"#)
     });
@@ -256,7 +256,7 @@ fn the_name_that_a_pattern_gives_is_told_if_allow_does_not_admit_it() {
 }
 
 #[test]
-fn a_document_to_which_nothing_refers_is_told() {
+fn a_document_to_which_nothing_refers_is_reported() {
     let dir = changed("explain-unnamed", "example.yaml", |text| {
         text + "\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: lgoin}\n"
     });
@@ -268,7 +268,7 @@ fn a_document_to_which_nothing_refers_is_told() {
 }
 
 #[test]
-fn a_document_of_another_api_version_and_a_second_one_of_a_name_are_told() {
+fn a_document_of_another_api_version_and_a_second_one_of_a_name_are_reported() {
     let dir = changed("explain-twice", "example.yaml", |text| {
         let text = text.replace(
             "apiVersion: example.fedgate.dev/v1\nkind: Seal",
@@ -285,13 +285,13 @@ fn a_document_of_another_api_version_and_a_second_one_of_a_name_are_told() {
     );
 }
 
-/// The documents of a kind's example that `explain` tells not to be used.
+/// The documents of a kind's example that `explain` reports as not used.
 fn unused(dir: &Path) -> Vec<String> {
     let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
-    let told = text
+    let lines = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("not used: "));
-    told.map(str::to_owned).collect()
+    lines.map(str::to_owned).collect()
 }
 
 #[test]

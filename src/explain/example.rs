@@ -67,7 +67,7 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
     })
 }
 
-/// Tells of the documents to which nothing refers.
+/// Reports the documents to which nothing refers.
 fn unnamed(
     kind: &FederatedKind,
     given: &[Value],

@@ -181,12 +181,12 @@ impl Karmada<'_> {
     }
 
     /// The result of a script; its error is kept.
-    fn told<T>(&self, operation: Operation, result: Result<T, LuaError>) -> Option<T> {
+    fn or_keep_error<T>(&self, operation: Operation, result: Result<T, LuaError>) -> Option<T> {
         let error = match result {
             Ok(result) => return Some(result),
             Err(error) => error,
         };
-        // The first one is told.
+        // The first one is reported.
         let _ = self.failed.set((operation, error));
         None
     }
@@ -199,7 +199,7 @@ impl Karmada<'_> {
         let script = self.script(Operation::StatusReflection);
         let status = script.map(|script| {
             let reflected = self.lua.reflect_status(script, object);
-            self.told(Operation::StatusReflection, reflected)
+            self.or_keep_error(Operation::StatusReflection, reflected)
                 .unwrap_or_default()
         });
         status
@@ -224,7 +224,7 @@ impl Karmada<'_> {
             return;
         };
         let aggregated = self.lua.aggregate_status(script, template, items);
-        let Some(object) = self.told(Operation::StatusAggregation, aggregated) else {
+        let Some(object) = self.or_keep_error(Operation::StatusAggregation, aggregated) else {
             return;
         };
         if object["status"] != template["status"] {

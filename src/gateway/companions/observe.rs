@@ -34,6 +34,7 @@ pub fn observe(
         let lane = users.lane(row.as_ref());
         let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
         let takes_data = users.takes_data(row.as_ref(), lane_name.as_deref());
+        let is_open = lane.as_ref().is_some_and(|lane| index.is_lane_open(hub, lane));
         Snapshot {
             resource: index.companions[kind].clone(),
             kind,
@@ -42,10 +43,7 @@ pub fn observe(
             hub: hub.into(),
             name: name.into(),
             open: delivered(index, kind, hub, name) && (lane.is_some() || users.others),
-            open_lane: lane
-                .as_ref()
-                .filter(|lane| index.is_lane_open(hub, lane))
-                .map(|lane| lane.name(&index.kinds)),
+            open_lane: lane_name.filter(|_| is_open),
             lane,
             stopping: row.as_ref().and_then(|row| stopping(index, kind, hub, name, row)),
             wanted_by: users.entries,

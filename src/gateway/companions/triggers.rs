@@ -5,6 +5,7 @@ use crate::gateway::index::{
     change::{BindingChange, Change, SourceChange},
 };
 use fedgate_engine::key::Key;
+use std::collections::BTreeSet;
 
 /// Adds the keys of the companions whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
@@ -39,8 +40,17 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
         // A Cluster that is another one gets none.
         Change::Member { pinned, .. } => {
+            let mut ownerless = BTreeSet::new();
             for object in pinned {
-                index.companion_keys_of(object, keys);
+                if index.owners.contains_key(&object.1) {
+                    index.companion_keys_of(object, keys);
+                } else {
+                    ownerless.insert(&object.1);
+                }
+            }
+            // All of such a namespace, once, however many objects it has.
+            for hub in ownerless {
+                index.companion_keys(hub, keys);
             }
         }
         Change::Payload {

@@ -96,17 +96,13 @@ impl Severed {
     }
 }
 
-/// True if a companion is given to members, and one of them has applied it, as its binding tells for this lane or the one before.
+/// True if a companion is given to members, and one of them has applied it, as its binding says for this lane or the one before.
 fn has_applied(index: &GatewayIndex, (kind, hub, name): (CompanionKind, &str, &str), member: &str) -> bool {
     let none = Lane::WithNone.name(&index.kinds);
     let row = index.hub.companions[kind].get(hub, name);
     let given = row.filter(|row| row.digest.lane.as_deref().is_some_and(|lane| *lane != *none));
-    let Some((row, binding)) = given.zip(index.companion_binding(kind, hub, name)) else {
-        return false;
-    };
-    let own = binding.digest.delivery.as_deref();
-    let own = own.filter(|_| binding.digest.owner.as_ref() == Some(&row.uid));
-    let item = own.and_then(|delivery| delivery.at(member));
+    let binding = given.and_then(|row| index.own_companion_binding(kind, (hub, name), row));
+    let item = binding.and_then(|binding| binding.delivery.as_deref()?.at(member));
     item.is_some_and(|item| item.applied)
 }
 

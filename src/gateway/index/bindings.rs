@@ -37,10 +37,20 @@ impl GatewayIndex {
         (hub_namespace, name): (&str, &str),
         companion: &Row<Companion>,
     ) -> Option<&Delivery> {
+        let binding = self.own_companion_binding(kind, (hub_namespace, name), companion)?;
+        let binding = Some(binding).filter(|binding| binding.policy == companion.digest.lane);
+        binding?.delivery.as_deref()
+    }
+
+    /// The binding of this very companion, under whatever policy it is.
+    pub fn own_companion_binding(
+        &self,
+        kind: CompanionKind,
+        (hub_namespace, name): (&str, &str),
+        companion: &Row<Companion>,
+    ) -> Option<&Binding> {
         let binding = &self.companion_binding(kind, hub_namespace, name)?.digest;
-        let is_own =
-            binding.owner.as_ref() == Some(&companion.uid) && binding.policy == companion.digest.lane;
-        binding.delivery.as_deref().filter(|_| is_own)
+        Some(binding).filter(|binding| binding.owner.as_ref() == Some(&companion.uid))
     }
 
     /// The binding of a copy.

@@ -392,10 +392,7 @@ impl GatewayIndex {
         let new = new.map_or(&none, |row| &row.digest);
         let keys: BTreeSet<&Arc<str>> = old.0.keys().chain(new.0.keys()).collect();
         let changed = keys.into_iter().filter(|key| old.0.get(*key) != new.0.get(*key));
-        let objects = changed.filter_map(|key| {
-            let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
-            kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(pin::key(kind, "").as_str())?)))
-        });
+        let objects = changed.filter_map(|key| self.object_of_pin(key));
         // An object of another kind may wait for the name on the hub.
         let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
         all.map(|(kind, name)| Change::Pinned((kind, hub.clone(), name.into())))

@@ -47,13 +47,16 @@ impl GatewayIndex {
                 let pin = pin.as_ref();
                 pin.is_some_and(|pin| *pin.member == *member)
             });
-            for (key, _) in here {
-                let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
-                let object = kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(&*pin::key(kind, ""))?)));
-                found.extend(object.map(|(kind, name)| (kind, hub.clone(), name.into())));
-            }
+            let objects = here.filter_map(|(key, _)| self.object_of_pin(key));
+            found.extend(objects.map(|(kind, name)| (kind, hub.clone(), name.into())));
         }
         found
+    }
+
+    /// Kind and name of the object whose pin has this key.
+    pub fn object_of_pin<'a>(&self, key: &'a str) -> Option<(KindId, &'a str)> {
+        let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+        kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(pin::key(kind, "").as_str())?)))
     }
 
     /// True if objects of a federated kind live at one member.

@@ -5,6 +5,7 @@ use crate::gateway::{
     index::{
         GatewayIndex, Kept,
         digest::{Binding, HubCopy, Template},
+        pins::PinnedCluster,
     },
     lane::{CopyLane, Lane},
     member,
@@ -125,7 +126,7 @@ pub fn observe(
         record: row.map(|row| (row.uid.clone(), row.resource_version())),
         identity: identity(index, hub),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
-        is_member_gone: member.is_some_and(|name| clusters.proves() && clusters.get("", name).is_none()),
+        is_member_gone: pinned.is_some_and(|pin| index.pinned_cluster(pin) == PinnedCluster::Gone),
         is_kept: is_kept(index, hub),
         policies: index.lane_policies(hub),
         companions: expected

@@ -66,11 +66,11 @@ impl World {
 
     /// The companion in a lane, with its binding; returns the keys that the binding enqueues.
     pub(super) fn seal(&mut self, lane: &str) -> Vec<Key> {
-        self.seal_told(lane, &applied())
+        self.seal_reported(lane, &applied())
     }
 
-    /// The same with what members have told.
-    pub(super) fn seal_told(&mut self, lane: &str, items: &Value) -> Vec<Key> {
+    /// The same with what members have reported.
+    pub(super) fn seal_reported(&mut self, lane: &str, items: &Value) -> Vec<Key> {
         let mut seal = fixture::companion("wax", &json!(["default/gold"]));
         seal["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: lane});
         seal["spec"] = json!({"motto": "x", "rings": 1});
@@ -364,12 +364,8 @@ fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a
     );
     assert_eq!(leaving(&world), [true]);
     let ready = |world: &mut World, status: &str| {
-        let mut cluster = fixture::object("", MEMBER, "m-dfw-1");
-        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
-        cluster["status"] = json!({"conditions": [{"type": "Ready", "status": status}]});
-        let cluster = world.next(cluster);
         let seal = world.index.hub_key(TableId::Companions(seals(world)), HUB, "wax");
-        let enqueued = world.index.hub_has(TableId::Clusters, &cluster);
+        let enqueued = world.ready(status);
         assert!(enqueued.contains(&seal), "{enqueued:?}");
     };
     ready(&mut world, "False");

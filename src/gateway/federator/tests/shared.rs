@@ -73,10 +73,7 @@ fn one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name() {
     let mut world = named(Some("with-dfw-1"));
     world.pin(&json!({}));
     assert_eq!(lane(&world), Some(Lane::With([MEMBER.into()].into())));
-    let mut cluster = fixture::object("", MEMBER, "m-new");
-    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
-    let cluster = world.next(cluster);
-    world.index.hub_has(TableId::Clusters, &cluster);
+    world.joins("m-new", None);
     assert_eq!(lane(&world), Some(Lane::WithNone));
 }
 

@@ -21,6 +21,7 @@ use crate::gateway::{
 use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
+    key::Key,
     plan::{Effect, Endpoint, Write},
 };
 use fedgate_kinds::{FederatedKind, FinishedWhen, KindId, Kinds, PerKind};
@@ -126,6 +127,34 @@ impl World {
         });
         let cluster = self.next(cluster);
         self.index.hub_has(TableId::Clusters, &cluster);
+    }
+
+    /// A Cluster of the member's name joins, with this UID, and the UID of the Cluster whose member it is, by an operator;
+    /// returns the keys that it enqueues.
+    pub(super) fn joins(&mut self, uid: &str, same_as: Option<&str>) -> Vec<Key> {
+        let mut cluster = fixture::object("", MEMBER, uid);
+        if let Some(earlier) = same_as {
+            cluster["metadata"]["annotations"] = json!({keys::SAME_AS: earlier});
+        }
+        self.member_is(cluster, "True")
+    }
+
+    /// The Cluster of the member is ready, or not; returns the keys that it enqueues.
+    pub(super) fn ready(&mut self, status: &str) -> Vec<Key> {
+        self.member_is(fixture::object("", MEMBER, "m-dfw-1"), status)
+    }
+
+    fn member_is(&mut self, mut cluster: Value, ready: &str) -> Vec<Key> {
+        cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+        cluster["status"] = json!({"conditions": [{"type": "Ready", "status": ready}]});
+        let cluster = self.next(cluster);
+        self.index.hub_has(TableId::Clusters, &cluster)
+    }
+
+    /// The Cluster of the member leaves; returns the keys that this enqueues.
+    pub(super) fn leaves(&mut self) -> Vec<Key> {
+        let cluster = self.next(fixture::object("", MEMBER, "m-dfw-1"));
+        self.index.hub_lost(TableId::Clusters, &cluster)
     }
 
     /// The object of the project, with these changes.

@@ -2,30 +2,13 @@
 
 use super::*;
 
-/// The Cluster of the member's name, with this UID, and the UID of the Cluster whose member it is, by an operator.
-fn joins(world: &mut World, uid: &str, same_as: Option<&str>) {
-    let mut cluster = fixture::object("", MEMBER, uid);
-    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
-    if let Some(earlier) = same_as {
-        cluster["metadata"]["annotations"] = json!({keys::SAME_AS: earlier});
-    }
-    cluster["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-    let cluster = world.next(cluster);
-    world.index.hub_has(TableId::Clusters, &cluster);
-}
-
-fn leaves(world: &mut World) {
-    let cluster = world.next(fixture::object("", MEMBER, "m-dfw-1"));
-    world.index.hub_lost(TableId::Clusters, &cluster);
-}
-
 #[test]
 fn another_cluster_of_the_members_name_proves_nothing() {
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
     world.memory.bound = true;
-    joins(&mut world, "m-new", None);
+    world.joins("m-new", None);
     assert_eq!(world.decides(), ["return_status"]);
     world.memory.seen = Some(Seen::Absent);
     assert!(
@@ -33,13 +16,16 @@ fn another_cluster_of_the_members_name_proves_nothing() {
         "seen before it joined"
     );
     assert_eq!(world.says(), ["Federated MemberReplaced"]);
-    joins(&mut world, "m-new", Some("m-dfw-1"));
+    world.joins("m-new", Some("m-dfw-1"));
     assert_eq!(world.decides(), ["look at dfw-1"]);
 }
 
 #[test]
 fn nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone() {
-    for change in [|world: &mut World| joins(world, "m-new", None), leaves] {
+    for change in [
+        |world: &mut World| drop(world.joins("m-new", None)),
+        |world: &mut World| drop(world.leaves()),
+    ] {
         let mut world = deleted(&json!({}));
         world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
         world.at(Stage::Away, &json!([]));
