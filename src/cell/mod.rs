@@ -33,7 +33,6 @@ pub mod writes;
 use context::{Context, Shared, State};
 use deployment::Deployments;
 use fedgate_engine::{
-    backoff::Backoff,
     error::Failure,
     key::{Key, Plane},
     metrics::{Gauges, PlaneKind},
@@ -167,8 +166,9 @@ impl Role for Cell {
     const PLANES: &'static [PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
     const CONTROLLERS: &'static [&'static str] = &["deployment", "instance", "provider", "releases"];
 
-    const CONFLICT_BACKOFF: Option<Backoff> =
-        Some(Backoff::new(Duration::from_millis(20), Duration::from_secs(5)));
+    fn expects_conflict(_: &Failure) -> bool {
+        true
+    }
 
     fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
         for triggers in TRIGGERS {

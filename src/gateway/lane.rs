@@ -231,6 +231,18 @@ impl Lane {
     }
 }
 
+/// True if the label of a companion names a lane to this member. Of a set whose name is too long to be written out only the
+/// first members are known.
+pub fn names_member(label: Option<&str>, member: &str) -> bool {
+    match CompanionLane::read(label) {
+        CompanionLane::Keep(of) | CompanionLane::Park(of) => *of == *member,
+        CompanionLane::Other => {
+            let set = label.and_then(|label| label.strip_prefix(WITH));
+            set.is_some_and(|set| set.split('.').any(|of| *of == *member))
+        }
+    }
+}
+
 /// The merge patch that gives this version of an object to a lane, and takes Karmada's claim off.
 pub fn patch(uid: &str, resource_version: &str, name: &str) -> Value {
     json!({"metadata": {

@@ -221,6 +221,11 @@ impl Role for Gateway {
 
     const REJECTIONS: &'static [&'static str] = IdentityRejection::WORDS;
 
+    /// The pins of a hub namespace are one object, and each of its objects writes its own.
+    fn expects_conflict(failure: &Failure) -> bool {
+        failure.plane == Plane::Hub && pin::is_record(&failure.object)
+    }
+
     fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         for triggers in TRIGGERS {
             triggers(index, change, keys);

@@ -48,6 +48,12 @@ pub fn record_name(hub_namespace: &str) -> Option<String> {
         .map(|uid| format!("{NAME_PREFIX}{uid}"))
 }
 
+/// True if a failure's object, `<plural> <namespace>/<name>`, is a `ConfigMap` with pins.
+pub fn is_record(object: &str) -> bool {
+    let (place, name) = object.rsplit_once('/').unwrap_or_default();
+    place.strip_prefix("configmaps ") == Some(keys::SYSTEM_NAMESPACE) && name.starts_with(NAME_PREFIX)
+}
+
 /// The hub namespace of a `ConfigMap` with pins.
 pub fn hub_namespace(record: &str) -> Option<String> {
     record.strip_prefix(NAME_PREFIX).map(|uid| format!("ns-{uid}"))
@@ -74,15 +80,15 @@ impl Pin {
         self.copy_uids.push(uid);
     }
 
-    /// True if an object of the member may be of one of these copies, by the UID of the copy that Karmada wrote into it. One
-    /// without such a UID was released by Karmada, which never releases what was not delivered, or is somebody else's.
-    pub fn may_own(&self, template: Option<&str>) -> bool {
-        match template {
-            Some(uid) => {
-                self.copy_uids.len() >= MOST_COPIES || self.copy_uids.iter().any(|own| **own == *uid)
-            }
-            None => self.delivered,
-        }
+    /// True if an object of the member is of one of these copies, by the UID of the copy that Karmada wrote into it; `None` if it
+    /// may be of one that is not named any more. One without such a UID was released by Karmada, which never releases what was
+    /// not delivered, or is somebody else's.
+    pub fn owns(&self, template: Option<&str>) -> Option<bool> {
+        let Some(uid) = template else {
+            return Some(self.delivered);
+        };
+        let is_named = self.copy_uids.iter().any(|own| **own == *uid);
+        (is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)
     }
 
     /// The value of its key.

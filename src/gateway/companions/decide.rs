@@ -179,16 +179,18 @@ fn change_lane(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
     Some(one(s, Write::Merge { patch }, WriteReason::MoveCompanion))
 }
 
-/// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit, deletions do
-/// not.
+/// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit; those that only take a
+/// companion off its members do not, and are not held up by those of others.
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
+    let only_withdraws = matches!(s.lane, Some(Lane::WithNone | Lane::Park(_)));
     let writes = match decision {
         Decision::Read => true,
         Decision::Look(_) | Decision::LookAgain => false,
-        Decision::Do(plan) => plan
-            .effects
-            .iter()
-            .any(|effect| !matches!(effect.write, Write::Delete { .. })),
+        Decision::Do(plan) => plan.effects.iter().any(|effect| match effect.write {
+            Write::Delete { .. } => false,
+            Write::Merge { .. } => !only_withdraws,
+            Write::Create { .. } | Write::Apply { .. } | Write::DeleteNamed => true,
+        }),
     };
     let class = if s.row.is_some() {
         Class::Update

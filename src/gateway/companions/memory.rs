@@ -11,7 +11,7 @@ const LINGER: Duration = Duration::from_mins(1);
 
 /// Records by key; a key has none unless something about it is unusual.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<HashMap<Key, Record>>);
+pub(in crate::gateway) struct Memory(Mutex<HashMap<Key, Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
@@ -25,12 +25,12 @@ struct Record {
 
 impl Memory {
     /// The payload that was sent, and as the hub stored it.
-    pub(super) fn accepted(&self, key: &Key) -> Option<(Digest, Digest)> {
+    pub(in crate::gateway) fn accepted(&self, key: &Key) -> Option<(Digest, Digest)> {
         self.0.lock().get(key)?.accepted
     }
 
     /// Records a payload that the hub stored otherwise than it was sent.
-    pub(super) fn accept(&self, key: &Key, sent: Digest, stored: Option<Digest>) {
+    pub(in crate::gateway) fn accept(&self, key: &Key, sent: Digest, stored: Option<Digest>) {
         let mut records = self.0.lock();
         match stored.filter(|stored| *stored != sent) {
             Some(stored) => records.entry(key.clone()).or_default().accepted = Some((sent, stored)),
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// Counts a look; returns how many there were before.
-    pub(super) fn looked(&self, key: &Key) -> u32 {
+    pub(in crate::gateway) fn looked(&self, key: &Key) -> u32 {
         let mut records = self.0.lock();
         let record = records.entry(key.clone()).or_default();
         record.looks = record.looks.saturating_add(1);
@@ -51,12 +51,12 @@ impl Memory {
     }
 
     /// Drops everything about a key.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(in crate::gateway) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
     /// Entries of objects whose members have had a spec without the companion for long enough.
-    pub(super) fn expired(&self, key: &Key, now: Now) -> BTreeSet<String> {
+    pub(in crate::gateway) fn expired(&self, key: &Key, now: Now) -> BTreeSet<String> {
         let records = self.0.lock();
         let since = records.get(key).into_iter().flat_map(|record| &record.leaving);
         since
@@ -66,7 +66,7 @@ impl Memory {
     }
 
     /// Records since when members have a spec without the companion. Returns when the next one has had it long enough.
-    pub(super) fn note(&self, key: &Key, s: &Snapshot, now: Now) -> Requeue {
+    pub(in crate::gateway) fn note(&self, key: &Key, s: &Snapshot, now: Now) -> Requeue {
         let mut records = self.0.lock();
         if s.row.is_none() {
             records.remove(key);

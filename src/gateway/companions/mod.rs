@@ -2,7 +2,7 @@
 //! §3.9, clusters.md §5). Bodies are read just before they are written, and never kept.
 
 pub mod decide;
-mod memory;
+pub(super) mod memory;
 pub mod observe;
 pub mod triggers;
 mod users;

@@ -33,7 +33,9 @@ pub fn observe(
     let snapshot = |project, namespace, users: Users, payload: Option<Payload>| {
         let lane = users.lane(row.as_ref());
         let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
-        let takes_data = users.takes_data(row.as_ref(), lane_name.as_deref());
+        let of_row = |row| index.own_companion_binding(kind, (hub, name), row);
+        let binding = row.as_ref().and_then(of_row);
+        let takes_data = users.takes_data(row.as_ref(), binding, lane_name.as_deref());
         let is_open = lane.as_ref().is_some_and(|lane| index.is_lane_open(hub, lane));
         Snapshot {
             resource: index.companions[kind].clone(),
@@ -135,11 +137,13 @@ fn users(
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
         // A new spec that names it no longer is not yet at work at the member.
-        let leaves = stays && !wants && is_listed && pin.is_some() && !expired.contains(&entry);
+        let is_applied = is_current(index, i, hub, &source, s);
+        let is_over = is_applied && expired.contains(&entry);
+        let leaves = stays && !wants && is_listed && pin.is_some() && !is_over;
         if leaves {
             users.leaving.push(Leaving {
                 entry: entry.clone(),
-                is_applied: is_current(index, i, hub, &source, s),
+                is_applied,
             });
         }
         if stays && wants || leaves {
@@ -159,6 +163,7 @@ fn users(
             }
         }
     }
+    users.settle();
     if row.is_some() && index.lacks_proof(hub).is_some() {
         // A deployment that is not visible may still exist: release none.
         users.entries.extend(listed);

@@ -32,9 +32,9 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             hub,
             template: Some((kind, name)),
             released,
-            settled,
+            applied,
             ..
-        }) if *released || *settled && index.kinds[*kind].is_exactly_one() => {
+        }) if *released || *applied && index.kinds[*kind].is_exactly_one() => {
             index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
         }
         Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),

@@ -2,8 +2,12 @@
 
 use super::observe::named;
 use crate::gateway::{
-    index::{GatewayIndex, digest::Companion, pins::PinnedCluster},
-    lane::{CompanionLane, CopyLane, Lane, Stage},
+    index::{
+        GatewayIndex,
+        digest::{Binding, Companion},
+        pins::PinnedCluster,
+    },
+    lane::{self, CompanionLane, CopyLane, Lane, Stage},
     pin::Pin,
     references,
 };
@@ -21,10 +25,12 @@ pub(super) struct Users {
     pub(super) others: bool,
     /// True if some live at one member and have none yet.
     pub(super) unplaced: bool,
-    /// Members whose Clusters have left the hub, or are other ones that do not have it: it does not go there.
+    /// Members whose Clusters have left the hub, or are other ones: it does not go there.
     pub(super) severed: BTreeSet<Arc<str>>,
-    /// Members whose Clusters are other ones and have applied it already: it stays as it is there, as their objects do.
+    /// Members whose Clusters are other ones to which Karmada has given it already: it stays as it is there, as their objects do.
     pub(super) frozen: BTreeSet<Arc<str>>,
+    /// Members whose Clusters are not known: it stays as it is.
+    pub(super) unknown: BTreeSet<Arc<str>>,
     /// True if some have a member that no record names any more: what it has stays there.
     pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
@@ -51,59 +57,54 @@ pub(super) struct Adopter {
     is_kept: bool,
     /// True if the object is being taken off its member.
     ends: bool,
-    /// The lane that the companion has while the Cluster of the member has left the hub, or is another one.
+    /// The state of the companion, unless the Cluster of the member is the one that was pinned.
     severed: Option<Severed>,
 }
 
-/// State of a companion whose member's Cluster has left the hub, or is another one.
+/// State of a companion whose member's Cluster is not the one that was pinned, or is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severed {
     /// It is not on the hub, and is not made there.
     Absent,
     /// It is given to no member.
     Nowhere,
-    /// The Cluster has applied it already: it stays as it is there, as its object does.
-    Applied,
-    /// The same of one that the member keeps.
-    Kept,
-    /// It was on its way to the Cluster: nothing is dispatched any more.
-    Stopped,
+    /// It stays as it is: nobody can say which Cluster it is, or Karmada has given it to another one already.
+    Unchanged,
 }
 
 impl Severed {
-    fn read(
-        index: &GatewayIndex,
-        cluster: PinnedCluster,
-        (hub, pin): (&str, &Pin),
-        (kind, name): (CompanionKind, &str),
-    ) -> Option<Self> {
+    fn read(index: &GatewayIndex, pin: &Pin, (kind, hub, name): (CompanionKind, &str, &str)) -> Option<Self> {
+        let cluster = index.pinned_cluster(pin);
         if cluster == PinnedCluster::Same {
             return None;
         }
         let Some(row) = index.hub.companions[kind].get(hub, name) else {
             return Some(Self::Absent);
         };
-        let is_applied = || has_applied(index, (kind, hub, name), &pin.member);
-        Some(match CompanionLane::read(row.digest.lane.as_deref()) {
-            CompanionLane::Keep(_) | CompanionLane::Park(_) if cluster == PinnedCluster::Gone => {
-                Self::Nowhere
+        Some(match cluster {
+            PinnedCluster::Same | PinnedCluster::Unknown => Self::Unchanged,
+            PinnedCluster::Replaced if is_given(index, (kind, hub, name), row, &pin.member) => {
+                Self::Unchanged
             }
-            CompanionLane::Keep(_) if is_applied() => Self::Kept,
-            CompanionLane::Keep(_) | CompanionLane::Park(_) => Self::Stopped,
-            CompanionLane::Other if cluster == PinnedCluster::Replaced && is_applied() => Self::Applied,
-            CompanionLane::Other => Self::Nowhere,
+            PinnedCluster::Replaced | PinnedCluster::Gone => Self::Nowhere,
         })
     }
 }
 
-/// True if a companion is given to members, and one of them has applied it, as its binding says for this lane or the one before.
-fn has_applied(index: &GatewayIndex, (kind, hub, name): (CompanionKind, &str, &str), member: &str) -> bool {
-    let none = Lane::WithNone.name(&index.kinds);
-    let row = index.hub.companions[kind].get(hub, name);
-    let given = row.filter(|row| row.digest.lane.as_deref().is_some_and(|lane| *lane != *none));
-    let binding = given.and_then(|row| index.own_companion_binding(kind, (hub, name), row));
-    let item = binding.and_then(|binding| binding.delivery.as_deref()?.at(member));
-    item.is_some_and(|item| item.applied)
+/// True if Karmada has given a companion to a member, and its lane does not take it back. Whether the member has applied it says
+/// nothing: it may be what was true of the Cluster before, and turns for a moment with each new data.
+fn is_given(
+    index: &GatewayIndex,
+    (kind, hub, name): (CompanionKind, &str, &str),
+    row: &Row<Companion>,
+    member: &str,
+) -> bool {
+    let binding = index.own_companion_binding(kind, (hub, name), row);
+    let Some((lane, binding)) = row.digest.lane.as_ref().zip(binding) else {
+        return false;
+    };
+    let may_stay = binding.policy.as_ref() == Some(lane) || lane::names_member(Some(lane), member);
+    may_stay && binding.clusters.iter().any(|cluster| **cluster == *member)
 }
 
 impl Adopter {
@@ -121,24 +122,24 @@ impl Adopter {
             let lane = CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref());
             matches!(lane, CopyLane::At(Stage::Drop, _))
         });
-        let cluster = index.pinned_cluster(pin);
         Self {
-            severed: Severed::read(index, cluster, (hub, pin), (companion, companion_name)),
+            severed: Severed::read(index, pin, (companion, hub, companion_name)),
             member: pin.member.clone(),
             is_kept: pin.kept.iter().any(|kept| **kept == *token),
             ends: is_stopped && source.is_none_or(|source| source.deleting),
         }
     }
 
-    /// `None` if it is not to be made.
+    /// `None` if it is not to be made, or has the lane that it is to have.
     fn lane(&self) -> Option<Lane> {
         let member = || self.member.clone();
-        match (self.is_kept, self.ends, self.severed) {
-            (_, _, Some(Severed::Absent)) => None,
-            (true, true, _) | (_, _, Some(Severed::Stopped)) => Some(Lane::Park(member())),
-            (true, false, None) | (_, _, Some(Severed::Kept)) => Some(Lane::Keep(member())),
-            (_, _, Some(Severed::Nowhere)) => Some(Lane::WithNone),
-            (false, _, None) | (_, _, Some(Severed::Applied)) => Some(Lane::With([member()].into())),
+        match (self.severed, self.is_kept, self.ends) {
+            (Some(Severed::Absent), ..) => None,
+            (_, true, true) => Some(Lane::Park(member())),
+            (Some(Severed::Unchanged), ..) => None,
+            (Some(Severed::Nowhere), ..) => Some(Lane::WithNone),
+            (None, true, false) => Some(Lane::Keep(member())),
+            (None, false, _) => Some(Lane::With([member()].into())),
         }
     }
 }
@@ -159,6 +160,7 @@ impl Users {
             unplaced: false,
             severed: BTreeSet::new(),
             frozen: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             lost: false,
             adopter: None,
             leaving: Vec::new(),
@@ -177,23 +179,55 @@ impl Users {
             });
         }
         users.entries = entries;
+        users.settle();
         users
     }
 
     /// Counts the member of an object.
-    pub(super) fn count(&mut self, index: &GatewayIndex, of: (CompanionKind, &str, &str), pin: &Pin) {
+    pub(super) fn count(
+        &mut self,
+        index: &GatewayIndex,
+        (kind, hub, name): (CompanionKind, &str, &str),
+        pin: &Pin,
+    ) {
         let member = pin.member.clone();
+        let row = index.hub.companions[kind].get(hub, name);
         match index.pinned_cluster(pin) {
             PinnedCluster::Same => self.members.insert(member),
-            PinnedCluster::Replaced if has_applied(index, of, &member) => self.frozen.insert(member),
+            PinnedCluster::Unknown => self.unknown.insert(member),
+            PinnedCluster::Replaced
+                if row.is_some_and(|row| is_given(index, (kind, hub, name), row, &member)) =>
+            {
+                self.frozen.insert(member)
+            }
             PinnedCluster::Replaced | PinnedCluster::Gone => self.severed.insert(member),
         };
     }
 
-    /// True if new data may go to those that have the companion in this lane.
-    pub(super) fn takes_data(&self, row: Option<&Row<Companion>>, lane: Option<&str>) -> bool {
-        let Some(row) = row else { return true };
-        self.frozen.is_empty() && (self.severed.is_empty() || row.digest.lane.as_deref() == lane)
+    /// An object whose Cluster is the one that was pinned speaks for all that live at this member.
+    pub(super) fn settle(&mut self) {
+        let Self {
+            members,
+            severed,
+            frozen,
+            ..
+        } = self;
+        severed.retain(|member| !members.contains(member));
+        frozen.retain(|member| !members.contains(member));
+    }
+
+    /// True if data may go to those that have the companion in this lane: none of them is another Cluster, as its binding shows.
+    pub(super) fn takes_data(
+        &self,
+        row: Option<&Row<Companion>>,
+        binding: Option<&Binding>,
+        lane: Option<&str>,
+    ) -> bool {
+        let is_known = self.frozen.is_empty() && self.unknown.is_empty();
+        let is_in_lane = row.is_none_or(|row| row.digest.lane.as_deref() == lane);
+        let given = binding.map_or(&[][..], |binding| &binding.clusters);
+        let is_taken_back = is_in_lane && !given.iter().any(|cluster| self.severed.contains(cluster));
+        is_known && (self.severed.is_empty() || is_taken_back)
     }
 
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
@@ -210,7 +244,7 @@ impl Users {
             CompanionLane::Keep(_) | CompanionLane::Park(_) => false,
             CompanionLane::Other => label.is_some(),
         };
-        if is_given && self.lost {
+        if is_given && self.lost || !self.unknown.is_empty() {
             return None;
         }
         let members: BTreeSet<Arc<str>> = self.members.union(&self.frozen).cloned().collect();

@@ -1,9 +1,6 @@
 //! The members that an object may go to: the Clusters of its city, and whether one of them serves its kind.
 
-use crate::gateway::{
-    index::{GatewayIndex, digest::Cell},
-    pin::Pin,
-};
+use crate::gateway::index::{GatewayIndex, digest::Cell};
 use fedgate_api::names::CityCode;
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{FederatedKind, KindId};
@@ -16,8 +13,6 @@ pub struct Member {
     pub name: Arc<str>,
     /// UID of the Cluster.
     pub uid: Arc<str>,
-    /// UID of the Cluster whose member it is, by an operator.
-    pub same_as: Option<Arc<str>>,
     /// True if it serves the kind, or does not know yet what it serves.
     pub serves: bool,
     /// True if it is reachable.
@@ -33,16 +28,10 @@ impl Member {
         Self {
             name: name.clone(),
             uid: row.uid.clone(),
-            same_as: cell.same_as.clone(),
             serves: !kind.placement.require_member_api || !cell.is_surveyed || cell.serves(kind),
             is_ready: cell.is_ready(),
             since: cell.ready.as_ref().map_or(0, |ready| ready.since),
         }
-    }
-
-    /// True if it is the member of a pin, under its name or by an operator's word.
-    pub fn is_of(&self, pin: &Pin) -> bool {
-        pin.is_at(&self.uid, self.same_as.as_ref())
     }
 }
 

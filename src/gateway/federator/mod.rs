@@ -42,7 +42,6 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
-use members::MemberApi;
 use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;
@@ -163,7 +162,7 @@ impl Reconciler for Federator {
             return Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
-        if snapshot.cell_unproven || snapshot.member_api == MemberApi::Unknown {
+        if snapshot.awaits_clusters() {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);

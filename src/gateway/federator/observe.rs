@@ -10,6 +10,7 @@ use crate::gateway::{
     index::{
         GatewayIndex, TableId,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
+        pins::PinnedCluster,
         project_hub::NamedHub,
         secondary::places::NoCity,
     },
@@ -128,6 +129,12 @@ impl Snapshot {
     /// Digest of the payload that the copy is to have, comparable with [`HubCopy::whole`].
     pub fn wanted(&self, source: &Row<Source>) -> Digest {
         place::whole(source.digest.content, self.destination.placed)
+    }
+
+    /// True if a decision waits until the Clusters of the hub are known.
+    pub fn awaits_clusters(&self) -> bool {
+        let cluster = self.lanes.as_ref().and_then(|lanes| lanes.cluster);
+        self.cell_unproven || self.member_api == MemberApi::Unknown || cluster == Some(PinnedCluster::Unknown)
     }
 
     /// True if a new copy has to wait until a member of its city serves the kind.

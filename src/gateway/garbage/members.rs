@@ -5,6 +5,7 @@ use crate::gateway::{
     index::{
         Kept,
         digest::{Binding, HubCopy},
+        pins::PinnedCluster,
     },
     lane::{self, CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
@@ -40,8 +41,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) key: String,
     /// Name of the lane in which the copy is stopped, if its policy is there.
     pub(super) stopped: Option<String>,
-    /// True if the Cluster of the pin is another one than the member.
-    pub(super) is_replaced: bool,
+    /// The Cluster that has the name of the pin's member now.
+    pub(super) cluster: Option<PinnedCluster>,
     /// The last look, and how many there were.
     pub(super) seen: (Option<Seen>, u32),
 }
@@ -125,12 +126,13 @@ fn stop(s: &Snapshot<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>) -> Next {
 }
 
 fn confirm(s: &Snapshot<'_>, pin: &Arc<Pin>) -> Next {
+    let is_there = s.cluster == Some(PinnedCluster::Same);
     let asks = s.kind.1.deletion.finished_when == FinishedWhen::MemberAbsent;
     match &s.seen.0 {
-        Some(Seen::Absent) if !s.is_replaced => release(s),
+        Some(Seen::Absent) if is_there => release(s),
         None if !asks => release(s),
         // Another Cluster under the member's name proves nothing.
-        _ if s.is_replaced => Next::LookAgain(Requeue::After(pause(s.seen.1))),
+        _ if !is_there => Next::LookAgain(Requeue::After(pause(s.seen.1))),
         None => Next::Look(Look::Member {
             pin: pin.clone(),
             id: None,
@@ -221,7 +223,7 @@ mod tests {
             record: Some((record, "r".into(), "7".to_owned())),
             key: "k".to_owned(),
             stopped: Some("vault-drop-dfw-1".to_owned()),
-            is_replaced: false,
+            cluster: Some(PinnedCluster::Same),
             seen: (None, 0),
         };
         change(&mut s);
@@ -232,7 +234,14 @@ mod tests {
             Next::LookAgain(requeue) => format!("again {requeue:?}"),
             Next::Write(plan) => {
                 assert_eq!(plan.effects.len(), 1);
-                plan.effects[0].reason.label().to_owned()
+                let word = plan.effects[0].reason.label();
+                if let Write::Merge { patch } = &plan.effects[0].write
+                    && word == "remove_pin"
+                {
+                    let version = json!({"uid": "r", "resourceVersion": "7"});
+                    assert_eq!(patch["metadata"], version, "nothing newer is undone");
+                }
+                word.to_owned()
             }
         }
     }
@@ -283,8 +292,16 @@ mod tests {
             assert_eq!(step(&kind, |s| s.seen = (Some(seen), 2)), decided);
         }
         for seen in [None, Some(Seen::Absent)] {
-            let next = step(&kind, |s| (s.is_replaced, s.seen) = (true, (seen, 2)));
-            assert_eq!(next, "again After(4s)", "another Cluster under that name");
+            for cluster in [
+                PinnedCluster::Replaced,
+                PinnedCluster::Gone,
+                PinnedCluster::Unknown,
+            ] {
+                let next = step(&kind, |s| {
+                    (s.cluster, s.seen) = (Some(cluster), (seen.clone(), 2));
+                });
+                assert_eq!(next, "again After(4s)", "{cluster:?}: it may be another one");
+            }
         }
     }
 

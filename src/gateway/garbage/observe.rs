@@ -6,7 +6,7 @@ use super::{
     members,
 };
 use crate::gateway::{
-    index::{GatewayIndex, Kept, Project, TableId, digest, pins::PinnedCluster},
+    index::{GatewayIndex, Kept, Project, TableId, digest},
     lane::{Lane, Stage},
     member::Seen,
     pin,
@@ -309,7 +309,7 @@ pub(super) fn member<'a>(
         record,
         key: pin::key(profile, name),
         stopped: stopped.map(|lane| lane.name(&index.kinds)),
-        is_replaced: pin.is_some_and(|pin| index.pinned_cluster(pin) == PinnedCluster::Replaced),
+        cluster: pin.map(|pin| index.pinned_cluster(pin)),
         seen,
     }
 }

@@ -221,8 +221,8 @@ pub struct BindingChange {
     pub released: bool,
     /// True if it is gone.
     pub gone: bool,
-    /// True if its members have applied it, and had not before.
-    pub settled: bool,
+    /// True if its members have applied it now, and had not before, or the other way round.
+    pub applied: bool,
 }
 
 /// A change of a deployment in a project.
@@ -297,7 +297,7 @@ impl GatewayIndex {
             placed: cells(new) != cells(old),
             released: new.is_none() || policy(new) != policy(old),
             gone: new.is_none(),
-            settled: new.is_some_and(|row| row.digest.applied) && !old.is_some_and(|row| row.digest.applied),
+            applied: new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied),
         }))
     }
 
@@ -331,7 +331,8 @@ impl GatewayIndex {
         // It is true of the lane that it names, and of its owner.
         let told = |row: Option<&Row<Binding>>| {
             let of = &row?.digest;
-            Some((of.delivery.clone(), of.policy.clone(), of.owner.clone()))
+            let claimed = (of.policy.clone(), of.owner.clone());
+            Some((of.delivery.clone(), of.clusters.clone(), claimed))
         };
         let digest = &new.or(delta.old.as_ref())?.digest;
         let Template::Companion(kind) = digest.template else {

@@ -9,12 +9,14 @@ use std::sync::Arc;
 /// The Cluster that has the name of a pin's member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinnedCluster {
-    /// The one that was pinned, or nothing is known yet.
+    /// The one that was pinned, or one that is the same member by an operator's word.
     Same,
     /// None: it has left the hub.
     Gone,
     /// Another one, of which no operator says that it is the same member.
     Replaced,
+    /// It cannot be said: the list of Clusters is not complete, or its watch fails.
+    Unknown,
 }
 
 impl GatewayIndex {
@@ -25,7 +27,7 @@ impl GatewayIndex {
             Some(row) if pin.is_at(&row.uid, row.digest.same_as.as_ref()) => PinnedCluster::Same,
             Some(_) => PinnedCluster::Replaced,
             None if clusters.proves() => PinnedCluster::Gone,
-            None => PinnedCluster::Same,
+            None => PinnedCluster::Unknown,
         }
     }
 

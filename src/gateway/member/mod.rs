@@ -172,12 +172,17 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
         Answer::Found(object) => {
             let annotations = object.metadata.annotations.as_ref();
             let template = annotations.and_then(|all| all.get(keys::TEMPLATE_UID));
-            if !pin.may_own(template.map(String::as_str)) {
-                return Seen::Absent;
-            }
-            Seen::There {
-                deleting: object.metadata.deletion_timestamp.is_some(),
-                finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
+            match pin.owns(template.map(String::as_str)) {
+                Some(true) => Seen::There {
+                    deleting: object.metadata.deletion_timestamp.is_some(),
+                    finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
+                },
+                Some(false) => Seen::Absent,
+                None => Seen::Unknown(format!(
+                    "it has one of copy {}, which may be an earlier one of ours or of another hub; its operator deletes it \
+                     if it is nobody's",
+                    template.map_or("", String::as_str)
+                )),
             }
         }
     }
@@ -305,8 +310,9 @@ mod tests {
         assert_eq!(pin.copy_uids.len(), 64);
         assert_eq!(
             proves_of(&pin, &found(&of("c-1"), &Value::Null)),
-            "there",
-            "not all copies are known any more"
+            "nothing",
+            "not all copies are known any more: it may be another hub's"
         );
+        assert_eq!(proves_of(&pin, &found(&of("c-65"), &Value::Null)), "there");
     }
 }

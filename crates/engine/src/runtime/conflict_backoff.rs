@@ -4,6 +4,9 @@ use crate::{backoff::Backoff, key::Key, random::HashMap, shrink::shrink_if_spars
 use parking_lot::Mutex;
 use std::time::Duration;
 
+/// Delays after the first conflict and after many.
+pub(super) const CONFLICT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
+
 /// Number of consecutive conflicts of each key whose last reconcile ended in a conflict.
 #[derive(Debug, Default)]
 pub(super) struct ConflictBackoff(Mutex<HashMap<Key, u32>>);

@@ -29,7 +29,7 @@ use crate::{
     random::HashSet,
     reconcile::quarantine::Quarantine,
 };
-use conflict_backoff::ConflictBackoff;
+use conflict_backoff::{CONFLICT_BACKOFF, ConflictBackoff};
 use context::{Context, Shared};
 use failures::Cause;
 use fedgate_api::names::ProjectKey;
@@ -349,14 +349,11 @@ impl<R: Role> Dispatch for Runtime<R> {
     ) -> Result<Requeue, Failure> {
         let cx = Context::new(&self.shared, enqueued_at, wrote);
         let result = self.role.reconcile(&cx, key).await;
-        let Some(backoff) = R::CONFLICT_BACKOFF else {
-            return result;
-        };
         match result {
             // Another client wrote first, most often another of fedgate's controllers: the next reconcile reads that
             // version.
-            Err(failure) if failure.category == Category::Conflict => {
-                Ok(Requeue::After(self.conflicts.record(key, backoff)))
+            Err(failure) if failure.category == Category::Conflict && R::expects_conflict(&failure) => {
+                Ok(Requeue::After(self.conflicts.record(key, CONFLICT_BACKOFF)))
             }
             result => {
                 self.conflicts.reset(key);

@@ -5,7 +5,6 @@ use super::{
     index::{Index, RoleState},
 };
 use crate::{
-    backoff::Backoff,
     error::Failure,
     key::{Key, Plane},
     metrics::{Gauges, PlaneKind, Stage},
@@ -32,14 +31,16 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// The kind of plane whose writes the Lease protects: a late write there is not corrected by the next leader.
     const LEASE_PLANE: PlaneKind;
 
-    /// Delay after a conflict; `None` treats a conflict as any other failure.
-    const CONFLICT_BACKOFF: Option<Backoff> = None;
-
     /// The kinds of planes that the role may connect to.
     const PLANES: &'static [PlaneKind];
 
     /// The names of its controllers.
     const CONTROLLERS: &'static [&'static str];
+
+    /// True if a conflict is no failure: several reconciles, or another client, write this object.
+    fn expects_conflict(_: &Failure) -> bool {
+        false
+    }
 
     /// The directions between planes whose times it measures.
     const STAGES: &'static [Stage] = &[];

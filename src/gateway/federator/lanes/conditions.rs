@@ -8,7 +8,10 @@ use crate::gateway::{
         decide::lanes::Case,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::{HubCopy, status::OwnCondition},
+    index::{
+        digest::{HubCopy, status::OwnCondition},
+        pins::PinnedCluster,
+    },
     lane::{CopyLane, Stage},
     member::Seen,
     pin::Pin,
@@ -98,7 +101,7 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
 
 /// While an object is being deleted: its Cluster is another one, so that nobody can say whether its object is gone.
 pub(in crate::gateway::federator) fn replaced(c: &Case<'_>, pin: &Pin) -> Option<OwnCondition> {
-    c.is_replaced(pin).then(|| {
+    c.is_at(PinnedCluster::Replaced).then(|| {
         let since = c.source.digest.deleted.unwrap_or(c.now.wall);
         let message = format!("being deleted since {since}: {}", joined_anew(pin));
         condition(c, FEDERATED, Err(("MemberReplaced", message)))
@@ -218,7 +221,7 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         return idle(Some(Err(("NoCellForCity", message))));
     }
     if let Ok(Some(pin)) = &c.lanes.pin {
-        if c.lanes.is_member_gone {
+        if c.is_at(PinnedCluster::Gone) {
             let message = format!("it lives at {}, which has left the hub", pin.member);
             return idle(Some(Err(("Strayed", message))));
         }
@@ -278,7 +281,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let (Some(pin), Some(copy)) = (c.lanes.pinned(), &c.s.copy) else {
         return idle(None);
     };
-    if c.is_replaced(pin) {
+    if c.is_at(PinnedCluster::Replaced) {
         let message = format!("{}; nothing is delivered until then", joined_anew(pin));
         return idle(Some(Err(("MemberReplaced", message))));
     }

@@ -30,8 +30,8 @@ pub struct Lanes {
     pub identity: Vec<(&'static str, String)>,
     /// The Cluster of the pin.
     pub member: Option<Member>,
-    /// True if the Cluster of the pin has left the hub.
-    pub is_member_gone: bool,
+    /// The Cluster that has the name of the pin's member now; `None` without a pin.
+    pub cluster: Option<PinnedCluster>,
     /// True if its hub Namespace goes to its cells by a policy that preserves what they have.
     pub is_kept: bool,
     /// Lanes whose policies exist and are not being deleted, each with the digest of its `spec`.
@@ -126,7 +126,7 @@ pub fn observe(
         record: row.map(|row| (row.uid.clone(), row.resource_version())),
         identity: identity(index, hub),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
-        is_member_gone: pinned.is_some_and(|pin| index.pinned_cluster(pin) == PinnedCluster::Gone),
+        cluster: pinned.map(|pin| index.pinned_cluster(pin)),
         is_kept: is_kept(index, hub),
         policies: index.lane_policies(hub),
         companions: expected

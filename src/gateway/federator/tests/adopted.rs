@@ -5,7 +5,7 @@ use super::{
     later,
 };
 use crate::gateway::{
-    companions::{self, decide::decide},
+    companions::{self, decide::decide, memory::Memory as Memories},
     federator::memory::{GRACE_PERIOD, Memory},
     index::{
         TableId,
@@ -15,10 +15,13 @@ use crate::gateway::{
     member::{Look, Seen},
 };
 use fedgate_api::keys;
-use fedgate_engine::{key::Key, plan::Write};
+use fedgate_engine::{
+    key::Key,
+    plan::{Requeue, Write},
+};
 use fedgate_kinds::{CompanionKind, Required};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const SEAL: &str = "Seal.example.fedgate.dev/wax";
 
@@ -71,7 +74,19 @@ impl World {
 
     /// The same with what members have reported.
     pub(super) fn seal_reported(&mut self, lane: &str, items: &Value) -> Vec<Key> {
-        let mut seal = fixture::companion("wax", &json!(["default/gold"]));
+        self.seal_given(&["default/gold"], lane, (lane, &[MEMBER]), items)
+    }
+
+    /// The same for these objects, with the policy that its binding is under, and the members to which that gives it.
+    pub(super) fn seal_given(
+        &mut self,
+        objects: &[&str],
+        lane: &str,
+        (policy, members): (&str, &[&str]),
+        items: &Value,
+    ) -> Vec<Key> {
+        let clusters: Vec<Value> = members.iter().map(|name| json!({"name": name})).collect();
+        let mut seal = fixture::companion("wax", &json!(objects));
         seal["metadata"]["labels"] = json!({keys::REFERENCED_DATA: "true", keys::LANE: lane});
         seal["spec"] = json!({"motto": "x", "rings": 1});
         let seal = self.next(seal);
@@ -81,10 +96,10 @@ impl World {
         merge(
             &mut binding,
             &json!({
-                "metadata": {"generation": 1, "annotations": {keys::CLAIM_NAME: lane}, "labels": {keys::BINDING_ID: "id-wax"},
+                "metadata": {"generation": 1, "annotations": {keys::CLAIM_NAME: policy}, "labels": {keys::BINDING_ID: "id-wax"},
                     "ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax", "uid": "k-wax"}]},
                 "spec": {"resource": {"apiVersion": "example.fedgate.dev/v1", "kind": "Seal", "name": "wax"},
-                    "clusters": [{"name": MEMBER}], "suspension": {"dispatching": lane.starts_with("park-")}},
+                    "clusters": clusters, "suspension": {"dispatching": policy.starts_with("park-")}},
                 "status": scheduled(items),
             }),
         );
@@ -375,6 +390,61 @@ fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a
     assert_eq!(world.seal_decides(None), "nothing");
     let expired = BTreeSet::from(["default/gold".to_owned()]);
     assert_eq!(world.seal_decides_without(&expired, None), "to park-dfw-1");
+}
+
+/// Karmada says that the old spec is applied until the member has answered to the new one.
+#[test]
+fn a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names() {
+    let mut world = sealed();
+    world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+    world.at(Stage::Pin, &applied());
+    world.seal("keep-dfw-1");
+    world.source(&json!({"metadata": {"generation": 2,
+        "finalizers": [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]}}));
+    let lane = world.name(&world.lane(Stage::Pin));
+    world.copy(
+        &lane,
+        &json!({"metadata": {"annotations": {keys::SOURCE_GENERATION: "2"}}}),
+    );
+    let key = world
+        .index
+        .hub_key(TableId::Companions(seals(&world)), HUB, "wax");
+    let says = |world: &mut World, status: &str| {
+        let conditions = json!([{"type": "FullyApplied", "status": status}]);
+        let enqueued = world.binding_with(&lane, &[MEMBER], &applied(), &conditions);
+        assert!(enqueued.contains(&key), "{enqueued:?}");
+    };
+    let memory = Memories::default();
+    let waits = |world: &mut World, time: u64| {
+        world.now = later(world.now, Duration::from_secs(time));
+        let expired = memory.expired(&key, world.now);
+        let observed = companions::observe::observe(&world.index, seals(world), (HUB, "wax"), &expired);
+        let next = memory.note(&key, &observed.unwrap(), world.now);
+        (world.seal_decides_without(&expired, None), next)
+    };
+    let minute = Requeue::After(Duration::from_mins(1));
+    says(&mut world, "True");
+    assert_eq!(waits(&mut world, 0), ("nothing".to_owned(), minute));
+    says(&mut world, "False");
+    let refused = ("nothing".to_owned(), Requeue::AwaitChange);
+    assert_eq!(waits(&mut world, 59), refused);
+    assert_eq!(
+        waits(&mut world, 600),
+        refused,
+        "it needs what the old spec names"
+    );
+    says(&mut world, "True");
+    assert_eq!(
+        waits(&mut world, 0),
+        ("nothing".to_owned(), minute),
+        "from now on"
+    );
+    says(&mut world, "False");
+    let (decided, _) = waits(&mut world, 60);
+    assert_eq!(decided, "nothing", "the refusal comes with the end of the time");
+    says(&mut world, "True");
+    assert_eq!(waits(&mut world, 1), ("nothing".to_owned(), minute));
+    assert_eq!(waits(&mut world, 60).0, "to park-dfw-1");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::gateway::{
         lanes::{conditions, lane_of},
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::HubCopy,
+    index::{digest::HubCopy, pins::PinnedCluster},
     lane::{CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
     pin::Pin,
@@ -52,6 +52,9 @@ pub(in crate::gateway::federator) fn delete_step(
     };
     if let Some(step) = pin.as_ref().and_then(|pin| abandon::refuse(c, pin, memory)) {
         return step;
+    }
+    if c.is_at(PinnedCluster::Unknown) {
+        return Step::Wait(Requeue::AwaitChange);
     }
     let copy = c.s.copy.as_ref();
     let mine = copy.filter(|copy| {
@@ -106,7 +109,7 @@ fn stop(
     let takes_over = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
     let was_mended = matches!(stage, Some(Stage::Mend | Stage::Pin)) && is_applied || memory.taken_over;
     // Nothing is sent to a Cluster that is another one.
-    let has_no_member = c.lanes.is_member_gone || c.is_replaced(pin);
+    let has_no_member = !c.is_at(PinnedCluster::Same);
     if takes_over
         && !has_no_member
         && !was_mended
@@ -241,7 +244,7 @@ fn confirm_absent(
             pin: pin.clone(),
             id: memory.binding_id.clone(),
         }),
-        Some(Seen::Absent) => release(c, pin, memory),
+        Some(Seen::Absent) if c.is_at(PinnedCluster::Same) => release(c, pin, memory),
         // Karmada let go of the copy by another hand: only what it manages is deleted by it.
         Some(seen @ Seen::There { deleting: false, .. }) => {
             if let Some(left) = c.next_round_in(memory) {

@@ -19,7 +19,10 @@ use crate::gateway::{
         memory::Memory,
         observe::Snapshot,
     },
-    index::digest::{Delivery, HubCopy, Source},
+    index::{
+        digest::{Delivery, HubCopy, Source},
+        pins::PinnedCluster,
+    },
     lane::{CopyLane, Lane, Stage},
     member::Look,
     pin::Pin,
@@ -64,6 +67,8 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
         (None, None) => c.create(memory, permit, &c.lane(Choice::Karmada)),
         (None, Some(copy)) => c.choose(copy, memory, permit),
         (Some(pin), _) if pin.source_uid != c.source.uid => Step::Wait(Requeue::AwaitChange),
+        // Whatever has the member's name may be another Cluster.
+        (Some(_), _) if c.is_at(PinnedCluster::Unknown) => Step::Wait(Requeue::AwaitChange),
         (Some(pin), None) => c.create(memory, permit, &c.lane(Choice::Stage(Stage::Drop, pin))),
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory, permit),
     };
@@ -103,6 +108,11 @@ impl Case<'_> {
                 city.map_or(Lane::WithNone, |city| Lane::Choose(self.s.kind, city))
             }
         }
+    }
+
+    /// True if this is the Cluster that has the name of the pin's member now.
+    pub(in crate::gateway::federator) fn is_at(&self, cluster: PinnedCluster) -> bool {
+        self.lanes.cluster == Some(cluster)
     }
 
     fn hub(&self) -> &str {
@@ -291,7 +301,7 @@ impl Case<'_> {
             }
         }
         if stage == Some(Stage::Drop)
-            && self.is_replaced(pin)
+            && self.is_at(PinnedCluster::Replaced)
             && let Some(step) = self.before_away(pin, copy, memory)
         {
             return step;
@@ -307,6 +317,9 @@ impl Case<'_> {
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
+            // One that only takes it off another Cluster is not held up by the writes of others.
+            let is_at_its_member = self.is_at(PinnedCluster::Same);
+            let permit = if is_at_its_member { permit } else { Permit::Granted };
             let step = self.change_lane(copy, &lane, memory, permit, with_spec);
             return if (stage, wanted) == (Some(Stage::Pin), Stage::Mend) {
                 self.taken_over(step)

@@ -6,7 +6,7 @@ use crate::gateway::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::HubCopy,
+    index::{digest::HubCopy, pins::PinnedCluster},
     lane::Stage,
     member::{Look, Seen},
     pin::Pin,
@@ -18,12 +18,6 @@ use std::time::Duration;
 const MEND_EVERY: Duration = Duration::from_secs(30);
 
 impl Case<'_> {
-    /// True if the Cluster of the pin has joined anew, and no operator has said that it is the same member.
-    pub(in crate::gateway::federator) fn is_replaced(&self, pin: &Pin) -> bool {
-        let member = self.lanes.member.as_ref();
-        member.is_some_and(|member| !member.is_of(pin))
-    }
-
     /// Before the last Work of a member goes, it must not preserve: one that was refused could not end.
     pub(super) fn before_away(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
         let (delivery, _) = self.delivery(copy)?;
@@ -53,16 +47,18 @@ impl Case<'_> {
     ) -> (Stage, Requeue) {
         let back = if pin.delivered { Stage::Hold } else { Stage::Drop };
         let idle = |stage| (stage, Requeue::AwaitChange);
-        // A Cluster that joins again gets what its binding delivers before anybody can look at it.
-        if self.lanes.is_member_gone {
-            return idle(Stage::Away);
-        }
-        if self.is_replaced(pin) {
-            return idle(match stage {
-                Some(Stage::Drop | Stage::Away) => Stage::Away,
-                Some(stage) if stage.preserves() && applied => Stage::Hold,
-                Some(_) | None => Stage::Drop,
-            });
+        match self.lanes.cluster {
+            // A Cluster that joins again gets what its binding delivers before anybody can look at it.
+            Some(PinnedCluster::Gone) => return idle(Stage::Away),
+            Some(PinnedCluster::Replaced) => {
+                return idle(match stage {
+                    Some(Stage::Drop | Stage::Away) => Stage::Away,
+                    Some(stage) if stage.preserves() && applied => Stage::Hold,
+                    Some(_) | None => Stage::Drop,
+                });
+            }
+            // Of one that is not known nothing is decided (`copy_step`).
+            Some(PinnedCluster::Same | PinnedCluster::Unknown) | None => {}
         }
         let Some(stage) = stage else {
             return idle(Stage::Drop);

@@ -6,7 +6,7 @@ use crate::gateway::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::Item,
+    index::{digest::Item, pins::PinnedCluster},
     lane::Stage,
     member::{Look, Seen, pause},
     pin::Pin,
@@ -27,7 +27,7 @@ impl Case<'_> {
         let is_late = waited.is_some_and(|waited| waited >= GRACE_PERIOD);
         let is_silent = item.is_none_or(|item| !item.applied && item.message.is_empty());
         let member = self.lanes.member.as_ref();
-        let is_ready = member.is_some_and(|member| member.is_ready && member.is_of(pin));
+        let is_ready = member.is_some_and(|member| member.is_ready) && self.is_at(PinnedCluster::Same);
         if !(stage.delivers() && is_late && is_silent && is_ready) {
             memory.stuck = None;
             memory.look_due = None;

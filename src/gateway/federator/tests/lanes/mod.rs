@@ -3,7 +3,9 @@
 
 use super::{SETTINGS, later, now};
 use crate::gateway::{
+    Gateway,
     federator::{
+        Federator,
         decide::{self, Action},
         memory::Memory,
         observe::observe,
@@ -17,12 +19,15 @@ use crate::gateway::{
     member::{Look, Seen},
     pin,
     rate_limit::Permit,
+    testing::{Rig, refusal},
 };
 use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
-    key::Key,
+    error::Failure,
+    key::{Key, Plane},
     plan::{Effect, Endpoint, Write},
+    runtime::{driver::reconcile, role::Role},
 };
 use fedgate_kinds::{FederatedKind, FinishedWhen, KindId, Kinds, PerKind};
 use serde_json::{Value, json};
@@ -222,7 +227,13 @@ impl World {
     }
 
     /// The same, with further conditions.
-    pub(super) fn binding_with(&mut self, lane: &str, members: &[&str], item: &Value, further: &Value) {
+    pub(super) fn binding_with(
+        &mut self,
+        lane: &str,
+        members: &[&str],
+        item: &Value,
+        further: &Value,
+    ) -> Vec<Key> {
         let mut binding = fixture::object(HUB, &format!("{NAME}-vault"), "b-gold");
         let clusters: Vec<Value> = members.iter().map(|name| json!({"name": name})).collect();
         let mut conditions = vec![json!({"type": "Scheduled", "status": "True"})];
@@ -241,7 +252,7 @@ impl World {
             }),
         );
         let binding = self.next(binding);
-        self.index.hub_has(TableId::Bindings, &binding);
+        self.index.hub_has(TableId::Bindings, &binding)
     }
 
     pub(super) fn binding_lost(&mut self) {
@@ -282,9 +293,14 @@ impl World {
 
     /// The effects of the next decision, in words; each is carried out.
     pub(super) fn decides(&mut self) -> Vec<String> {
+        self.decides_with(Permit::Granted)
+    }
+
+    /// The same while the hub's permits are given, asked for or awaited.
+    pub(super) fn decides_with(&mut self, permit: Permit) -> Vec<String> {
         let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
-        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
+        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, permit, self.now);
         self.memory = decision.memory.applied;
         match decision.action {
             Action::Read { source, copy } => panic!("read {source} {copy}"),
@@ -813,29 +829,67 @@ fn a_record_that_is_there_is_written_by_its_version() {
     world.record(&json!({}));
     world.copy("vault-choose-dfw", &json!({}));
     world.binding("vault-choose-dfw", &["dfw-1"], &json!([]));
-    let version = world.version_of_record();
-    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
-    let mut patches = Vec::new();
-    for pin in [None, Some(json!({}))] {
-        if let Some(pin) = pin {
-            world.pin(&pin);
-            world.at(Stage::Send, &applied());
-        }
+    let written = |world: &World, reason: &str| {
+        let key = world.index.source_key(world.kind, &shop(), "default", NAME);
         let snapshot = observe(&world.index, &key, &shop()).unwrap();
         let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
         let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
             panic!("it is written")
         };
-        patches.extend(plan.effects.into_iter().map(|effect| effect.write));
+        let [effect] = plan.effects.as_slice() else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(effect.reason.label(), reason);
+        let Write::Merge { patch } = &effect.write else {
+            panic!("{effect:?}")
+        };
+        assert_eq!(patch["metadata"]["uid"], "r-1");
+        assert_eq!(
+            patch["metadata"]["resourceVersion"],
+            json!(world.version_of_record())
+        );
+    };
+    written(&world, "write_pin");
+    world.pin(&json!({}));
+    world.at(Stage::Send, &applied());
+    written(&world, "write_pin");
+    let mut world = deleted(&json!({}));
+    world.copy_lost();
+    world.binding_lost();
+    world.memory.seen = Some(Seen::Absent);
+    written(&world, "remove_pin");
+}
+
+/// Each object of a namespace writes its own pin in it: a conflict is no failure.
+#[tokio::test]
+async fn a_conflict_of_the_record_is_expected_and_no_other_is() {
+    let mut world = World::new();
+    world.policies();
+    world.record(&json!({}));
+    world.copy("vault-choose-dfw", &json!({}));
+    world.binding("vault-choose-dfw", &["dfw-1"], &json!([]));
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    let rig = Rig::new(world.index, |_, _| refusal(409, "Conflict", &json!({})));
+    let ctx = rig.reconcile_once();
+    let failure = reconcile(&Federator::default(), &ctx, &key).await.unwrap_err();
+    assert_eq!(failure.object, "configmaps fedgate-system/fedgate-pins-a1");
+    assert!(Gateway::expects_conflict(&failure));
+    let of = |plane, object: &str| Failure {
+        plane,
+        object: object.to_owned(),
+        ..failure.clone()
+    };
+    for other in [
+        of(Plane::Hub, "configmaps fedgate-system/other"),
+        of(Plane::Hub, "configmaps default/fedgate-pins-a1"),
+        of(Plane::Hub, "secrets fedgate-system/fedgate-pins-a1"),
+        of(
+            Plane::Project(shop()),
+            "configmaps fedgate-system/fedgate-pins-a1",
+        ),
+    ] {
+        assert!(!Gateway::expects_conflict(&other), "{other:?}");
     }
-    let versions: Vec<Value> = patches
-        .iter()
-        .map(|write| match write {
-            Write::Merge { patch } => patch["metadata"]["resourceVersion"].clone(),
-            write => panic!("{write:?}"),
-        })
-        .collect();
-    assert_eq!(versions, [json!(version), json!(world.version_of_record())]);
 }
 
 #[test]

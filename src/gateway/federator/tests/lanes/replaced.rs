@@ -57,3 +57,69 @@ fn what_is_taken_over_for_its_deletion_needs_no_sources() {
         "{decided:?}"
     );
 }
+
+/// The answer to a look may be that of a Cluster that has joined under the name of the one that left.
+#[test]
+fn a_member_that_has_left_proves_nothing() {
+    let mut world = deleted(&json!({}));
+    world.copy_lost();
+    world.binding_lost();
+    world.memory.bound = true;
+    world.leaves();
+    world.memory.seen = Some(Seen::Absent);
+    assert_eq!(world.decides(), ["return_status"]);
+}
+
+#[test]
+fn a_cluster_that_is_not_known_is_not_asked_and_its_object_waits_for_the_list() {
+    for (stage, is_there) in [(Stage::Pin, true), (Stage::Away, true), (Stage::Drop, false)] {
+        let mut world = deleted(&json!({}));
+        world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
+        if is_there {
+            world.at(stage, &applied());
+        } else {
+            world.copy_lost();
+            world.binding_lost();
+            world.memory.bound = true;
+        }
+        world.leaves();
+        world.index.hub.clusters.set_failing(true);
+        assert_eq!(world.decides(), [""; 0], "{stage:?}");
+        let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+        let snapshot = observe(&world.index, &key, &shop()).unwrap();
+        assert!(snapshot.awaits_clusters(), "{stage:?}");
+        world.index.hub.clusters.set_failing(false);
+        let snapshot = observe(&world.index, &key, &shop()).unwrap();
+        assert!(!snapshot.awaits_clusters(), "{stage:?}");
+        assert_ne!(world.decides(), [""; 0], "{stage:?}");
+    }
+}
+
+/// Thousands of objects may live at a Cluster that leaves, and every moment counts.
+#[test]
+fn it_is_taken_off_another_cluster_without_a_permit() {
+    let wait = Permit::Wait(Duration::from_secs(60));
+    for (change, stage, lane) in [
+        ("leaves", Stage::Pin, "vault-none-dfw-1"),
+        ("another", Stage::Pin, "vault-hold-dfw-1"),
+        ("another", Stage::Send, "vault-drop-dfw-1"),
+    ] {
+        let mut world = World::new();
+        world.policies();
+        world.pin(&json!({"delivered": true}));
+        world.at(stage, &applied());
+        match change {
+            "leaves" => drop(world.leaves()),
+            _ => drop(world.joins("m-new", None)),
+        }
+        assert_eq!(world.decides_with(wait), [format!("change_lane {lane}")]);
+    }
+    let mut world = World::new();
+    world.policies();
+    world.pin(&json!({"delivered": true}));
+    world.at(Stage::Away, &json!([]));
+    assert!(
+        !world.decides_with(wait).iter().any(|word| word.contains("lane")),
+        "to its own member with one"
+    );
+}
