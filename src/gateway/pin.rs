@@ -36,6 +36,19 @@ pub struct Pin {
     pub kept: Vec<Arc<str>>,
 }
 
+/// The Cluster that has the name of a pin's member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinnedCluster {
+    /// The one that was pinned, or one that is the same member by an operator's word.
+    Same,
+    /// None: it has left the hub.
+    Gone,
+    /// Another one, of which no operator says that it is the same member.
+    Replaced,
+    /// It cannot be said: the list of Clusters is not complete, or its watch fails.
+    Unknown,
+}
+
 /// The key of an object among the pins of its hub namespace.
 pub fn key(kind: &FederatedKind, name: &str) -> String {
     format!("{}.{}_{name}", kind.resource.plural, kind.resource.group)

@@ -111,7 +111,7 @@ mutants! {
             "if pin.delivered { Stage::Mend } else { Stage::Send }" => "if pin.delivered { Stage::Mend } else { Stage::Pin }",
             "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_to_a_cluster_that_joined_anew:
-            "member.is_some_and(|member| !member.is_of(pin))" => "false",
+            "self.lanes.cluster" => "Some(PinnedCluster::Same)",
             "gateway::federator::tests::lanes::nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same";
         suspended_object_dispatched:
             "self.source.digest.suspended" => "false",
@@ -139,6 +139,9 @@ mutants! {
     "src/gateway/pin.rs" {
         what_was_never_delivered_is_waited_for:
             "self.delivered" => "true",
+            "gateway::member::tests::an_object_of_another_template_is_not_ours";
+        an_object_of_a_copy_that_was_forgotten_is_ours:
+            "(is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)" => "Some(is_named || self.copy_uids.len() >= MOST_COPIES)",
             "gateway::member::tests::an_object_of_another_template_is_not_ours";
     }
     "src/gateway/federator/decide/lanes/pins.rs" {
@@ -288,6 +291,9 @@ mutants! {
         companion_released_before_the_copy_is_gone:
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+        a_refused_spec_loses_the_companions_of_the_one_before:
+            "is_applied && expired.contains(&entry)" => "expired.contains(&entry)",
+            "gateway::federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
         companion_released_before_the_binding_is_gone:
             "index.binding(i, hub, name).is_some()" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
@@ -300,11 +306,20 @@ mutants! {
             "self.severed.insert(member)" => "self.members.insert(member)",
             "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
-            "Severed::read(index, cluster, (hub, pin), (companion, companion_name))" => "None",
+            "Severed::read(index, pin, (companion, hub, companion_name))" => "None",
             "gateway::federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
         data_goes_to_a_cluster_that_is_another_one:
-            "self.frozen.is_empty() && (self.severed.is_empty() || row.digest.lane.as_deref() == lane)" => "true",
-            "gateway::federator::tests::severed::one_that_another_cluster_has_applied_gets_no_new_data";
+            "self.frozen.is_empty() && self.unknown.is_empty()" => "true",
+            "gateway::federator::tests::severed::one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_reported";
+        data_goes_to_a_cluster_that_is_being_left:
+            "given.iter().any(|cluster| self.severed.contains(cluster))" => "false",
+            "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
+        an_old_binding_gives_a_companion_back:
+            "binding.policy.as_ref() == Some(lane) || lane::names_member(Some(lane), member)" => "true",
+            "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
+        a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
+            "!members.contains(member)" => "true",
+            "gateway::federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
         what_a_lost_record_is_about_leaves_its_member:
             "is_given && self.lost" => "false",
             "gateway::federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
@@ -320,7 +335,25 @@ mutants! {
             "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
+    "src/gateway/index/change.rs" {
+        a_refusal_is_no_change:
+            "new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied)" => "new.is_some_and(|row| row.digest.applied)",
+            "gateway::federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
+    }
+    "src/gateway/index/pins.rs" {
+        a_cluster_that_is_not_known_is_the_pinned_one:
+            "PinnedCluster::Unknown" => "PinnedCluster::Same",
+            "gateway::federator::tests::severed::a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back";
+    }
+    "src/gateway/garbage/members.rs" {
+        an_orphan_is_gone_at_a_cluster_that_is_another_one:
+            "s.cluster == Some(PinnedCluster::Same)" => "true",
+            "gateway::garbage::members::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
+    }
     "src/gateway/companions/decide.rs" {
+        a_withdrawal_waits_for_a_permit:
+            "!only_withdraws" => "true",
+            "gateway::federator::tests::severed::moves_that_only_withdraw_need_no_permit";
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
@@ -531,7 +564,7 @@ mutants! {
     }
     "src/gateway/federator/decide/lanes/deletion.rs" {
         a_deletion_builds_its_object_at_another_cluster:
-            "c.lanes.is_member_gone || c.is_replaced(pin)" => "false",
+            "!c.is_at(PinnedCluster::Same)" => "false",
             "gateway::federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",

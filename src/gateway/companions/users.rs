@@ -5,10 +5,9 @@ use crate::gateway::{
     index::{
         GatewayIndex,
         digest::{Binding, Companion},
-        pins::PinnedCluster,
     },
     lane::{self, CompanionLane, CopyLane, Lane, Stage},
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
     references,
 };
 use fedgate_engine::store::table::Row;
@@ -212,8 +211,9 @@ impl Users {
             frozen,
             ..
         } = self;
-        severed.retain(|member| !members.contains(member));
-        frozen.retain(|member| !members.contains(member));
+        let is_left = |member: &Arc<str>| !members.contains(member);
+        severed.retain(is_left);
+        frozen.retain(is_left);
     }
 
     /// True if data may go to those that have the companion in this lane: none of them is another Cluster, as its binding shows.

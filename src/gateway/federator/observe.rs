@@ -10,10 +10,10 @@ use crate::gateway::{
     index::{
         GatewayIndex, TableId,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
-        pins::PinnedCluster,
         project_hub::NamedHub,
         secondary::places::NoCity,
     },
+    pin::PinnedCluster,
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, References, Resolution},
     route::{CityRoute, Route},

@@ -5,11 +5,10 @@ use crate::gateway::{
     index::{
         Kept,
         digest::{Binding, HubCopy},
-        pins::PinnedCluster,
     },
     lane::{self, CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
     reason::WriteReason,
 };
 use fedgate_engine::{

@@ -1,23 +1,10 @@
 //! The hub's records of members: of which objects they tell.
 
 use super::{Deployment, GatewayIndex, digest::Pins};
-use crate::gateway::pin::{self, Pin};
+use crate::gateway::pin::{self, Pin, PinnedCluster};
 use fedgate_api::keys;
 use fedgate_kinds::{FederatedKind, KindId};
 use std::sync::Arc;
-
-/// The Cluster that has the name of a pin's member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PinnedCluster {
-    /// The one that was pinned, or one that is the same member by an operator's word.
-    Same,
-    /// None: it has left the hub.
-    Gone,
-    /// Another one, of which no operator says that it is the same member.
-    Replaced,
-    /// It cannot be said: the list of Clusters is not complete, or its watch fails.
-    Unknown,
-}
 
 impl GatewayIndex {
     /// The Cluster that has the name of a pin's member now.

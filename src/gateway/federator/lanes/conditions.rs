@@ -8,13 +8,10 @@ use crate::gateway::{
         decide::lanes::Case,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::{
-        digest::{HubCopy, status::OwnCondition},
-        pins::PinnedCluster,
-    },
+    index::digest::{HubCopy, status::OwnCondition},
     lane::{CopyLane, Stage},
     member::Seen,
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
 };
 use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;

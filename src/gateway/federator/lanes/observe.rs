@@ -5,11 +5,10 @@ use crate::gateway::{
     index::{
         GatewayIndex, Kept,
         digest::{Binding, HubCopy, Template},
-        pins::PinnedCluster,
     },
     lane::{CopyLane, Lane},
     member,
-    pin::{self, Pin},
+    pin::{self, Pin, PinnedCluster},
     policy_spec, queries, references,
 };
 use fedgate_api::{keys, names};

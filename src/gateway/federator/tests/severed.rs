@@ -82,7 +82,7 @@ fn one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_rep
     }
 }
 
-/// What members have reported may be of the Cluster before.
+/// The reports of members may be of the Cluster before.
 #[test]
 fn one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits() {
     for (lane, kept) in [("keep-dfw-1", json!([SEAL])), ("with-dfw-1", json!([]))] {
@@ -240,7 +240,7 @@ fn a_namespace_without_an_owner_is_looked_at_once_however_many_objects_it_has() 
     assert_eq!(keys, [world.index.hub_key(kind, HUB, "wax")]);
 }
 
-/// What only takes a companion off its members does not wait for those of others.
+/// A move that only takes a companion off its members does not wait for those of others.
 #[test]
 fn moves_that_only_withdraw_need_no_permit() {
     let classes = |world: &World| {

@@ -14,10 +14,10 @@ use crate::gateway::{
         lanes::{conditions, lane_of},
         memory::{GRACE_PERIOD, Memory},
     },
-    index::{digest::HubCopy, pins::PinnedCluster},
+    index::digest::HubCopy,
     lane::{CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
     rate_limit::Permit,
     reason::WriteReason,
 };

@@ -19,13 +19,10 @@ use crate::gateway::{
         memory::Memory,
         observe::Snapshot,
     },
-    index::{
-        digest::{Delivery, HubCopy, Source},
-        pins::PinnedCluster,
-    },
+    index::digest::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
     member::Look,
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
     rate_limit::{Class, Permit},
     reason::WriteReason,
 };
@@ -67,7 +64,7 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
         (None, None) => c.create(memory, permit, &c.lane(Choice::Karmada)),
         (None, Some(copy)) => c.choose(copy, memory, permit),
         (Some(pin), _) if pin.source_uid != c.source.uid => Step::Wait(Requeue::AwaitChange),
-        // Whatever has the member's name may be another Cluster.
+        // A Cluster of the member's name may be another one.
         (Some(_), _) if c.is_at(PinnedCluster::Unknown) => Step::Wait(Requeue::AwaitChange),
         (Some(pin), None) => c.create(memory, permit, &c.lane(Choice::Stage(Stage::Drop, pin))),
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory, permit),
@@ -317,7 +314,7 @@ impl Case<'_> {
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
-            // One that only takes it off another Cluster is not held up by the writes of others.
+            // A move that only takes it off another Cluster is not held up by the writes of others.
             let is_at_its_member = self.is_at(PinnedCluster::Same);
             let permit = if is_at_its_member { permit } else { Permit::Granted };
             let step = self.change_lane(copy, &lane, memory, permit, with_spec);

@@ -6,10 +6,10 @@ use crate::gateway::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::{digest::HubCopy, pins::PinnedCluster},
+    index::digest::HubCopy,
     lane::Stage,
     member::{Look, Seen},
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
 };
 use fedgate_engine::{plan::Requeue, store::table::Row};
 use std::time::Duration;

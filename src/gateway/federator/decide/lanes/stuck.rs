@@ -6,10 +6,10 @@ use crate::gateway::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::{digest::Item, pins::PinnedCluster},
+    index::digest::Item,
     lane::Stage,
     member::{Look, Seen, pause},
-    pin::Pin,
+    pin::{Pin, PinnedCluster},
 };
 use fedgate_engine::plan::Requeue;
 
