@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// Largest number of copies whose UIDs a pin names. More are made only where copies are deleted by hand again and again.
 const MOST_COPIES: usize = 64;
 
+/// Most bytes of the pins of a hub namespace with which the pin of another object joins them. A `ConfigMap` may have 1 MiB; the
+/// rest is for changes of those that are there.
+pub const RECORD_LIMIT: usize = 900 * 1_024;
+
 /// Before the UID of the project namespace in the name of the `ConfigMap` that holds the pins of a hub namespace.
 const NAME_PREFIX: &str = "fedgate-pins-";
 

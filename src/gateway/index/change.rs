@@ -391,12 +391,17 @@ impl GatewayIndex {
         let old = delta.old.as_ref().map_or(&none, |row| &row.digest);
         let new = self.hub.pins.get(&delta.name.0, &delta.name.1);
         let new = new.map_or(&none, |row| &row.digest);
-        let keys: BTreeSet<&Arc<str>> = old.0.keys().chain(new.0.keys()).collect();
-        let changed = keys.into_iter().filter(|key| old.0.get(*key) != new.0.get(*key));
+        let keys: BTreeSet<&Arc<str>> = old.by_key.keys().chain(new.by_key.keys()).collect();
+        let changed = keys
+            .into_iter()
+            .filter(|key| old.by_key.get(*key) != new.by_key.get(*key));
         let objects = changed.filter_map(|key| self.object_of_pin(key));
         // An object of another kind may wait for the name on the hub.
         let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
-        all.map(|(kind, name)| Change::Pinned((kind, hub.clone(), name.into())))
+        let all = all.map(|(kind, name)| (kind, hub.clone(), name.into()));
+        let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
+        all.chain(waiting.into_iter().flatten())
+            .map(Change::Pinned)
             .collect()
     }
 

@@ -32,7 +32,7 @@ impl GatewayIndex {
                 continue;
             };
             let hub: Arc<str> = hub.into();
-            let here = row.digest.0.iter().filter(|(_, pin)| {
+            let here = row.digest.by_key.iter().filter(|(_, pin)| {
                 let pin = pin.as_ref();
                 pin.is_some_and(|pin| *pin.member == *member)
             });
@@ -59,7 +59,9 @@ impl GatewayIndex {
             return None;
         }
         let all = self.pins_in(hub_namespace)?;
-        all.0.get(pin::key(&self.kinds[kind], name).as_str())?.as_ref()
+        all.by_key
+            .get(pin::key(&self.kinds[kind], name).as_str())?
+            .as_ref()
     }
 
     fn pins_in(&self, hub_namespace: &str) -> Option<&Pins> {
@@ -68,10 +70,20 @@ impl GatewayIndex {
         Some(&row.digest)
     }
 
+    /// The copies of a hub namespace that have no pin yet.
+    pub(super) fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = Deployment> {
+        let kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+        kinds.flat_map(move |(id, _)| {
+            let copies = self.hub.copies[id].in_namespace(hub);
+            let unpinned = copies.filter(move |(name, _)| self.pin(id, hub, name).is_none());
+            unpinned.map(move |(name, _)| (id, hub.clone(), name.clone()))
+        })
+    }
+
     /// True if the object's record is there and cannot be read.
     pub fn has_unreadable_pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> bool {
         let all = self.pins_in(hub_namespace);
-        let own = all.and_then(|all| all.0.get(pin::key(&self.kinds[kind], name).as_str()));
+        let own = all.and_then(|all| all.by_key.get(pin::key(&self.kinds[kind], name).as_str()));
         own.is_some_and(Option::is_none)
     }
 
@@ -90,12 +102,13 @@ impl GatewayIndex {
         let keys = self
             .pins_in(hub_namespace)
             .into_iter()
-            .flat_map(|all| all.0.keys());
+            .flat_map(|all| all.by_key.keys());
         keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
     }
 
     /// True if objects of a hub namespace have members.
     pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
-        self.pins_in(hub_namespace).is_some_and(|all| !all.0.is_empty())
+        self.pins_in(hub_namespace)
+            .is_some_and(|all| !all.by_key.is_empty())
     }
 }

@@ -25,7 +25,7 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 24] = [
+pub const FAULTS: [&str; 25] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
@@ -37,6 +37,7 @@ pub const FAULTS: [&str; 24] = [
     "InvalidName",
     "MemberApiMissing",
     "MemberReplaced",
+    "NamespaceFull",
     "NoCellForCity",
     "NoMemberFits",
     "PlacementImmutable",
@@ -236,6 +237,11 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     }
     if let Some(fault) = common::missing_api(c.s) {
         return idle(Some(Err(fault)));
+    }
+    if c.lanes.is_record_full {
+        let message = "the hub's record of the members of this namespace's objects is full; delete some of them, or use \
+                       another namespace";
+        return idle(Some(Err(("NamespaceFull", message.to_owned()))));
     }
     let Some(copy) = &c.s.copy else {
         return idle(None);

@@ -25,6 +25,8 @@ pub struct Lanes {
     /// UID and resourceVersion of the `ConfigMap` with the pins of the hub namespace. All writes name both: one that an earlier
     /// leader has sent changes nothing when it arrives.
     pub record: Option<(Arc<str>, String)>,
+    /// True if it has no room for the pin of another object.
+    pub is_record_full: bool,
     /// Labels of identity that this `ConfigMap` has.
     pub identity: Vec<(&'static str, String)>,
     /// The Cluster of the pin.
@@ -110,8 +112,8 @@ pub fn observe(
     let profile = &index.kinds[kind];
     let record = pin::record_name(hub).unwrap_or_default();
     let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record);
-    let pins = row.map(|row| &row.digest.0);
-    let pin = match pins.and_then(|pins| pins.get(pin::key(profile, name).as_str())) {
+    let pins = row.map(|row| &row.digest);
+    let pin = match pins.and_then(|pins| pins.by_key.get(pin::key(profile, name).as_str())) {
         None => Ok(None),
         Some(Some(pin)) => Ok(Some(pin.clone())),
         Some(None) => Err(()),
@@ -123,6 +125,7 @@ pub fn observe(
     let member = pinned.map(|pin| &pin.member);
     Lanes {
         record: row.map(|row| (row.uid.clone(), row.resource_version())),
+        is_record_full: pins.is_some_and(|pins| pins.is_full),
         identity: identity(index, hub),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
         cluster: pinned.map(|pin| index.pinned_cluster(pin)),

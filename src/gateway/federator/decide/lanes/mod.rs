@@ -244,6 +244,7 @@ impl Case<'_> {
         memory.lane = Some(wanted.clone());
         if let Some((delivery, [member])) = delivery.as_ref().map(|(d, of)| (d, of.as_slice()))
             && !self.lanes.companions.iter().any(|one| one.shared)
+            && !self.lanes.is_record_full
             && delivery.observed
             && delivery.unscheduled.is_none()
         {

@@ -860,6 +860,51 @@ fn a_record_that_is_there_is_written_by_its_version() {
     written(&world, "remove_pin");
 }
 
+/// A record that is too large could not be written any more, for no object of the namespace.
+#[test]
+fn a_namespace_with_too_many_members_gets_no_more_until_one_is_gone() {
+    let mut world = World::new();
+    world.policies();
+    world.copy("vault-choose-dfw", &json!({}));
+    world.binding("vault-choose-dfw", &["dfw-1"], &json!([]));
+    let pin = world.pin_of(&json!({}));
+    let text = pin
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap()
+        .as_str()
+        .unwrap();
+    let mut full = serde_json::Map::new();
+    while full
+        .iter()
+        .map(|(key, pin)| key.len() + pin.as_str().unwrap().len())
+        .sum::<usize>()
+        <= pin::RECORD_LIMIT
+    {
+        for number in full.len()..full.len() + 100 {
+            let key = pin::key(&world.index.kinds[world.kind], &format!("other-{number:05}"));
+            full.insert(key, json!(text));
+        }
+    }
+    assert!(full.len() > 3_000, "{}", full.len());
+    world.record(&Value::Object(full.clone()));
+    assert_eq!(world.says()[1], "Scheduled NamespaceFull");
+    assert!(!world.decides().iter().any(|word| word.contains("pin")));
+    for key in full.keys().take(100).cloned().collect::<Vec<_>>() {
+        full.remove(&key);
+    }
+    let record = world.next_record(&Value::Object(full));
+    let enqueued = world.index.hub_has(TableId::Pins, &record);
+    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
+    assert!(enqueued.contains(&key), "it hears of the room");
+    let decided = world.decides();
+    assert!(decided[0].starts_with("write_pin"), "{}", decided[0]);
+    world.record(&pin);
+    assert!(!world.says().contains(&"Scheduled NamespaceFull".to_owned()));
+}
+
 /// Each object of a namespace writes its own pin in it: a conflict is no failure.
 #[tokio::test]
 async fn a_conflict_of_the_record_is_expected_and_no_other_is() {
