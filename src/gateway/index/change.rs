@@ -3,11 +3,11 @@
 
 use super::{
     Deployment, GatewayIndex,
-    digest::{Binding, Cell, Companion, HubCopy, Pins, Source, Template, WriteBackDigest},
+    digest::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
     platform::PlatformChange,
     secondary::{entries, places::PlacesChanged},
 };
-use crate::gateway::{pin, references::Reference};
+use crate::gateway::references::Reference;
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
@@ -379,30 +379,6 @@ impl GatewayIndex {
         let is_same = identity(new) == identity(delta.old.as_ref());
         let pinned = if is_same { Vec::new() } else { self.pinned_to(name) };
         Some(Change::Member { sources, pinned })
-    }
-
-    /// The objects whose pins a change of their record concerns.
-    pub(super) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
-        let Some(hub) = pin::hub_namespace(&delta.name.1) else {
-            return Vec::new();
-        };
-        let hub: Arc<str> = hub.into();
-        let none = Pins::default();
-        let old = delta.old.as_ref().map_or(&none, |row| &row.digest);
-        let new = self.hub.pins.get(&delta.name.0, &delta.name.1);
-        let new = new.map_or(&none, |row| &row.digest);
-        let keys: BTreeSet<&Arc<str>> = old.by_key.keys().chain(new.by_key.keys()).collect();
-        let changed = keys
-            .into_iter()
-            .filter(|key| old.by_key.get(*key) != new.by_key.get(*key));
-        let objects = changed.filter_map(|key| self.object_of_pin(key));
-        // An object of another kind may wait for the name on the hub.
-        let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
-        let all = all.map(|(kind, name)| (kind, hub.clone(), name.into()));
-        let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
-        all.chain(waiting.into_iter().flatten())
-            .map(Change::Pinned)
-            .collect()
     }
 
     pub(super) fn companion_change(kind: CompanionKind, delta: &RowChange<Companion>) -> Change {

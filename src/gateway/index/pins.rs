@@ -1,10 +1,11 @@
 //! The hub's records of members: of which objects they tell.
 
-use super::{Deployment, GatewayIndex, digest::Pins};
+use super::{Deployment, GatewayIndex, change::Change, digest::Pins};
 use crate::gateway::pin::{self, Pin, PinnedCluster};
 use fedgate_api::keys;
+use fedgate_engine::store::apply::RowChange;
 use fedgate_kinds::{FederatedKind, KindId};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl GatewayIndex {
     /// The Cluster that has the name of a pin's member now.
@@ -70,8 +71,32 @@ impl GatewayIndex {
         Some(&row.digest)
     }
 
+    /// The objects whose pins a change of their record concerns.
+    pub(super) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
+        let Some(hub) = pin::hub_namespace(&delta.name.1) else {
+            return Vec::new();
+        };
+        let hub: Arc<str> = hub.into();
+        let none = Pins::default();
+        let old = delta.old.as_ref().map_or(&none, |row| &row.digest);
+        let new = self.hub.pins.get(&delta.name.0, &delta.name.1);
+        let new = new.map_or(&none, |row| &row.digest);
+        let keys: BTreeSet<&Arc<str>> = old.by_key.keys().chain(new.by_key.keys()).collect();
+        let changed = keys
+            .into_iter()
+            .filter(|key| old.by_key.get(*key) != new.by_key.get(*key));
+        let objects = changed.filter_map(|key| self.object_of_pin(key));
+        // An object of another kind may wait for the name on the hub.
+        let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
+        let all = all.map(|(kind, name)| (kind, hub.clone(), name.into()));
+        let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
+        all.chain(waiting.into_iter().flatten())
+            .map(Change::Pinned)
+            .collect()
+    }
+
     /// The copies of a hub namespace that have no pin yet.
-    pub(super) fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = Deployment> {
+    fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = Deployment> {
         let kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
         kinds.flat_map(move |(id, _)| {
             let copies = self.hub.copies[id].in_namespace(hub);
