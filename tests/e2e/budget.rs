@@ -65,6 +65,10 @@ pub(crate) async fn costs<F: Future<Output = ()>>(
     let is_late = *returns.end() > 0 && began.elapsed() >= GRACE_PERIOD;
     let returns = *returns.start()..=returns.end() + usize::from(is_late);
     case.quiet_for(REST).await;
+    // A read may have come in at this very moment: its write is awaited, if there is one.
+    if !case.idle_reads(&count).is_empty() {
+        case.quiet().await;
+    }
     let all = case.writes(&count);
     let (statuses, writes): (Vec<&str>, Vec<&str>) =
         all.iter().map(String::as_str).partition(|write| *write == STATUS);
