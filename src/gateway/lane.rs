@@ -19,6 +19,9 @@ const WITH_NONE: &str = "with-none";
 pub const NO_MEMBER: &str = "none";
 /// Longest set of members whose name is written out.
 const SET_LIMIT: usize = 50;
+/// The characters of a longer one that are written out, and the digits of the hash after them.
+const HEAD: usize = 40;
+const HASH: usize = 8;
 
 /// State of a copy on its way to a member. Karmada keeps a copy's member only as long as the affinity of its policy holds,
 /// and lifts a suspension before it schedules anew: a stage that delivers must not change the member.
@@ -231,15 +234,35 @@ impl Lane {
     }
 }
 
-/// True if the label of a companion names a lane to this member. Of a set whose name is too long to be written out only the
-/// first members are known.
-pub fn names_member(label: Option<&str>, member: &str) -> bool {
+/// The lane of a companion with this label; `None` without one, or if the name of its set is too long to be written out.
+pub fn of_companion(label: Option<&str>) -> Option<Lane> {
     match CompanionLane::read(label) {
-        CompanionLane::Keep(of) | CompanionLane::Park(of) => *of == *member,
+        CompanionLane::Keep(member) => Some(Lane::Keep(member.into())),
+        CompanionLane::Park(member) => Some(Lane::Park(member.into())),
+        CompanionLane::Other if label == Some(WITH_NONE) => Some(Lane::WithNone),
         CompanionLane::Other => {
-            let set = label.and_then(|label| label.strip_prefix(WITH));
-            set.is_some_and(|set| set.split('.').any(|of| *of == *member))
+            let set = label?.strip_prefix(WITH)?;
+            (!is_cut(set)).then(|| Lane::With(set.split('.').map(Arc::from).collect()))
         }
+    }
+}
+
+/// True if the label of a companion names a lane to this member, or may name one: the name of its set is cut.
+pub fn may_name(label: Option<&str>, member: &str) -> bool {
+    match of_companion(label) {
+        Some(Lane::Keep(of) | Lane::Park(of)) => *of == *member,
+        Some(Lane::With(members)) => members.contains(member),
+        Some(_) => false,
+        None => label.is_some_and(|label| label.starts_with(WITH)),
+    }
+}
+
+/// True if a companion with this label that moves to a lane is taken off members, and reaches no other.
+pub fn only_withdraws(label: Option<&str>, to: &Lane) -> bool {
+    match (to, of_companion(label)) {
+        (Lane::WithNone | Lane::Park(_), _) => true,
+        (Lane::With(new), Some(Lane::With(had))) => new.is_subset(&had),
+        _ => false,
     }
 }
 
@@ -302,6 +325,85 @@ fn set(members: &BTreeSet<Arc<str>>) -> String {
     if plain.len() <= SET_LIMIT {
         return plain;
     }
-    let head = &plain[..40];
-    format!("{head}.{}", names::short_hash(&names.join("\n"), 8))
+    let head = &plain[..HEAD];
+    format!("{head}.{}", names::short_hash(&names.join("\n"), HASH))
+}
+
+/// True if the name of a set may be cut.
+fn is_cut(set: &str) -> bool {
+    let hash = set.rsplit_once('.').map(|(_, hash)| hash);
+    set.len() == HEAD + 1 + HASH
+        && hash.is_some_and(|hash| hash.len() == HASH && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<Arc<str>> {
+        names.into_iter().map(Arc::from).collect()
+    }
+
+    /// A set whose name is cut behind the first four members, and between the parts of the fifth.
+    fn long() -> BTreeSet<Arc<str>> {
+        members([
+            "alpha-001",
+            "bravo-001",
+            "carol-001",
+            "delta-001",
+            "echo-0001",
+            "foxtrot-1",
+        ])
+    }
+
+    #[test]
+    fn the_lane_of_a_companion_is_read_from_its_label_unless_that_is_cut() {
+        let kinds = PerKind::from(Vec::new());
+        for lane in [
+            Lane::Keep("dfw-1".into()),
+            Lane::Park("dfw-1".into()),
+            Lane::WithNone,
+            Lane::With(members(["dfw-1"])),
+            Lane::With(members(["dfw-1", "lhr-1"])),
+            // As long as a cut one.
+            Lane::With(members(["dfw-000000000000000000001", "lhr-0000000000000000001"])),
+        ] {
+            let label = lane.name(&kinds);
+            assert_eq!(of_companion(Some(&label)), Some(lane), "{label}");
+        }
+        let cut = Lane::With(long()).name(&kinds);
+        for label in [None, Some("vault-pin-dfw-1"), Some(cut.as_str())] {
+            assert_eq!(of_companion(label), None, "{label:?}");
+        }
+        for (label, member, named) in [
+            (Some("keep-dfw-1"), "dfw-1", true),
+            (Some("park-dfw-1"), "dfw-2", false),
+            (Some("with-dfw-1.lhr-1"), "lhr-1", true),
+            (Some("with-dfw-1.lhr-1"), "dfw", false),
+            (Some("with-none"), "none", false),
+            (None, "dfw-1", false),
+            (Some(cut.as_str()), "foxtrot-1", true),
+        ] {
+            assert_eq!(may_name(label, member), named, "{label:?} {member}");
+        }
+    }
+
+    #[test]
+    fn a_move_to_fewer_members_only_withdraws() {
+        let kinds = PerKind::from(Vec::new());
+        let cut = Lane::With(long()).name(&kinds);
+        let to = |names: &[&str]| Lane::With(members(names.iter().copied()));
+        for (label, lane, withdraws) in [
+            (Some("with-a.b"), to(&["b"]), true),
+            (Some("with-a.b"), to(&["b", "c"]), false),
+            (Some("with-a"), Lane::WithNone, true),
+            (Some("keep-a"), Lane::Park("a".into()), true),
+            (Some("park-a"), Lane::Keep("a".into()), false),
+            (Some("with-none"), to(&["a"]), false),
+            (Some(cut.as_str()), to(&["alpha-001"]), false),
+            (None, to(&["a"]), false),
+        ] {
+            assert_eq!(only_withdraws(label, &lane), withdraws, "{label:?} {lane:?}");
+        }
+    }
 }

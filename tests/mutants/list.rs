@@ -251,6 +251,9 @@ mutants! {
             "gateway::garbage::tests::decisions::more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on";
     }
     "src/gateway/garbage/mod.rs" {
+        an_orphan_without_a_copy_forgets_that_it_waits:
+            "index.pin(kind, &run.key.namespace, &run.key.name).is_some()" => "false",
+            "gateway::federator::tests::lanes::replaced::an_orphan_without_a_copy_waits_for_what_its_hub_can_prove";
         orphan_without_a_get:
             "confirm::deployment_gone(run.ctx, origin.clone()).await?" => "true",
             "gateway::garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
@@ -315,8 +318,8 @@ mutants! {
             "given.iter().any(|cluster| self.severed.contains(cluster))" => "false",
             "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
         an_old_binding_gives_a_companion_back:
-            "binding.policy.as_ref() == Some(lane) || lane::names_member(Some(lane), member)" => "true",
-            "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
+            "lane::may_name(row.digest.lane.as_deref(), member)" => "true",
+            "gateway::federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
         a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
             "!members.contains(member)" => "true",
             "gateway::federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
@@ -352,7 +355,7 @@ mutants! {
     }
     "src/gateway/companions/decide.rs" {
         a_withdrawal_waits_for_a_permit:
-            "!only_withdraws" => "true",
+            "is_move(effect) && only_withdraws" => "false",
             "gateway::federator::tests::severed::moves_that_only_withdraw_need_no_permit";
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
@@ -533,6 +536,9 @@ mutants! {
             "gateway::federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
     }
     "src/gateway/federator/lanes/observe.rs" {
+        a_deletion_ends_by_the_word_of_a_cluster_that_may_be_another_one:
+            "clusters.proves()" => "true",
+            "gateway::federator::tests::lanes::replaced::a_deletion_ends_only_while_the_clusters_are_seen";
         a_namesake_that_ends_is_not_waited_for:
             "own.is_none() && has_member(other)" => "own.is_none() && false",
             "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";

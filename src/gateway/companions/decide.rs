@@ -182,13 +182,18 @@ fn change_lane(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
 /// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit; those that only take a
 /// companion off its members do not, and are not held up by those of others.
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
-    let only_withdraws = matches!(s.lane, Some(Lane::WithNone | Lane::Park(_)));
+    let label = s.row.as_ref().and_then(|row| row.digest.lane.as_deref());
+    let only_withdraws = s
+        .lane
+        .as_ref()
+        .is_some_and(|lane| lane::only_withdraws(label, lane));
+    let is_move = |effect: &Effect| WriteReason::of(effect.reason) == Some(WriteReason::MoveCompanion);
     let writes = match decision {
         Decision::Read => true,
         Decision::Look(_) | Decision::LookAgain => false,
         Decision::Do(plan) => plan.effects.iter().any(|effect| match effect.write {
             Write::Delete { .. } => false,
-            Write::Merge { .. } => !only_withdraws,
+            Write::Merge { .. } => !(is_move(effect) && only_withdraws),
             Write::Create { .. } | Write::Apply { .. } | Write::DeleteNamed => true,
         }),
     };

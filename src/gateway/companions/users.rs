@@ -99,11 +99,9 @@ fn is_given(
     member: &str,
 ) -> bool {
     let binding = index.own_companion_binding(kind, (hub, name), row);
-    let Some((lane, binding)) = row.digest.lane.as_ref().zip(binding) else {
-        return false;
-    };
-    let may_stay = binding.policy.as_ref() == Some(lane) || lane::names_member(Some(lane), member);
-    may_stay && binding.clusters.iter().any(|cluster| **cluster == *member)
+    let clusters = binding.map_or(&[][..], |binding| &binding.clusters);
+    // Karmada writes policy and clusters one after the other: under a lane that leaves the member out it may be among them yet.
+    lane::may_name(row.digest.lane.as_deref(), member) && clusters.iter().any(|cluster| **cluster == *member)
 }
 
 impl Adopter {
@@ -129,13 +127,13 @@ impl Adopter {
         }
     }
 
-    /// `None` if it is not to be made, or has the lane that it is to have.
-    fn lane(&self) -> Option<Lane> {
+    /// `None` if it is not to be made.
+    fn lane(&self, label: Option<&str>) -> Option<Lane> {
         let member = || self.member.clone();
         match (self.severed, self.is_kept, self.ends) {
             (Some(Severed::Absent), ..) => None,
             (_, true, true) => Some(Lane::Park(member())),
-            (Some(Severed::Unchanged), ..) => None,
+            (Some(Severed::Unchanged), ..) => lane::of_companion(label),
             (Some(Severed::Nowhere), ..) => Some(Lane::WithNone),
             (None, true, false) => Some(Lane::Keep(member())),
             (None, false, _) => Some(Lane::With([member()].into())),
@@ -233,7 +231,7 @@ impl Users {
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
     pub(super) fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
         if let Some(adopter) = &self.adopter {
-            return adopter.lane();
+            return adopter.lane(row.and_then(|row| row.digest.lane.as_deref()));
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
         let is_given = match CompanionLane::read(label) {
@@ -244,7 +242,10 @@ impl Users {
             CompanionLane::Keep(_) | CompanionLane::Park(_) => false,
             CompanionLane::Other => label.is_some(),
         };
-        if is_given && self.lost || !self.unknown.is_empty() {
+        if !self.unknown.is_empty() {
+            return lane::of_companion(label);
+        }
+        if is_given && self.lost {
             return None;
         }
         let members: BTreeSet<Arc<str>> = self.members.union(&self.frozen).cloned().collect();

@@ -162,7 +162,7 @@ impl Reconciler for Federator {
             return Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
-        if snapshot.awaits_clusters() {
+        if snapshot.lacks_clusters() {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);

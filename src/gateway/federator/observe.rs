@@ -13,7 +13,6 @@ use crate::gateway::{
         project_hub::NamedHub,
         secondary::places::NoCity,
     },
-    pin::PinnedCluster,
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, References, Resolution},
     route::{CityRoute, Route},
@@ -132,9 +131,12 @@ impl Snapshot {
     }
 
     /// True if a decision waits until the Clusters of the hub are known.
-    pub fn awaits_clusters(&self) -> bool {
-        let cluster = self.lanes.as_ref().and_then(|lanes| lanes.cluster);
-        self.cell_unproven || self.member_api == MemberApi::Unknown || cluster == Some(PinnedCluster::Unknown)
+    pub fn lacks_clusters(&self) -> bool {
+        let is_deleted = self.source.as_ref().is_some_and(|source| source.deleting);
+        let lanes = self.lanes.as_ref();
+        self.cell_unproven
+            || self.member_api == MemberApi::Unknown
+            || lanes.is_some_and(|lanes| lanes.lacks_clusters(is_deleted))
     }
 
     /// True if a new copy has to wait until a member of its city serves the kind.

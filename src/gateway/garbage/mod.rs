@@ -314,6 +314,9 @@ impl Reconciler for Garbage {
                 }
                 let plan = self.decide_copy(&index, run.key, kind, settings, run.ctx.now());
                 if index.kinds[kind].is_exactly_one() {
+                    if index.pin(kind, &run.key.namespace, &run.key.name).is_some() {
+                        confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
+                    }
                     return self.decide_member(run, &mut index, kind, plan);
                 }
                 Step::Apply(plan, Basis::Copy(observe::origin(&index, run.key, kind)))

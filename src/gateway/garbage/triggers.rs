@@ -47,6 +47,13 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         }) if index.kinds[*kind].is_exactly_one() => {
             keys.push(index.hub_key(TableId::Federated(*kind), hub, name));
         }
+        // Whether an orphan is gone at its member can be said of the pinned Cluster alone.
+        Change::Member { pinned, .. } => {
+            let copies = pinned
+                .iter()
+                .map(|(kind, hub, name)| (TableId::Federated(*kind), hub, name));
+            keys.extend(copies.map(|(table, hub, name)| index.hub_key(table, hub, name)));
+        }
         Change::CityPolicy { hub } if index.has_pins_in(hub) => index.pinned_keys(hub, keys),
         // An orphan waits until the companions that went with it are taken off its member.
         Change::Companion { hub, .. } | Change::CompanionDelivered { hub, .. }
@@ -69,7 +76,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Interpreter { .. }
         | Change::Platform(_)
         | Change::CompanionDelivered { .. }
-        | Change::Member { .. }
         | Change::Payload { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }

@@ -33,6 +33,8 @@ pub struct Lanes {
     pub member: Option<Member>,
     /// The Cluster that has the name of the pin's member now; `None` without a pin.
     pub cluster: Option<PinnedCluster>,
+    /// True if it cannot be another one by now: the watch of Clusters works.
+    pub is_cluster_current: bool,
     /// True if its hub Namespace goes to its cells by a policy that preserves what they have.
     pub is_kept: bool,
     /// Lanes whose policies exist and are not being deleted, each with the digest of its `spec`.
@@ -96,6 +98,12 @@ impl Lanes {
         self.pin.as_ref().ok()?.as_ref()
     }
 
+    /// True if a decision on an object with a pin waits until the Clusters of the hub are known.
+    pub fn lacks_clusters(&self, is_deleted: bool) -> bool {
+        let is_unknown = self.cluster == Some(PinnedCluster::Unknown);
+        is_unknown || is_deleted && self.cluster.is_some() && !self.is_cluster_current
+    }
+
     /// True if copies may be given to a lane: its policy is as it has to be.
     pub fn is_open(&self, lane: &Lane, kinds: &PerKind<FederatedKind>, hub: &str) -> bool {
         let digest = self.policies.get(lane.name(kinds).as_str());
@@ -129,6 +137,7 @@ pub fn observe(
         identity: identity(index, hub),
         member: member.and_then(|name| Some(read(name, clusters.get("", name)?))),
         cluster: pinned.map(|pin| index.pinned_cluster(pin)),
+        is_cluster_current: clusters.proves(),
         is_kept: is_kept(index, hub),
         policies: index.lane_policies(hub),
         companions: expected

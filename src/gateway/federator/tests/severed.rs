@@ -196,6 +196,9 @@ fn one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one() {
         "nothing",
         "its binding still gives it to the new Cluster"
     );
+    // Karmada writes the policy first, and the clusters after it.
+    world.seal_given(&BOTH, "with-dfw-2", ("with-dfw-2", both.1), &applied());
+    assert_eq!(world.seal_decides(None), "nothing", "nor does the next one");
 }
 
 /// The second object has found its member after the Cluster joined anew.
@@ -266,4 +269,45 @@ fn moves_that_only_withdraw_need_no_permit() {
     world.at(Stage::Drop, &applied());
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
     assert_eq!(classes(&world), None);
+    let mut world = shared();
+    pins(&mut world, "dfw-2", "m-dfw-2");
+    let both = ("with-dfw-1.dfw-2", &["dfw-1", "dfw-2"][..]);
+    world.seal_given(&BOTH, both.0, both, &applied());
+    world.leaves();
+    assert_eq!(world.seal_decides(None), "to with-dfw-2");
+    assert_eq!(classes(&world), None, "off one of two");
+    let mut world = with_none();
+    world.pin(&json!({"delivered": true}));
+    world.leaves();
+    world.seal_given(
+        &["default/gold", "default/gone"],
+        "with-none",
+        ("with-none", &[]),
+        &json!([]),
+    );
+    assert_eq!(world.seal_decides(None), "to count");
+    assert_eq!(classes(&world), Some(Class::Update), "that withdraws nothing");
+}
+
+/// Its policy is made again if a hand takes it away.
+#[test]
+fn the_lane_of_one_that_stays_is_wanted() {
+    for (lane, kept) in [("keep-dfw-1", json!([SEAL])), ("with-dfw-1", json!([]))] {
+        for is_known in [true, false] {
+            let mut world = with_none();
+            world.pin(&json!({"delivered": true, "kept": kept}));
+            world.at(Stage::Hold, &applied());
+            world.seal(lane);
+            if is_known {
+                world.joins("m-new", None);
+            } else {
+                world.leaves();
+                world.index.hub.clusters.set_failing(true);
+            }
+            let kind = super::adopted::seals(&world);
+            let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
+            let wanted = observed.unwrap().lane.map(|lane| lane.name(&world.index.kinds));
+            assert_eq!(wanted.as_deref(), Some(lane));
+        }
+    }
 }

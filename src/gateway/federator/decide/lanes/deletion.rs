@@ -53,7 +53,9 @@ pub(in crate::gateway::federator) fn delete_step(
     if let Some(step) = pin.as_ref().and_then(|pin| abandon::refuse(c, pin, memory)) {
         return step;
     }
-    if c.is_at(PinnedCluster::Unknown) {
+    let needs_its_cluster = |pin: &Pin| !is_over_without_its_member(c, pin);
+    if c.lacks_clusters() && pin.as_deref().is_some_and(needs_its_cluster) {
+        memory.seen = None;
         return Step::Wait(Requeue::AwaitChange);
     }
     let copy = c.s.copy.as_ref();
@@ -135,6 +137,7 @@ fn stop(
     if stage != Some(wanted) {
         memory.seen = None;
         let lane = Lane::At(c.s.kind, wanted, pin.member.clone());
+        let permit = c.permit_to_move(permit);
         return c.change_lane(copy, &lane, memory, permit, false);
     }
     let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
@@ -230,8 +233,7 @@ fn confirm_absent(
     if c.s.binding.is_some() {
         return tell(c, &[conditions::waiting(c, pin, None)], memory, settings);
     }
-    let is_released = c.s.profile().deletion.finished_when == FinishedWhen::Released;
-    if is_released || abandon::is_abandoned(c, pin) {
+    if is_over_without_its_member(c, pin) {
         return release(c, pin, memory);
     }
     // Another Cluster under the member's name proves nothing.
@@ -259,6 +261,11 @@ fn confirm_absent(
         }
         Some(seen) => tell_and_look_again(c, pin, &seen, memory, settings),
     }
+}
+
+/// True if a deletion is over once the hub has nothing left, whatever its member has.
+fn is_over_without_its_member(c: &Case<'_>, pin: &Pin) -> bool {
+    c.s.profile().deletion.finished_when == FinishedWhen::Released || abandon::is_abandoned(c, pin)
 }
 
 /// Removes the pin.

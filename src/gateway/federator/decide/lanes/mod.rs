@@ -65,7 +65,7 @@ pub(in crate::gateway::federator) fn copy_step(c: &Case<'_>, memory: &mut Memory
         (None, Some(copy)) => c.choose(copy, memory, permit),
         (Some(pin), _) if pin.source_uid != c.source.uid => Step::Wait(Requeue::AwaitChange),
         // A Cluster of the member's name may be another one.
-        (Some(_), _) if c.is_at(PinnedCluster::Unknown) => Step::Wait(Requeue::AwaitChange),
+        (Some(_), _) if c.lacks_clusters() => Step::Wait(Requeue::AwaitChange),
         (Some(pin), None) => c.create(memory, permit, &c.lane(Choice::Stage(Stage::Drop, pin))),
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory, permit),
     };
@@ -110,6 +110,21 @@ impl Case<'_> {
     /// True if this is the Cluster that has the name of the pin's member now.
     pub(in crate::gateway::federator) fn is_at(&self, cluster: PinnedCluster) -> bool {
         self.lanes.cluster == Some(cluster)
+    }
+
+    /// True if it cannot be said which Cluster has the name of the pin's member, or, of an object that is being deleted, whether it
+    /// is the last known one still: the member's answer is about to end the deletion.
+    fn lacks_clusters(&self) -> bool {
+        self.lanes.lacks_clusters(self.source.deleting)
+    }
+
+    /// The permit for another lane. A move that only takes the copy off another Cluster is not held up by the writes of others.
+    fn permit_to_move(&self, permit: Permit) -> Permit {
+        if self.is_at(PinnedCluster::Same) {
+            permit
+        } else {
+            Permit::Granted
+        }
     }
 
     fn hub(&self) -> &str {
@@ -315,9 +330,7 @@ impl Case<'_> {
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
             let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
-            // A move that only takes it off another Cluster is not held up by the writes of others.
-            let is_at_its_member = self.is_at(PinnedCluster::Same);
-            let permit = if is_at_its_member { permit } else { Permit::Granted };
+            let permit = self.permit_to_move(permit);
             let step = self.change_lane(copy, &lane, memory, permit, with_spec);
             return if (stage, wanted) == (Some(Stage::Pin), Stage::Mend) {
                 self.taken_over(step)
