@@ -318,7 +318,7 @@ mutants! {
             "given.iter().any(|cluster| self.severed.contains(cluster))" => "false",
             "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
         an_old_binding_gives_a_companion_back:
-            "lane::may_name(row.digest.lane.as_deref(), member)" => "true",
+            "given.as_ref().is_some_and(|lane| lane::names(lane, member))" => "true",
             "gateway::federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
         a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
             "!members.contains(member)" => "true",

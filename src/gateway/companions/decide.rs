@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub leaving: Vec<Leaving>,
     /// The lane that it is to have; `None` if no object that lives at one member has expected it.
     pub lane: Option<Lane>,
+    /// The lane that it has by its label; `None` without one, or if that cannot be told.
+    pub given: Option<Lane>,
     /// Name of this lane, if its policy is there.
     pub open_lane: Option<String>,
     /// State of a companion that is being taken off its member.
@@ -182,11 +184,8 @@ fn change_lane(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
 /// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit; those that only take a
 /// companion off its members do not, and are not held up by those of others.
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
-    let label = s.row.as_ref().and_then(|row| row.digest.lane.as_deref());
-    let only_withdraws = s
-        .lane
-        .as_ref()
-        .is_some_and(|lane| lane::only_withdraws(label, lane));
+    let to = s.lane.as_ref();
+    let only_withdraws = to.is_some_and(|lane| lane::only_withdraws(s.given.as_ref(), lane));
     let is_move = |effect: &Effect| WriteReason::of(effect.reason) == Some(WriteReason::MoveCompanion);
     let writes = match decision {
         Decision::Read => true,
@@ -249,6 +248,7 @@ mod tests {
             wanted_by: wanted_by.iter().map(|s| (*s).to_owned()).collect(),
             payload: Some(payload(1)),
             lane: None,
+            given: None,
             open_lane: None,
             leaving: Vec::new(),
             stopping: None,

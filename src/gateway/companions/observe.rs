@@ -31,7 +31,8 @@ pub fn observe(
     }
     let row = index.hub.companions[kind].get(hub, name).cloned();
     let snapshot = |project, namespace, users: Users, payload: Option<Payload>| {
-        let lane = users.lane(row.as_ref());
+        let given = users.given(index, row.as_ref());
+        let lane = users.lane(row.as_ref(), given.as_ref());
         let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
         let of_row = |row| index.own_companion_binding(kind, (hub, name), row);
         let binding = row.as_ref().and_then(of_row);
@@ -45,6 +46,7 @@ pub fn observe(
             hub: hub.into(),
             name: name.into(),
             open: delivered(index, kind, hub, name) && (lane.is_some() || users.others),
+            given,
             open_lane: lane_name.filter(|_| is_open),
             lane,
             stopping: row.as_ref().and_then(|row| stopping(index, kind, hub, name, row)),
@@ -163,7 +165,7 @@ fn users(
             }
         }
     }
-    users.settle();
+    users.settle(index, row);
     if row.is_some() && index.lacks_proof(hub).is_some() {
         // A deployment that is not visible may still exist: release none.
         users.entries.extend(listed);

@@ -82,7 +82,11 @@ impl Severed {
         };
         Some(match cluster {
             PinnedCluster::Same | PinnedCluster::Unknown => Self::Unchanged,
-            PinnedCluster::Replaced if is_given(index, (kind, hub, name), row, &pin.member) => {
+            PinnedCluster::Replaced
+                if is_given(index, (kind, hub, name), row, &pin.member)
+                    && lane::of_companion(row.digest.lane.as_deref())
+                        .is_some_and(|lane| lane::names(&lane, &pin.member)) =>
+            {
                 Self::Unchanged
             }
             PinnedCluster::Replaced | PinnedCluster::Gone => Self::Nowhere,
@@ -90,8 +94,8 @@ impl Severed {
     }
 }
 
-/// True if Karmada has given a companion to a member, and its lane does not take it back. Whether the member has applied it says
-/// nothing: it may be what was true of the Cluster before, and turns for a moment with each new data.
+/// True if Karmada has given a companion to a member. Whether that has applied it says nothing: it may be what was true of the
+/// Cluster before, and turns for a moment with each new data.
 fn is_given(
     index: &GatewayIndex,
     (kind, hub, name): (CompanionKind, &str, &str),
@@ -100,8 +104,7 @@ fn is_given(
 ) -> bool {
     let binding = index.own_companion_binding(kind, (hub, name), row);
     let clusters = binding.map_or(&[][..], |binding| &binding.clusters);
-    // Karmada writes policy and clusters one after the other: under a lane that leaves the member out it may be among them yet.
-    lane::may_name(row.digest.lane.as_deref(), member) && clusters.iter().any(|cluster| **cluster == *member)
+    clusters.iter().any(|cluster| **cluster == *member)
 }
 
 impl Adopter {
@@ -128,12 +131,12 @@ impl Adopter {
     }
 
     /// `None` if it is not to be made.
-    fn lane(&self, label: Option<&str>) -> Option<Lane> {
+    fn lane(&self, given: Option<&Lane>) -> Option<Lane> {
         let member = || self.member.clone();
         match (self.severed, self.is_kept, self.ends) {
             (Some(Severed::Absent), ..) => None,
             (_, true, true) => Some(Lane::Park(member())),
-            (Some(Severed::Unchanged), ..) => lane::of_companion(label),
+            (Some(Severed::Unchanged), ..) => given.cloned(),
             (Some(Severed::Nowhere), ..) => Some(Lane::WithNone),
             (None, true, false) => Some(Lane::Keep(member())),
             (None, false, _) => Some(Lane::With([member()].into())),
@@ -176,7 +179,7 @@ impl Users {
             });
         }
         users.entries = entries;
-        users.settle();
+        users.settle(index, index.hub.companions[kind].get(hub, name));
         users
     }
 
@@ -201,17 +204,30 @@ impl Users {
         };
     }
 
-    /// An object whose Cluster is the one that was pinned speaks for all that live at this member.
-    pub(super) fn settle(&mut self) {
-        let Self {
-            members,
-            severed,
-            frozen,
-            ..
-        } = self;
-        let is_left = |member: &Arc<str>| !members.contains(member);
-        severed.retain(is_left);
-        frozen.retain(is_left);
+    /// An object whose Cluster is the one that was pinned speaks for all that live at this member. Karmada writes the policy of a
+    /// binding and its clusters one after the other: a member that the label leaves out may be among them yet, and is not put back.
+    pub(super) fn settle(&mut self, index: &GatewayIndex, row: Option<&Row<Companion>>) {
+        let is_left = |member: &Arc<str>| !self.members.contains(member);
+        self.severed.retain(is_left);
+        self.frozen.retain(is_left);
+        let given = self.given(index, row);
+        let (stay, leave) = std::mem::take(&mut self.frozen)
+            .into_iter()
+            .partition::<BTreeSet<_>, _>(|member| {
+                given.as_ref().is_some_and(|lane| lane::names(lane, member))
+            });
+        self.frozen = stay;
+        self.severed.extend(leave);
+    }
+
+    /// The lane that a companion has by its label, which may have a hash for some members: those of its objects then, if they fit.
+    pub(super) fn given(&self, index: &GatewayIndex, row: Option<&Row<Companion>>) -> Option<Lane> {
+        let label = row?.digest.lane.as_deref()?;
+        lane::of_companion(Some(label)).or_else(|| {
+            let sets = [&self.members, &self.severed, &self.frozen, &self.unknown];
+            let all = Lane::With(sets.into_iter().flatten().cloned().collect());
+            (all.name(&index.kinds) == *label).then_some(all)
+        })
     }
 
     /// True if data may go to those that have the companion in this lane: none of them is another Cluster, as its binding shows.
@@ -229,9 +245,9 @@ impl Users {
     }
 
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
-    pub(super) fn lane(&self, row: Option<&Row<Companion>>) -> Option<Lane> {
+    pub(super) fn lane(&self, row: Option<&Row<Companion>>, given: Option<&Lane>) -> Option<Lane> {
         if let Some(adopter) = &self.adopter {
-            return adopter.lane(row.and_then(|row| row.digest.lane.as_deref()));
+            return adopter.lane(given);
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
         let is_given = match CompanionLane::read(label) {
@@ -243,7 +259,7 @@ impl Users {
             CompanionLane::Other => label.is_some(),
         };
         if !self.unknown.is_empty() {
-            return lane::of_companion(label);
+            return given.cloned();
         }
         if is_given && self.lost {
             return None;

@@ -68,6 +68,15 @@ impl GatewayIndex {
         self.unproven.entry(plane).or_default().insert(key.clone());
     }
 
+    /// Takes the keys that wait for the hub once its Clusters are seen: some of them need no other list. The others wait again.
+    pub fn take_waiting_for_clusters(&mut self) -> Vec<Key> {
+        let clusters = &self.hub.clusters;
+        if !clusters.proves() {
+            return Vec::new();
+        }
+        self.unproven.remove(&Plane::Hub).into_iter().flatten().collect()
+    }
+
     /// Takes the keys that wait for this plane; empty while absence on the plane is no proof.
     pub fn take_unproven(&mut self, plane: &Plane) -> Vec<Key> {
         let proves = match plane {

@@ -55,10 +55,10 @@ impl Index for GatewayIndex {
         if synced {
             self.track_plane(plane);
         }
-        let keys = if may_prove {
-            self.take_unproven(plane)
-        } else {
-            Vec::new()
+        let keys = match (may_prove, table) {
+            (true, TableId::Clusters) => self.take_waiting_for_clusters(),
+            (true, _) => self.take_unproven(plane),
+            (false, _) => Vec::new(),
         };
         let mut commands = Vec::new();
         if !refused.is_empty() {

@@ -6,7 +6,11 @@ use super::{
 };
 use crate::gateway::{
     companions,
-    index::{TableId, change::Change, fixture::HUB},
+    index::{
+        TableId,
+        change::Change,
+        fixture::{self, HUB},
+    },
     lane::{Lane, Stage},
     rate_limit::Class,
 };
@@ -199,6 +203,56 @@ fn one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one() {
     // Karmada writes the policy first, and the clusters after it.
     world.seal_given(&BOTH, "with-dfw-2", ("with-dfw-2", both.1), &applied());
     assert_eq!(world.seal_decides(None), "nothing", "nor does the next one");
+}
+
+/// The label of many members has a hash for some of them.
+#[test]
+fn a_set_whose_name_is_cut_is_read_from_the_objects_that_name_it() {
+    let mut world = World::with(|kind| {
+        let rules = &mut kind.companions.as_mut().unwrap().references;
+        for rule in rules.iter_mut() {
+            rule.adopted = false;
+        }
+    });
+    let far = format!("far-{}", "0".repeat(40));
+    let farther = format!("farther-{}", "0".repeat(40));
+    let set = |names: &[&str]| Lane::With(names.iter().map(|name| (*name).into()).collect());
+    let (both, all) = (set(&[MEMBER, &far]), set(&[MEMBER, &far, &farther]));
+    for lane in [&both, &all, &set(&[MEMBER]), &set(&[&far]), &Lane::WithNone] {
+        world.policy(lane);
+    }
+    world.source(&super::adopted::names(&json!({})));
+    world.source(&super::adopted::names(
+        &json!({"metadata": {"name": "aurum", "uid": "u-aurum"}}),
+    ));
+    world.seal_source(&json!({"motto": "x", "rings": 1}));
+    pins(&mut world, &far, "m-far");
+    let mut cluster = fixture::object("", &far, "m-new");
+    cluster["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let cluster = world.next(cluster);
+    world.index.hub_has(TableId::Clusters, &cluster);
+    let [both, all] = [&both, &all].map(|lane| lane.name(&world.index.kinds));
+    let members = [MEMBER, far.as_str()];
+    world.seal_given(&BOTH, &both, (&all, &members), &applied());
+    assert_eq!(world.seal_decides(None), "nothing", "the label has it");
+    world.seal_given(&BOTH, "with-dfw-1", (&both, &members), &applied());
+    assert_eq!(world.seal_decides(None), "nothing", "the label leaves it out");
+    world.seal_given(&BOTH, &all, (&all, &members), &applied());
+    assert_eq!(world.seal_decides(None), "to with-dfw-1", "nobody can tell");
+    world.seal_given(&BOTH, &both, (&both, &[MEMBER]), &applied());
+    assert_eq!(
+        world.seal_decides(None),
+        "to with-dfw-1",
+        "it was not given there"
+    );
+    let kind = super::adopted::seals(&world);
+    let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new()).unwrap();
+    let decided = companions::decide::decide(&observed, None);
+    assert_eq!(
+        companions::decide::class(&observed, &decided),
+        None,
+        "off one of two"
+    );
 }
 
 /// The second object has found its member after the Cluster joined anew.

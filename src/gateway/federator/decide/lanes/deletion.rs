@@ -53,11 +53,6 @@ pub(in crate::gateway::federator) fn delete_step(
     if let Some(step) = pin.as_ref().and_then(|pin| abandon::refuse(c, pin, memory)) {
         return step;
     }
-    let needs_its_cluster = |pin: &Pin| !is_over_without_its_member(c, pin);
-    if c.lacks_clusters() && pin.as_deref().is_some_and(needs_its_cluster) {
-        memory.seen = None;
-        return Step::Wait(Requeue::AwaitChange);
-    }
     let copy = c.s.copy.as_ref();
     let mine = copy.filter(|copy| {
         copy.digest
@@ -65,6 +60,13 @@ pub(in crate::gateway::federator) fn delete_step(
             .as_ref()
             .is_none_or(|uid| *uid == c.source.uid)
     });
+    if let Some(pin) = pin.as_ref().filter(|pin| needs_its_cluster(c, pin, mine))
+        && c.lacks_clusters()
+    {
+        memory.seen = None;
+        let unseen = Seen::Unknown("the hub's Clusters are not seen".to_owned());
+        return tell(c, &[conditions::waiting(c, pin, Some(&unseen))], memory, settings);
+    }
     match (pin, mine) {
         (None, Some(copy)) => without_pin(c, copy, memory),
         (None, None) => finish(c, memory),
@@ -261,6 +263,11 @@ fn confirm_absent(
         }
         Some(seen) => tell_and_look_again(c, pin, &seen, memory, settings),
     }
+}
+
+/// True if the next step of a deletion depends on which Cluster has the name of the pin's member.
+fn needs_its_cluster(c: &Case<'_>, pin: &Pin, copy: Option<&Row<HubCopy>>) -> bool {
+    !abandon::is_abandoned(c, pin) && (copy.is_some() || !is_over_without_its_member(c, pin))
 }
 
 /// True if a deletion is over once the hub has nothing left, whatever its member has.

@@ -120,10 +120,9 @@ impl Case<'_> {
 
     /// The permit for another lane. A move that only takes the copy off another Cluster is not held up by the writes of others.
     fn permit_to_move(&self, permit: Permit) -> Permit {
-        if self.is_at(PinnedCluster::Same) {
-            permit
-        } else {
-            Permit::Granted
+        match self.lanes.cluster {
+            Some(PinnedCluster::Gone | PinnedCluster::Replaced) => Permit::Granted,
+            Some(PinnedCluster::Same | PinnedCluster::Unknown) | None => permit,
         }
     }
 
