@@ -321,7 +321,7 @@ mutants! {
             "given.as_ref().is_some_and(|lane| lane::names(lane, member))" => "true",
             "gateway::federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
         a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
-            "!members.contains(member)" => "true",
+            "!self.members.contains(member)" => "true",
             "gateway::federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
         what_a_lost_record_is_about_leaves_its_member:
             "is_given && self.lost" => "false",
