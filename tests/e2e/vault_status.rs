@@ -117,6 +117,18 @@ async fn away(case: &Case) {
     assert_eq!(told(&later), json!({"phase": "Ready"}));
     case.suite.start_plane(&case.dfw.name).await;
     shows(case, "is current again", |o| is(o, "StatusCurrent", "Current")).await;
+    // The hub's own watch of the member is tried again up to a minute apart: until then it takes what is there for missing.
+    reports(case, json!({"phase": "Back"})).await;
+    case.hub
+        .sees(
+            &VAULT,
+            &case.hub_ns,
+            NAME,
+            "has a new status",
+            seconds(180),
+            |o| o["status"]["phase"] == "Back",
+        )
+        .await;
 }
 
 /// G39: neither silence nor a refusal proves that a member's object is gone.
