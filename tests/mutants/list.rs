@@ -309,7 +309,7 @@ mutants! {
             "self.severed.insert(member)" => "self.members.insert(member)",
             "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
-            "Severed::read(index, pin, (companion, hub, companion_name))" => "None",
+            "self.severed.contains(&adopter.member)" => "false",
             "gateway::federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
         data_goes_to_a_cluster_that_is_another_one:
             "self.frozen.is_empty() && self.unknown.is_empty()" => "true",
@@ -337,6 +337,11 @@ mutants! {
         object_is_deleted_while_its_companion_is_dispatched:
             "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
+    }
+    "src/gateway/garbage/triggers.rs" {
+        an_orphan_hears_of_no_cluster:
+            "keys.extend(pinned.iter().map(key))" => "()",
+            "gateway::federator::tests::lanes::replaced::an_orphan_hears_of_its_cluster";
     }
     "src/gateway/index/change.rs" {
         a_refusal_is_no_change:
@@ -555,6 +560,9 @@ mutants! {
             "gateway::federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
     }
     "src/gateway/federator/decide/lanes/mod.rs" {
+        a_full_record_gets_another_pin:
+            "self.lanes.is_record_full" => "false",
+            "gateway::federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
         a_record_only_grows:
             "is_named(token) || !self.lanes.kept.gone.contains(token)" => "true",
             "gateway::federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";

@@ -43,7 +43,7 @@ pub struct Snapshot {
     pub leaving: Vec<Leaving>,
     /// The lane that it is to have; `None` if no object that lives at one member has expected it.
     pub lane: Option<Lane>,
-    /// The lane that it has by its label; `None` without one, or if that cannot be told.
+    /// The lane that it has by its label; `None` without one, or if that cannot be read.
     pub given: Option<Lane>,
     /// Name of this lane, if its policy is there.
     pub open_lane: Option<String>,

@@ -139,9 +139,10 @@ fn users(
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
         // A new spec that names it no longer is not yet at work at the member.
-        let is_applied = is_current(index, i, hub, &source, s);
+        let is_left = stays && !wants && is_listed && pin.is_some();
+        let is_applied = is_left && is_current(index, i, hub, &source, s);
         let is_over = is_applied && expired.contains(&entry);
-        let leaves = stays && !wants && is_listed && pin.is_some() && !is_over;
+        let leaves = is_left && !is_over;
         if leaves {
             users.leaving.push(Leaving {
                 entry: entry.clone(),

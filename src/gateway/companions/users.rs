@@ -56,46 +56,10 @@ pub(super) struct Adopter {
     is_kept: bool,
     /// True if the object is being taken off its member.
     ends: bool,
-    /// The state of the companion, unless the Cluster of the member is the one that was pinned.
-    severed: Option<Severed>,
-}
-
-/// State of a companion whose member's Cluster is not the one that was pinned, or is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Severed {
-    /// It is not on the hub, and is not made there.
-    Absent,
-    /// It is given to no member.
-    Nowhere,
-    /// It stays as it is: nobody can say which Cluster it is, or Karmada has given it to another one already.
-    Unchanged,
-}
-
-impl Severed {
-    fn read(index: &GatewayIndex, pin: &Pin, (kind, hub, name): (CompanionKind, &str, &str)) -> Option<Self> {
-        let cluster = index.pinned_cluster(pin);
-        if cluster == PinnedCluster::Same {
-            return None;
-        }
-        let Some(row) = index.hub.companions[kind].get(hub, name) else {
-            return Some(Self::Absent);
-        };
-        Some(match cluster {
-            PinnedCluster::Same | PinnedCluster::Unknown => Self::Unchanged,
-            PinnedCluster::Replaced
-                if is_given(index, (kind, hub, name), row, &pin.member)
-                    && lane::of_companion(row.digest.lane.as_deref())
-                        .is_some_and(|lane| lane::names(&lane, &pin.member)) =>
-            {
-                Self::Unchanged
-            }
-            PinnedCluster::Replaced | PinnedCluster::Gone => Self::Nowhere,
-        })
-    }
 }
 
 /// True if Karmada has given a companion to a member. Whether that has applied it says nothing: it may be what was true of the
-/// Cluster before, and turns for a moment with each new data.
+/// Cluster before, and changes for a moment with each new data.
 fn is_given(
     index: &GatewayIndex,
     (kind, hub, name): (CompanionKind, &str, &str),
@@ -123,23 +87,9 @@ impl Adopter {
             matches!(lane, CopyLane::At(Stage::Drop, _))
         });
         Self {
-            severed: Severed::read(index, pin, (companion, hub, companion_name)),
             member: pin.member.clone(),
             is_kept: pin.kept.iter().any(|kept| **kept == *token),
             ends: is_stopped && source.is_none_or(|source| source.deleting),
-        }
-    }
-
-    /// `None` if it is not to be made.
-    fn lane(&self, given: Option<&Lane>) -> Option<Lane> {
-        let member = || self.member.clone();
-        match (self.severed, self.is_kept, self.ends) {
-            (Some(Severed::Absent), ..) => None,
-            (_, true, true) => Some(Lane::Park(member())),
-            (Some(Severed::Unchanged), ..) => given.cloned(),
-            (Some(Severed::Nowhere), ..) => Some(Lane::WithNone),
-            (None, true, false) => Some(Lane::Keep(member())),
-            (None, false, _) => Some(Lane::With([member()].into())),
         }
     }
 }
@@ -244,10 +194,31 @@ impl Users {
         is_known && (self.severed.is_empty() || is_taken_back)
     }
 
+    /// The lane of a companion that goes with an object at its member; `None` if it is not to be made.
+    fn adopted_lane(
+        &self,
+        adopter: &Adopter,
+        row: Option<&Row<Companion>>,
+        given: Option<&Lane>,
+    ) -> Option<Lane> {
+        let member = || adopter.member.clone();
+        let is_at_its_cluster = self.members.contains(&adopter.member);
+        if row.is_none() && !is_at_its_cluster {
+            return None;
+        }
+        match (adopter.is_kept, adopter.ends) {
+            (true, true) => Some(Lane::Park(member())),
+            _ if self.severed.contains(&adopter.member) => Some(Lane::WithNone),
+            _ if !is_at_its_cluster => given.cloned(),
+            (true, false) => Some(Lane::Keep(member())),
+            (false, _) => Some(Lane::With([member()].into())),
+        }
+    }
+
     /// The lane of the companion. One that others still need stays where they are, by their dependency.
     pub(super) fn lane(&self, row: Option<&Row<Companion>>, given: Option<&Lane>) -> Option<Lane> {
         if let Some(adopter) = &self.adopter {
-            return adopter.lane(given);
+            return self.adopted_lane(adopter, row, given);
         }
         let label = row.and_then(|row| row.digest.lane.as_deref());
         let is_given = match CompanionLane::read(label) {

@@ -3,7 +3,7 @@
 
 use crate::gateway::{
     index::{
-        GatewayIndex, TableId,
+        Deployment, GatewayIndex, TableId,
         change::{BindingChange, Change, SourceChange},
     },
     queries::lifecycle,
@@ -49,10 +49,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         // Whether an orphan is gone at its member can be said of the pinned Cluster alone.
         Change::Member { pinned, .. } => {
-            let copies = pinned
-                .iter()
-                .map(|(kind, hub, name)| (TableId::Federated(*kind), hub, name));
-            keys.extend(copies.map(|(table, hub, name)| index.hub_key(table, hub, name)));
+            let key = |(kind, hub, name): &Deployment| index.hub_key(TableId::Federated(*kind), hub, name);
+            keys.extend(pinned.iter().map(key));
         }
         Change::CityPolicy { hub } if index.has_pins_in(hub) => index.pinned_keys(hub, keys),
         // An orphan waits until the companions that went with it are taken off its member.

@@ -5,7 +5,7 @@ use super::{
     lanes::{MEMBER, World, applied},
 };
 use crate::gateway::{
-    companions,
+    companions::{self, decide::Snapshot},
     index::{
         TableId,
         change::Change,
@@ -21,6 +21,18 @@ fn with_none() -> World {
     let mut world = sealed();
     world.policy(&Lane::WithNone);
     world
+}
+
+fn observed(world: &World) -> Snapshot {
+    let kind = super::adopted::seals(world);
+    let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
+    observed.expect("its lists are complete")
+}
+
+/// The permit that the next write takes.
+fn class(world: &World) -> Option<Class> {
+    let snapshot = observed(world);
+    companions::decide::class(&snapshot, &companions::decide::decide(&snapshot, None))
 }
 
 #[test]
@@ -208,24 +220,14 @@ fn one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one() {
 /// The label of many members has a hash for some of them.
 #[test]
 fn a_set_whose_name_is_cut_is_read_from_the_objects_that_name_it() {
-    let mut world = World::with(|kind| {
-        let rules = &mut kind.companions.as_mut().unwrap().references;
-        for rule in rules.iter_mut() {
-            rule.adopted = false;
-        }
-    });
+    let mut world = shared();
     let far = format!("far-{}", "0".repeat(40));
     let farther = format!("farther-{}", "0".repeat(40));
     let set = |names: &[&str]| Lane::With(names.iter().map(|name| (*name).into()).collect());
     let (both, all) = (set(&[MEMBER, &far]), set(&[MEMBER, &far, &farther]));
-    for lane in [&both, &all, &set(&[MEMBER]), &set(&[&far]), &Lane::WithNone] {
+    for lane in [&both, &all, &set(&[&far])] {
         world.policy(lane);
     }
-    world.source(&super::adopted::names(&json!({})));
-    world.source(&super::adopted::names(
-        &json!({"metadata": {"name": "aurum", "uid": "u-aurum"}}),
-    ));
-    world.seal_source(&json!({"motto": "x", "rings": 1}));
     pins(&mut world, &far, "m-far");
     let mut cluster = fixture::object("", &far, "m-new");
     cluster["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
@@ -238,21 +240,14 @@ fn a_set_whose_name_is_cut_is_read_from_the_objects_that_name_it() {
     world.seal_given(&BOTH, "with-dfw-1", (&both, &members), &applied());
     assert_eq!(world.seal_decides(None), "nothing", "the label leaves it out");
     world.seal_given(&BOTH, &all, (&all, &members), &applied());
-    assert_eq!(world.seal_decides(None), "to with-dfw-1", "nobody can tell");
+    assert_eq!(world.seal_decides(None), "to with-dfw-1", "it cannot be read");
     world.seal_given(&BOTH, &both, (&both, &[MEMBER]), &applied());
     assert_eq!(
         world.seal_decides(None),
         "to with-dfw-1",
         "it was not given there"
     );
-    let kind = super::adopted::seals(&world);
-    let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new()).unwrap();
-    let decided = companions::decide::decide(&observed, None);
-    assert_eq!(
-        companions::decide::class(&observed, &decided),
-        None,
-        "off one of two"
-    );
+    assert_eq!(class(&world), None, "off one of two");
 }
 
 /// The second object has found its member after the Cluster joined anew.
@@ -300,36 +295,30 @@ fn a_namespace_without_an_owner_is_looked_at_once_however_many_objects_it_has() 
 /// A move that only takes a companion off its members does not wait for those of others.
 #[test]
 fn moves_that_only_withdraw_need_no_permit() {
-    let classes = |world: &World| {
-        let kind = super::adopted::seals(world);
-        let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
-        let snapshot = observed.unwrap();
-        companions::decide::class(&snapshot, &companions::decide::decide(&snapshot, None))
-    };
     let mut world = with_none();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
     world.at(Stage::Pin, &applied());
     world.seal("keep-dfw-1");
     world.leaves();
     assert_eq!(world.seal_decides(None), "to with-none");
-    assert_eq!(classes(&world), None);
+    assert_eq!(class(&world), None);
     world.seal("with-none");
     world.joins("m-dfw-1", None);
     assert_eq!(world.seal_decides(None), "to keep-dfw-1");
-    assert_eq!(classes(&world), Some(Class::Update), "back to its member");
+    assert_eq!(class(&world), Some(Class::Update), "back to its member");
     world.source(&super::adopted::names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
     world.at(Stage::Drop, &applied());
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
-    assert_eq!(classes(&world), None);
+    assert_eq!(class(&world), None);
     let mut world = shared();
     pins(&mut world, "dfw-2", "m-dfw-2");
     let both = ("with-dfw-1.dfw-2", &["dfw-1", "dfw-2"][..]);
     world.seal_given(&BOTH, both.0, both, &applied());
     world.leaves();
     assert_eq!(world.seal_decides(None), "to with-dfw-2");
-    assert_eq!(classes(&world), None, "off one of two");
+    assert_eq!(class(&world), None, "off one of two");
     let mut world = with_none();
     world.pin(&json!({"delivered": true}));
     world.leaves();
@@ -340,7 +329,7 @@ fn moves_that_only_withdraw_need_no_permit() {
         &json!([]),
     );
     assert_eq!(world.seal_decides(None), "to count");
-    assert_eq!(classes(&world), Some(Class::Update), "that withdraws nothing");
+    assert_eq!(class(&world), Some(Class::Update), "that withdraws nothing");
 }
 
 /// Its policy is made again if a hand takes it away.
@@ -358,9 +347,7 @@ fn the_lane_of_one_that_stays_is_wanted() {
                 world.leaves();
                 world.index.hub.clusters.set_failing(true);
             }
-            let kind = super::adopted::seals(&world);
-            let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
-            let wanted = observed.unwrap().lane.map(|lane| lane.name(&world.index.kinds));
+            let wanted = observed(&world).lane.map(|lane| lane.name(&world.index.kinds));
             assert_eq!(wanted.as_deref(), Some(lane));
         }
     }
