@@ -19,7 +19,8 @@ SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
 # Around a suite that a release needs: notes that it has passed on this commit.
 PASSED := @packaging/release/passed.sh
 
-.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells platform console chaos bench bench-cells bench-scale mutants mutants-kept release clean
+.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells platform console chaos bench bench-cells bench-scale mutants mutants-kept release clean \
+  test-e2e test-others
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,18 +29,28 @@ demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves 
 	@$(SANDBOX) demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
 # Tests build the executables with features of their own: `build` and `prepare` would build everything a second time.
+# The suite of federation waits most of its time, so that it runs beside all others.
 test: ## Run every test: unit, interpreter cases, generated files, end to end, the kept mutations, and 20 s of chaos
 	@mkdir -p target
 	$(PASSED) begin test
 	$(CARGO) test --workspace --no-run
+	$(CARGO) test --workspace --test e2e --no-run
 	$(or $(CARGO_TARGET_DIR),target)/debug/fedgate-sandbox prepare
-	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
-	@if grep -E '^test .* \.\.\. ignored' target/test.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
-	$(CARGO) test --test mutants
-	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --test chaos
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e test-others
+	@if grep -hE '^test .* \.\.\. ignored' target/test.log target/e2e.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
+	$(CARGO) test --workspace --test mutants
+	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --workspace --test chaos
 	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
-	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log
+	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log target/e2e.log
 	$(PASSED) end test
+
+# Printed when it has ended, so that it stands in one piece in the others' output.
+test-e2e:
+	@echo 'The suite e2e runs beside the others; until it has ended its output is in target/e2e.log.'
+	@$(CARGO) test --workspace --test e2e >target/e2e.log 2>&1; passed=$$?; cat target/e2e.log; exit $$passed
+
+test-others:
+	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --workspace --bins
@@ -62,7 +73,7 @@ lint: ## Check format, clippy, licenses and advisories
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/console/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --test chaos -- -D warnings
+	$(CARGO) clippy --workspace --test chaos --test e2e --test mutants -- -D warnings
 	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check && $(PASSED:@%=%) end lint; \

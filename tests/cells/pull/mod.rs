@@ -148,7 +148,7 @@ async fn requests(case: &Case) -> Vec<Value> {
 
 /// Without an approval the join says how to approve, and the next one goes on with the same request.
 async fn unsigned(case: &Case, join: &[&str], both: &[(&str, &Path)]) {
-    let hasty = [join, &["--wait", "1s"]].concat();
+    let hasty = [join, &["--wait", "3s"]].concat();
     for _ in 0..2 {
         let ended = fedgate(&hasty, both).await.exits(8, "CertificatePending");
         let requests = requests(case).await;

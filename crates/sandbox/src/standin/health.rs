@@ -21,6 +21,7 @@ const PATIENCE: u32 = 3;
 pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Client) {
     let mut bad = 0;
     let mut built_in = Vec::new();
+    let mut space = None;
     loop {
         bad = if answers(&client).await { 0 } else { bad + 1 };
         let kinds = if bad == 0 {
@@ -28,7 +29,7 @@ pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Cl
         } else {
             None
         };
-        if let Err(error) = space(&world, &member).await {
+        if let Err(error) = keep_space(&world, &member, &mut space).await {
             tracing::debug!(%member, %error, "the namespace of a member's Works could not be made");
         }
         if (bad == 0 || bad >= PATIENCE)
@@ -91,8 +92,9 @@ fn enablement(version: &str, served: &APIResourceList) -> Value {
     json!({"groupVersion": version, "resources": resources})
 }
 
-/// Makes the namespace of the Works of a member that has joined, and deletes that of one that has left.
-async fn space(world: &World, member: &str) -> Result<(), StepError> {
+/// Makes the namespace of the Works of a member that has joined, and deletes that of one that has left: the one that it had
+/// when its Cluster was seen last, whose UID is in `seen`. A join makes the namespace before the Cluster.
+async fn keep_space(world: &World, member: &str, seen: &mut Option<String>) -> Result<(), StepError> {
     let (cluster, namespace) = (wire::cluster(), wire::namespace());
     let name = names::work_namespace(member);
     let get = |kind: &Kind, name: &str| world.mirrors.get(&Plane::Hub, kind)?.get("", name);
@@ -109,7 +111,11 @@ async fn space(world: &World, member: &str) -> Result<(), StepError> {
             }))?;
             world.create(&namespace, &space).await.map(drop)
         }
-        (None, Some(space)) if space.metadata.deletion_timestamp.is_none() => {
+        (Some(_), Some(space)) => {
+            seen.clone_from(&space.metadata.uid);
+            Ok(())
+        }
+        (None, Some(space)) if *seen == space.metadata.uid && space.metadata.deletion_timestamp.is_none() => {
             let api = world.api(&Plane::Hub, &namespace, "")?;
             delete_in_background(&api, &ObjectRef::to(&namespace, &space), &space).await
         }
