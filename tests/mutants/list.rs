@@ -580,6 +580,9 @@ mutants! {
         a_deletion_builds_its_object_at_another_cluster:
             "!c.is_at(PinnedCluster::Same)" => "false",
             "gateway::federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
+        a_deletion_at_another_cluster_waits_for_a_permit:
+            "c.permit_to_move(permit)" => "permit",
+            "gateway::federator::tests::lanes::replaced::a_deletion_at_another_cluster_waits_for_no_permit";
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
