@@ -207,7 +207,7 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
 
 /// The binding of a companion adds its kind to the name.
 fn name_limit(resource: &ApiResource) -> usize {
-    if resource.group.is_empty() {
+    if resource.group.is_empty() && matches!(&*resource.kind, "ConfigMap" | "Secret") {
         NAME_LIMIT
     } else {
         NAME_LIMIT.saturating_sub(resource.kind.len())

@@ -95,6 +95,9 @@ mutants! {
             "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
     "src/gateway/federator/decide/lanes/stage.rs" {
+        an_object_strays_before_bindings_are_read:
+            "!self.s.complete" => "false",
+            "gateway::federator::tests::lanes::resumed::an_object_is_not_strayed_before_bindings_are_read";
         rounds_of_a_deletion_have_no_pause:
             "MEND_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
             "gateway::federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
@@ -288,6 +291,9 @@ mutants! {
             "gateway::projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
     }
     "src/gateway/companions/observe.rs" {
+        a_companion_may_outgrow_the_limit_of_its_reference:
+            "users.size_limit.unwrap_or(references::SIZE_LIMIT)" => "references::SIZE_LIMIT",
+            "gateway::federator::tests::adopted::one_that_outgrows_its_references_limit_gets_no_new_data";
         an_unreachable_member_has_the_new_spec:
             "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
             "gateway::federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
@@ -403,6 +409,17 @@ mutants! {
         lagging_list_hides_an_object_for_good:
             "self.ends.get(uid).is_some_and(|end| end.unlisted)" => "false",
             "engine/store::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
+    }
+    "crates/engine/src/plane/client/service.rs" {
+        a_member_that_is_busy_slows_the_hub:
+            "call.member.is_none()" => "true",
+            "plane::client::tests::a_member_that_is_busy_slows_no_list_of_the_hub";
+        a_member_answers_with_more_than_an_object:
+            "self.read(response, members::ANSWER_BYTES)" => "self.read(response, self.limits.answer_bytes)",
+            "plane::client::tests::an_answer_of_a_member_that_is_larger_than_an_object_is_not_read";
+        members_share_the_permits_of_the_hub:
+            "self.members.places(member)" => "self.members.places(\"\")",
+            "plane::client::tests::a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_member";
     }
     "crates/engine/src/plane/client/fence.rs" {
         what_is_queued_is_sent_after_the_lease:
@@ -541,15 +558,18 @@ mutants! {
             "gateway::federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
     }
     "src/gateway/federator/lanes/observe.rs" {
+        a_namesakes_binding_holds_a_deletion:
+            "other_kind(index, kind, row).is_none().then_some(row)" => "Some(row)",
+            "gateway::federator::tests::lanes::namesakes::an_object_that_waits_for_its_namesake_can_be_deleted";
         a_deletion_ends_by_the_word_of_a_cluster_that_may_be_another_one:
             "clusters.proves()" => "true",
             "gateway::federator::tests::lanes::replaced::a_deletion_ends_only_while_the_clusters_are_seen";
         a_namesake_that_ends_is_not_waited_for:
             "own.is_none() && has_member(other)" => "own.is_none() && false",
-            "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+            "gateway::federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_namesake_whose_record_is_unreadable_is_not_waited_for:
             "index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)" => "index.pin(*other, hub, name).is_some()",
-            "gateway::federator::tests::lanes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+            "gateway::federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_companion_counts_as_applied_before_its_lane_is_seen:
             "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
             "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
@@ -572,6 +592,12 @@ mutants! {
         a_companion_of_what_strays_is_forgotten:
             "stage == Some(Stage::Send)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_is_sent_and_strays_is_recorded_first";
+        a_spec_that_was_edited_before_the_first_delivery_comes_second:
+            "stage.is_some_and(|stage| !stage.delivers())" => "stage == Some(Stage::Hold)",
+            "gateway::federator::tests::lanes::resumed::a_spec_that_was_edited_before_the_first_delivery_goes_with_its_lane";
+        a_spec_leaves_hold_before_its_companions:
+            "self.is_furnished_for(*stage)" => "self.has_sources()",
+            "gateway::federator::tests::lanes::resumed::a_spec_that_names_another_companion_waits_in_hold_until_that_is_applied";
         a_refused_spec_goes_with_its_lane:
             "self.s.keeps_spec(self.source)" => "false",
             "gateway::federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";

@@ -40,6 +40,13 @@ pub struct Reference {
     pub line: u64,
 }
 
+impl Reference {
+    /// True if it names core/v1 `ConfigMap`s or Secrets.
+    pub fn is_core(&self) -> bool {
+        core_plural(&self.resource).is_some()
+    }
+}
+
 /// The sources that must exist for a [`Reference`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -88,7 +95,7 @@ impl CompanionKinds {
             sections.flat_map(|section| &section.references)
         };
         let others: BTreeMap<(&str, &str), &ApiResource> = references()
-            .filter(|reference| core_plural(&reference.resource).is_none())
+            .filter(|reference| !reference.is_core())
             .map(|reference| &reference.resource)
             .map(|resource| ((&*resource.group, &*resource.kind), resource))
             .collect();

@@ -176,8 +176,8 @@ impl KindManifests {
         let (group, plural) = names(&kind.resource);
         let references = kind.companions.iter().flat_map(|section| &section.references);
         let companions: BTreeSet<_> = references
+            .filter(|reference| !reference.is_core())
             .map(|reference| names(&reference.resource))
-            .filter(|(group, _)| !group.is_empty())
             .collect();
         Self {
             companions: companions.into_iter().collect(),

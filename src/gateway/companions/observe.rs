@@ -83,7 +83,8 @@ pub fn observe(
         return None;
     }
     let payload = sources.get(&owner.namespace, name).map(|r| r.digest.clone());
-    let payload = payload.filter(|p| p.size <= users.size_limit);
+    let limit = users.size_limit.unwrap_or(references::SIZE_LIMIT);
+    let payload = payload.filter(|p| p.size <= limit);
     Some(snapshot(
         Some(owner.project.clone()),
         owner.namespace.clone(),
@@ -196,12 +197,17 @@ fn is_current(index: &GatewayIndex, kind: KindId, hub: &str, name: &str, source:
     is_written && binding.is_some_and(|row| !row.deleting && row.digest.applied)
 }
 
-/// The largest source that an object's reference to this companion admits.
-fn limit(index: &GatewayIndex, i: KindId, s: &Row<Source>, (kind, name): (CompanionKind, &str)) -> usize {
+/// The largest source that an object's reference to this companion admits; `None` if it does not name it any more.
+fn limit(
+    index: &GatewayIndex,
+    i: KindId,
+    s: &Row<Source>,
+    (kind, name): (CompanionKind, &str),
+) -> Option<usize> {
     let of = References::of(&index.kinds[i], &index.companions, s.digest.referenced());
     let mut found = of.found.iter();
     let reference = found.find(|r| r.kind == kind && *r.name == *name);
-    reference.map_or(references::SIZE_LIMIT, |reference| of.size_limit(reference))
+    reference.map(|reference| of.size_limit(reference))
 }
 
 /// State of a companion that leaves its member, as its binding shows it.

@@ -36,8 +36,8 @@ pub(super) struct Users {
     pub(super) adopter: Option<Adopter>,
     /// Those whose new spec no longer names it.
     pub(super) leaving: Vec<Leaving>,
-    /// The largest source that they admit, in bytes.
-    pub(super) size_limit: usize,
+    /// The largest source that those that name it admit, in bytes.
+    pub(super) size_limit: Option<usize>,
 }
 
 /// An object whose new spec no longer names a companion.
@@ -114,7 +114,7 @@ impl Users {
             lost: false,
             adopter: None,
             leaving: Vec::new(),
-            size_limit: references::SIZE_LIMIT,
+            size_limit: None,
         };
         for (_, object) in entries.iter().filter_map(|entry| named(entry)) {
             let kinds = || index.kinds.ids().filter(|i| is_absent(*i, object));

@@ -3,6 +3,7 @@
 
 use super::{
     decide::{copy_target, source_uid},
+    lanes,
     observe::Snapshot,
 };
 use crate::gateway::reason::WriteReason;
@@ -82,12 +83,19 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
             return Ok(false);
         }
     } else {
-        let binding = {
+        let (binding, is_other) = {
             let index = ctx.index.lock();
             let name = index.binding_name(s.kind, &s.name);
-            Target::namespaced(Plane::Hub, &index.resources.bindings, hub.as_str(), &name)
+            let target = Target::namespaced(Plane::Hub, &index.resources.bindings, hub.as_str(), &name);
+            let of = (s.kind, hub.as_str(), &*s.name);
+            let known = index.binding(s.kind, hub.as_str(), &s.name);
+            (
+                target,
+                known.is_some() && lanes::own_binding(&index, of).is_none(),
+            )
         };
-        if ctx.executor.any(&binding, Which::Named).await? {
+        // Karmada names bindings by kinds without their groups: while an object of another group has it, this one has none.
+        if !is_other && ctx.executor.any(&binding, Which::Named).await? {
             return Ok(false);
         }
     }

@@ -391,7 +391,8 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     }
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
-    Some(event)
+    // For an object that lives at one member its condition makes one.
+    Some(event).filter(|_| s.lanes.is_none())
 }
 
 /// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.

@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub candidates: Vec<Member>,
     /// Whether one of them serves the kind.
     pub member_api: MemberApi,
-    /// The copy's binding.
+    /// The copy's binding; one of another kind's object has the same name, and is not.
     pub binding: Option<Row<Binding>>,
     /// True if Namespace and policy for the destination are in place.
     pub is_ready: bool,
@@ -233,7 +233,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         } else {
             hub_state(index, project, &key.namespace, hub_name, complete)
         },
-        binding: index.binding(kind, hub_name, &key.name).cloned(),
+        binding: lanes::own_binding(index, (kind, hub_name, &key.name)).cloned(),
         no_cell: unserved && !cell_unproven,
         cell_unproven,
         limited: !is_ready && index.is_limited(hub_name),

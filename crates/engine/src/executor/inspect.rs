@@ -4,24 +4,39 @@ use super::{Executor, creation, failure};
 use crate::{
     error::Failure,
     key::Plane,
-    object::LenientObject,
+    object::{LenientObject, MetadataOnly},
     plan::{Endpoint, Target},
 };
-use futures::StreamExt;
+use futures::{AsyncBufReadExt, AsyncReadExt};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{ListParams, WatchEvent, WatchParams},
-    core::{ApiResource, DynamicObject, Status},
+    api::{GetParams, ListParams, WatchParams},
+    core::{ApiResource, DynamicObject, Request, Status},
 };
+use serde::Deserialize;
+use std::{pin::pin, time::Duration};
 
 /// Longest time of a watch of one object, in seconds.
 const WATCHED_FOR: u32 = 240;
 
+/// The same, for a server that does not keep to it.
+const WATCH_LIMIT: Duration = Duration::from_secs(WATCHED_FOR as u64 + 10);
+
+/// Maximum size of an event of such a watch in bytes.
+const EVENT_BYTES: u64 = 2 * 1024 * 1024;
+
+/// An event of a watch, of which only the type is read.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
 /// Answer of an API server to a GET, which a proxy has passed on or has answered itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The object.
+    /// The object, without its body.
     Found(Box<DynamicObject>),
     /// A refusal, which may be a proxy's.
     Refused(Box<Status>),
@@ -96,12 +111,14 @@ impl Executor {
         Ok(user.and_then(|user| user.username).unwrap_or_default())
     }
 
-    /// Gets an object and returns a refusal as it is: what it proves, its caller knows.
+    /// Gets the metadata of an object and returns a refusal as it is: what it proves, its caller knows.
     pub async fn ask(&self, target: &Target) -> Result<Answer, Failure> {
         self.may_write(target, "get")?;
         let api = self.api(target, Endpoint::Main, "get")?;
-        match api.get(&target.name).await {
-            Ok(read) => Ok(Answer::Found(Box::new(read.object))),
+        let request = Request::new(api.resource_url()).get(&target.name, &GetParams::default());
+        let request = request.map_err(|e| failure(target, "get", &kube::Error::BuildRequest(e)))?;
+        match api.into_client().request(request).await {
+            Ok(MetadataOnly(object)) => Ok(Answer::Found(Box::new(object))),
             Err(kube::Error::Api(status)) => Ok(Answer::Refused(status)),
             Err(error) => Err(failure(target, "get", &error)),
         }
@@ -120,13 +137,21 @@ impl Executor {
             .fields(&format!("metadata.name={}", target.name))
             .timeout(WATCHED_FOR)
             .disable_bookmarks();
-        let version = version.to_owned();
+        let request = Request::new(api.resource_url()).watch(&params, version);
+        let request = request.map_err(|e| failure(target, "watch", &kube::Error::BuildRequest(e)))?;
         Ok(async move {
-            let Ok(events) = api.watch(&params, &version).await else {
+            let Ok(events) = api.into_client().request_stream(request).await else {
                 return false;
             };
-            let first = std::pin::pin!(events).next().await;
-            matches!(first, Some(Ok(event)) if !matches!(event, WatchEvent::Error(_)))
+            let mut line = Vec::new();
+            let mut events = pin!(events.take(EVENT_BYTES));
+            // A server that does not end the watch itself is not waited for.
+            let first = tokio::time::timeout(WATCH_LIMIT, events.read_until(b'\n', &mut line)).await;
+            let event = match first {
+                Ok(Ok(_)) => serde_json::from_slice::<Event>(&line).ok(),
+                Ok(Err(_)) | Err(_) => None,
+            };
+            event.is_some_and(|event| event.kind != "ERROR")
         })
     }
 }

@@ -25,22 +25,26 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 25] = [
+pub const FAULTS: [&str; 30] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
     "DeletionHeld",
     "HubIdentityRefused",
     "HubNameTaken",
+    "HubNamespaceClaimed",
     "HubRefused",
+    "HubUnreachable",
     "InvalidCityCode",
     "InvalidName",
     "MemberApiMissing",
     "MemberReplaced",
+    "MissingRights",
     "NamespaceFull",
     "NoCellForCity",
     "NoMemberFits",
     "PlacementImmutable",
+    "Retrying",
     "SourceNameTooLong",
     "SourceNotFound",
     "SourceTooLarge",
@@ -49,6 +53,7 @@ pub const FAULTS: [&str; 25] = [
     "StatusRefused",
     "StatusTooLarge",
     "Strayed",
+    "TooManyCitySets",
     "TooManyMembers",
     "WorkStuck",
 ];
@@ -104,6 +109,15 @@ pub(in crate::gateway::federator) fn replaced(c: &Case<'_>, pin: &Pin) -> Option
         let message = format!("being deleted since {since}: {}", joined_anew(pin));
         condition(c, FEDERATED, Err(("MemberReplaced", message)))
     })
+}
+
+const UNREADABLE: &str =
+    "the hub's record of its member cannot be read; an operator of the hub can correct it";
+
+/// While an object is being deleted: nobody knows its member.
+pub(in crate::gateway::federator) fn unreadable(c: &Case<'_>) -> OwnCondition {
+    let since = c.source.digest.deleted.unwrap_or(c.now.wall);
+    condition(c, FEDERATED, Err(("Strayed", format!("being deleted since {since}: {UNREADABLE}"))))
 }
 
 fn joined_anew(pin: &Pin) -> String {
@@ -210,10 +224,15 @@ fn obstacle(c: &Case<'_>, memory: &Memory) -> Option<(&'static str, String)> {
 
 fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let idle = |said| (said, Requeue::AwaitChange);
-    if common::invalid(c.s, c.source).is_some_and(|fault| fault.reason == "NoCellForCity")
+    let invalid = common::invalid(c.s, c.source);
+    if invalid
+        .as_ref()
+        .is_some_and(|fault| fault.reason == "NoCellForCity")
         || c.s.candidates.is_empty() && c.lanes.pinned().is_none()
     {
-        let city = c.s.destination.city().map_or("", |city| city.as_str());
+        let Some(city) = c.s.destination.city() else {
+            return idle(None);
+        };
         let label = &c.s.profile().placement.label;
         let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
         return idle(Some(Err(("NoCellForCity", message))));
@@ -232,8 +251,7 @@ fn scheduled(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         return idle(Some(Ok(("Pinned", pin.member.to_string()))));
     }
     if c.lanes.pin.is_err() {
-        let message = "the hub's record of its member cannot be read; an operator of the hub can correct it";
-        return idle(Some(Err(("Strayed", message.to_owned()))));
+        return idle(Some(Err(("Strayed", UNREADABLE.to_owned()))));
     }
     if let Some(fault) = common::missing_api(c.s) {
         return idle(Some(Err(fault)));
@@ -290,7 +308,11 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     }
     let stage = stage(c, copy, pin);
     if c.source.digest.suspended && stage.is_some_and(|stage| !stage.delivers()) {
-        let message = "it is suspended; its object at the member stays as it is";
+        let message = if pin.delivered {
+            "it is suspended; its object at the member stays as it is"
+        } else {
+            "it is suspended, and was not delivered before"
+        };
         return idle(Some(Err(("DispatchSuspended", message.to_owned()))));
     }
     if let Some(fault) = companions(&c.lanes.companions).filter(|_| stage == Some(Stage::Drop)) {

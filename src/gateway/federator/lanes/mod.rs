@@ -4,7 +4,7 @@
 pub mod conditions;
 pub mod observe;
 
-pub use observe::{HubUser, Lanes, lane_of, observe};
+pub use observe::{HubUser, Lanes, lane_of, observe, own_binding};
 
 use super::observe::Snapshot;
 use crate::gateway::{context::Context, index::TableId, lane::Lane};

@@ -187,6 +187,15 @@ fn earlier_namesake(
     Some(described(&index.kinds[other].resource))
 }
 
+/// The binding of an object's copy; not that of another kind's object, which has the same name.
+pub fn own_binding<'a>(
+    index: &'a GatewayIndex,
+    (kind, hub, name): (KindId, &str, &str),
+) -> Option<&'a Row<Binding>> {
+    let row = index.binding(kind, hub, name)?;
+    other_kind(index, kind, row).is_none().then_some(row)
+}
+
 /// The kind whose object has the binding, if it is another one: Karmada names bindings by kinds without their groups.
 fn other_kind(index: &GatewayIndex, kind: KindId, row: &Row<Binding>) -> Option<Arc<str>> {
     let resource = match row.digest.template {

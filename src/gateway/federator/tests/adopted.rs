@@ -19,7 +19,7 @@ use fedgate_engine::{
     key::Key,
     plan::{Requeue, Write},
 };
-use fedgate_kinds::{CompanionKind, Required};
+use fedgate_kinds::{CompanionKind, Required, UNLIMITED};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -35,7 +35,10 @@ pub(super) fn seals(world: &World) -> CompanionKind {
 
 /// An object that names seal `wax`, which its project has.
 pub(super) fn sealed() -> World {
-    let mut world = World::new();
+    seal_in(World::new())
+}
+
+fn seal_in(mut world: World) -> World {
     world.policies();
     for lane in [
         Lane::With([MEMBER.into()].into()),
@@ -195,6 +198,21 @@ fn a_new_spec_that_names_one_is_kept_from_then_on() {
         pinned[0].starts_with("write_pin") && pinned[0].contains(SEAL),
         "{pinned:?}"
     );
+}
+
+#[test]
+fn one_that_outgrows_its_references_limit_gets_no_new_data() {
+    for (limit, decided) in [(UNLIMITED, "apply"), (64, "nothing")] {
+        let mut world = seal_in(World::with(|kind| {
+            let references = kind.companions.iter_mut().flat_map(|section| &mut section.references);
+            references.for_each(|reference| reference.max_bytes = limit);
+        }));
+        world.pin(&json!({"delivered": true, "kept": [SEAL]}));
+        world.at(Stage::Pin, &applied());
+        world.seal("keep-dfw-1");
+        world.seal_source(&json!({"motto": "x".repeat(100)}));
+        assert_eq!(world.seal_decides(None), decided);
+    }
 }
 
 /// A tenant may rename its companion for as long as it likes.

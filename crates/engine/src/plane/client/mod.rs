@@ -2,6 +2,7 @@
 
 mod fence;
 mod large;
+mod members;
 mod pool;
 mod request;
 mod service;

@@ -17,6 +17,8 @@ pub(super) struct Call {
     pub(super) resource: String,
     /// The HTTP method.
     pub(super) method: Method,
+    /// The member to which a hub's proxy passes it on.
+    pub(super) member: Option<String>,
 }
 
 impl Call {
@@ -27,6 +29,10 @@ impl Call {
             .split('/')
             .filter(|s| !s.is_empty())
             .collect();
+        let member = match path.as_slice() {
+            ["apis", "cluster.karmada.io", _, "clusters", member, "proxy", ..] => Some(*member),
+            _ => None,
+        };
         let resource = match path.as_slice() {
             ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
             _ => &[],
@@ -64,6 +70,7 @@ impl Call {
             verb,
             resource,
             method,
+            member: member.map(str::to_owned),
         }
     }
 

@@ -4,6 +4,7 @@
 use super::{
     CallError, Limits, SmallAnswer,
     large::PAGE_HELD_FOR,
+    members::{self, Members},
     pool::Slot,
     request::{Call, collect, retry_after, status_body},
     transport::{Received, Transport},
@@ -40,6 +41,8 @@ struct Shared {
     plane: PlaneKind,
     way: Transport,
     permits: Semaphore,
+    /// Permits for calls that the plane passes on.
+    members: Members,
     /// Permits for pages of lists, shared with other planes.
     pages: Arc<Semaphore>,
     limits: Limits,
@@ -81,6 +84,7 @@ impl PlaneService {
             plane,
             way,
             permits,
+            members: Members::default(),
             pages,
             limits,
             metrics,
@@ -115,8 +119,8 @@ impl Shared {
         let is_page = request.extensions().get::<SmallAnswer>().is_some();
         let outcome = send_tracked(call.is_watch(), async {
             // Not within the time limit: a wait for other planes is no failure of this one. First for those of the host, so
-            // that a host which is slow holds no place of another.
-            let under = if is_page || call.is_watch() {
+            // that a host which is slow holds no place of another. A member's answer says nothing of the host.
+            let under = if call.member.is_none() && (is_page || call.is_watch()) {
                 Some(self.host.pace.admit().await)
             } else {
                 None
@@ -127,10 +131,10 @@ impl Shared {
                 None
             };
             let answer = tokio::time::timeout(limit, async {
-                if call.is_watch() {
-                    self.watch(request).await
-                } else {
-                    self.whole(request).await
+                match &call.member {
+                    _ if call.is_watch() => self.watch(request, &call).await,
+                    Some(member) => self.passed_on(request, member).await,
+                    None => self.whole(request).await,
                 }
             });
             let answer = self.paced((under, page), answer).await;
@@ -201,14 +205,26 @@ impl Shared {
         self.read(response, limit).await
     }
 
-    async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    /// A call that the plane passes on to a member, which may be slow or hostile: it takes no permit of other calls.
+    async fn passed_on(&self, request: Request<Body>, member: &str) -> Result<Response<Answer>, BoxError> {
+        let places = self.members.places(member);
+        let _place = places.acquire().await?;
+        let response = self.way.call(request).await.map_err(|e| self.broken(&e))?;
+        self.read(response, members::ANSWER_BYTES).await
+    }
+
+    async fn watch(&self, request: Request<Body>, call: &Call) -> Result<Response<Answer>, BoxError> {
         let (response, slot) = self
             .way
             .watch(request, self.limits.call)
             .await
             .map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {
-            return self.read(response, self.limits.answer_bytes).await;
+            let limit = match call.member {
+                Some(_) => members::ANSWER_BYTES,
+                None => self.limits.answer_bytes,
+            };
+            return self.read(response, limit).await;
         }
         let mut retired = self.retired.clone();
         let retired = Box::pin(async move {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plane::kubeconfig::Rules;
+use crate::{executor::at_member, plane::kubeconfig::Rules};
 use axum::{
     body::{Body, Bytes},
     extract::Request,
@@ -13,7 +13,11 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::ListParams, api::WatchParams};
+use kube::{
+    Api,
+    api::{ListParams, WatchParams},
+    core::{ApiResource, DynamicObject},
+};
 use std::{
     convert::Infallible,
     sync::atomic::{AtomicUsize, Ordering},
@@ -281,6 +285,84 @@ async fn a_plane_that_answers_nothing_takes_no_more_than_its_places() {
         "waiting for a place is part of the time limit"
     );
     assert_eq!(server.requests(), 4);
+}
+
+/// ConfigMaps of a member, by the hub's proxy.
+fn of_member(client: &kube::Client, member: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    Api::all_with(client.clone(), &at_member(member, &resource, "default"))
+}
+
+#[tokio::test]
+async fn a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_member() {
+    let server = Server::start(|request, _| async move {
+        if request.uri().path().contains("/clusters/mute/") {
+            std::future::pending().await
+        } else {
+            object("x")
+        }
+    })
+    .await;
+    let (clients, _) = clients(Limits {
+        concurrency: 4,
+        ..Limits::default()
+    });
+    let client = clients.plane(PlaneKind::Hub, &server.credential()).client();
+    let asked: Vec<_> = (0..20)
+        .map(|n| {
+            let api = of_member(&client, "mute");
+            tokio::spawn(async move { api.get(&format!("x{n}")).await })
+        })
+        .collect();
+    // All that may be on their way are.
+    while server.requests() < members::PLACES {
+        tokio::task::yield_now().await;
+    }
+    assert!(config_maps(&client).get("x").await.is_ok());
+    assert!(of_member(&client, "other").get("x").await.is_ok());
+    assert_eq!(server.requests(), members::PLACES + 2);
+    asked.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn an_answer_of_a_member_that_is_larger_than_an_object_is_not_read() {
+    let server = Server::start(|_, _| async move {
+        let text = format!(
+            r#"{{"metadata":{{"name":"x"}},"spec":"{}"}}"#,
+            "x".repeat(members::ANSWER_BYTES)
+        );
+        ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+    })
+    .await;
+    let (clients, _) = clients(Limits::default());
+    let client = clients.plane(PlaneKind::Hub, &server.credential()).client();
+    let error = of_member(&client, "dfw-1").get("x").await.unwrap_err();
+    assert!(is_too_large(&error), "{error}");
+    assert!(
+        config_maps(&client).get("x").await.is_ok(),
+        "the hub's own are read"
+    );
+}
+
+#[tokio::test]
+async fn a_member_that_is_busy_slows_no_list_of_the_hub() {
+    let server = Server::start(|_, _| async move {
+        (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "30")]).into_response()
+    })
+    .await;
+    let (clients, _) = clients(quick());
+    let plane = clients.plane(PlaneKind::Hub, &server.credential());
+    let before = plane.host().pace.limit();
+    let watch = WatchParams::default();
+    assert!(
+        of_member(&plane.client(), "dfw-1")
+            .watch(&watch, "1")
+            .await
+            .is_err()
+    );
+    assert_eq!(plane.host().pace.limit(), before);
+    assert!(config_maps(&plane.client()).watch(&watch, "1").await.is_err());
+    assert!(plane.host().pace.limit() < before, "the hub's own answer counts");
 }
 
 #[tokio::test]

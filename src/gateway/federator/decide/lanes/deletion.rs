@@ -48,7 +48,7 @@ pub(in crate::gateway::federator) fn delete_step(
         return tell(c, &[said], memory, settings).by(Requeue::After(left));
     }
     let Ok(pin) = c.lanes.pin.clone() else {
-        return Step::Wait(Requeue::AwaitChange);
+        return tell(c, &[conditions::unreadable(c)], memory, settings);
     };
     if let Some(step) = pin.as_ref().and_then(|pin| abandon::refuse(c, pin, memory)) {
         return step;

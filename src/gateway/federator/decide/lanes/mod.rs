@@ -328,7 +328,7 @@ impl Case<'_> {
         }
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
-            let with_spec = stage == Some(Stage::Hold) && wanted.delivers();
+            let with_spec = stage.is_some_and(|stage| !stage.delivers()) && wanted.delivers();
             let permit = self.permit_to_move(permit);
             let step = self.change_lane(copy, &lane, memory, permit, with_spec);
             return if (stage, wanted) == (Some(Stage::Pin), Stage::Mend) {
@@ -383,7 +383,12 @@ impl Case<'_> {
             return Step::Wait(Requeue::AwaitChange);
         }
         let with_spec = with_spec && self.differs(copy, memory);
-        if with_spec && !self.has_sources() {
+        let is_furnished = if let Lane::At(_, stage, _) = lane {
+            self.is_furnished_for(*stage)
+        } else {
+            self.has_sources()
+        };
+        if with_spec && !is_furnished {
             return Step::Wait(Requeue::AwaitChange);
         }
         if let Some(step) = held_up(permit, Class::Update) {

@@ -72,6 +72,9 @@ impl Case<'_> {
         }
         if is_there {
             memory.strayed = None;
+        } else if stage.delivers() && !self.s.complete {
+            // Its binding may not be read yet.
+            return (stage, Requeue::AwaitChange);
         } else if stage.delivers() {
             let since = *memory.strayed.get_or_insert(self.now.instant);
             let waited = self.now.since(since);

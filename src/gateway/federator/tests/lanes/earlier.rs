@@ -27,3 +27,19 @@ fn its_copy_is_not_deleted_at_once() {
     let decided = world.decides();
     assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
 }
+
+/// Nobody knows its member, and the tenant hears why nothing goes on.
+#[test]
+fn a_deletion_says_that_its_record_cannot_be_read() {
+    let mut world = World::new();
+    world.policies();
+    world.at(Stage::Pin, &applied());
+    let key = pin::key(&world.index.kinds[world.kind], NAME);
+    world.record(&json!({key: "no record"}));
+    world.source(&json!({"metadata": {
+        "finalizers": [keys::FEDERATOR_FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }}));
+    assert_eq!(world.says(), ["Federated Strayed"]);
+    let decided = world.decides();
+    assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
+}

@@ -35,8 +35,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 mod abandon;
 mod earlier;
+mod namesakes;
 mod refused;
 mod replaced;
+mod resumed;
 mod status;
 mod stuck;
 mod wanted;
@@ -399,43 +401,6 @@ pub(super) fn applied() -> Value {
 }
 
 /// Karmada's Work at the member would be both objects', and can outlive the first one's copy and binding.
-#[test]
-fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
-    let mut all: Vec<FederatedKind> = kinds().iter().cloned().collect();
-    let mut other = all.iter().find(|kind| kind.is_exactly_one()).unwrap().clone();
-    other.resource.group = "other.example".to_owned();
-    other.resource.api_version = "other.example/v1".to_owned();
-    let key = pin::key(&other, NAME);
-    all.push(other);
-    let mut world = World::of(all.into());
-    world.policies();
-    world.source(&json!({"metadata": {"finalizers": [keys::FEDERATOR_FINALIZER]}}));
-    let pinned = |source: &str| json!({"member": MEMBER, "memberUid": "m-dfw-1", "copyUids": ["c-other"], "sourceUid": source});
-    world.record(&json!({key.clone(): pinned("u-other").to_string()}));
-    assert_eq!(world.says(), ["Federated HubNameTaken"]);
-    assert!(!world.decides().iter().any(|word| word.contains("create_copy")));
-    let own = pin::key(&world.index.kinds[world.kind], NAME);
-    world.record(&json!({key.clone(): pinned("u-other").to_string(), own: pinned("u-gold").to_string()}));
-    assert!(
-        !world.says().contains(&"Federated HubNameTaken".to_owned()),
-        "what has a member already waits for nobody"
-    );
-    world.memory = Memory::default();
-    world.record(&json!({key: "no record"}));
-    assert_eq!(world.says(), ["Federated HubNameTaken"], "it may have a member");
-    world.record(&json!({}));
-    let mut binding = fixture::object(HUB, &format!("{NAME}-vault"), "b-other");
-    binding["spec"] = json!({"resource": {"apiVersion": "other.example/v1", "kind": "Vault", "name": NAME}});
-    let binding = world.next(binding);
-    world.index.hub_has(TableId::Bindings, &binding);
-    assert_eq!(world.says(), ["Federated HubNameTaken"], "its binding is there");
-    let enqueued = world.index.hub_lost(TableId::Bindings, &binding);
-    let key = world.index.source_key(world.kind, &shop(), "default", NAME);
-    assert!(enqueued.contains(&key), "the end of that binding: {enqueued:?}");
-    world.memory = Memory::default();
-    assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
-}
-
 #[test]
 fn a_copy_is_made_in_the_choosing_lane_once_its_policy_is_there() {
     let mut world = World::new();
