@@ -104,6 +104,7 @@ fn federated(
     };
     let label_line = content.placement.label.referenced.line();
     let prefix_line = content.placement.policy_prefix.referenced.line();
+    let returns = parts.returns(content.returns, &resource)?;
     let kind = FederatedKind {
         resource,
         placement: parts.placement(content.placement)?,
@@ -120,7 +121,7 @@ fn federated(
             .map(|section| parts.write_back(section))
             .transpose()?,
         deletion: parts.deletion(content.deletion)?,
-        returns: parts.returns(content.returns)?,
+        returns,
         interpreter: Interpreter {
             name,
             scripts: scripts(folder, cardinality)?,

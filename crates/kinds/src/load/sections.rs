@@ -317,7 +317,21 @@ impl Parts<'_> {
         })
     }
 
-    pub(super) fn returns(&self, section: Vec<ReturnFile>) -> Result<Vec<Return>, LoadError> {
+    pub(super) fn returns(
+        &self,
+        section: Vec<ReturnFile>,
+        resource: &ApiResource,
+    ) -> Result<Vec<Return>, LoadError> {
+        let name = format!("{}.{}", resource.plural, resource.group);
+        if let Some(first) = section.first()
+            && !names::is_label_value(&name)
+        {
+            let message = format!(
+                "returns mark each Secret with a label that names the kind, and {name:?} has {} characters; allowed are 63",
+                name.len()
+            );
+            return self.refuse(&first.kind, message);
+        }
         section.into_iter().map(|found| self.one_return(found)).collect()
     }
 
