@@ -1,6 +1,11 @@
 //! The content of a kind's folder: its file, by the schema that it asks for, and its scripts.
 
-use super::{LoadError, describe::describe, folders::Folder, sections::Parts};
+use super::{
+    LoadError,
+    describe::{describe, describe_unread},
+    folders::Folder,
+    sections::Parts,
+};
 use crate::{
     Cardinality, FederatedKind, Interpreter, Origin, PlatformKind,
     file::{Head, Schema, one, platform, two},
@@ -47,7 +52,7 @@ fn parse<T: DeserializeOwned>(file: &str, schema: Schema, text: &str) -> Result<
 
 /// The schema that a file asks for by its language and scope.
 fn schema(file: &str, text: &str) -> Result<Schema, LoadError> {
-    let head: Head = parse(file, Schema::One, text)?;
+    let head: Head = serde_saphyr::from_str(text).map_err(|error| describe_unread(file, &error))?;
     let unknown = |what: &str, found: &Spanned<Value>, allowed: &str| {
         let message = format!("{what} {} is unknown; allowed are {allowed}", found.value);
         LoadError::at(file, found.referenced.line(), message)

@@ -327,3 +327,25 @@ fn the_folder_of_one_kind_holds_that_kind_for_manifests_and_none_for_the_gateway
     fs::remove_dir_all(&dir).unwrap();
     assert_eq!(loaded, [vec!["gizmos"], vec!["gizmos"], vec![]]);
 }
+
+#[test]
+fn a_text_that_is_no_yaml_gets_a_hint_and_no_list_of_fields() {
+    let path = "language: 2\nplural: gizmos\ncompanions:\n  references:\n  - {kind: Secret, path: $.spec.all[*].name}\n";
+    let error = refused(path, &[]);
+    assert!(error.contains("kind.yaml:5: "), "{error}");
+    assert!(
+        error.ends_with(
+            "; the text is no YAML; between braces {} a path with [ or * must be quoted (docs/kinds.md)"
+        ),
+        "{error}"
+    );
+    for text in [path, "- a\n- b\n", "language: 2\nplural: [a\n"] {
+        let error = refused(text, &[]);
+        assert!(!error.contains("the file has the fields"), "{error}");
+    }
+    let error = refused("- a\n- b\n", &[]);
+    assert!(
+        error.ends_with("; the file is a map of fields (docs/kinds.md)"),
+        "{error}"
+    );
+}
