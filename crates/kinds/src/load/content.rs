@@ -3,12 +3,12 @@
 use super::{
     LoadError,
     describe::{describe, describe_unread},
-    folders::Folder,
     sections::Parts,
 };
 use crate::{
     Cardinality, FederatedKind, Interpreter, Origin, PlatformKind,
     file::{Head, Schema, one, platform, two},
+    folder::{Folder, KIND_FILE, NO_KIND_FILE},
     lua::{self, Operation},
 };
 use fedgate_api::names;
@@ -25,10 +25,9 @@ pub(super) enum Kind {
 }
 
 pub(super) fn read(folder: &Folder) -> Result<Kind, LoadError> {
-    let file = format!("{}/kind.yaml", folder.path);
-    let Some(text) = folder.files.get("kind.yaml") else {
-        let message = "there is no such file; a kind's folder needs it (docs/kinds.md)";
-        return Err(LoadError::at(&file, 1, message));
+    let file = format!("{}/{KIND_FILE}", folder.path);
+    let Some(text) = folder.files.get(KIND_FILE) else {
+        return Err(LoadError::at(&file, 1, NO_KIND_FILE));
     };
     match schema(&file, text)? {
         Schema::One => {
@@ -85,6 +84,14 @@ fn resource(file: &str, folder: &Folder, plural: &Spanned<String>) -> Result<Api
             let message = format!("{what} {name:?} is no lower-case DNS name");
             return Err(LoadError::at(file, line, message));
         }
+    }
+    // With a folder of the layout missing or too many, a group would be taken for a version.
+    if !names::is_object_name(&folder.version) || folder.version.contains('.') {
+        let message = format!(
+            "the version's folder {:?} is no version of an API; a kind's folder is <group>/<version>/<Kind>",
+            folder.version
+        );
+        return Err(LoadError::at(file, 1, message));
     }
     let own = GroupVersionKind::gvk(&folder.group, &folder.version, &folder.kind);
     Ok(ApiResource::from_gvk_with_plural(&own, &plural.value))
