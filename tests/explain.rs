@@ -120,6 +120,11 @@ fn what_is_missing_is_said() {
             "has no object of kind Vault of example.fedgate.dev/v1",
         ),
         (
+            vec!["tests/kinds/example.fedgate.dev", "--object", gadget],
+            "VirtualMachine/example.yaml has no object of a kind in tests/kinds/example.fedgate.dev; there are Beacon of \
+             example.fedgate.dev/v1, Gadget of example.fedgate.dev/v1, Vault of example.fedgate.dev/v1",
+        ),
+        (
             vec!["interpreters/azimuth.stackhpc.com/v1alpha1/ClusterTemplate"],
             "no kind of objects that tenants own",
         ),
@@ -149,6 +154,40 @@ fn changed(folder: &str, file: &str, change: impl FnOnce(String) -> String) -> P
     let text = fs::read_to_string(dir.join(file)).unwrap();
     fs::write(dir.join(file), change(text)).unwrap();
     dir
+}
+
+#[test]
+fn a_spec_with_numbers_in_lists_alone_has_no_edit() {
+    let dir = changed("explain-lists", "example.yaml", |text| {
+        text.replace("  size: 1\n", "  sizes: [{gigabytes: 4}]\n")
+    });
+    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "edit"]);
+    let why = "no edit: its spec has no number and no boolean outside of lists";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn counts_of_one_are_no_plurals_and_causes_are_printed_once() {
+    let dir = changed("lint-counts", "kind.yaml", |_| "language: 3\n".to_owned());
+    for entry in fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "lua") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let version = dir.parent().unwrap().to_str().unwrap();
+    assert_eq!(
+        refused(&["kinds", "lint", version]),
+        format!("1 fault in 1 file of {version}\n")
+    );
+    let flavor = "tests/kinds/example.fedgate.dev/v1/Flavor";
+    let well = printed(&["kinds", "lint", flavor]);
+    assert!(
+        well.starts_with(&format!("1 file in {flavor}: all well (")),
+        "{well}"
+    );
+    let error = refused(&["kinds", "explain", "tests/kinds/nothing"]);
+    assert_eq!(error.matches("os error 2").count(), 1, "{error}");
 }
 
 #[test]

@@ -244,8 +244,8 @@ fn compare(write: &str, dir: &Path, files: &[File]) -> anyhow::Result<bool> {
 #[cfg(feature = "checks")]
 fn kinds(command: KindsCommand) -> anyhow::Result<ExitCode> {
     match command {
-        KindsCommand::Test(KindsDir { dir }) => Ok(check(&dir, "cases", checks::cases::run)),
-        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "files", checks::lint)),
+        KindsCommand::Test(KindsDir { dir }) => Ok(check(&dir, "case", checks::cases::run)),
+        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "file", checks::lint)),
         KindsCommand::Explain(args) => explain_kinds(args),
     }
 }
@@ -280,19 +280,21 @@ fn check(dir: &Path, what: &str, run: fn(&Path) -> checks::Report) -> ExitCode {
         println!("{finding}");
     }
     let took = began.elapsed().as_millis();
+    let (checked, dir) = (counted(report.checked, what), dir.display());
     if report.is_ok() {
-        println!(
-            "{} {what} in {}: all well ({took} ms)",
-            report.checked,
-            dir.display()
-        );
+        println!("{checked} in {dir}: all well ({took} ms)");
         return ExitCode::SUCCESS;
     }
     eprintln!(
-        "{} faults in {} {what} of {}",
-        report.findings.len(),
-        report.checked,
-        dir.display()
+        "{} in {checked} of {dir}",
+        counted(report.findings.len(), "fault")
     );
     ExitCode::FAILURE
+}
+
+/// A number of words: `1 file`, `2 files`.
+#[cfg(feature = "checks")]
+fn counted(count: usize, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
 }

@@ -39,13 +39,14 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
     let file = file
         .map(Path::to_owned)
         .or_else(|| beside.is_file().then_some(beside));
-    let (documents, origin) = match file {
-        Some(file) => (read(&file)?, format!("the object: {}", file.display())),
+    let (documents, origin) = match &file {
+        Some(file) => (read(file)?, format!("the object: {}", file.display())),
         None => of_cases(kind, &folder)?,
     };
     let is_it = |object: &&Value| is_of(kind, object);
     let object = documents.iter().find(is_it).cloned();
     let mut object = object.ok_or_else(|| ExplainError::Kind {
+        file: file.unwrap_or(folder).display().to_string(),
         kind: kind.resource.kind.clone(),
         api_version: kind.resource.api_version.clone(),
     })?;

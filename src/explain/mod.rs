@@ -84,12 +84,24 @@ pub enum ExplainError {
         error: String,
     },
     /// The file has no object of the kind.
-    #[error("the file has no object of kind {kind} of {api_version}; give one as its first document")]
+    #[error("{file} has no object of kind {kind} of {api_version}; give one as its first document")]
     Kind {
+        /// The file.
+        file: String,
         /// The kind.
         kind: String,
         /// Its group and version.
         api_version: String,
+    },
+    /// The file has an object of none of several kinds.
+    #[error("{file} has no object of a kind in {dir}; there are {}", kinds.join(", "))]
+    OtherKind {
+        /// The file.
+        file: String,
+        /// The folder of kinds.
+        dir: String,
+        /// The kinds of the folder, each with its group and version.
+        kinds: Vec<String>,
     },
     /// The object names no city.
     #[error(
@@ -150,7 +162,11 @@ pub struct ChapterSteps {
 /// Explains an object of each kind of a folder.
 pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation>, ExplainError> {
     let (root, only) = root_of(&options.dir)?;
-    let kinds = Kinds::load_dir(&root)?;
+    // The kinds beside one kind are those that a gateway would load with it.
+    let kinds = match &only {
+        Some(_) => Kinds::load_dir(&root),
+        None => Kinds::load_all_below(&root),
+    }?;
     let wanted = |kind: &&FederatedKind| {
         let resource = &kind.resource;
         only.as_ref()
@@ -164,9 +180,9 @@ pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation
     // One of several kinds is that of the file.
     let alone = wanted.len() == 1;
     let mut explained = Vec::new();
-    for kind in wanted {
+    for &kind in &wanted {
         let found = match example::find(kind, options.object.as_deref()) {
-            Err(ExplainError::Kind { .. }) if !alone => continue,
+            Err(ExplainError::Kind { .. }) if !alone && options.object.is_some() => continue,
             found => found?,
         };
         explained.push(on_a_thread(
@@ -176,10 +192,19 @@ pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation
             settings,
         )?);
     }
-    if explained.is_empty() {
-        return Err(ExplainError::NoKind(options.dir.display().to_string()));
+    match &options.object {
+        Some(file) if explained.is_empty() => {
+            let kinds = wanted.iter().map(|kind| &kind.resource);
+            Err(ExplainError::OtherKind {
+                file: file.display().to_string(),
+                dir: options.dir.display().to_string(),
+                kinds: kinds
+                    .map(|kind| format!("{} of {}", kind.kind, kind.api_version))
+                    .collect(),
+            })
+        }
+        _ => Ok(explained),
     }
-    Ok(explained)
 }
 
 /// The folder of kinds that a folder is or belongs to, and the kind if it is one kind's own.

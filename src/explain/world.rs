@@ -97,7 +97,7 @@ pub(super) async fn play(
             }
             None => explanation
                 .notes
-                .push("no edit: its spec has no number and no boolean to change".to_owned()),
+                .push("no edit: its spec has no number and no boolean outside of lists".to_owned()),
         }
     }
     if chapters.contains(&Chapter::Suspend) {

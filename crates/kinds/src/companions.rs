@@ -87,31 +87,28 @@ pub struct CompanionKinds {
 }
 
 impl CompanionKinds {
-    /// Those of these kinds.
+    /// Those of these kinds, which name at most [`CompanionSet::LIMIT`]: a load refuses more.
     pub fn of<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind, IntoIter: Clone>) -> Self {
         let kinds = kinds.into_iter();
-        let references = || {
-            let sections = kinds.clone().filter_map(|kind| kind.companions.as_ref());
-            sections.flat_map(|section| &section.references)
-        };
-        let others: BTreeMap<(&str, &str), &ApiResource> = references()
-            .filter(|reference| !reference.is_core())
-            .map(|reference| &reference.resource)
-            .map(|resource| ((&*resource.group, &*resource.kind), resource))
-            .collect();
         let core = CORE.map(|(kind, plural)| {
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
         });
+        let others = others(kinds.clone()).into_values().cloned();
         let mut all = Self {
-            resources: core.into_iter().chain(others.into_values().cloned()).collect(),
+            resources: core.into_iter().chain(others).collect(),
             adopted: CompanionSet::default(),
         };
-        for reference in references().filter(|reference| reference.adopted) {
+        for reference in references(kinds).filter(|reference| reference.adopted) {
             if let Some(kind) = all.id(&reference.resource) {
                 all.adopted.insert(kind);
             }
         }
         all
+    }
+
+    /// Their number, also where it is above the limit.
+    pub(crate) fn count<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind>) -> usize {
+        CORE.len() + others(kinds).len()
     }
 
     /// True if objects of the kind go at their member together with the object that names them.
@@ -141,6 +138,22 @@ impl CompanionKinds {
     }
 }
 
+fn references<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind>) -> impl Iterator<Item = &'a Reference> {
+    let sections = kinds.into_iter().filter_map(|kind| kind.companions.as_ref());
+    sections.flat_map(|section| &section.references)
+}
+
+/// The companions beside [`CORE`], by group and kind.
+fn others<'a>(
+    kinds: impl IntoIterator<Item = &'a FederatedKind>,
+) -> BTreeMap<(&'a str, &'a str), &'a ApiResource> {
+    references(kinds)
+        .filter(|reference| !reference.is_core())
+        .map(|reference| &reference.resource)
+        .map(|resource| ((&*resource.group, &*resource.kind), resource))
+        .collect()
+}
+
 impl Default for CompanionKinds {
     fn default() -> Self {
         Self::of([])
@@ -155,13 +168,14 @@ impl Index<CompanionKind> for CompanionKinds {
     }
 }
 
-/// A set of kinds of companions.
+/// A set of kinds of companions, whose places are all below [`LIMIT`](Self::LIMIT): each is a bit, and a higher place
+/// overflows the shift. A load checks the number of kinds before any set is made of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompanionSet(u64);
 
 impl CompanionSet {
     /// The largest number of kinds.
-    pub(crate) const LIMIT: usize = 64;
+    pub const LIMIT: usize = 64;
 
     /// Adds a kind; returns true if it was not there.
     pub fn insert(&mut self, kind: CompanionKind) -> bool {

@@ -20,7 +20,7 @@ pub use companions::{
 };
 pub use deletion::{DeletionRules, FinishedWhen, Guard};
 use file::STATUS_BYTES;
-pub use folder::folder_names;
+pub use folder::{FolderError, folder_names};
 pub use load::{Kinds, LoadError};
 pub use per_kind::{KindId, PerKind};
 pub use platform::PlatformKind;

@@ -1,9 +1,14 @@
 //! The content of a kind's folder: its file, by the schema that it asks for, and its scripts.
 
-use super::{LoadError, describe::describe, folders::Folder, sections::Parts};
+use super::{
+    LoadError,
+    describe::{describe, describe_unread},
+    sections::Parts,
+};
 use crate::{
     Cardinality, FederatedKind, Interpreter, Origin, PlatformKind,
     file::{Head, Schema, one, platform, two},
+    folder::{Folder, KIND_FILE, NO_KIND_FILE},
     lua::{self, Operation},
 };
 use fedgate_api::names;
@@ -20,10 +25,9 @@ pub(super) enum Kind {
 }
 
 pub(super) fn read(folder: &Folder) -> Result<Kind, LoadError> {
-    let file = format!("{}/kind.yaml", folder.path);
-    let Some(text) = folder.files.get("kind.yaml") else {
-        let message = "there is no such file; a kind's folder needs it (docs/kinds.md)";
-        return Err(LoadError::at(&file, 1, message));
+    let file = format!("{}/{KIND_FILE}", folder.path);
+    let Some(text) = folder.files.get(KIND_FILE) else {
+        return Err(LoadError::at(&file, 1, NO_KIND_FILE));
     };
     match schema(&file, text)? {
         Schema::One => {
@@ -47,7 +51,7 @@ fn parse<T: DeserializeOwned>(file: &str, schema: Schema, text: &str) -> Result<
 
 /// The schema that a file asks for by its language and scope.
 fn schema(file: &str, text: &str) -> Result<Schema, LoadError> {
-    let head: Head = parse(file, Schema::One, text)?;
+    let head: Head = serde_saphyr::from_str(text).map_err(|error| describe_unread(file, &error))?;
     let unknown = |what: &str, found: &Spanned<Value>, allowed: &str| {
         let message = format!("{what} {} is unknown; allowed are {allowed}", found.value);
         LoadError::at(file, found.referenced.line(), message)
@@ -81,6 +85,14 @@ fn resource(file: &str, folder: &Folder, plural: &Spanned<String>) -> Result<Api
             return Err(LoadError::at(file, line, message));
         }
     }
+    // With a folder of the layout missing or too many, a group would be taken for a version.
+    if !names::is_object_name(&folder.version) || folder.version.contains('.') {
+        let message = format!(
+            "the version's folder {:?} is no version of an API; a kind's folder is <group>/<version>/<Kind>",
+            folder.version
+        );
+        return Err(LoadError::at(file, 1, message));
+    }
     let own = GroupVersionKind::gvk(&folder.group, &folder.version, &folder.kind);
     Ok(ApiResource::from_gvk_with_plural(&own, &plural.value))
 }
@@ -104,6 +116,7 @@ fn federated(
     };
     let label_line = content.placement.label.referenced.line();
     let prefix_line = content.placement.policy_prefix.referenced.line();
+    let returns = parts.returns(content.returns, &resource)?;
     let kind = FederatedKind {
         resource,
         placement: parts.placement(content.placement)?,
@@ -120,7 +133,7 @@ fn federated(
             .map(|section| parts.write_back(section))
             .transpose()?,
         deletion: parts.deletion(content.deletion)?,
-        returns: parts.returns(content.returns)?,
+        returns,
         interpreter: Interpreter {
             name,
             scripts: scripts(folder, cardinality)?,

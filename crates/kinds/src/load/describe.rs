@@ -36,6 +36,22 @@ pub(super) fn describe(file: &str, schema: Schema, error: &serde_saphyr::Error) 
     LoadError::at(file, line, message)
 }
 
+/// Describes serde's error in a text of which not even the language is known, so that no schema's fields fit.
+pub(super) fn describe_unread(file: &str, error: &serde_saphyr::Error) -> LoadError {
+    let error = error.without_snippet();
+    let line = error.location().map_or(1, |location| location.line());
+    let hint = match error {
+        // The parser's own messages.
+        serde_saphyr::Error::ExternalMessage { .. }
+        | serde_saphyr::Error::UnknownAnchor { .. }
+        | serde_saphyr::Error::ContainerEndMismatch { .. } => {
+            "the text is no YAML; between braces {} a path with [ or * must be quoted (docs/kinds.md)"
+        }
+        _ => "the file is a map of fields (docs/kinds.md)",
+    };
+    LoadError::at(file, line, format!("{error}; {hint}"))
+}
+
 /// A field that its section does not have: another language or scope may have it.
 fn unknown(schema: Schema, field: &str, expected: &[&'static str]) -> String {
     let allowed = expected.join(", ");

@@ -1,4 +1,4 @@
-//! Loads kinds: their folders (`folders`), the content of each (`content`, `sections`), and the checks between them
+//! Loads kinds: those in the executable (`folders`), the content of each (`content`, `sections`), and the checks between them
 //! (`together`).
 
 mod content;
@@ -8,22 +8,17 @@ mod sections;
 mod together;
 
 use super::{FederatedKind, PlatformKind};
+use crate::folder::{self, Folder, FolderError, Layout};
 use content::Kind;
-use folders::Folder;
 use kube::core::ApiResource;
-use std::{collections::BTreeSet, io, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 /// An error of loading kinds, with the file, and the line if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A folder or file cannot be read.
-    #[error("cannot read {path}: {source}; give a folder of the form <group>/<version>/<Kind>/kind.yaml")]
-    Read {
-        /// Path of the folder or file.
-        path: String,
-        /// The I/O error.
-        source: io::Error,
-    },
+    /// The folders of kinds cannot be found or read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The content is invalid.
     #[error("{file}:{line}: {message}")]
     Invalid {
@@ -49,7 +44,7 @@ impl LoadError {
     pub fn flag(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "--builtin-kinds",
-            Self::Read { .. } | Self::Invalid { .. } => "--interpreters",
+            Self::Folder(_) | Self::Invalid { .. } => "--interpreters",
         }
     }
 
@@ -135,14 +130,19 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Loads the kinds of a folder with the layout of `interpreters/`.
+    /// Loads the kinds of a folder with the layout of `interpreters/`; a kind at another place is refused.
     pub fn load_dir(dir: &Path) -> Result<Self, LoadError> {
-        Self::read(&folders::below(dir)?)
+        Self::read(&folder::find(dir, Layout::Groups)?)
     }
 
     /// Loads the kind of a folder with a `kind.yaml`, else those below it as [`Kinds::load_dir`] does.
     pub fn load_dir_or_kind(dir: &Path) -> Result<Self, LoadError> {
-        Self::read(&folders::at_or_below(dir)?)
+        Self::read(&folder::find(dir, Layout::GroupsOrKind)?)
+    }
+
+    /// Loads the kinds at any depth at or below a folder; each is named by its folder and the two above.
+    pub fn load_all_below(dir: &Path) -> Result<Self, LoadError> {
+        Self::read(&folder::find(dir, Layout::Any)?)
     }
 
     fn read(folders: &[Folder]) -> Result<Self, LoadError> {
@@ -157,20 +157,15 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// The faults of the kinds of a folder, or of the folder of one kind: of each by itself, and of all together if there
-    /// are none.
+    /// The faults of the kinds of these folders: of each by itself, and of all together if there are none.
     #[cfg(feature = "checks")]
-    pub(crate) fn faults(dir: &Path) -> Vec<LoadError> {
-        let folders = match folders::at_or_below(dir) {
-            Ok(folders) => folders,
-            Err(error) => return vec![error],
-        };
+    pub(crate) fn faults(folders: &[Folder]) -> Vec<LoadError> {
         let faults: Vec<LoadError> = folders
             .iter()
             .filter_map(|folder| content::read(folder).err())
             .collect();
         if faults.is_empty() {
-            Self::read(&folders).err().into_iter().collect()
+            Self::read(folders).err().into_iter().collect()
         } else {
             faults
         }

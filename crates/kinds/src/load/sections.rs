@@ -211,7 +211,7 @@ impl Parts<'_> {
                 adopted,
                 "adopted: true needs before: applied; allowed without it is false",
             ),
-            Some(adopted) if adopted.value && core_plural(&reference.resource).is_some() => {
+            Some(adopted) if adopted.value && reference.is_core() => {
                 let message = "adopted: true is not for ConfigMap and Secret, which several objects share; allowed is \
                     false, or another kind";
                 self.refuse(adopted, message)
@@ -317,7 +317,21 @@ impl Parts<'_> {
         })
     }
 
-    pub(super) fn returns(&self, section: Vec<ReturnFile>) -> Result<Vec<Return>, LoadError> {
+    pub(super) fn returns(
+        &self,
+        section: Vec<ReturnFile>,
+        resource: &ApiResource,
+    ) -> Result<Vec<Return>, LoadError> {
+        let name = format!("{}.{}", resource.plural, resource.group);
+        if let Some(first) = section.first()
+            && !names::is_label_value(&name)
+        {
+            let message = format!(
+                "returns mark each Secret with a label that names the kind, and {name:?} has {} characters; allowed are 63",
+                name.len()
+            );
+            return self.refuse(&first.kind, message);
+        }
         section.into_iter().map(|found| self.one_return(found)).collect()
     }
 

@@ -5,20 +5,20 @@ use crate::{CompanionKinds, CompanionSet, FederatedKind, PlatformKind};
 use kube::core::ApiResource;
 
 /// Checks that kinds do not conflict: policies differ by prefix and interpreters by name, all kinds use the same label to
-/// select cells, and no federated kind is a companion.
+/// select cells, and no kind of a folder is a companion.
 pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
+    let limit = CompanionSet::LIMIT;
+    if let Some(kind) = kinds.federated.last()
+        && CompanionKinds::count(&kinds.federated) > limit
+    {
+        let message = format!("the folders name more than {limit} kinds of companions; take some out");
+        return Err(LoadError::at(&kind.origin.file, 1, message));
+    }
     for (i, kind) in kinds.federated.iter().enumerate() {
         for other in &kinds.federated[..i] {
             pair(kind, other)?;
         }
-        companions(kind, &kinds.federated)?;
-    }
-    let limit = CompanionSet::LIMIT;
-    if let Some(kind) = kinds.federated.last()
-        && CompanionKinds::of(&kinds.federated).ids().count() > limit
-    {
-        let message = format!("the folders name more than {limit} kinds of companions; take some out");
-        return Err(LoadError::at(&kind.origin.file, 1, message));
+        companions(kind, kinds)?;
     }
     for (i, kind) in kinds.platform.iter().enumerate() {
         platform(kind, &kinds.federated, &kinds.platform[..i])?;
@@ -26,28 +26,30 @@ pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn is_same(a: &ApiResource, b: &ApiResource) -> bool {
-    a.api_version == b.api_version && a.kind == b.kind
-}
-
-/// The same kind, whatever its version.
+/// The same kind, whatever its version: the rest of the program keys objects by group and kind.
 fn is_same_kind(a: &ApiResource, b: &ApiResource) -> bool {
     a.group == b.group && a.kind == b.kind
 }
 
-fn twice(file: &str, there: &str) -> LoadError {
-    LoadError::at(
-        file,
-        1,
-        format!("{there} describes this kind already; remove one of the folders"),
-    )
+/// Refuses a second folder of a kind.
+fn twice(file: &str, own: &ApiResource, there: &str, other: &ApiResource) -> LoadError {
+    let message = if own.version == other.version {
+        format!("{there} describes this kind already; remove one of the folders")
+    } else {
+        format!(
+            "{there} describes this kind already, in version {}; allowed is one version of a kind, remove one of the \
+             folders",
+            other.version
+        )
+    };
+    LoadError::at(file, 1, message)
 }
 
 fn pair(kind: &FederatedKind, other: &FederatedKind) -> Result<(), LoadError> {
     let fail = |line, message: String| Err(LoadError::at(&kind.origin.file, line, message));
     let there = &other.origin.file;
-    if is_same(&kind.resource, &other.resource) {
-        return Err(twice(&kind.origin.file, there));
+    if is_same_kind(&kind.resource, &other.resource) {
+        return Err(twice(&kind.origin.file, &kind.resource, there, &other.resource));
     }
     let (prefix, taken) = (&kind.placement.policy_prefix, &other.placement.policy_prefix);
     if prefix.starts_with(taken.as_str()) || taken.starts_with(prefix.as_str()) {
@@ -74,17 +76,26 @@ fn pair(kind: &FederatedKind, other: &FederatedKind) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn companions(kind: &FederatedKind, all: &[FederatedKind]) -> Result<(), LoadError> {
+fn companions(kind: &FederatedKind, all: &Kinds) -> Result<(), LoadError> {
     for reference in kind.companions.iter().flat_map(|section| &section.references) {
         let resource = &reference.resource;
         let refuse = |message| Err(LoadError::at(&kind.origin.file, reference.line, message));
-        if let Some(folder) = all.iter().find(|other| is_same_kind(&other.resource, resource)) {
+        let federated = all
+            .federated
+            .iter()
+            .map(|other| (&other.resource, "federated", &other.origin.file));
+        let platform = all
+            .platform
+            .iter()
+            .map(|other| (&other.resource, "projected", &other.origin));
+        let mut own = federated.chain(platform);
+        if let Some((_, carried, folder)) = own.find(|(other, ..)| is_same_kind(other, resource)) {
             return refuse(format!(
-                "kind {} of {} is federated by {}, so it cannot be a companion; take the reference out",
-                resource.kind, resource.api_version, folder.origin.file
+                "kind {} of {} is {carried} by {folder}, so it cannot be a companion; take the reference out",
+                resource.kind, resource.api_version
             ));
         }
-        let mut named = all.iter().flat_map(|other| {
+        let mut named = all.federated.iter().flat_map(|other| {
             let references = other.companions.iter().flat_map(|section| &section.references);
             references.map(|reference| (&other.origin.file, reference))
         });
@@ -119,8 +130,8 @@ fn platform(
         .iter()
         .map(|other| (&other.resource, &other.origin.file));
     let mut all = federated.chain(others.iter().map(|other| (&other.resource, &other.origin)));
-    match all.find(|(resource, _)| is_same(&kind.resource, resource)) {
-        Some((_, there)) => Err(twice(&kind.origin, there)),
+    match all.find(|(resource, _)| is_same_kind(&kind.resource, resource)) {
+        Some((resource, there)) => Err(twice(&kind.origin, &kind.resource, there, resource)),
         None => Ok(()),
     }
 }

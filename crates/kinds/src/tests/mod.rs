@@ -241,16 +241,19 @@ fn a_folder_without_kind_yaml_and_a_folder_that_is_not_there_are_refused() {
     assert!(error.contains("cannot read"), "{error}");
 }
 
-/// The linter says of a folder what a start would say, of that of one kind and of that above, and not twice.
+/// The linter says of a folder what a start would say, of that of one kind and of each above, and not twice.
 #[cfg(feature = "checks")]
 #[test]
 fn the_linter_reads_kind_yaml_as_a_start_does() {
-    let dir = std::env::temp_dir().join(format!("fedgate-kinds-lint-{}", std::process::id()));
+    let root = std::env::temp_dir().join(format!("fedgate-kinds-lint-{}", std::process::id()));
+    let dir = root.join("kinds");
     let folder = dir.join("example.com/v1/Gizmo");
     let found = |kind: &str, script: &str| {
         write(&folder, "kind.yaml", kind);
         write(&folder, "status-reflection.lua", script);
-        [&dir, &folder].map(|at| {
+        let above: Vec<&Path> = folder.ancestors().take(5).collect();
+        assert!(above.contains(&dir.as_path()) && above[4] == root);
+        above.into_iter().map(|at| {
             let report = crate::lua::checks::lint(at);
             let lines = report.findings.iter().map(ToString::to_string);
             let lines = lines.map(|line| line.replace(&folder.display().to_string(), "DIR"));
@@ -258,19 +261,57 @@ fn the_linter_reads_kind_yaml_as_a_start_does() {
         })
     };
     let good = "function ReflectStatus(o) return o.status end";
-    assert_eq!(found(GOOD, good), [(2, vec![]), (2, vec![])]);
-    let language = format!("language: 3\n{GOOD}");
+    for at in found(GOOD, good) {
+        assert_eq!(at, (2, vec![]));
+    }
     let unknown = "DIR/kind.yaml:1: language 3 is unknown; allowed are 1, 2".to_owned();
-    assert_eq!(
-        found(&language, good),
-        [(2, vec![unknown.clone()]), (2, vec![unknown])]
-    );
-    let broken = found(GOOD, "function ReflectStatus(o) return o.status");
-    for (_, lines) in broken {
+    for at in found(&format!("language: 3\n{GOOD}"), good) {
+        assert_eq!(at, (2, vec![unknown.clone()]));
+    }
+    for (_, lines) in found(GOOD, "function ReflectStatus(o) return o.status") {
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with("DIR/status-reflection.lua:1: "), "{lines:?}");
     }
+    fs::remove_dir_all(&root).unwrap();
+}
+
+/// `test` names a folder without its file as `lint` does.
+#[cfg(feature = "checks")]
+#[test]
+fn a_folder_of_the_layout_without_kind_yaml_is_a_finding_of_every_check() {
+    let dir = std::env::temp_dir().join(format!("fedgate-kinds-typo-{}", std::process::id()));
+    write(&dir.join("example.com/v1/Gizmo"), "kind.yml", GOOD);
+    write(&dir.join("example.com/v1/.git"), "HEAD", "");
+    for check in [crate::lua::checks::lint, crate::lua::checks::cases::run] {
+        let report = check(&dir).to_string().replace(&dir.display().to_string(), "DIR");
+        assert_eq!(
+            report,
+            "DIR/example.com/v1/Gizmo/kind.yaml:1: there is no such file; a kind's folder needs it (docs/kinds.md)\n"
+        );
+    }
     fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_kind_whose_folder_lacks_the_version_is_refused_at_every_place() {
+    let dir = std::env::temp_dir().join(format!("fedgate-kinds-levels-{}", std::process::id()));
+    write(&dir.join("example.com/Gizmo"), "kind.yaml", GOOD);
+    let error = |loaded: Result<Kinds, LoadError>| {
+        let error = loaded.unwrap_err().to_string();
+        error.replace(&dir.display().to_string(), "DIR")
+    };
+    let [strict, any] = [Kinds::load_dir(&dir), Kinds::load_all_below(&dir)].map(error);
+    fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(
+        strict,
+        "DIR/example.com/Gizmo/kind.yaml is not at <group>/<version>/<Kind>/kind.yaml below DIR; give the folder that \
+         holds <group>"
+    );
+    assert_eq!(
+        any,
+        "DIR/example.com/Gizmo/kind.yaml:1: the version's folder \"example.com\" is no version of an API; a kind's folder \
+         is <group>/<version>/<Kind>"
+    );
 }
 
 proptest::proptest! {
@@ -310,20 +351,74 @@ fn a_kind_that_is_deep_or_multiplies_itself_is_refused() {
 }
 
 #[test]
-fn the_folder_of_one_kind_holds_that_kind_for_manifests_and_none_for_the_gateway() {
+fn the_folder_of_one_kind_holds_that_kind_for_manifests_and_is_refused_by_the_gateway() {
     let dir = std::env::temp_dir().join(format!("fedgate-one-kind-{}", std::process::id()));
     let own = dir.join("example.com/v1/Gizmo");
     write(&own, "kind.yaml", GOOD);
-    let names = |kinds: Result<Kinds, LoadError>| {
-        let kinds = kinds.unwrap().federated.into_iter();
-        kinds.map(|kind| kind.resource.plural).collect::<Vec<_>>()
+    let names = |kinds: Result<Kinds, LoadError>| match kinds {
+        Ok(kinds) => kinds
+            .federated
+            .into_iter()
+            .map(|kind| kind.resource.plural)
+            .collect(),
+        Err(error) => error.to_string().replace(&dir.display().to_string(), "DIR"),
     };
-    let loaded = [
-        Kinds::load_dir_or_kind(&own),
-        Kinds::load_dir_or_kind(&dir),
-        Kinds::load_dir(&own),
-    ]
-    .map(names);
+    let [group, version] = ["example.com", "example.com/v1"].map(|below| dir.join(below));
+    let loaded = [&dir, &group, &version, &own].map(|at| {
+        [
+            Kinds::load_dir(at),
+            Kinds::load_dir_or_kind(at),
+            Kinds::load_all_below(at),
+        ]
+        .map(names)
+    });
     fs::remove_dir_all(&dir).unwrap();
-    assert_eq!(loaded, [vec!["gizmos"], vec!["gizmos"], vec![]]);
+    let refused = |below: &str, wanted: &str| {
+        format!(
+            "DIR/example.com/v1/Gizmo/kind.yaml is not at <group>/<version>/<Kind>/kind.yaml below DIR/{below}; give the \
+             folder that holds <group>{wanted}"
+        )
+    };
+    let kind = || "gizmos".to_owned();
+    let of = ", or that of one kind";
+    assert_eq!(loaded[0], [kind(), kind(), kind()]);
+    for (at, below) in [(1, "example.com"), (2, "example.com/v1")] {
+        assert_eq!(loaded[at], [refused(below, ""), refused(below, of), kind()]);
+    }
+    let own = refused("example.com/v1/Gizmo", "");
+    assert_eq!(loaded[3], [own, kind(), kind()]);
+}
+
+#[test]
+fn an_error_of_reading_has_its_cause_once() {
+    let error = Kinds::load_dir(Path::new("nothing/here")).unwrap_err();
+    // A command prints the sources of an error, too.
+    assert!(std::error::Error::source(&error).is_none());
+    assert_eq!(
+        error.to_string(),
+        "cannot read nothing/here: No such file or directory (os error 2); give a folder of the form \
+         <group>/<version>/<Kind>/kind.yaml"
+    );
+}
+
+#[test]
+fn a_text_that_is_no_yaml_gets_a_hint_and_no_list_of_fields() {
+    let path = "language: 2\nplural: gizmos\ncompanions:\n  references:\n  - {kind: Secret, path: $.spec.all[*].name}\n";
+    let error = refused(path, &[]);
+    assert!(error.contains("kind.yaml:5: "), "{error}");
+    assert!(
+        error.ends_with(
+            "; the text is no YAML; between braces {} a path with [ or * must be quoted (docs/kinds.md)"
+        ),
+        "{error}"
+    );
+    for text in [path, "- a\n- b\n", "language: 2\nplural: [a\n"] {
+        let error = refused(text, &[]);
+        assert!(!error.contains("the file has the fields"), "{error}");
+    }
+    let error = refused("- a\n- b\n", &[]);
+    assert!(
+        error.ends_with("; the file is a map of fields (docs/kinds.md)"),
+        "{error}"
+    );
 }

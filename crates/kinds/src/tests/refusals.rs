@@ -183,6 +183,14 @@ const SECTIONS: &[Row] = &[
         "9: unknown value \"ConfigMap\"; allowed are Secret",
     ),
     (
+        "",
+        "language: 2\nplural: gizmos-with-a-name-that-is-longer-than-labels-hold-it\nplacement:\n  path: $.spec.city\n  \
+         label: topology.datum.net/city-code\n  policyPrefix: gz-\n  cardinality: exactlyOne\nreturns:\n\
+         - {kind: Secret, name: \"{name}-app\", allow: ['*-app']}",
+        "9: returns mark each Secret with a label that names the kind, and \
+         \"gizmos-with-a-name-that-is-longer-than-labels-hold-it.example.com\" has 65 characters; allowed are 63",
+    ),
+    (
         ONE,
         "returns:\n- {kind: Secret, allow: ['*-app']}",
         "9: the Secret's name comes from one place, none given; allowed is path or name",

@@ -87,3 +87,71 @@ fn kinds_of_the_platform_load_beside_federated_ones() {
     let all = load_all(&[("example.com/v1/Plan", PLATFORM)], &[]).unwrap();
     assert!(all.platform[0].selector.selects_all());
 }
+
+#[test]
+fn a_kind_has_one_folder_whatever_its_version() {
+    let folder = |version: &str| format!("example.com/{version}/Gizmo");
+    let [first, second] = ["v1", "v2"].map(folder);
+    for (kind, other) in [(ONE, ONE), (ONE, PLATFORM), (PLATFORM, ONE), (PLATFORM, PLATFORM)] {
+        let error = load_all(&[(&first, kind), (&second, other)], &[]).unwrap_err();
+        // Platform kinds are compared after federated ones.
+        let (at, there, version) = match (kind == PLATFORM, other == PLATFORM) {
+            (true, false) => (&first, &second, "v2"),
+            _ => (&second, &first, "v1"),
+        };
+        assert_eq!(
+            error,
+            format!(
+                "DIR/{at}/kind.yaml:1: DIR/{there}/kind.yaml describes this kind already, in version {version}; allowed is \
+                 one version of a kind, remove one of the folders"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_kind_of_the_platform_is_no_companion() {
+    for version in ["v1", "v2"] {
+        let widget = referring("Plan", &format!("example.com/{version}"));
+        let error = load_all(
+            &[
+                ("example.com/v1/Plan", PLATFORM),
+                ("example.com/v1/Widget", &widget),
+            ],
+            &[],
+        )
+        .unwrap_err();
+        assert_eq!(
+            error,
+            format!(
+                "DIR/example.com/v1/Widget/kind.yaml:10: kind Plan of example.com/{version} is projected by \
+                 DIR/example.com/v1/Plan/kind.yaml, so it cannot be a companion; take the reference out"
+            )
+        );
+    }
+}
+
+/// A file whose kind names a number of kinds of companions, all of which are adopted.
+fn adopting(count: usize) -> String {
+    let reference = |number: usize| {
+        format!(
+            "  - {{apiVersion: example.org/v1, kind: Part{number:02}, plural: parts{number}, path: $.spec.p{number}, \
+             adopted: true}}\n"
+        )
+    };
+    let references: String = (0..count).map(reference).collect();
+    format!("{ONE}companions:\n  references:\n{references}")
+}
+
+#[test]
+fn more_kinds_of_companions_than_a_set_holds_are_refused() {
+    let load = |count| load_all(&[("example.com/v1/Gizmo", &adopting(count))], &[]);
+    // ConfigMap and Secret are always there.
+    load(62).unwrap();
+    for count in [63, 70, 300] {
+        assert_eq!(
+            load(count).unwrap_err(),
+            "DIR/example.com/v1/Gizmo/kind.yaml:1: the folders name more than 64 kinds of companions; take some out"
+        );
+    }
+}

@@ -1,9 +1,10 @@
 //! Finds the parts of a script that Karmada would reject, or silently evaluate incorrectly, before the script is
 //! deployed.
 
-use super::report::{Report, kind_folders};
+use super::report::{Report, folders, scripts};
 use crate::{
     Kinds, LoadError,
+    folder::KIND_FILE,
     lua::{
         LuaError, Operation,
         bytecode::{self, Access},
@@ -57,10 +58,12 @@ const FIELDS: [(&str, &[&str]); 4] = [
 /// functions: file name, syntax, `goto`, entry point, globals, functions that Karmada forbids.
 pub fn lint(dir: &Path) -> Report {
     let mut report = Report::default();
-    for folder in kind_folders(dir, &mut report) {
-        report.checked += 1 + folder.scripts.len();
-        for (name, text) in &folder.scripts {
-            let file = folder.path.join(name);
+    let folders = folders(dir, &mut report);
+    for folder in &folders {
+        report.checked += usize::from(folder.files.contains_key(KIND_FILE));
+        for (name, text) in scripts(folder) {
+            report.checked += 1;
+            let file = Path::new(&folder.path).join(name);
             let Some(operation) = Operation::of_file(name) else {
                 let allowed: Vec<&str> = Operation::ALL.iter().map(|operation| operation.file()).collect();
                 let why = format!(
@@ -75,11 +78,11 @@ pub fn lint(dir: &Path) -> Report {
             }
         }
     }
-    let scripts: BTreeSet<String> = report.findings.iter().map(|found| found.file.clone()).collect();
-    for fault in Kinds::faults(dir) {
+    let known: BTreeSet<String> = report.findings.iter().map(|found| found.file.clone()).collect();
+    for fault in Kinds::faults(&folders) {
         // The faults of scripts were found above, with their lines.
         if let LoadError::Invalid { file, line, message } = fault
-            && !scripts.contains(&file)
+            && !known.contains(&file)
         {
             report.add(Path::new(&file), usize::try_from(line).unwrap_or(1), message);
         }

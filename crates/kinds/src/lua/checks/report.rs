@@ -1,5 +1,6 @@
 //! The report of a check of interpreter folders.
 
+use crate::folder::{Folder, FolderError, KIND_FILE, Layout, NO_KIND_FILE, find};
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
@@ -55,7 +56,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The folder of a kind: `<group>/<version>/<Kind>` with a `kind.yaml`.
+/// The folder of a kind, with its cases.
 pub(super) struct KindFolder {
     pub(super) path: PathBuf,
     pub(super) api_version: String,
@@ -66,60 +67,62 @@ pub(super) struct KindFolder {
     pub(super) cases: BTreeMap<PathBuf, String>,
 }
 
-/// Finds the folders of kinds at or below `dir`; a file that cannot be read becomes a finding.
-pub(super) fn kind_folders(dir: &Path, report: &mut Report) -> Vec<KindFolder> {
-    let mut found = Vec::new();
-    if let Err(error) = search(dir, &mut found) {
-        let why = format!("cannot be read: {error}; give a folder of kinds or the folder of one kind");
-        report.add(dir, 1, why);
-    } else if found.is_empty() {
-        report.add(
-            dir,
-            1,
-            "holds no kind; a kind is a folder <group>/<version>/<Kind> with a kind.yaml",
-        );
-    }
-    found
-}
-
-fn search(dir: &Path, found: &mut Vec<KindFolder>) -> io::Result<()> {
-    if dir.join("kind.yaml").is_file() {
-        found.push(open(dir)?);
-        return Ok(());
-    }
-    let mut below = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            below.push(path);
+/// Finds the folders of kinds at or below `dir`, as a load does; none, and a file that cannot be read, become findings.
+pub(super) fn folders(dir: &Path, report: &mut Report) -> Vec<Folder> {
+    match find(dir, Layout::Any) {
+        Ok(found) if found.is_empty() => {
+            let why = "holds no kind; a kind is a folder <group>/<version>/<Kind> with a kind.yaml";
+            report.add(dir, 1, why);
+            found
+        }
+        Ok(found) => found,
+        Err(FolderError::Read { path, error }) => {
+            let why = format!("cannot be read: {error}; give a folder of kinds or the folder of one kind");
+            report.add(Path::new(&path), 1, why);
+            Vec::new()
+        }
+        Err(error) => {
+            report.add(dir, 1, error.to_string());
+            Vec::new()
         }
     }
-    below.sort();
-    below.iter().try_for_each(|path| search(path, found))
 }
 
-fn open(dir: &Path) -> io::Result<KindFolder> {
-    let [group, version, kind] = crate::folder_names(dir)?;
-    let scripts = files(dir, "lua")?.into_iter().map(|(path, text)| {
-        (
-            path.file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            text,
-        )
-    });
-    let testdata = dir.join("testdata");
-    Ok(KindFolder {
-        api_version: format!("{group}/{version}"),
-        kind,
-        scripts: scripts.collect(),
-        cases: if testdata.is_dir() {
-            files(&testdata, "yaml")?
+/// The same with the cases; a folder without a `kind.yaml` becomes a finding.
+pub(super) fn kind_folders(dir: &Path, report: &mut Report) -> Vec<KindFolder> {
+    let mut kinds = Vec::new();
+    for folder in folders(dir, report) {
+        let path = PathBuf::from(&folder.path);
+        if !folder.files.contains_key(KIND_FILE) {
+            report.add(&path.join(KIND_FILE), 1, NO_KIND_FILE);
+            continue;
+        }
+        let testdata = path.join("testdata");
+        let cases = if testdata.is_dir() {
+            files(&testdata, "yaml").unwrap_or_else(|error| {
+                report.add(&testdata, 1, format!("cannot be read: {error}"));
+                BTreeMap::new()
+            })
         } else {
             BTreeMap::new()
-        },
-        path: dir.to_owned(),
-    })
+        };
+        kinds.push(KindFolder {
+            scripts: scripts(&folder)
+                .map(|(name, text)| (name.clone(), text.clone()))
+                .collect(),
+            api_version: format!("{}/{}", folder.group, folder.version),
+            kind: folder.kind,
+            cases,
+            path,
+        });
+    }
+    kinds
+}
+
+/// The Lua files of a folder: name and text.
+pub(super) fn scripts(folder: &Folder) -> impl Iterator<Item = (&String, &String)> {
+    let is_script = |name: &str| Path::new(name).extension().is_some_and(|e| e == "lua");
+    folder.files.iter().filter(move |(name, _)| is_script(name))
 }
 
 fn files(dir: &Path, extension: &str) -> io::Result<BTreeMap<PathBuf, String>> {
