@@ -413,13 +413,13 @@ mutants! {
     "crates/engine/src/plane/client/service.rs" {
         a_member_that_is_busy_slows_the_hub:
             "call.member.is_none()" => "true",
-            "plane::client::tests::a_member_that_is_busy_slows_no_list_of_the_hub";
+            "engine/plane::client::tests::a_member_that_is_busy_slows_no_list_of_the_hub";
         a_member_answers_with_more_than_an_object:
             "self.read(response, members::ANSWER_BYTES)" => "self.read(response, self.limits.answer_bytes)",
-            "plane::client::tests::an_answer_of_a_member_that_is_larger_than_an_object_is_not_read";
+            "engine/plane::client::tests::an_answer_of_a_member_that_is_larger_than_an_object_is_not_read";
         members_share_the_permits_of_the_hub:
             "self.members.places(member)" => "self.members.places(\"\")",
-            "plane::client::tests::a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_member";
+            "engine/plane::client::tests::a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_member";
     }
     "crates/engine/src/plane/client/fence.rs" {
         what_is_queued_is_sent_after_the_lease:

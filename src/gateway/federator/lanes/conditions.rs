@@ -117,7 +117,11 @@ const UNREADABLE: &str =
 /// While an object is being deleted: nobody knows its member.
 pub(in crate::gateway::federator) fn unreadable(c: &Case<'_>) -> OwnCondition {
     let since = c.source.digest.deleted.unwrap_or(c.now.wall);
-    condition(c, FEDERATED, Err(("Strayed", format!("being deleted since {since}: {UNREADABLE}"))))
+    condition(
+        c,
+        FEDERATED,
+        Err(("Strayed", format!("being deleted since {since}: {UNREADABLE}"))),
+    )
 }
 
 fn joined_anew(pin: &Pin) -> String {

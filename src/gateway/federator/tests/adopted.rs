@@ -204,7 +204,10 @@ fn a_new_spec_that_names_one_is_kept_from_then_on() {
 fn one_that_outgrows_its_references_limit_gets_no_new_data() {
     for (limit, decided) in [(UNLIMITED, "apply"), (64, "nothing")] {
         let mut world = seal_in(World::with(|kind| {
-            let references = kind.companions.iter_mut().flat_map(|section| &mut section.references);
+            let references = kind
+                .companions
+                .iter_mut()
+                .flat_map(|section| &mut section.references);
             references.for_each(|reference| reference.max_bytes = limit);
         }));
         world.pin(&json!({"delivered": true, "kept": [SEAL]}));

@@ -28,7 +28,7 @@ fn its_copy_is_not_deleted_at_once() {
     assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
 }
 
-/// Nobody knows its member, and the tenant hears why nothing goes on.
+/// Its member is not known, and the tenant hears why nothing goes on.
 #[test]
 fn a_deletion_says_that_its_record_cannot_be_read() {
     let mut world = World::new();
