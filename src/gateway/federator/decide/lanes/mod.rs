@@ -328,7 +328,8 @@ impl Case<'_> {
         }
         if stage != Some(wanted) {
             // A spec that was held back goes with the lane that delivers it.
-            let with_spec = stage.is_some_and(|stage| !stage.delivers()) && wanted.delivers();
+            let was_held_back = matches!(stage, Some(Stage::Hold | Stage::Drop));
+            let with_spec = was_held_back && wanted.delivers();
             let permit = self.permit_to_move(permit);
             let step = self.change_lane(copy, &lane, memory, permit, with_spec);
             return if (stage, wanted) == (Some(Stage::Pin), Stage::Mend) {
