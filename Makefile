@@ -28,29 +28,35 @@ help: ## List these commands
 demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
 	@$(SANDBOX) demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
+# The tests that `cargo test` leaves out (Cargo.toml), but for chaos, which is to have the machine for itself.
+LONG_TESTS := --test e2e --test cells --test platform --test prove --test mutants
+
 # Tests build the executables with features of their own: `build` and `prepare` would build everything a second time.
-# The suite of federation waits most of its time, so that it runs beside all others.
+# The suite of federation waits most of its time, so that the others run beside it.
 test: ## Run every test: unit, interpreter cases, generated files, end to end, the kept mutations, and 20 s of chaos
 	@mkdir -p target
 	$(PASSED) begin test
 	$(CARGO) test --workspace --no-run
-	$(CARGO) test --workspace --test e2e --no-run
+	$(CARGO) test --workspace --no-run $(LONG_TESTS)
 	$(or $(CARGO_TARGET_DIR),target)/debug/fedgate-sandbox prepare
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e test-others
-	@if grep -hE '^test .* \.\.\. ignored' target/test.log target/e2e.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
-	$(CARGO) test --workspace --test mutants
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-beside test-others
+	@if grep -hE '^test .* \.\.\. ignored' target/test.log target/beside.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
 	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --workspace --test chaos
 	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
-	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log target/e2e.log
+	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log target/beside.log
 	$(PASSED) end test
 
 # Printed when it has ended, so that it stands in one piece in the others' output.
-test-e2e:
-	@echo 'The suite e2e runs beside the others; until it has ended its output is in target/e2e.log.'
-	@$(CARGO) test --workspace --test e2e >target/e2e.log 2>&1; passed=$$?; cat target/e2e.log; exit $$passed
+test-beside:
+	@echo 'e2e, then the kept mutations, run beside the others; until they have ended their output is in target/beside.log.'
+	@$(CARGO) test --workspace --no-fail-fast --test e2e --test mutants >target/beside.log 2>&1; \
+	  passed=$$?; cat target/beside.log; exit $$passed
 
+# Those that only compute come first: the suites' tests that run side by side keep the machine busy by themselves.
 test-others:
-	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
+	@set -o pipefail; { for tests in '--test prove' '' '--test cells --test platform'; do \
+	  $(CARGO) test --workspace --no-fail-fast $$tests 2>&1 || failed=1; \
+	done; exit $${failed:-0}; } | tee target/test.log
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --workspace --bins
@@ -73,7 +79,7 @@ lint: ## Check format, clippy, licenses and advisories
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/console/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --workspace --test chaos --test e2e --test mutants -- -D warnings
+	$(CARGO) clippy --workspace --test chaos $(LONG_TESTS) -- -D warnings
 	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check && $(PASSED:@%=%) end lint; \
