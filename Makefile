@@ -48,13 +48,13 @@ test: ## Run every test: unit, interpreter cases, generated files, end to end, t
 
 # Printed when it has ended, so that it stands in one piece in the others' output.
 test-beside:
-	@echo 'e2e, then the kept mutations, run beside the others; until they have ended their output is in target/beside.log.'
-	@$(CARGO) test --workspace --no-fail-fast --test e2e --test mutants >target/beside.log 2>&1; \
+	@echo 'e2e, the kept mutations and platform run beside the others; until they have ended their output is in target/beside.log.'
+	@$(CARGO) test --workspace --no-fail-fast --test e2e --test mutants --test platform >target/beside.log 2>&1; \
 	  passed=$$?; cat target/beside.log; exit $$passed
 
 # Those that only compute come first: the suites' tests that run side by side keep the machine busy by themselves.
 test-others:
-	@set -o pipefail; { for tests in '--test prove' '' '--test cells --test platform'; do \
+	@set -o pipefail; { for tests in '--test prove' '' '--test cells'; do \
 	  $(CARGO) test --workspace --no-fail-fast $$tests 2>&1 || failed=1; \
 	done; exit $${failed:-0}; } | tee target/test.log
 

@@ -197,6 +197,26 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
     assert!(fedgate_manifests::kind_roles(Plane::Cell, &kind).is_empty());
 }
 
+/// `ConfigMap` and Secret alone are in every role.
+#[test]
+fn companions_of_the_core_group_get_rights_like_others() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+    let mut kinds = Kinds::load_dir(&folder).unwrap().federated;
+    let references = kinds.iter_mut().filter_map(|kind| kind.companions.as_mut());
+    let charter = references
+        .flat_map(|section| &mut section.references)
+        .find(|reference| reference.resource.kind == "Charter")
+        .unwrap();
+    charter.resource.group = String::new();
+    charter.resource.plural = "serviceaccounts".to_owned();
+    charter.resource.kind = "ServiceAccount".to_owned();
+    let named = (String::new(), "serviceaccounts".to_owned());
+    let vault = kinds.iter().find(|kind| kind.resource.kind == "Vault").unwrap();
+    let companions = KindManifests::of(vault, None).companions;
+    assert!(companions.contains(&named), "{companions:?}");
+    assert!(!companions.iter().any(|(_, plural)| plural == "secrets"));
+}
+
 #[test]
 fn the_gateway_runs_under_the_restricted_profile() {
     let files = fedgate_manifests::all(&kinds()).unwrap();
