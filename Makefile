@@ -46,17 +46,20 @@ test: ## Run every test: unit, interpreter cases, generated files, end to end, t
 	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log target/beside.log
 	$(PASSED) end test
 
-# Printed when it has ended, so that it stands in one piece in the others' output.
+# Printed when they have ended, so that they stand in one piece in the others' output. Those that only compute are nice to the
+# suites, whose tests have time limits.
 test-beside:
-	@echo 'e2e, the kept mutations and platform run beside the others; until they have ended their output is in target/beside.log.'
-	@$(CARGO) test --workspace --no-fail-fast --test e2e --test mutants --test platform >target/beside.log 2>&1; \
-	  passed=$$?; cat target/beside.log; exit $$passed
+	@echo 'e2e, platform and the kept mutations run beside the others; until they have ended their output is in target/beside.log.'
+	@{ $(CARGO) test --workspace --no-fail-fast --test e2e --test platform || failed=1; \
+	  nice $(CARGO) test --workspace --test mutants || failed=1; \
+	  exit $${failed:-0}; } >target/beside.log 2>&1; passed=$$?; cat target/beside.log; exit $$passed
 
-# Those that only compute come first: the suites' tests that run side by side keep the machine busy by themselves.
+# The proofs come first: the tests of e2e that run side by side keep the machine busy by themselves.
 test-others:
-	@set -o pipefail; { for tests in '--test prove' '' '--test cells'; do \
-	  $(CARGO) test --workspace --no-fail-fast $$tests 2>&1 || failed=1; \
-	done; exit $${failed:-0}; } | tee target/test.log
+	@set -o pipefail; { nice $(CARGO) test --workspace --test prove || failed=1; \
+	  $(CARGO) test --workspace --no-fail-fast || failed=1; \
+	  $(CARGO) test --workspace --no-fail-fast --test cells || failed=1; \
+	  exit $${failed:-0}; } 2>&1 | tee target/test.log
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --workspace --bins
