@@ -121,10 +121,15 @@ impl<I: Index> EngagedPlanes<I> {
         connection: Connection,
         tables: &[I::TableId],
     ) {
-        let mut engaged = EngagedPlane::new(engagement, connection);
         let looks = !self.optional_kinds(plane).is_empty();
-        self.attend(plane, &mut engaged, looks);
-        self.registry.lock().insert(plane.clone(), engaged);
+        let mut planes = self.registry.lock();
+        let engaged = planes
+            .entry(plane.clone())
+            .insert_entry(EngagedPlane::new(engagement, connection))
+            .into_mut();
+        // Only once the plane is there: the kinds that it serves would be watched of no plane.
+        self.attend(plane, engaged, looks);
+        drop(planes);
         self.watch_more(plane, tables);
     }
 
