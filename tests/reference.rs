@@ -392,7 +392,10 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "rs" || extension == "sh")
+        {
             found.push(path);
         }
     }
@@ -405,8 +408,9 @@ fn the_page_of_variables_has_those_that_are_read_and_no_others() {
     for dir in ["src", "crates", "tests", "benches"] {
         sources(&root().join(dir), &mut files);
     }
-    // `set` and `from_env` are the sources' own short words for reading a variable.
-    let read = Regex::new(r#"\b(?:var|var_os|set|from_env)\("([A-Z][A-Z0-9_]+)"\)"#).unwrap();
+    // `set` and `from_env` are the sources' own short words for reading a variable; a script reads one with a default.
+    let read =
+        Regex::new(r#"(?:\b(?:var|var_os|set|from_env)\("|\$\{)([A-Z][A-Z0-9_]+)(?:"\)|:[-+])"#).unwrap();
     let mut wanted = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

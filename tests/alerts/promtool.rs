@@ -3,17 +3,16 @@
 use fedgate_sandbox::Progress;
 use std::{
     io::Write,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::LazyLock,
 };
 
 static PROMTOOL: LazyLock<PathBuf> = LazyLock::new(|| {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
     let progress = Progress::new(|line| eprintln!("alerts: {line}"));
     runtime
-        .block_on(fedgate_sandbox::promtool(holder, &progress))
+        .block_on(fedgate_sandbox::promtool(&progress))
         .unwrap_or_else(|error| panic!("{error}"))
 });
 

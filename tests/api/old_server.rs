@@ -33,10 +33,10 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test]
+#[ignore = "verify: the library of the oldest Kubernetes judges"]
 async fn the_oldest_kubernetes_accepts_the_definitions_and_would_refuse_a_dear_rule() -> Result<()> {
-    let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
     let progress = Progress::new(|line| eprintln!("api: {line}"));
-    let check = definitions_check(holder, &progress).await?;
+    let check = definitions_check(&progress).await?;
     let judge = |files: &[PathBuf]| Command::new(&check).args(files).output();
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/crds");

@@ -11,21 +11,20 @@ use std::{
 
 pub(crate) static HELM: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("FEDGATE_HELM") {
     Some(path) => path.into(),
-    None => built(async |holder, progress| fedgate_sandbox::helm(holder, progress).await),
+    None => built(async |progress| fedgate_sandbox::helm(progress).await),
 });
 pub(crate) static KUBECTL: LazyLock<PathBuf> =
-    LazyLock::new(|| built(async |holder, progress| fedgate_sandbox::kubectl(holder, progress).await));
+    LazyLock::new(|| built(async |progress| fedgate_sandbox::kubectl(progress).await));
 
 fn built(
-    build: impl AsyncFnOnce(&Path, &Progress) -> Result<PathBuf, fedgate_sandbox::SandboxError> + Send,
+    build: impl AsyncFnOnce(&Progress) -> Result<PathBuf, fedgate_sandbox::SandboxError> + Send,
 ) -> PathBuf {
-    let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
     let progress = Progress::new(|line| eprintln!("install: {line}"));
     // A test may run inside of another runtime.
     std::thread::scope(|scope| {
         let build = scope.spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
-            runtime.block_on(build(holder, &progress))
+            runtime.block_on(build(&progress))
         });
         build.join().unwrap().unwrap_or_else(|error| panic!("{error}"))
     })

@@ -29,9 +29,8 @@ async fn output(case: &Case, command: &str) -> (i32, String) {
     let program = match words.next() {
         Some("fedgate") => env!("CARGO_BIN_EXE_fedgate").into(),
         Some("kubectl") => {
-            let holder = std::path::Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
             let progress = fedgate_sandbox::Progress::new(|line| eprintln!("kubectl: {line}"));
-            let kubectl = fedgate_sandbox::kubectl(holder, &progress).await;
+            let kubectl = fedgate_sandbox::kubectl(&progress).await;
             kubectl.expect("kubectl can be had")
         }
         other => panic!("{other:?} is no program of a runbook's Check"),

@@ -255,7 +255,7 @@ impl SandboxCommand {
             Self::Demo(args) => args.run().await?,
             Self::Prepare => {
                 let progress = Progress::new(|line| print(&format!("{line}\n")));
-                Binaries::get(&executable()?, true, &progress).await?;
+                Binaries::get(true, &progress).await?;
             }
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
             Self::Standin(args) => args.run().await?,

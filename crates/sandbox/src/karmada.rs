@@ -197,15 +197,13 @@ impl Karmada {
         let log = sandbox.launcher.log_of(&format!("karmadactl join {}", cell.name));
         let out = std::fs::File::create(&log).map_err(SandboxError::io("create", &log))?;
         let err = out.try_clone().map_err(SandboxError::io("open", &log))?;
-        let failed = |what: String| {
-            SandboxError::Process {
+        let failed = |what: String| SandboxError::Process {
             process: format!("karmadactl join {}", cell.name),
             what,
             tail: super::process::tail(&log),
             log: log.clone(),
-            next: "read the logs beside it: the cell's kube-controller-manager makes the token that it waits for"
+            next: "read the logs beside it: the cell's plane-controllers make the token that it waits for"
                 .to_owned(),
-        }
         };
         let mut joining = tokio::process::Command::new(&self.karmadactl)
             .args(["join", &cell.name, "--karmada-context=hub"])

@@ -17,7 +17,7 @@ mod certs;
 mod child;
 mod clusters;
 mod commands;
-mod controller_manager;
+mod controllers;
 mod demo;
 mod down;
 mod dump;

@@ -161,7 +161,7 @@ pub struct Options {
     pub hub_controllers: HubControllers,
     /// Definitions and roles; none by default, see [`Manifest::of`].
     pub manifests: Vec<Manifest>,
-    /// Whether cells run Pods: with kube-scheduler, and KWOK that plays one Node and its Pods. No container runs.
+    /// Whether cells run Pods: with KWOK that plays one Node and its Pods. No container runs.
     pub pods: bool,
     /// Pods of cells, of any namespace, whose ports can be forwarded, all to one port of this machine:
     /// [`super::Sandbox::forward_target`]. Needs `pods`.

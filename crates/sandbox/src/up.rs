@@ -7,7 +7,7 @@ use super::{
     backends,
     binaries::Binaries,
     certs::{Authority, Files},
-    controller_manager,
+    controllers,
     etcd::Etcd,
     hub::Hub,
     layout::Layout,
@@ -40,7 +40,7 @@ impl Sandbox {
         layout.wipe(true)?;
         let holder =
             std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;
-        let binaries = Binaries::get(&holder, options.pods, progress).await?;
+        let binaries = Binaries::get(options.pods, progress).await?;
         let hub = Hub::new(&options)?;
         let authority = Authority::new()?;
         let hosts: Vec<String> = options.projects.iter().map(|name| platform::host(name)).collect();
@@ -247,8 +247,8 @@ impl Maker<'_> {
             None => None,
         };
         let mut forwards = None;
-        let controller_manager = controller_manager::spec(
-            &self.binaries.kube_controller_manager,
+        let controllers = controllers::spec(
+            &self.binaries.controllers,
             &name,
             role,
             milo.is_some(),
@@ -258,7 +258,7 @@ impl Maker<'_> {
         let mut controllers_specs = match role {
             // It has nothing but Events.
             PlaneRole::Activity => Vec::new(),
-            _ => vec![controller_manager],
+            _ => vec![controllers],
         };
         if let Some(binaries) = &self.binaries.pods
             && role == PlaneRole::Cell

@@ -121,9 +121,8 @@ impl Desk {
             .with_sandbox(async |sandbox: &Sandbox| {
                 furnish(&folder, sandbox);
                 let port = |pod| sandbox.forward_target(LAB.0, pod).expect("the Pod has forwards");
-                let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
                 let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
-                let kubectl = fedgate_sandbox::kubectl(holder, &progress).await;
+                let kubectl = fedgate_sandbox::kubectl(&progress).await;
                 (PODS.map(port), kubectl.expect("kubectl can be had"))
             })
             .await;

@@ -13,7 +13,7 @@ use fedgate_sandbox::{Progress, User};
 use serde_json::Value;
 use std::{
     ffi::OsString,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Output, Stdio},
 };
 use tokio::{process::Command, time::Instant};
@@ -89,9 +89,8 @@ impl Clinic {
         for (to, from) in cells.into_iter().chain(projects) {
             std::fs::copy(from, folder.join(to)).expect("copy a kubeconfig");
         }
-        let holder = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
         let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
-        let kubectl = fedgate_sandbox::kubectl(holder, &progress).await;
+        let kubectl = fedgate_sandbox::kubectl(&progress).await;
         let clinic = Self {
             case: case.clone(),
             folder,

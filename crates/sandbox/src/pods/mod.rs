@@ -1,4 +1,4 @@
-//! Cells that run Pods: kube-scheduler, and KWOK, which plays the Node and everything on it. No container runs.
+//! Cells that run Pods: a binder in place of kube-scheduler, and KWOK, which plays the Node and everything on it. No container runs.
 //!
 //! What a Pod does is said by its image and its annotations, see `stages.yaml`.
 
@@ -43,15 +43,7 @@ pub(super) fn specs(
     forwards: Option<&Forwards>,
 ) -> Result<[Spec; 2], SandboxError> {
     let kubeconfig = |user| format!("--kubeconfig={}", own_path(layout, user, cell).display());
-    let scheduler = vec![
-        kubeconfig(Own::Scheduler),
-        "--leader-elect=false".to_owned(),
-        // Nobody asks it for anything.
-        "--secure-port=0".to_owned(),
-        // As for the controller manager.
-        "--kube-api-qps=300".to_owned(),
-        "--kube-api-burst=600".to_owned(),
-    ];
+    let binder = vec![kubeconfig(Own::Scheduler), format!("--node={}", node_name(cell))];
     let mut kwok = vec![
         kubeconfig(Own::Kwok),
         format!("--config={}", stages_path(layout).display()),
@@ -65,9 +57,9 @@ pub(super) fn specs(
     }
     Ok([
         Spec {
-            name: format!("{cell} kube-scheduler"),
-            program: binaries.kube_scheduler.clone(),
-            args: scheduler,
+            name: format!("{cell} pod-binder"),
+            program: binaries.binder.clone(),
+            args: binder,
         },
         Spec {
             name: format!("{cell} kwok"),

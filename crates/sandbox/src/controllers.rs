@@ -1,10 +1,10 @@
-//! kube-controller-manager: namespaces, garbage collection and service account tokens of one plane; on the hub certificates
-//! of approved requests, too.
+//! The controllers of kube-controller-manager that a plane needs: namespaces, garbage collection and service account tokens; on
+//! the hub certificates of approved requests, too.
 
 use super::{certs::Files, plane::PlaneRole, process::Spec};
 use std::path::Path;
 
-/// What a plane needs from it, and nothing else: a cell's Node never fails, and its Pods are KWOK's.
+/// What a plane needs, and nothing else: a cell's Node never fails, and its Pods are KWOK's.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
                            clusterrole-aggregation-controller";
 /// The hub's besides: it signs the certificate of a member's karmada-agent, as Karmada's own installation lets it.
@@ -26,17 +26,11 @@ pub(super) fn spec(
 ) -> Spec {
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
-        "--leader-elect=false".to_owned(),
-        "--use-service-account-credentials=false".to_owned(),
         format!(
             "--service-account-private-key-file={}",
             files.token_private.display()
         ),
         format!("--root-ca-file={}", files.authority.display()),
-        "--secure-port=0".to_owned(),
-        // By default it sends 20 requests per second; a suite that deletes many namespaces would wait for it.
-        "--kube-api-qps=300".to_owned(),
-        "--kube-api-burst=600".to_owned(),
     ];
     if milo {
         args.push(format!("--controllers={MILO}"));
@@ -50,7 +44,7 @@ pub(super) fn spec(
         args.push(format!("--controllers={CONTROLLERS}"));
     }
     Spec {
-        name: format!("{plane} kube-controller-manager"),
+        name: format!("{plane} plane-controllers"),
         program: program.to_owned(),
         args,
     }
