@@ -24,7 +24,7 @@ fn holds(what: &str, bytes: u64) -> Result<()> {
     ensure!(
         bytes * 10 <= committed * 11,
         "{what}: {bytes} bytes, and {committed} are committed in benches/index/memory.json; find what has grown \
-         (cargo bench --bench index), or say in the commit why it must"
+         (cargo bench --features jemalloc --bench index), or say in the commit why it must"
     );
     ensure!(
         bytes * 10 >= committed * 9,

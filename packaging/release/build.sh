@@ -35,7 +35,7 @@ set_environment() {
 
 arguments_of() {
   case $1 in
-    fedgate) echo "--package fedgate --bin fedgate --no-default-features --features checks" ;;
+    fedgate) echo "--package fedgate --bin fedgate --no-default-features --features checks,jemalloc" ;;
     kubectl-compute) echo "--package fedgate-cli --bin kubectl-compute" ;;
     *)
       echo "build.sh: there is no executable $1; next: fedgate or kubectl-compute" >&2

@@ -4,9 +4,6 @@ use clap::Parser;
 use fedgate_sandbox::SandboxCommand;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     match SandboxCommand::parse().run().await {

@@ -23,6 +23,7 @@ use fedgate_kinds::lua::checks;
 use fedgate_manifests::{File, KindManifests, Manifest};
 use std::{path::Path, process::ExitCode};
 
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
