@@ -1,6 +1,6 @@
 //! The mutations that a named test must catch: each takes one safeguard away.
 //!
-//! `tests/layers.rs` holds that each still applies to the sources and names a test that is there; `make mutants-kept` sees
+//! `tests/layers.rs` holds that each still applies to the sources and names a test that is there; `make verify-mutants` sees
 //! each caught.
 
 /// One safeguard, and the code without it.

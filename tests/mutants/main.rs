@@ -1,4 +1,4 @@
-//! `make mutants-kept` and `make mutants`: what the unit tests notice of sources that are changed.
+//! `make verify-mutants` and `make mutants`: what the unit tests notice of sources that are changed.
 //!
 //! The sources are copied, and in the copy each mutation stands beside the original; the environment chooses between them.
 //! So one build serves all, and the sources themselves carry no switch. The kept mutations take safeguards away, one at a
@@ -19,8 +19,14 @@ use list::{MUTANTS, Mutant};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    num::NonZero,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Output},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 /// Chooses the mutation in the copy.
@@ -54,16 +60,29 @@ fn kept(root: &Path) -> ExitCode {
     let tests = compile(root, &copy, &["fedgate", "fedgate-engine"])
         .unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
-    for test in named {
+    for (package, names) in by_package(&named) {
+        let run = start(&tests, &copy, &package, &names, None);
         assert!(
-            passes(&tests, &copy, test, None),
-            "{test} fails without any mutation"
+            run.status.success(),
+            "tests of {package} fail without any mutation:\n{}",
+            String::from_utf8_lossy(&run.stdout)
         );
     }
-    let survivors: Vec<&Mutant> = MUTANTS
-        .iter()
-        .filter(|mutant| passes(&tests, &copy, mutant.caught_by, Some(mutant.name)))
-        .collect();
+    let next = AtomicUsize::new(0);
+    let survivors: Mutex<Vec<&Mutant>> = Mutex::default();
+    let judge = || {
+        while let Some(mutant) = MUTANTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if passes(&tests, &copy, mutant.caught_by, Some(mutant.name)) {
+                survivors.lock().unwrap().push(mutant);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(judge);
+        }
+    });
+    let survivors = survivors.into_inner().unwrap();
     for Mutant { name, caught_by, .. } in &survivors {
         println!("{name}: {caught_by} passes without it");
     }
@@ -205,20 +224,48 @@ fn compile(
     Ok(messages.filter_map(executable).collect())
 }
 
-/// Whether a test passes; it must exist.
-fn passes(tests: &BTreeMap<String, PathBuf>, copy: &Path, named: &str, mutant: Option<&str>) -> bool {
-    let (package, test) = match named.split_once('/') {
+/// The package and the path of a test that is named as in `list.rs`.
+fn split(named: &str) -> (String, &str) {
+    match named.split_once('/') {
         Some((package, test)) => (format!("fedgate-{package}"), test),
         None => ("fedgate".to_owned(), named),
-    };
-    let mut command = Command::new(&tests[&package]);
-    command.args(["--exact", test]).current_dir(copy);
+    }
+}
+
+fn by_package<'a>(named: &BTreeSet<&'a str>) -> BTreeMap<String, Vec<&'a str>> {
+    let mut packages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (package, test) in named.iter().map(|name| split(name)) {
+        packages.entry(package).or_default().push(test);
+    }
+    packages
+}
+
+/// Whether a test passes; it must exist.
+fn passes(tests: &BTreeMap<String, PathBuf>, copy: &Path, named: &str, mutant: Option<&str>) -> bool {
+    let (package, test) = split(named);
+    start(tests, copy, &package, &[test], mutant).status.success()
+}
+
+/// Runs tests of a package, all of which must exist, with one mutation or none.
+fn start(
+    tests: &BTreeMap<String, PathBuf>,
+    copy: &Path,
+    package: &str,
+    names: &[&str],
+    mutant: Option<&str>,
+) -> Output {
+    let mut command = Command::new(&tests[package]);
+    command.arg("--exact").args(names).current_dir(copy);
     command.env_remove(VARIABLE);
     if let Some(name) = mutant {
         command.env(VARIABLE, name);
     }
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
-    assert!(said.contains("running 1 test"), "there is no test {named}");
-    run.status.success()
+    let running = format!("running {} test", names.len());
+    assert!(
+        said.contains(&running),
+        "not all of these tests exist: {names:?}\n{said}"
+    );
+    run
 }

@@ -8,7 +8,7 @@
 use crate::{
     end::{left_over, unused},
     invariants::{Watchman, restless},
-    rig::{GATEWAY, Rig, number, rest, simulate},
+    rig::{GATEWAY, Rig, rest, simulate, stride},
     scenarios::{SCENARIOS, SETTLED, STEP, Scenario},
     state::{State, differences, state},
 };
@@ -154,7 +154,7 @@ fn every_request_with(name: &str, right: Right) {
     let calm = simulate(run(scenario, right, None));
     assert!(calm.requests > 0, "{name}: nothing was asked for");
     assert_eq!(calm.wrong, Vec::<String>::new(), "{name}, undisturbed");
-    let stride = number("FEDGATE_PROVE_STRIDE").unwrap_or(STRIDE);
+    let stride = stride("FEDGATE_PROVE_STRIDE", STRIDE);
     at_requests(name, calm.requests, stride, |crash| {
         let end = simulate(run(scenario, right, Some(crash)));
         let mut lines = differences(&calm.state, &end.state);

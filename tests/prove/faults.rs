@@ -4,7 +4,7 @@
 use crate::{
     invariants::Watchman,
     ops::Op::*,
-    rig::{GATEWAY, HUB, Rig, number, rest, simulate},
+    rig::{GATEWAY, HUB, Rig, rest, simulate, stride},
     scenarios::SETTLED,
     state::{State, differences, state},
 };
@@ -199,7 +199,7 @@ fn column(names: &[&str]) {
     let calm = simulate(course(None));
     assert_eq!(calm.violated, Vec::<String>::new(), "undisturbed");
     let mut wrong = Vec::new();
-    let stride = number("FEDGATE_PROVE_STRIDE").unwrap_or(STRIDE);
+    let stride = stride("FEDGATE_PROVE_STRIDE", STRIDE);
     for (class, (name, fault, lasts)) in (0..).zip(classes()) {
         if !names.contains(&name) {
             continue;

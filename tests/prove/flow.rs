@@ -93,6 +93,7 @@ async fn beside_a_restless_tenant() {
 }
 
 #[test]
+#[ignore = "verify: minutes of a storm"]
 fn a_restless_tenant_delays_no_other_and_its_last_values_arrive() {
     simulate(beside_a_restless_tenant());
 }

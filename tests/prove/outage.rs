@@ -262,6 +262,7 @@ fn credentials_that_change_under_load_lose_nothing() {
 }
 
 #[test]
+#[ignore = "verify: a thousand projects"]
 fn a_thousand_projects_come_and_go_and_leave_no_task_behind() {
     simulate(async {
         let mut rig = Rig::new(1, &["p", "q"]);

@@ -5,7 +5,7 @@ use crate::{
     end::wrong,
     invariants::Watchman,
     ops::Op::*,
-    rig::{Rig, number, rest, simulate},
+    rig::{Rig, count, rest, simulate},
     scenarios::SETTLED,
 };
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn interleave(seed: u64) {
     // What they report is no part of this.
     rig.cells_rest();
     let (mut goes, mut comes) = ("web", "api");
-    let races = number("FEDGATE_PROVE_RACES").unwrap_or(RACES);
+    let races = count("FEDGATE_PROVE_RACES", RACES);
     for round in 0..races.div_ceil(SHARES * SIDE_BY_SIDE.len() as u64) {
         for namespace in SIDE_BY_SIDE {
             Delete("p", namespace, goes).apply(&mut rig);

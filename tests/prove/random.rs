@@ -8,7 +8,7 @@ use crate::{
     end::{unused, wrong},
     invariants::{Watchman, restless},
     ops::{LOCATION, Op},
-    rig::{GATEWAY, Rig, number, rest, simulate},
+    rig::{GATEWAY, Rig, count, number, rest, simulate},
 };
 use fedgate_api::keys;
 use fedgate_simulator::{Fault, Rule, Simulator, When, karmada::Cluster};
@@ -297,7 +297,7 @@ pub(crate) fn share(of: u64, shares: u64, variable: &str, seeds: u64, test: impl
         }
         return;
     }
-    let seeds = number(variable).unwrap_or(seeds);
+    let seeds = count(variable, seeds);
     (0..seeds).filter(|seed| seed % shares == of).for_each(test);
 }
 

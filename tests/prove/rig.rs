@@ -480,6 +480,30 @@ pub(crate) fn simulate<T>(run: impl Future<Output = T>) -> T {
         .block_on(run)
 }
 
+/// How many times fewer crashes and seeds `make test` plays than `make verify`.
+const COARSER: u64 = 6;
+/// The most seeds or interleavings of one test that `make test` plays.
+const COARSE_MOST: u64 = 300;
+
+/// Whether this run is whole, as `make verify` asks for, or coarse.
+fn is_whole() -> bool {
+    std::env::var_os("FEDGATE_PROVE_WHOLE").is_some()
+}
+
+/// Every how many requests there is a crash: `whole` in a whole run.
+pub(crate) fn stride(variable: &str, whole: u64) -> u64 {
+    number(variable).unwrap_or(if is_whole() { whole } else { whole * COARSER })
+}
+
+/// How many seeds or interleavings are played: `whole` in a whole run.
+pub(crate) fn count(variable: &str, whole: u64) -> u64 {
+    number(variable).unwrap_or(if is_whole() {
+        whole
+    } else {
+        whole.div_ceil(COARSER).min(COARSE_MOST)
+    })
+}
+
 /// A number that the environment may set.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

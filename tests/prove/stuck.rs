@@ -16,6 +16,7 @@ const EDITED: usize = 100;
 
 /// Keys behind a hub that is down are one failure, with one line at its begin and one at its end.
 #[test]
+#[ignore = "verify: a hundred keys behind a long outage"]
 fn keys_behind_a_hub_that_is_down_are_one_failure_and_one_line() {
     for down in [Down::Refused, Down::BlackHole] {
         simulate(outage(down));

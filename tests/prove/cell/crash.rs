@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     crash::{Crash, Mortal, at_requests, every_request_of, until_or_crash},
-    rig::{number, rest, simulate},
+    rig::{rest, simulate, stride},
     state::{State, differences},
 };
 use fedgate_simulator::{Faults, Verb};
@@ -94,7 +94,7 @@ fn every_request(name: &str) {
         "{name}: {} requests are too few",
         calm.requests
     );
-    let stride = number("FEDGATE_PROVE_CELL_STRIDE").unwrap_or(STRIDE);
+    let stride = stride("FEDGATE_PROVE_CELL_STRIDE", STRIDE);
     at_requests(name, calm.requests, stride, |crash| {
         let end = simulate(run(course, Some(crash)));
         let mut lines = differences(&calm.state, &end.state);

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     crash::{Crash, Mortal, at_requests, until_or_crash},
     invariants::{Watchman, restless},
-    rig::{GATEWAY, number, rest, simulate},
+    rig::{GATEWAY, rest, simulate},
     scenarios::{SETTLED, STEP},
     state::{State, differences, of},
 };
@@ -139,7 +139,7 @@ fn every_request(name: &str, steps: &[&[Act]], choice: Choice, stride: u64, is_s
     let calm = simulate(run(steps, None, None));
     assert_eq!(calm.wrong, Vec::<String>::new(), "{name}, undisturbed");
     assert!(calm.deliveries > 0, "{name}: nothing was delivered");
-    let stride = number("FEDGATE_PROVE_STRIDE").unwrap_or(stride);
+    let stride = crate::rig::stride("FEDGATE_PROVE_STRIDE", stride);
     at_requests(name, calm.requests, stride, |crash| {
         let end = simulate(run(steps, choice, Some(crash)));
         let mut lines = end.wrong;
