@@ -11,8 +11,10 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     a08_w30_one_api_server_for_everything,
-    w24_a_deployment_of_another_city_runs_nothing
+    #[core]
+    w24_a_deployment_of_another_city_runs_nothing,
 ];
 lone_trials![a09_another_provider_runs_the_instances];
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 trials![
     w10_an_unknown_management_policy_is_told,
     w22_a_template_that_cannot_run_is_told,
+    #[core]
     an_instance_made_by_hand_is_never_adopted,
     a_pod_and_a_service_made_by_hand_are_left_alone,
 ];

@@ -12,10 +12,13 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     a01_creation_goes_from_plane_to_plane_in_order,
+    #[core]
     a02_deletion_goes_in_order_and_leaves_nothing,
     a07_a_restart_replaces_one_after_the_other,
     a07_suspension_keeps_instance_claim_and_place,
+    #[core]
     a11_foreign_labels_and_annotations_survive,
     w17_conditions_carry_the_generation_that_gates_raise,
     w31_stripped_labels_come_back,

@@ -25,9 +25,12 @@ trials![
     w11_a_claim_that_is_free_again_is_taken,
     w25_what_nobody_released_is_released,
     a06_rest_and_a_restart_write_nothing,
+    #[core]
     no_request_of_a_cell_was_forbidden,
     no_right_of_a_cell_is_unused,
+    #[core]
     nothing_is_left_on_any_plane,
+    #[core]
     no_log_line_has_a_key_twice,
 ];
 

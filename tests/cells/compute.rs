@@ -11,11 +11,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 trials![
+    #[core]
     c01_a_deployment_is_waited_for_and_is_whole,
     c02_a_bad_image_blocks_and_undo_mends_it,
     c03_scaling_and_restarting_wait_for_the_last_instance,
     c04_two_users_at_once_lose_nothing,
     c05_without_a_terminal_nothing_is_lost,
+    #[core]
     c06_a_right_that_is_missing_is_named,
 ];
 lone_trials![

@@ -14,6 +14,7 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     w12_w23_referenced_data_is_waited_for_and_rolls_nothing,
     a_network_that_is_missing_is_told,
 ];

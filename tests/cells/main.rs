@@ -78,7 +78,12 @@ fn one_at_a_time() -> Vec<Trial> {
 }
 
 fn main() {
-    let failed = support::run_all(together(), vec![one_at_a_time(), closing::trials()], PARALLEL);
+    let tests = support::Tests {
+        together: together(),
+        alone: vec![one_at_a_time()],
+        closing: closing::trials(),
+    };
+    let failed = support::run_all(tests, PARALLEL, 1);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

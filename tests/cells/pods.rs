@@ -12,14 +12,18 @@ use serde_json::{Value, json};
 
 trials![
     w08_a_roll_onto_a_bad_image_stops_blocks_nothing_and_is_fixed_forward,
+    #[core]
     w20_a_bad_image_is_told_at_every_level,
     w21_a_crash_while_suspended_leaves_no_trace,
     w22_a_crash_loop_is_told_and_fixed_forward,
     w22_a_pod_that_failed_is_replaced_and_its_instance_stays,
     w22_a_clean_exit_is_told_and_run_again,
+    #[core]
     ports_make_a_service,
+    #[core]
     pods_keep_the_restricted_profile_and_the_server_enforces_it,
     a_pod_that_the_server_refuses_is_told_with_its_words,
+    #[core]
     nothing_reaches_an_instance_but_what_its_template_lets_in,
     a_rule_that_no_policy_can_say_is_told_and_starts_nothing,
 ];

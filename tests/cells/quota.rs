@@ -13,6 +13,7 @@ use std::path::Path;
 
 trials![
     w03_w04_one_claim_is_granted_others_are_denied_then_undecided,
+    #[core]
     w11_a_claim_of_another_cell_grants_nothing,
 ];
 lone_trials![projects_below_one_address_are_asked_again_each_by_itself];

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 trials![
     s01_the_story_for_tenants_is_true,
+    #[core]
     s02_the_readme_is_true_for_tenants,
 ];
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 trials![
     w25_finalizers_taken_by_hand,
     w06_claim_and_copy_stay_until_the_pod_is_gone,
+    #[core]
     w05_the_copy_of_another_cell_is_left_alone,
     w11_a_deployment_delivered_anew_adopts_nothing,
     w28_a_workload_made_again_at_once_adopts_nothing,

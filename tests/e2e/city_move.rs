@@ -9,9 +9,10 @@ use fedgate_api::keys;
 use serde_json::json;
 
 trials![
+    #[core]
     a14_city_move,
     a15_others_of_the_old_city_are_untouched,
-    a16_wrong_claim_is_repaired
+    a16_wrong_claim_is_repaired,
 ];
 
 async fn a14_city_move(case: Case) {

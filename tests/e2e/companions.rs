@@ -16,13 +16,18 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     a56_companions_reach_the_cell,
+    #[core]
     a57_companions_are_shared,
+    #[core]
     a58_dropped_reference_is_released,
     a59_last_deployment_takes_companions_along,
+    #[core]
     a60_orphaned_companion,
     a61_kind_of_a_reference_changes,
     a62_missing_source_heals_by_event,
+    #[core]
     a63_refused_sources,
     a_name_that_others_have_on_the_hub,
 ];

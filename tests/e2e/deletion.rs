@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 trials![
+    #[core]
     a50_deletion_in_order,
+    #[core]
     a51_deletion_without_a_cell_program,
     a52_project_namespace_deleted,
     a54_copy_deleted_by_hand,

@@ -11,12 +11,17 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     a01_copy_with_its_city,
+    #[core]
     a02_city_policy_is_exact,
     a03_codes_that_differ_in_case_have_a_policy_each,
+    #[core]
     a04_project_is_patched_before_the_copy,
+    #[core]
     a05_no_foreign_key_reaches_the_hub,
     a06_invalid_city_code_stays_in_the_project,
+    #[core]
     too_long_name_stays_in_the_project,
 ];
 

@@ -10,7 +10,9 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     gadget_is_carried_with_its_secret,
+    #[core]
     gadget_loses_vanished_status_keys,
     gadget_moves_and_leaves,
 ];

@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 trials![
+    #[core]
     v01_a_vault_is_pinned_and_delivered_with_its_secret,
     v02_a_held_vault_gets_its_edit_when_it_is_resumed,
     v03_a_deleted_vault_stays_until_its_member_has_let_it_go,

@@ -9,7 +9,10 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 
-lone_trials![a90_credentials_that_are_lost_or_wrong];
+lone_trials![
+    #[core]
+    a90_credentials_that_are_lost_or_wrong,
+];
 
 async fn edit(case: &Case, to: u32) {
     let scale = json!({"spec": {"scaleSettings": {"minReplicas": to}}});

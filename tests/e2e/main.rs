@@ -2,7 +2,7 @@
 //!
 //! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop the gateway or a
 //! plane, or have a second's limit, run after them, one at a time; those that look back at the whole run come last. The
-//! sandbox is ended then.
+//! sandbox is ended then. The whole suite runs in four such worlds beside each other (`support/worlds.rs`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -59,6 +59,8 @@ use libtest_mimic::Trial;
 
 /// How many tests wait beside each other, unless `--test-threads` says otherwise.
 const PARALLEL: usize = 8;
+/// How many worlds stand beside each other, each of about 2 GB, if many tests are chosen.
+const WORLDS: usize = 4;
 
 fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
@@ -102,46 +104,59 @@ fn together() -> Vec<Trial> {
     .collect()
 }
 
-fn alone() -> Vec<Trial> {
-    // What those that need rest leave behind goes while others run; the last leave the least.
-    [
-        rest::lone_trials(),
-        projects::lone_trials(),
-        by_hand::lone_trials(),
-        locations::lone_trials(),
-        peer_forms::lone_trials(),
-        deletion::lone_trials(),
-        vault_status::lone_trials(),
-        hub_identity::lone_trials(),
-        unasked::lone_trials(),
-        vault_hands::lone_trials(),
-        restarts::lone_trials(),
-        returns::lone_trials(),
-        return_admission::lone_trials(),
-        // Before the hub is restored: Karmada's webhook then watches from a version that the hub has not reached again,
-        // and goes by what there was.
-        doctor::lone_trials(),
-        restored::lone_trials(),
-        // After the hub is restored: its garbage collector deletes what a Cluster has owned that was deleted since.
-        members::lone_trials(),
-        lost_credentials::lone_trials(),
-        operations::lone_trials(),
-        admin_auth::lone_trials(),
-        companions::lone_trials(),
-        federation::lone_trials(),
-        status::lone_trials(),
-        one_of_two::lone_trials(),
-        projection::lone_trials(),
-        policies::lone_trials(),
-        fairness::lone_trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+/// Lists the tests of a module.
+type ListTrials = fn() -> Vec<Trial>;
+
+/// Each list stays in one world, in its order; lists are dealt to the worlds in turn.
+fn alone() -> Vec<Vec<Trial>> {
+    let lists: [&[ListTrials]; WORLDS] = [
+        &[
+            // What those that need rest leave behind goes while others run; the last leave the least.
+            rest::lone_trials,
+            projects::lone_trials,
+            by_hand::lone_trials,
+            peer_forms::lone_trials,
+            hub_identity::lone_trials,
+            admin_auth::lone_trials,
+        ],
+        &[
+            locations::lone_trials,
+            deletion::lone_trials,
+            vault_status::lone_trials,
+            vault_hands::lone_trials,
+            unasked::lone_trials,
+            returns::lone_trials,
+            return_admission::lone_trials,
+            operations::lone_trials,
+            companions::lone_trials,
+            federation::lone_trials,
+            status::lone_trials,
+            policies::lone_trials,
+        ],
+        &[doctor::lone_trials],
+        &[
+            restarts::lone_trials,
+            one_of_two::lone_trials,
+            projection::lone_trials,
+            lost_credentials::lone_trials,
+            fairness::lone_trials,
+            restored::lone_trials,
+            // After the hub is restored: its garbage collector deletes what a Cluster has owned that was deleted since.
+            members::lone_trials,
+        ],
+    ];
+    lists
+        .map(|list| list.iter().flat_map(|trials| trials()).collect())
+        .into()
 }
 
 fn main() {
-    let failed = support::run_all(together(), vec![alone(), closing::trials()], PARALLEL);
+    let tests = support::Tests {
+        together: together(),
+        alone: alone(),
+        closing: closing::trials(),
+    };
+    let failed = support::run_all(tests, PARALLEL, WORLDS);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

@@ -16,8 +16,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 trials![
+    #[core]
     a17_hub_namespace_is_complete_at_once,
     a18_namespace_only_where_it_is_used,
+    #[core]
     a19_wider_city_set_before_the_copy,
     a20_city_left_after_linger_and_write_backs,
     a21_return_within_the_linger_writes_nothing,

@@ -6,7 +6,10 @@ use crate::support::{
 };
 use serde_json::json;
 
-trials![answers_come_from_memory_and_trace_a_deployment];
+trials![
+    #[core]
+    answers_come_from_memory_and_trace_a_deployment,
+];
 lone_trials![an_outage_of_the_hub_is_shown_and_a_start_during_it_waits];
 
 /// Each path answers its document, a trace is whole, the journal has the writes, and no plane is asked for it.

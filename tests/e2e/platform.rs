@@ -14,7 +14,9 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     p01_a_flavor_of_the_hub_is_in_every_project_and_restored_there,
+    #[core]
     p02_a_flavor_of_the_project_itself_is_left_alone,
 ];
 

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 trials![
+    #[core]
     a08_deployments_of_a_city_share_a_policy,
     a09_first_deletion_leaves_the_policy,
     a10_last_deletion_removes_the_policy_after_the_binding,
@@ -18,6 +19,7 @@ trials![
 ];
 
 lone_trials![
+    #[core]
     a12_policy_deleted_by_hand_is_back,
     a13_policy_edited_by_hand_is_restored,
 ];

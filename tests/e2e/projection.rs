@@ -14,17 +14,26 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 trials![
+    #[core]
     a31_hand_made_write_back_is_projected,
+    #[core]
     a32_owner_is_the_live_deployment,
+    #[core]
     a36_recreated_deployment,
+    #[core]
     a37_forged_identity,
+    #[core]
     a38_wrong_owner_uid,
+    #[core]
     a39_tenants_own_instance,
+    #[core]
     a40_nothing_extra_arrives,
+    #[core]
     a42_projection_disturbed_by_hand,
 ];
 
 lone_trials![
+    #[core]
     a35_scale_down_while_the_gateway_is_down,
     a41_quarantine_is_said_once,
     a33_projection_follows_the_deployments_event,

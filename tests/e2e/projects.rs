@@ -17,7 +17,11 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-trials![a72_namespace_recreated, a73_kubeconfig_with_exec_is_refused];
+trials![
+    a72_namespace_recreated,
+    #[core]
+    a73_kubeconfig_with_exec_is_refused,
+];
 
 lone_trials![
     a68_project_added_late,
@@ -25,6 +29,7 @@ lone_trials![
     projects_that_lead_nowhere_or_lack_rights,
     a74_removed_file_leaves_the_hub,
     a75_rotation_under_load,
+    #[core]
     projects_from_secrets,
 ];
 

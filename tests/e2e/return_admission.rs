@@ -19,7 +19,9 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothing,
+    #[core]
     r04_the_gateway_may_write_no_other_secret_of_a_project,
 ];
 lone_trials![r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack];

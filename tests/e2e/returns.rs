@@ -23,6 +23,7 @@ use std::{
 use tokio::sync::OnceCell;
 
 trials![
+    #[core]
     r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else,
     r02_a_secret_of_the_tenants_is_never_touched_and_no_return_keeps_a_dead_owner,
 ];
@@ -44,6 +45,11 @@ pub(crate) async fn member(case: &Case) -> &'static Role {
             role
         })
         .await
+}
+
+/// Whether a test has started it.
+pub(crate) fn has_member() -> bool {
+    MEMBER.initialized()
 }
 
 async fn start(case: &Case, role: &Role) {

@@ -13,9 +13,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 trials![
+    #[core]
     a24_counters_return,
+    #[core]
     a25_generation_follows_the_cell,
+    #[core]
     a26_own_conditions_survive,
+    #[core]
     a30_zero_counters_are_written,
 ];
 

@@ -8,7 +8,11 @@ use crate::support::{
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
-trials![a65_suspended, a66_resumed];
+trials![
+    #[core]
+    a65_suspended,
+    a66_resumed,
+];
 
 /// Waits until the deployment's Event says this.
 async fn says(case: &Case, reason: &str, action: &str) {

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 trials![
     workload_at_a_location_has_a_deployment_that_names_it_alone,
+    #[core]
     workload_becomes_deployments_and_rolls_up,
+    #[core]
     workload_deletion_takes_all_along,
     workload_that_does_not_decode_is_quarantined,
 ];

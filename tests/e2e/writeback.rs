@@ -11,12 +11,17 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![
+    #[core]
     a43_full_chain_dfw,
+    #[core]
     a44_full_chain_lhr,
+    #[core]
     a45_write_back_has_the_namespaces_identity,
+    #[core]
     a46_write_back_is_owned_by_the_copy,
     a47_write_back_goes_with_its_copy,
     a48_unmarked_hub_deployment_is_nobodys,
+    #[core]
     a49_one_author,
 ];
 

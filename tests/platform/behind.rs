@@ -15,8 +15,11 @@ use kube::{Client, Config};
 use serde_json::json;
 
 lone_trials![
+    #[core]
     who_is_unknown_is_refused_and_nobody_names_himself,
+    #[core]
     a_suspended_project_refuses_writes_alone,
+    #[core]
     hidden_namespaces_are_not_listed,
 ];
 

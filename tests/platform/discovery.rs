@@ -15,8 +15,11 @@ use fedgate_sandbox::{Sandbox, User};
 use serde_json::{Value, json};
 
 lone_trials![
+    #[core]
     a_project_that_comes_later_is_engaged,
+    #[core]
     projects_of_the_first_list_have_their_own_uid,
+    #[core]
     a_path_without_a_project_is_never_engaged,
     ready_turns_false_and_true_and_false,
     a_silent_project_delays_no_other,

@@ -11,6 +11,7 @@ use fedgate_api::keys;
 use serde_json::{Value, json};
 
 lone_trials![
+    #[core]
     a67_a_suspended_project_is_not_written_to,
     a70_of_a_project_that_was_deleted_meanwhile_nothing_is_left,
     a71_a_project_made_again_adopts_nothing,

@@ -71,7 +71,7 @@ fn kinds_folder() -> PathBuf {
 
 /// A new folder of them.
 fn made(name: &str) -> PathBuf {
-    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let copy = super::dir(name);
     if copy.exists() {
         std::fs::remove_dir_all(&copy).expect("remove the folder of an earlier run");
     }

@@ -20,6 +20,7 @@ pub(crate) mod role;
 pub(crate) mod suite;
 pub(crate) mod tls;
 mod trials;
+mod worlds;
 
 pub(crate) use audit::Entry;
 pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace, label, uid, unique_city};
@@ -27,4 +28,5 @@ pub(crate) use cell::Cell;
 pub(crate) use objects::{deployment, deployment_with_data};
 pub(crate) use plane::{seconds, wait_for};
 pub(crate) use suite::rest_seconds;
-pub(crate) use trials::{RUNTIME, TestCase, lone_trials, run_all, text, trial, trials, with_cleanup};
+pub(crate) use trials::{RUNTIME, TestCase, is_core, lone_trials, text, trial, trials, with_cleanup};
+pub(crate) use worlds::{Tests, dir, in_all_worlds, run_all};

@@ -17,12 +17,7 @@ use fedgate_api::keys;
 use fedgate_sandbox::{HubControllers, Options, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::{Value, json};
-use std::{
-    ffi::OsString,
-    panic::AssertUnwindSafe,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ffi::OsString, panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 use tokio::sync::{Mutex, OnceCell};
 
 static SUITE: OnceCell<Result<Arc<Suite>, String>> = OnceCell::const_new();
@@ -169,7 +164,7 @@ impl Suite {
     /// A sandbox in a folder of that name, whose etcd waits for the disk if `fsync`, and which these planes do not share.
     /// The gateway is not started.
     pub(crate) async fn up(name: &str, fsync: bool, own_etcd: &[&str]) -> Result<Suite> {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let dir = super::dir(name);
         if dir.exists() {
             std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
         }

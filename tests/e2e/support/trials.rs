@@ -25,10 +25,11 @@ pub(crate) trait TestCase: Clone {
 }
 
 /// Makes a test of the runner out of an async function; one that runs `alone` may leave something stopped or cut when
-/// it fails.
+/// it fails. `make test` runs those that are `core`, `make verify` all.
 pub(crate) fn trial<C: TestCase + 'static, F>(
     module: &str,
     name: &str,
+    core: bool,
     alone: bool,
     test: fn(C) -> F,
 ) -> Trial
@@ -36,7 +37,7 @@ where
     F: Future<Output = ()> + 'static,
 {
     let name = format!("{}::{name}", module.rsplit("::").next().unwrap_or(module));
-    Trial::test(name.clone(), move || RUNTIME.block_on(run(&name, alone, test)))
+    Trial::test(name.clone(), move || RUNTIME.block_on(run(&name, alone, test))).with_ignored_flag(!core)
 }
 
 async fn run<C: TestCase, F>(name: &str, alone: bool, test: fn(C) -> F) -> Result<(), Failed>
@@ -84,47 +85,33 @@ pub(crate) fn text(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "the test panicked without a message".to_owned())
 }
 
-/// Lists a module's tests for the runner.
+/// Lists a module's tests for the runner. `make test` runs those marked `#[core]`, `make verify` all.
 macro_rules! trials {
-    ($($name:ident),* $(,)?) => {
+    ($($(#[$tier:tt])? $name:ident),* $(,)?) => {
         pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), false, $name)),*]
+            vec![$(crate::support::trial(
+                module_path!(), stringify!($name), crate::support::is_core!($($tier)?), false, $name,
+            )),*]
         }
     };
 }
 /// Lists a module's tests that must run alone, because they stop a role or a plane.
 macro_rules! lone_trials {
-    ($($name:ident),* $(,)?) => {
+    ($($(#[$tier:tt])? $name:ident),* $(,)?) => {
         pub(crate) fn lone_trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), true, $name)),*]
+            vec![$(crate::support::trial(
+                module_path!(), stringify!($name), crate::support::is_core!($($tier)?), true, $name,
+            )),*]
         }
     };
 }
-pub(crate) use {lone_trials, trials};
-
-/// Runs all `groups` one after the other, `together` beside each other and the rest one at a time, and says whether
-/// one failed. The runner knows one filter; here it may be several, with commas between them.
-pub(crate) fn run_all(
-    together: Vec<libtest_mimic::Trial>,
-    one_at_a_time: Vec<Vec<libtest_mimic::Trial>>,
-    parallel: usize,
-) -> bool {
-    // The runner prints each failure; of panics elsewhere one line is enough.
-    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
-    let mut arguments = libtest_mimic::Arguments::from_args();
-    arguments.test_threads.get_or_insert(parallel);
-    let parts = arguments.filter.take_if(|filter| filter.contains(','));
-    let chosen = |mut trials: Vec<libtest_mimic::Trial>| {
-        trials.retain(|trial| {
-            let among = |parts: &String| parts.split(',').any(|part| trial.name().contains(part));
-            parts.as_ref().is_none_or(among)
-        });
-        trials
+/// Whether a test is marked `#[core]`; no other mark compiles.
+macro_rules! is_core {
+    () => {
+        false
     };
-    let mut failed = libtest_mimic::run(&arguments, chosen(together)).has_failed();
-    arguments.test_threads = Some(1);
-    for group in one_at_a_time {
-        failed |= libtest_mimic::run(&arguments, chosen(group)).has_failed();
-    }
-    failed
+    (core) => {
+        true
+    };
 }
+pub(crate) use {is_core, lone_trials, trials};

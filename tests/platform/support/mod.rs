@@ -34,7 +34,11 @@ pub(crate) mod suite;
 )]
 #[path = "../../e2e/support/trials.rs"]
 mod trials;
+#[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
+#[path = "../../e2e/support/worlds.rs"]
+mod worlds;
 
 pub(crate) use case::{Case, hub_namespace, uid};
 pub(crate) use plane::{seconds, wait_for};
-pub(crate) use trials::{RUNTIME, TestCase, lone_trials, run_all, text, trial, with_cleanup};
+pub(crate) use trials::{RUNTIME, TestCase, is_core, lone_trials, text, trial, with_cleanup};
+pub(crate) use worlds::{Tests, run_all};
