@@ -19,53 +19,36 @@ SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
 # Around a suite that a release needs: notes that it has passed on this commit.
 PASSED := @packaging/release/passed.sh
 
-.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells platform console chaos bench bench-cells bench-scale mutants mutants-kept release clean \
-  test-e2e test-others
+# The parts of `make verify`, each a target of its own: tests/run.sh.
+PARTS := unit demo e2e cells platform prove mutants memory chaos
+# The programs of the planes, which Go compiles while cargo compiles everything else.
+PLANES := crates/sandbox/modules/build.sh etcd kube-apiserver plane-controllers pod-binder kwok
+
+.PHONY: help demo test verify $(PARTS:%=verify-%) build install image prepare lint manifests docs sandbox down e2e cells platform \
+  console chaos memory bench bench-cells bench-scale mutants release clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9 -]*:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
+demo: prepare ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
 	@$(SANDBOX) demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
-# The tests that `cargo test` leaves out (Cargo.toml), but for chaos, which is to have the machine for itself.
-LONG_TESTS := --test e2e --test cells --test platform --test prove --test mutants
+test: ## Run what every commit must pass: all that computes, the proofs coarsely, the demo, and a core of each suite on real planes
+	@tests/run.sh test
 
-# Tests build the executables with features of their own: `build` and `prepare` would build everything a second time.
-# The suite of federation waits most of its time, so that the others run beside it.
-test: ## Run every test: unit, interpreter cases, generated files, end to end, the kept mutations, and 20 s of chaos
-	@mkdir -p target
-	$(PASSED) begin test
-	$(CARGO) test --workspace --no-run
-	$(CARGO) test --workspace --no-run $(LONG_TESTS)
-	$(or $(CARGO_TARGET_DIR),target)/debug/fedgate-sandbox prepare
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-beside test-others
-	@if grep -hE '^test .* \.\.\. ignored' target/test.log target/beside.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
-	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --workspace --test chaos
-	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
-	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log target/beside.log
-	$(PASSED) end test
+verify: ## Run every test whole, as before a release; verify-e2e and its like run one part
+	$(PASSED) begin verify
+	@tests/run.sh verify
+	$(PASSED) end verify
 
-# Printed when they have ended, so that they stand in one piece in the others' output. Those that only compute are nice to the
-# suites, whose tests have time limits.
-test-beside:
-	@echo 'e2e, platform and the kept mutations run beside the others; until they have ended their output is in target/beside.log.'
-	@{ $(CARGO) test --workspace --no-fail-fast --test e2e --test platform || failed=1; \
-	  nice $(CARGO) test --workspace --test mutants || failed=1; \
-	  exit $${failed:-0}; } >target/beside.log 2>&1; passed=$$?; cat target/beside.log; exit $$passed
-
-# The proofs come first: the tests of e2e that run side by side keep the machine busy by themselves.
-test-others:
-	@set -o pipefail; { nice $(CARGO) test --workspace --test prove || failed=1; \
-	  $(CARGO) test --workspace --no-fail-fast || failed=1; \
-	  $(CARGO) test --workspace --no-fail-fast --test cells || failed=1; \
-	  exit $${failed:-0}; } 2>&1 | tee target/test.log
+$(PARTS:%=verify-%): verify-%:
+	@tests/run.sh verify $*
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --workspace --bins
 
 install: ## Build fedgate and kubectl-compute, optimized, and install them where cargo installs executables
-	$(CARGO) install --path . --locked --bin fedgate
+	$(CARGO) install --path . --locked --no-default-features --features checks,jemalloc --bin fedgate
 	$(CARGO) install --path crates/cli --locked
 	@folder=$$(dirname "$$(command -v kubectl-compute)") && ln -sf kubectl-compute "$$folder/kubectl_complete-compute" && \
 	  echo "kubectl completes 'kubectl compute' through $$folder/kubectl_complete-compute"
@@ -74,16 +57,22 @@ image: ## Build the container image; IMAGE=name:tag, BUILDER=podman, docker or a
 	@if [ -z "$(BUILDER)" ]; then echo 'make image: none of podman, docker, buildah, nerdctl is here; set BUILDER'; exit 1; fi
 	$(BUILDER) build --file Containerfile --tag $(IMAGE) .
 
-prepare: build ## Build etcd, kube-apiserver and its controller manager, once, unless KUBEBUILDER_ASSETS has them
+prepare: ## Build the executables, and beside them the planes' programs, once, unless KUBEBUILDER_ASSETS has them
+	@echo 'Building the executables with cargo, and the planes with Go if they are not in the cache: about nine minutes from'
+	@echo 'empty caches on two cores, seconds later.'
+	@$(PLANES) >/dev/null & planes=$$!; status=0; $(CARGO) build --workspace --bins || status=1; wait $$planes || status=1; exit $$status
 	@$(SANDBOX) prepare
+
+# Tests and benches that `--all-targets` leaves out: `test = false`, or a feature that they need.
+LONG_TESTS := --test chaos --test demo --test e2e --test cells --test platform --test prove --test mutants
 
 lint: ## Check format, clippy, licenses and advisories
 	$(PASSED) begin lint
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/console/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --workspace --test chaos $(LONG_TESTS) -- -D warnings
-	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
+	$(CARGO) clippy --workspace $(LONG_TESTS) -- -D warnings
+	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built, but for its allocator
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check && $(PASSED:@%=%) end lint; \
 	else \
@@ -92,7 +81,7 @@ lint: ## Check format, clippy, licenses and advisories
 
 manifests: ## Write manifests/ and charts/fedgate anew
 	@$(FEDGATE) manifests --write manifests --write-chart charts/fedgate
-	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test alerts each_alert_fires
+	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test alerts the_tests_of_alerts
 
 docs: ## Write docs/reference and packaging/man anew
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test reference
@@ -104,41 +93,37 @@ sandbox: build ## Start hub, projects and cells in the background; `make down` e
 down: ## End the sandbox
 	@$(SANDBOX) down
 
-e2e: build prepare ## Run the end-to-end suite of federation alone; ARGS=a14 selects tests
-	$(CARGO) test --test e2e -- $(ARGS)
-
-cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 selects tests
-	$(CARGO) test --test cells -- $(ARGS)
-
-platform: build prepare ## Run the end-to-end suite of Milo's projects alone; ARGS=ready selects tests
-	$(CARGO) test --test platform -- $(ARGS)
+# With --workspace, so that the libraries have the features that `make test` builds them with.
+e2e cells platform: prepare ## Run a suite on real planes, whole; ARGS=a14 selects tests
+	$(CARGO) test --workspace --test $@ -- --include-ignored $(ARGS)
 
 console: ## Check the console in headless Chromium; screenshots and figures in target/console/; ARGS=policy selects tests
 	$(PASSED) begin console
-	$(CARGO) build --release --bin fedgate  # one of its tests has 10,000 projects
+	$(CARGO) build --release --features jemalloc --bin fedgate  # one of its tests has 10,000 projects
 	cd tests/console && FEDGATE_BIN=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/fedgate \
 	  $(CARGO) test --locked --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target)) -- --test-threads=1 $(ARGS)
 	$(if $(ARGS),@true,$(PASSED) end console)
 
-chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
-	$(CARGO) test --test chaos
-
-mutants-kept: ## Take the kept safeguards away, one at a time, and see the named test of each fail
-	$(CARGO) test --test mutants
+chaos: prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
+	$(CARGO) test --workspace --test chaos
 
 mutants: ## Change every decision and the indexes, one place at a time, and see the unit tests notice; FILES=src/x.rs does that one alone
-	FEDGATE_MUTANTS='$(FILES)' $(CARGO) test --test mutants
+	FEDGATE_MUTANTS='$(FILES)' $(CARGO) test --workspace --test mutants
+
+memory: ## Check what objects take in memory, and the benches' code, with the allocator of releases
+	$(CARGO) clippy --features jemalloc --benches --test memory -- -D warnings
+	$(CARGO) test --features jemalloc --test memory
 
 bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
-	$(CARGO) bench --bench planes
+	$(CARGO) bench --features jemalloc --bench planes
 
 bench-cells: prepare ## Measure from a Workload to its Instances, on real planes; results in target/bench/
-	$(CARGO) bench --bench cells
+	$(CARGO) bench --features jemalloc --bench cells
 
 bench-scale: ## Measure with a thousand projects that a simulator plays; results in target/bench/
-	$(CARGO) bench --bench scale
+	$(CARGO) bench --features jemalloc --bench scale
 
-release: ## Write target/release-<version>/, on a clean, tagged commit on which lint, test, console and install have passed
+release: ## Write target/release-<version>/, on a clean, tagged commit on which lint, verify and console have passed
 	@packaging/release/make.sh
 
 clean: ## End the sandbox and remove what was built; the planes' executables stay in the cache

@@ -652,7 +652,7 @@ fn trees_are_read() {
     );
 }
 
-/// `make mutants-kept` takes safeguards away and sees the named test of each fail.
+/// `make verify-mutants` takes safeguards away and sees the named test of each fail.
 #[test]
 fn each_kept_mutation_applies_and_names_a_test() {
     let mut names = BTreeSet::new();

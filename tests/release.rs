@@ -15,7 +15,7 @@ use std::{
     process::{Command, Output},
 };
 
-const SUITES: [&str; 3] = ["lint", "test", "console"];
+const SUITES: [&str; 3] = ["lint", "verify", "console"];
 
 /// A repository that may be released.
 struct Repository(PathBuf);
@@ -228,24 +228,24 @@ fn a_suite_counts_on_its_commit_alone_and_only_where_nothing_changed_meanwhile()
         let commit = repository.git(&["rev-parse", "HEAD"]);
         repository.0.join("target/passed").join(commit).join(suite)
     };
-    repository.passed("begin", "test");
-    repository.refuses("the suite test has not passed");
+    repository.passed("begin", "verify");
+    repository.refuses("the suite verify has not passed");
     repository.write("new", "x");
-    repository.passed("end", "test");
+    repository.passed("end", "verify");
     fs::remove_file(repository.0.join("new")).unwrap();
-    repository.refuses("the suite test has not passed");
+    repository.refuses("the suite verify has not passed");
     // Changed at the beginning, and clean again at the end.
     repository.write("new", "x");
-    repository.passed("begin", "test");
+    repository.passed("begin", "verify");
     fs::remove_file(repository.0.join("new")).unwrap();
-    repository.passed("end", "test");
-    repository.refuses("the suite test has not passed");
+    repository.passed("end", "verify");
+    repository.refuses("the suite verify has not passed");
     // Committed while the suite ran.
-    repository.passed("begin", "test");
+    repository.passed("begin", "verify");
     repository.write("new", "x");
     repository.commit();
-    repository.passed("end", "test");
-    assert!(!of("test").exists());
+    repository.passed("end", "verify");
+    assert!(!of("verify").exists());
     repository.git(&["tag", "--force", "v1.2.3"]);
     assert_eq!(repository.refusals().len(), SUITES.len());
     for suite in SUITES {

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
 
-SUITES=(lint test console)
+SUITES=(lint verify console)
 
 refused=0
 

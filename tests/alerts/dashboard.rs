@@ -123,6 +123,7 @@ fn parsed(expressions: &[String]) -> Result<String, String> {
 }
 
 #[test]
+#[ignore = "verify: promtool judges"]
 fn promtool_parses_each_expression_of_the_dashboard() {
     let text = fs::read_to_string(monitoring("dashboard.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();

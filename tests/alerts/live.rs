@@ -108,6 +108,7 @@ fn families(scrape: &str) -> BTreeSet<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "verify: promtool judges"]
 async fn metrics_of_gateway_and_cell_please_promtool_and_are_those_of_the_dashboard() -> Result<()> {
     let (planes, [first, second]) = gateways("scrape").await?;
     let cell = cell(&planes).await?;
@@ -155,6 +156,7 @@ async fn metrics_of_gateway_and_cell_please_promtool_and_are_those_of_the_dashbo
 }
 
 #[test]
+#[ignore = "verify: promtool judges"]
 fn promtool_complains_of_a_metric_without_help() {
     let said = promtool::complaints("# TYPE fedgate_x counter\nfedgate_x 1\n");
     assert!(said.contains("no help text") && said.contains("_total"), "{said}");

@@ -22,6 +22,7 @@ fn each_alert_has_a_case() {
 }
 
 #[test]
+#[ignore = "verify: promtool judges"]
 fn promtool_finds_no_fault_in_the_rules() {
     let rules = monitoring("alerts.yaml");
     let said = promtool::succeeds(
@@ -38,7 +39,7 @@ fn promtool_finds_no_fault_in_the_rules() {
 }
 
 #[test]
-fn each_alert_fires_when_it_has_to_and_never_at_rest() {
+fn the_tests_of_alerts_are_those_of_the_cases() {
     let path = monitoring("alerts_test.yaml");
     let text = format!("{HEADER}{}", serde_saphyr::to_string(&file()).unwrap());
     if std::env::var_os("FEDGATE_WRITE_DOCS").is_some() {
@@ -50,11 +51,18 @@ fn each_alert_fires_when_it_has_to_and_never_at_rest() {
         "{} is out of date: run `make manifests`",
         path.display()
     );
+}
+
+#[test]
+#[ignore = "verify: promtool judges"]
+fn each_alert_fires_when_it_has_to_and_never_at_rest() {
+    let path = monitoring("alerts_test.yaml");
     promtool::succeeds(&["test", "rules", path.to_str().unwrap()], "");
 }
 
 /// Thresholds, labels and times that are wrong are noticed.
 #[test]
+#[ignore = "verify: promtool judges"]
 fn broken_rules_are_noticed() {
     let mut rules = fs::read_to_string(monitoring("alerts.yaml")).unwrap();
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alerts/broken");

