@@ -27,7 +27,7 @@ pub(crate) struct Tests {
     pub(crate) closing: Vec<Trial>,
 }
 
-/// Which world this process is, from 1, and of how many.
+/// The number of the world that this process is, from 1, and how many worlds there are.
 fn world() -> Option<(usize, usize)> {
     let text = std::env::var(WORLD).ok()?;
     let (world, of) = text.split_once('/')?;
