@@ -552,6 +552,25 @@ fn every_use_follows_an_arrow() {
     );
 }
 
+/// `cargo test` would build each package once more to look for examples, so that no package has its `doctest` on.
+#[test]
+fn no_documentation_has_an_example_that_nobody_would_run() {
+    let mut all = Vec::new();
+    for root in ["src", "crates", "tests/simulator/src"] {
+        files(Path::new(root), &mut all);
+    }
+    assert!(all.len() > 300, "the sources are found: {}", all.len());
+    all.retain(|file| {
+        let text = fs::read_to_string(file).unwrap();
+        let mut lines = text.lines().map(str::trim_start);
+        lines.any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"))
+    });
+    assert!(
+        all.is_empty(),
+        "indent these examples, or set doctest = true in their package: {all:?}"
+    );
+}
+
 /// Files of a role that use all of its parts.
 const TOP: &[&str] = &["gauges", "projects", "testing"];
 
