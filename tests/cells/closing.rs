@@ -5,6 +5,7 @@ use crate::support::{
     audit::Entry,
     case::name,
     cell::CellRole,
+    in_all_worlds,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, NETWORK_BINDING, POD, WORKLOAD},
     log_lines,
     plane::Plane,
@@ -244,6 +245,7 @@ async fn no_right_of_a_cell_is_unused(case: Case) {
     for cell in case.suite.cells() {
         cell.start().await;
     }
+    let left = in_all_worlds("cells", left);
     assert!(
         left.is_empty(),
         "granted and never used; take it out of crates/manifests/src/rbac.rs or say in support/rights.rs why not: {left:#?}"

@@ -3,7 +3,7 @@
 //!
 //! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop, kill or cut something,
 //! or count what all ask, run after them, one at a time; those that look back at the whole run come last. The sandbox is
-//! ended then.
+//! ended then. The whole suite runs in two such worlds beside each other (`../e2e/support/worlds.rs`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -36,6 +36,8 @@ use libtest_mimic::Trial;
 
 /// How many tests wait beside each other, unless `--test-threads` says otherwise.
 const PARALLEL: usize = 8;
+/// How many worlds stand beside each other, if many tests are chosen.
+const WORLDS: usize = 2;
 
 fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
@@ -56,34 +58,38 @@ fn together() -> Vec<Trial> {
     .collect()
 }
 
-fn one_at_a_time() -> Vec<Trial> {
-    [
+/// Lists the tests of a module.
+type ListTrials = fn() -> Vec<Trial>;
+
+/// Each list stays in one world, in its order.
+fn alone() -> Vec<Vec<Trial>> {
+    let lists: [&[ListTrials]; WORLDS] = [
         // Its outages make the planes slow to take back what it leaves: the trials at the end need rest.
-        runbooks::lone_trials(),
-        gates::lone_trials(),
-        locations::lone_trials(),
-        alone::lone_trials(),
-        outage::lone_trials(),
-        quota::lone_trials(),
-        crashes::lone_trials(),
-        compute::lone_trials(),
-        membership::lone_trials(),
-        pull::lone_trials(),
-        pull::adopted::lone_trials(),
-        pull::killed::lone_trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+        &[runbooks::lone_trials, alone::lone_trials, outage::lone_trials],
+        &[
+            gates::lone_trials,
+            locations::lone_trials,
+            quota::lone_trials,
+            crashes::lone_trials,
+            compute::lone_trials,
+            membership::lone_trials,
+            pull::lone_trials,
+            pull::adopted::lone_trials,
+            pull::killed::lone_trials,
+        ],
+    ];
+    lists
+        .map(|list| list.iter().flat_map(|trials| trials()).collect())
+        .into()
 }
 
 fn main() {
     let tests = support::Tests {
         together: together(),
-        alone: vec![one_at_a_time()],
+        alone: alone(),
         closing: closing::trials(),
     };
-    let failed = support::run_all(tests, PARALLEL, 1);
+    let failed = support::run_all(tests, PARALLEL, WORLDS);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

@@ -335,6 +335,7 @@ async fn run(plan: &Plan) -> anyhow::Result<bool> {
         ..Report::default()
     };
     let suite = Arc::new(Suite::up("chaos", true, &[]).await?);
+    suite.dfw.is_admitted(&suite.hub).await;
     suite.hub.join_unready("absent", wanted::NOWHERE).await;
     let gateways = Gateways::new(&suite).await;
     let limit = LIMIT + seconds(plan.load);

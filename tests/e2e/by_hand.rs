@@ -1,5 +1,5 @@
 //! 12, 13, 23, 42, 54 and 81 for everything that the gateway writes: what someone deletes or edits by hand is as it was
-//! within a second, by one write.
+//! by the event of that alone, with one write.
 
 use crate::support::{
     Case,
@@ -11,7 +11,7 @@ use crate::support::{
         WORKLOAD,
     },
     label, lone_trials, objects,
-    plane::{Plane, brief},
+    plane::{BY_EVENT, Plane, brief},
     seconds, uid,
 };
 use fedgate_api::{keys, names};
@@ -89,7 +89,7 @@ impl<'a> Ours<'a> {
         )
     }
 
-    /// Deletes it; it has to be back within a second of its end.
+    /// Deletes it; it has to be back by the event of its end.
     async fn deleted(&mut self, writes: &[&'static str]) {
         let (old, mut watch) = self.watched().await;
         self.plane.delete(self.kind, self.namespace, self.name).await;
@@ -113,13 +113,13 @@ impl<'a> Ours<'a> {
         );
         let pause = gone.map(|gone| gone.elapsed());
         assert!(
-            pause.is_some_and(|pause| pause < seconds(1)),
+            pause.is_some_and(|pause| pause < BY_EVENT),
             "{what} is back {pause:?} after its end"
         );
         self.wanted.extend(writes);
     }
 
-    /// Edits it, or its status; it has to be as it was within a second.
+    /// Edits it, or its status; it has to be as it was by the event of the edit.
     async fn edited(&mut self, edit: Value, writes: &[&'static str]) {
         let (old, mut watch) = self.watched().await;
         let what = format!("{} {}", self.kind.name, self.name);
@@ -157,7 +157,7 @@ impl<'a> Ours<'a> {
             brief(last.as_ref())
         );
         let pause = began.elapsed();
-        assert!(pause < seconds(1), "{what} is as it was {pause:?} after its edit");
+        assert!(pause < BY_EVENT, "{what} is as it was {pause:?} after its edit");
         self.wanted.extend(writes);
     }
 

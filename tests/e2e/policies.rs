@@ -3,7 +3,9 @@
 use crate::support::{
     Case, annotation, deployment,
     kinds::{BINDING, DEPLOYMENT, POLICY},
-    lone_trials, seconds, trials, uid, wait_for,
+    lone_trials,
+    plane::BY_EVENT,
+    seconds, trials, uid, wait_for,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -200,7 +202,7 @@ async fn a12_policy_deleted_by_hand_is_back(case: Case) {
         .await
         .expect("the policy comes back");
     let pause = absent_since.expect("the old policy went first").elapsed();
-    assert!(pause < seconds(1), "back after {pause:?}");
+    assert!(pause < BY_EVENT, "back after {pause:?}");
     let ports = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
     case.merge(&DEPLOYMENT, "web", ports).await;
     case.dfw
@@ -241,7 +243,7 @@ async fn a13_policy_edited_by_hand_is_restored(case: Case) {
         )
         .await;
     assert!(
-        edited.elapsed() < seconds(1),
+        edited.elapsed() < BY_EVENT,
         "restored after {:?}",
         edited.elapsed()
     );

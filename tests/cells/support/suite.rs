@@ -15,12 +15,7 @@ use anyhow::{Context, Result};
 use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 use tokio::sync::{Mutex, OnceCell};
 
 static SUITE: OnceCell<Result<Arc<Suite>, String>> = OnceCell::const_new();
@@ -95,7 +90,7 @@ impl Suite {
     }
 
     async fn up() -> Result<Suite> {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cells");
+        let dir = super::dir("cells");
         if dir.exists() {
             std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
         }

@@ -99,9 +99,9 @@ pub(crate) struct CellAccess {
 }
 
 impl CellAccess {
-    /// Waits until the hub admits what this cell may write: an API server may take half a minute to find the kind of
-    /// an admission policy's parameters.
-    async fn is_admitted(&self, hub: &Plane) {
+    /// Waits until the hub refuses what this cell may not write, and admits what it may: an API server that does not know an
+    /// admission policy yet admits all, and may take half a minute to find the kind of the policy's parameters.
+    pub(crate) async fn is_admitted(&self, hub: &Plane) {
         let (home, deployment) = ("admission", "probe");
         let identity = json!({keys::UPSTREAM_CLUSTER: "cluster-probe", keys::UPSTREAM_NAMESPACE: "probe"});
         let mut namespace = json!({"metadata": {"name": home, "labels": identity}});
@@ -121,8 +121,11 @@ impl CellAccess {
         ] {
             instance["metadata"]["labels"][key] = json!(value);
         }
+        let mut elsewhere = instance.clone();
+        elsewhere["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("NONE");
         wait_for("the hub admits what a cell may write", seconds(60), || async {
-            let admitted = self.hub.would_create(&INSTANCE, home, instance.clone()).await;
+            let refused = !self.hub.would_create(&INSTANCE, home, elsewhere.clone()).await;
+            let admitted = refused && self.hub.would_create(&INSTANCE, home, instance.clone()).await;
             admitted.then_some(())
         })
         .await;
@@ -138,7 +141,9 @@ impl Suite {
                 // A panic is kept like an error: the second test must not try for another minute.
                 let up = async {
                     let suite = Suite::up("e2e", false, &OWN_ETCD).await?;
+                    // This starts the hub's API server anew.
                     suite.save_plane("hub", AS_INSTALLED).await;
+                    suite.dfw.is_admitted(&suite.hub).await;
                     suite.gateway.start().await;
                     Ok(suite)
                 };
@@ -220,7 +225,6 @@ impl Suite {
             })
         };
         let dfw = access("dfw-1", "DFW")?;
-        dfw.is_admitted(&admin("hub")?).await;
         Ok(Suite {
             gateway,
             alpha: admin("alpha")?,

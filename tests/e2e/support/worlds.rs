@@ -15,7 +15,7 @@ use std::{
 /// Tells a process which world it is, from 1, and of how many: `2/3`.
 const WORLD: &str = "FEDGATE_WORLD";
 /// Fewer chosen tests than this are not worth the start of further planes.
-const WORTH_IT: usize = 80;
+const WORTH_IT: usize = 60;
 
 /// The tests of a suite.
 pub(crate) struct Tests {
