@@ -552,7 +552,7 @@ fn every_use_follows_an_arrow() {
     );
 }
 
-/// `cargo test` would build each package once more to look for examples, so that no package has its `doctest` on.
+/// Each package has `doctest = false`, because `cargo test` would build it a second time to look for examples.
 #[test]
 fn no_documentation_has_an_example_that_nobody_would_run() {
     let mut all = Vec::new();

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 : "${CARGO:=cargo}"
 LOGS=target/tests
 # All parts of `verify`, with about how long each takes alone on two cores.
-declare -A MINUTES=([unit]=6 [demo]=2 [e2e]=20 [cells]=15 [platform]=5 [prove]=10 [mutants]=6 [memory]=5 [chaos]=2)
+declare -A MINUTES=([unit]=6 [demo]=2 [e2e]=20 [cells]=9 [platform]=5 [prove]=10 [mutants]=6 [memory]=5 [chaos]=2)
 
 # Built before a part runs, because a compiler beside the suites would cost them their time limits. Parts `memory` and `mutants`
 # compile more while they run.
@@ -56,7 +56,7 @@ build() {
   local planes status=0
   echo "Building the tests with cargo, and beside it the planes' programs with Go if they are not in the cache."
   echo "From empty caches this takes about sixteen minutes on two cores; after a change one or two."
-  crates/sandbox/modules/build.sh etcd kube-apiserver plane-controllers pod-binder kwok >/dev/null &
+  crates/sandbox/modules/build.sh planes >/dev/null &
   planes=$!
   { "$CARGO" test --workspace --no-run && "$CARGO" test --workspace --no-run "${LONG[@]}"; } 2>&1 |
     { grep --line-buffered -v '^  Executable ' || true; } || status=1

@@ -1,4 +1,4 @@
-//! What the index takes in memory, part by part, without any plane: `cargo bench --features jemalloc --bench index`.
+//! Memory that the index takes, part by part, without any plane: `cargo bench --features jemalloc --bench index`.
 
 mod fill;
 mod idle;

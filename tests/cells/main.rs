@@ -36,8 +36,6 @@ use libtest_mimic::Trial;
 
 /// How many tests wait beside each other, unless `--test-threads` says otherwise.
 const PARALLEL: usize = 8;
-/// How many worlds stand beside each other, if many tests are chosen.
-const WORLDS: usize = 2;
 
 fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
@@ -58,12 +56,9 @@ fn together() -> Vec<Trial> {
     .collect()
 }
 
-/// Lists the tests of a module.
-type ListTrials = fn() -> Vec<Trial>;
-
-/// Each list stays in one world, in its order.
+/// The tests of each world.
 fn alone() -> Vec<Vec<Trial>> {
-    let lists: [&[ListTrials]; WORLDS] = [
+    support::in_order(&[
         // Its outages make the planes slow to take back what it leaves: the trials at the end need rest.
         &[runbooks::lone_trials, alone::lone_trials, outage::lone_trials],
         &[
@@ -77,10 +72,7 @@ fn alone() -> Vec<Vec<Trial>> {
             pull::adopted::lone_trials,
             pull::killed::lone_trials,
         ],
-    ];
-    lists
-        .map(|list| list.iter().flat_map(|trials| trials()).collect())
-        .into()
+    ])
 }
 
 fn main() {
@@ -89,7 +81,7 @@ fn main() {
         alone: alone(),
         closing: closing::trials(),
     };
-    let failed = support::run_all(tests, PARALLEL, WORLDS);
+    let failed = support::run_all(tests, PARALLEL);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

@@ -59,9 +59,6 @@ use libtest_mimic::Trial;
 
 /// How many tests wait beside each other, unless `--test-threads` says otherwise.
 const PARALLEL: usize = 8;
-/// How many worlds stand beside each other, each of about 2 GB, if many tests are chosen. Two cores do not carry more: the API
-/// servers of a world keep a fifth of a core busy also while its tests wait.
-const WORLDS: usize = 2;
 
 fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
@@ -105,12 +102,10 @@ fn together() -> Vec<Trial> {
     .collect()
 }
 
-/// Lists the tests of a module.
-type ListTrials = fn() -> Vec<Trial>;
-
-/// Each list stays in one world, in its order. Both take about as long.
+/// The worlds' tests, each of which takes about as long. A world has about 2 GB. Two cores do not carry more worlds: the API
+/// servers of one keep a fifth of a core busy also while its tests wait.
 fn alone() -> Vec<Vec<Trial>> {
-    let lists: [&[ListTrials]; WORLDS] = [
+    support::in_order(&[
         &[
             // What those that need rest leave behind goes while others run; the last leave the least.
             rest::lone_trials,
@@ -143,10 +138,7 @@ fn alone() -> Vec<Vec<Trial>> {
             // After the hub is restored: its garbage collector deletes what a Cluster has owned that was deleted since.
             members::lone_trials,
         ],
-    ];
-    lists
-        .map(|list| list.iter().flat_map(|trials| trials()).collect())
-        .into()
+    ])
 }
 
 fn main() {
@@ -155,7 +147,7 @@ fn main() {
         alone: alone(),
         closing: closing::trials(),
     };
-    let failed = support::run_all(tests, PARALLEL, WORLDS);
+    let failed = support::run_all(tests, PARALLEL);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

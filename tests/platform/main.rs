@@ -34,10 +34,10 @@ fn main() {
     }
     let tests = support::Tests {
         together: Vec::new(),
-        alone: trials,
+        alone: vec![trials.into_iter().flatten().collect()],
         closing: Vec::new(),
     };
-    let failed = support::run_all(tests, 1, 1);
+    let failed = support::run_all(tests, 1);
     if let Some(suite) = support::suite::Suite::present() {
         support::RUNTIME.block_on(suite.down());
     }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds programs from the pinned Go modules beside this script, once, and prints the path of each:
 #   build.sh PROGRAM...
+#   build.sh planes      all programs of the planes
 # They are kept in ${XDG_CACHE_HOME:-$HOME/.cache}/fedgate, outside the build directory that `cargo clean` empties. Another
 # process that builds the same program is waited for. KUBEBUILDER_ASSETS may name a folder whose programs are taken instead.
 # Progress goes to standard error.
@@ -101,6 +102,7 @@ build() {
 
 main() {
   local name
+  [[ ${1-} != planes ]] || set -- "${PLANES[@]}"
   for name in "$@"; do
     describe "$name"
     folder=$(folder_of "$module")

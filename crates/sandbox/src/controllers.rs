@@ -4,7 +4,7 @@
 use super::{certs::Files, plane::PlaneRole, process::Spec};
 use std::path::Path;
 
-/// What a plane needs, and nothing else: a cell's Node never fails, and its Pods are KWOK's.
+/// Controllers of each plane, and no others: a cell's Node never fails, and its Pods are KWOK's.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
                            clusterrole-aggregation-controller";
 /// The hub's besides: it signs the certificate of a member's karmada-agent, as Karmada's own installation lets it.

@@ -46,4 +46,4 @@ pub(crate) use case::{Case, condition, label, says, uid};
 pub(crate) use objects::Wish;
 pub(crate) use plane::{seconds, wait_for};
 pub(crate) use trials::{RUNTIME, TestCase, is_core, lone_trials, text, trial, trials, with_cleanup};
-pub(crate) use worlds::{Tests, dir, in_all_worlds, run_all};
+pub(crate) use worlds::{Tests, dir, in_all_worlds, in_order, run_all};

@@ -17,11 +17,14 @@ const WORLD: &str = "FEDGATE_WORLD";
 /// Fewer chosen tests than this are not worth the start of further planes.
 const WORTH_IT: usize = 60;
 
+/// Lists the tests of a module.
+pub(crate) type ListTrials = fn() -> Vec<Trial>;
+
 /// The tests of a suite.
 pub(crate) struct Tests {
     /// Run beside each other.
     pub(crate) together: Vec<Trial>,
-    /// Run one at a time, when those have ended. Each list stays in one world, in its order.
+    /// Run one at a time, when those have ended: a list for each world, in its order.
     pub(crate) alone: Vec<Vec<Trial>>,
     /// Look back at the whole run of their world.
     pub(crate) closing: Vec<Trial>,
@@ -43,9 +46,15 @@ pub(crate) fn dir(suite: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Runs the tests, `parallel` in all beside each other, in as many worlds as are worth it, and says whether one failed.
+/// The tests of each world's modules.
+pub(crate) fn in_order(worlds: &[&[ListTrials]]) -> Vec<Vec<Trial>> {
+    let tests_of = |modules: &&[ListTrials]| modules.iter().flat_map(|trials| trials()).collect();
+    worlds.iter().map(tests_of).collect()
+}
+
+/// Runs the tests, `parallel` in all beside each other, in all worlds if that is worth it, and says whether one failed.
 /// The runner knows one filter; here it may be several, with commas between them.
-pub(crate) fn run_all(tests: Tests, parallel: usize, worlds: usize) -> bool {
+pub(crate) fn run_all(tests: Tests, parallel: usize) -> bool {
     // The runner prints each failure; of panics elsewhere one line is enough.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let arguments = Arguments::from_args();
@@ -53,6 +62,7 @@ pub(crate) fn run_all(tests: Tests, parallel: usize, worlds: usize) -> bool {
         // The worlds share one machine, so that `parallel` is divided among them.
         return run(tests.share(world, of), arguments, parallel.div_ceil(of));
     }
+    let worlds = tests.alone.len();
     let chosen = tests.chosen(&mut arguments.clone());
     if arguments.list || worlds < 2 || chosen < WORTH_IT {
         return run(tests, arguments, parallel);
