@@ -50,7 +50,7 @@ impl Broken {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hub_that_cannot_be_used_is_told_by_its_first_answer() {
     let version = |text: &str| ("/version", 200, json!({"gitVersion": text}));
     let work = "/apis/work.karmada.io/v1alpha2";
@@ -93,7 +93,7 @@ async fn a_hub_that_cannot_be_used_is_told_by_its_first_answer() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hub_with_other_objects_than_those_of_the_manifests_is_told() {
     let policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/fedgate-cell-writes";
     let bound = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/fedgate-cell-writes";
@@ -138,7 +138,7 @@ async fn a_hub_with_other_objects_than_those_of_the_manifests_is_told() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_karmada_that_delivers_nothing_is_told() {
     let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
     let interpreters = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
@@ -188,7 +188,7 @@ async fn a_karmada_that_delivers_nothing_is_told() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_rights_of_reviews_are_asked_for_where_the_hub_is_to_review_tokens() {
     for (resource, right) in [
         ("tokenreviews", "create tokenreviews.authentication.k8s.io"),
@@ -230,7 +230,7 @@ async fn the_rights_of_reviews_are_asked_for_where_the_hub_is_to_review_tokens()
 }
 
 /// Before a cell is replaced by one that reads locations alone (locations.md §3, number 5).
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn copies_without_a_location_are_counted_for_each_cluster_that_has_one() {
     let cluster = |name: &str, city: &str, location: &str| {
         let mut labels = json!({"topology.datum.net/city-code": city});

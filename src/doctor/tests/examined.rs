@@ -8,7 +8,7 @@ use fedgate_engine::metrics::PlaneKind;
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_project_that_is_down_is_named_and_the_hubs_lines_are_complete() {
     let hub = Fake::default();
     let alone = run([hub.subject(Role::Hub, "")]).await;
@@ -64,7 +64,7 @@ async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_written() {
     let fake = Fake::asked_by("fedgate-cell-dfw-1");
     let host = fake.clone().with(
@@ -137,7 +137,7 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
     assert_eq!(counts, findings.len() as u64);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
     let lost = items(&json!([{"metadata": {"name": "c", "namespace": "default",
         "labels": {"compute.datumapis.com/source-cluster": "lhr-1"}}}]));
@@ -191,7 +191,7 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
     assert_eq!(of(&report, Check::CellLogin)[0].0, Verdict::Fail);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_project_of_a_platform_is_its_object_and_not_its_path() {
     let project = |metadata: Value, ready: &str| {
         json!({"apiVersion": "resourcemanager.miloapis.com/v1alpha1", "kind": "Project", "metadata": metadata,
@@ -228,7 +228,7 @@ async fn the_project_of_a_platform_is_its_object_and_not_its_path() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_project_of_another_hub_and_a_hub_of_another_platform_are_told() {
     let namespace = |name: &str, uid: &str, labels: Value| json!({"metadata": {"name": name, "uid": uid, "labels": labels}});
     let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-bank", keys::PROJECT_UID: "p9"});

@@ -1,4 +1,6 @@
 //! Planes that answer from a table, and runs on them.
+//!
+//! The tests pause the clock, because the time limit of a run would otherwise end it on a slow machine.
 
 use super::{client, list, status};
 use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine};
@@ -10,7 +12,16 @@ use fedgate_manifests::{KindManifests, Plane};
 use http::{Method, Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+/// The hub's objects, because rendering them takes longer than a run.
+static OF_THE_HUB: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let kinds: Vec<KindManifests> = Vec::new();
+    fedgate_manifests::objects(Plane::Hub, &kinds).unwrap()
+});
 
 /// A plane where everything is right, but for the answers that a test gives.
 #[derive(Clone, Default)]
@@ -176,12 +187,7 @@ impl Fake {
 
     /// Answers of a fixed path.
     fn object(path: &str) -> Option<Value> {
-        let objects = || {
-            let kinds: Vec<KindManifests> = Vec::new();
-            fedgate_manifests::objects(Plane::Hub, &kinds)
-                .unwrap()
-                .into_iter()
-        };
+        let objects = || OF_THE_HUB.iter().cloned();
         let name = path.rsplit('/').next().unwrap_or_default();
         match path {
             "/openapi/v3/apis/compute.datumapis.com/v1alpha" => Some(schemas()),

@@ -41,7 +41,7 @@ fn line(report: &Report, check: Check) -> (Verdict, String) {
     lines.into_iter().next().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_answer_but_the_members_own_is_a_fault_with_its_next_step() {
     let of_hub = |reason: &str, code| {
         let message = "clusters.cluster.karmada.io \"lhr-1\" is refused";
@@ -140,7 +140,7 @@ async fn every_answer_but_the_members_own_is_a_fault_with_its_next_step() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn members_that_answer_for_themselves_are_right_and_nothing_is_written() {
     let hub = hub_with(&[cluster("dfw-1"), cluster("lhr-1")]);
     let report = report(&hub).await;
@@ -167,7 +167,7 @@ async fn members_that_answer_for_themselves_are_right_and_nothing_is_written() {
     assert_eq!(requests.iter().find(writes), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_asked_is_not_and_hides_no_other() {
     let without = |name: &str, field: &str| {
         let mut cluster = cluster(name);
@@ -266,7 +266,7 @@ async fn members_that_stay_silent_cost_8_s_and_hide_no_other() {
     assert_eq!(of(&report, Check::Reach).len(), 1, "{report}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn kinds_that_ask_no_member_need_none_of_it() {
     let mut none = cluster("none");
     none["spec"] = json!({});
@@ -282,7 +282,7 @@ async fn kinds_that_ask_no_member_need_none_of_it() {
     assert_eq!(requests.iter().find(needless), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_service_account_is_no_name_to_ask_members_in() {
     let hub = hub_with(&[cluster("dfw-1")]);
     let (verdict, text) = line(&report(&hub).await, Check::HubIdentity);
@@ -305,7 +305,7 @@ async fn a_service_account_is_no_name_to_ask_members_in() {
     assert_eq!(line(&report(&hub).await, Check::HubIdentity).0, Verdict::Fail);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_may_not_have_the_name_of_no_cluster() {
     let hub = hub_with(&[cluster("dfw-1"), cluster("none")]);
     let (verdict, text) = line(&report(&hub).await, Check::Cells);
@@ -328,7 +328,7 @@ fn work(name: &str, deleted: Option<i64>, preserves: bool) -> Value {
         "spec": {"preserveResourcesOnDeletion": preserves}})
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn works_that_do_not_end_and_preserve_are_named_with_the_step_of_an_operator() {
     let lists = |works: &[Value]| {
         let metadata = works.iter().map(|work| json!({"metadata": work["metadata"]}));

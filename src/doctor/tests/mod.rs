@@ -134,7 +134,7 @@ async fn text(hub: Hub) -> String {
     hub.check().await.unwrap_err().to_string()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hub_with_karmada_or_its_stand_in_passes() {
     let webhook = Hub {
         webhook: true,
@@ -153,7 +153,7 @@ async fn a_hub_with_karmada_or_its_stand_in_passes() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_hub_lacks_is_named_with_the_next_step() {
     let without = text(Hub {
         without: "resourcebindings",
@@ -182,7 +182,7 @@ async fn what_a_hub_lacks_is_named_with_the_next_step() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn refusals_are_told_apart_and_what_a_starting_hub_says_is_waited_for() {
     for (refusal, part, may_pass) in [
         ((401, "Unauthorized"), "is refused", false),
