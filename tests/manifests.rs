@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
+#[path = "manifests/rights.rs"]
+mod rights;
+
 use fedgate::monitoring;
 use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::{FederatedKind, Kinds};
@@ -279,6 +282,10 @@ fn the_gateway_shows_tenants_only_to_who_has_the_token() {
 fn kinds_of_a_folder_get_roles_and_interpreters_too() {
     let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kinds");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("manifests-of-more-kinds");
+    // The folder of an earlier run may have files of names that are gone.
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
     let fedgate = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
         command.arg("manifests").args(arguments).arg(&dir);
@@ -295,11 +302,11 @@ fn kinds_of_a_folder_get_roles_and_interpreters_too() {
     };
     for (path, verbs) in [
         (
-            "project/gateway-role.yaml",
+            "project/role-of-gateway.yaml",
             json!(["get", "list", "watch", "patch"]),
         ),
         (
-            "hub/gateway-role.yaml",
+            "hub/role-of-gateway.yaml",
             json!(["get", "list", "watch", "create", "patch", "delete"]),
         ),
     ] {

@@ -289,7 +289,9 @@ impl Fixture {
                     self.has(plane, table, object);
                 }
             }
-            (Write::DeleteNamed, Some(_)) => panic!("a cell reads what it deletes"),
+            (Write::Replace { .. }, _) | (Write::DeleteNamed, Some(_)) => {
+                panic!("a cell reads what it writes")
+            }
         }
     }
 }
@@ -329,6 +331,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
     let of = |effect: &Effect| {
         let verb = match &effect.write {
             Write::Create { .. } => "create",
+            Write::Replace { .. } => "update",
             Write::Apply { .. } => "apply",
             Write::Merge { .. } => "patch",
             Write::Delete { .. } | Write::DeleteNamed => "delete",
@@ -354,7 +357,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
 /// The body or patch of an effect, without its preconditions.
 pub(crate) fn body(effect: &Effect) -> Value {
     let mut body = match &effect.write {
-        Write::Create { body } | Write::Apply { body, .. } => body.clone(),
+        Write::Create { body } | Write::Replace { body } | Write::Apply { body, .. } => body.clone(),
         Write::Merge { patch } => patch.clone(),
         Write::Delete { .. } | Write::DeleteNamed => Value::Null,
     };

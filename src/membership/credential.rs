@@ -38,8 +38,12 @@ pub fn account_object(cell: &str) -> Value {
 /// The roles and policies of cells on the hub: without them the credential would be useless, or unlimited.
 pub fn hub_objects(kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
     let files = fedgate_manifests::all(kinds)?.into_iter();
-    let files =
-        files.filter(|file| matches!(file.path.as_str(), "hub/cell-role.yaml" | "hub/cell-writes.yaml"));
+    let files = files.filter(|file| {
+        matches!(
+            file.path.as_str(),
+            "hub/role-of-cells.yaml" | "hub/cell-writes.yaml"
+        )
+    });
     Ok(files.flat_map(|file| file.objects).collect())
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 use fedgate_api::keys;
 use fedgate_sandbox::{Sandbox, User};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use serde_json::{Value, json};
 
 trials![
@@ -191,30 +191,65 @@ async fn r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothin
         "a Secret of the gateway's namespace",
         hub.try_create(&SECRET, SYSTEM, good.clone()).await,
     );
-    // An apply that makes the Secret is admitted as a POST is, and refused as one.
-    let apply = async |plane: &Plane, object: &Value| {
-        let mut object = object.clone();
-        (object["apiVersion"], object["kind"]) = (json!("v1"), json!("Secret"));
-        let params = PatchParams::apply("attack").force();
-        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
-        plane
-            .api(&SECRET, ns)
-            .patch(&name, &params, &Patch::Apply(&object))
-            .await
-    };
-    for (what, change, _) in attacks(&case) {
-        refused(what, apply(hub, &merged(good.clone(), &change)).await);
-    }
-    apply(hub, &good).await.expect("a member returns a Secret");
-    for (what, change, _) in attacks(&case) {
+    hub.create(&SECRET, ns, good.clone()).await;
+    let replaced = hub.try_replace(&SECRET, ns, good.clone(), &KEPT).await;
+    replaced.expect("a member replaces what it has returned");
+    for (what, change, rule) in attacks(&case) {
         if change["metadata"]["name"].is_null() {
-            refused(what, hub.try_merge(&SECRET, ns, "gold-app", &change).await);
+            let changed = merged(good.clone(), &change);
+            let words = refused(what, hub.try_replace(&SECRET, ns, changed, &KEPT).await);
+            assert!(words.contains(rule), "{what}: {words}");
         }
     }
+    may_not_patch(hub, ns, "gold-app").await;
     another_s_secrets(&case, &good).await;
     hub.try_delete(&SECRET, ns, "gold-app", None)
         .await
         .expect("a member takes back what it has returned");
+}
+
+/// A write that is kept.
+const KEPT: PostParams = PostParams {
+    dry_run: false,
+    field_manager: None,
+};
+
+/// No form of a patch gets as far as the Secret. A server that may not store a patched Secret answers with its type, and a JSON
+/// patch copies a value there before any policy is asked.
+async fn may_not_patch(hub: &Plane, ns: &str, name: &str) {
+    let operations = [
+        json!({"op": "copy", "from": "/data/token", "path": "/type"}),
+        json!({"op": "move", "from": "/data/token", "path": "/type"}),
+        json!({"op": "test", "path": "/data/token", "value": "AAAA"}),
+    ];
+    let mut patches: Vec<Patch<Value>> = operations
+        .map(|operation| {
+            let patch = serde_json::from_value(json!([operation]));
+            Patch::Json(patch.expect("a JSON patch"))
+        })
+        .into();
+    let change = json!({"apiVersion": "v1", "kind": "Secret", "type": "other"});
+    patches.extend([
+        Patch::Merge(change.clone()),
+        Patch::Strategic(change.clone()),
+        Patch::Apply(change),
+        Patch::Merge(json!({})),
+    ]);
+    for patch in &patches {
+        for dry_run in [false, true] {
+            for validation in [ValidationDirective::Ignore, ValidationDirective::Strict] {
+                let params = PatchParams {
+                    dry_run,
+                    field_validation: Some(validation),
+                    field_manager: Some("attack".to_owned()),
+                    ..PatchParams::default()
+                };
+                let what = format!("{patch:?} of {name}");
+                let words = refused(&what, hub.api(&SECRET, ns).patch(name, &params, patch).await);
+                assert!(words.contains("cannot patch resource"), "{what}: {words}");
+            }
+        }
+    }
 }
 
 /// Secrets that the member has not returned: a companion, another member's, and one without any label.
@@ -236,21 +271,17 @@ async fn another_s_secrets(case: &Case, good: &Value) {
             good.clone(),
             &json!({"metadata": {"name": name}, "data": {"token": "AAAA"}}),
         );
-        for (what, patch) in [("a patch", taken), ("an empty patch", json!({}))] {
-            refused(
-                &format!("{what} of {name}"),
-                hub.try_merge(&SECRET, ns, &name, &patch).await,
-            );
+        let other_type = merged(taken.clone(), &json!({"type": "other"}));
+        for (what, object) in [("a replacement", taken), ("another type", other_type)] {
+            for dry_run in [false, true] {
+                let params = PostParams { dry_run, ..KEPT };
+                refused(
+                    &format!("{what} of {name}"),
+                    hub.try_replace(&SECRET, ns, object.clone(), &params).await,
+                );
+            }
         }
-        let dry = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
-        let answer = hub
-            .api(&SECRET, ns)
-            .patch(&name, &dry, &Patch::Merge(json!({})))
-            .await;
-        refused(&format!("a patch of {name} that is not kept"), answer);
+        may_not_patch(hub, ns, &name).await;
         refused(
             &format!("the deletion of {name}"),
             hub.try_delete(&SECRET, ns, &name, None).await,
@@ -326,15 +357,11 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
 async fn would_take(hub: &Plane, ns: &str, good: &Value) -> bool {
     let mut taken = merged(good.clone(), &json!({"metadata": {"name": COMPANION}}));
     taken["data"]["token"] = json!("AAAA");
-    let dry = PatchParams {
+    let dry = PostParams {
         dry_run: true,
-        ..PatchParams::default()
+        ..KEPT
     };
-    let answer = hub
-        .api(&SECRET, ns)
-        .patch(COMPANION, &dry, &Patch::Merge(&taken))
-        .await;
-    answer.is_ok()
+    hub.try_replace(&SECRET, ns, taken, &dry).await.is_ok()
 }
 
 async fn r04_the_gateway_may_write_no_other_secret_of_a_project(case: Case) {

@@ -72,6 +72,12 @@ pub enum Write {
         /// The whole object.
         body: Value,
     },
+    /// PUT of the whole object, or POST where there is none: for a writer that may not read the object. Its right is `update`,
+    /// not `patch`, because an API server that refuses a patch shows fields of the patched object in its answer.
+    Replace {
+        /// The whole object, without a resourceVersion.
+        body: Value,
+    },
     /// Server-side apply of fedgate's fields, forced for these and no others.
     Apply {
         /// fedgate's fields; `metadata.uid` in the body prevents the apply from creating the object.
@@ -101,7 +107,7 @@ impl Write {
     /// The UID precondition of the write, if it has one.
     pub(super) fn uid(&self) -> Option<&str> {
         match self {
-            Self::Create { .. } | Self::DeleteNamed => None,
+            Self::Create { .. } | Self::Replace { .. } | Self::DeleteNamed => None,
             Self::Apply { body, .. } | Self::Merge { patch: body } => body["metadata"]["uid"].as_str(),
             Self::Delete { uid, .. } => Some(uid),
         }

@@ -309,10 +309,12 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
             }
         })
         .collect();
-    files.extend(rbac::files(kinds));
+    // A policy before the roles that it limits: in between, a role would have no limit. The names of the files have the same
+    // order, because kubectl applies a folder by them.
     files.extend(admission::files(kinds));
     files.extend(kinds.iter().filter_map(admission::of_kind));
     files.extend(returns::files(kinds));
+    files.extend(rbac::files(kinds));
     files.extend(flow::files());
     for kind in kinds {
         if let Some(interpreter) = &kind.interpreter {

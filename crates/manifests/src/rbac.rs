@@ -37,12 +37,12 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     });
     let files = vec![
         Manifest {
-            path: "project/gateway-role.yaml".to_owned(),
+            path: "project/role-of-gateway.yaml".to_owned(),
             planes: &[Plane::Project],
             objects: project,
         },
         Manifest {
-            path: "hub/gateway-role.yaml".to_owned(),
+            path: "hub/role-of-gateway.yaml".to_owned(),
             planes: &[Plane::Hub],
             objects: hub,
         },
@@ -58,7 +58,7 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
             objects: reviewer(),
         },
         Manifest {
-            path: "hub/cell-role.yaml".to_owned(),
+            path: "hub/role-of-cells.yaml".to_owned(),
             planes: &[Plane::Hub],
             objects: cells_on_hub(),
         },

@@ -75,7 +75,11 @@ fn lost_conditions(own: &[String], sent: &[Effect], stored: &Source) -> bool {
             let conditions = body["status"]["conditions"].as_array();
             conditions.is_some_and(|all| all.iter().any(is_own))
         }
-        Write::Create { .. } | Write::Merge { .. } | Write::Delete { .. } | Write::DeleteNamed => false,
+        Write::Create { .. }
+        | Write::Replace { .. }
+        | Write::Merge { .. }
+        | Write::Delete { .. }
+        | Write::DeleteNamed => false,
     });
     let is_elsewhere = stored.conditions == ConditionsAt::Annotation;
     sent && (is_elsewhere || own.iter().all(|kind| stored.status.condition(kind).is_none()))

@@ -120,7 +120,10 @@ impl ObjectState {
 fn asked_for(plan: &Plan<Prepared>) -> Digest {
     let effects = plan.effects.iter().map(|effect| {
         let body = match &effect.write {
-            Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body } => body.clone(),
+            Write::Create { body }
+            | Write::Replace { body }
+            | Write::Apply { body, .. }
+            | Write::Merge { patch: body } => body.clone(),
             Write::Delete { uid, .. } => json!(uid),
             Write::DeleteNamed => json!(null),
         };

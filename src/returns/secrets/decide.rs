@@ -9,7 +9,7 @@ use fedgate_api::{keys, names::is_label_value};
 use fedgate_engine::{
     diff::Digest,
     key::{Kind, Plane},
-    plan::{Effect, Endpoint, ExactFields, Target, Write},
+    plan::{Effect, Endpoint, Target, Write},
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
@@ -224,10 +224,7 @@ fn one(
     if matches!(known, Some(Known::Sent(before)) if before.whole == sent.whole) {
         return Some(Decision::Note(name.clone(), Known::Sent(sent)));
     }
-    let write = Write::Apply {
-        body: content,
-        exact: ExactFields::roots(["data"]),
-    };
+    let write = Write::Replace { body: content };
     let effect = effect(s, name, write, WriteReason::Return);
     Some(Decision::Do(
         Box::new(effect),

@@ -126,17 +126,26 @@ impl Plane {
         &self,
         kind: &Kind,
         namespace: &str,
-        mut object: Value,
+        object: Value,
         params: &PostParams,
     ) -> kube::Result<Value> {
-        object["apiVersion"] = json!(kind.api_version());
-        object["kind"] = json!(kind.name);
-        if kind.namespaced {
-            object["metadata"]["namespace"] = json!(namespace);
-        }
-        let object: DynamicObject = serde_json::from_value(object).expect("an object with metadata");
+        let object = typed(kind, namespace, object);
         let created = self.api(kind, namespace).create(params, &object).await?;
         Ok(value(&created))
+    }
+
+    /// Replaces the object by PUT.
+    pub(crate) async fn try_replace(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        object: Value,
+        params: &PostParams,
+    ) -> kube::Result<Value> {
+        let object = typed(kind, namespace, object);
+        let name = object.metadata.name.clone().expect("it has a name");
+        let replaced = self.api(kind, namespace).replace(&name, params, &object).await?;
+        Ok(value(&replaced))
     }
 
     /// Lets a cell join this hub that serves a city, is not ready and never will be.
@@ -428,6 +437,16 @@ async fn warms_up<T>(answer: &kube::Result<T>, deadline: Instant) -> bool {
         return true;
     }
     false
+}
+
+/// An object of this kind, in this namespace.
+fn typed(kind: &Kind, namespace: &str, mut object: Value) -> DynamicObject {
+    object["apiVersion"] = json!(kind.api_version());
+    object["kind"] = json!(kind.name);
+    if kind.namespaced {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    serde_json::from_value(object).expect("an object with metadata")
 }
 
 /// What an event brings about while other tests run: sooner than any timer of the gateway that could have done it.

@@ -121,6 +121,7 @@ impl Journal {
 pub(super) fn verb_of(write: &Write) -> &'static str {
     match write {
         Write::Create { .. } => "create",
+        Write::Replace { .. } => "update",
         Write::Apply { .. } => "apply",
         Write::Merge { .. } => "patch",
         Write::Delete { .. } | Write::DeleteNamed => "delete",

@@ -250,7 +250,7 @@ impl Executor {
                 }
             }
             Write::Delete { .. } | Write::DeleteNamed => self.fights.forget(target),
-            Write::Create { .. } => {}
+            Write::Create { .. } | Write::Replace { .. } => {}
         }
     }
 
@@ -263,13 +263,8 @@ impl Executor {
         write: &Write,
     ) -> Result<WriteResult, Failure> {
         match write {
-            Write::Create { body } => {
-                let object: LenientObject = serde_json::from_value(body.clone())
-                    .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
-                self.send(target, endpoint, verb, api.create(&creation(), &object))
-                    .await
-                    .map(answer_of)
-            }
+            Write::Create { body } => self.create(api, target, endpoint, body).await.map(answer_of),
+            Write::Replace { body } => self.replace(api, target, endpoint, body).await.map(answer_of),
             Write::Apply { body, exact } => self
                 .apply(api, target, endpoint, body, exact)
                 .await
@@ -376,6 +371,36 @@ impl Executor {
         });
         self.ended(target, endpoint, verb, answer.as_ref().err());
         answer
+    }
+
+    async fn create(
+        &self,
+        api: &Api<LenientObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        body: &Value,
+    ) -> Result<LenientObject, Failure> {
+        let object = whole(target, "create", body)?;
+        self.send(target, endpoint, "create", api.create(&creation(), &object))
+            .await
+    }
+
+    async fn replace(
+        &self,
+        api: &Api<LenientObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        body: &Value,
+    ) -> Result<LenientObject, Failure> {
+        let object = whole(target, "update", body)?;
+        let params = creation();
+        let replaced = api.replace(&target.name, &params, &object);
+        match self.send(target, endpoint, "update", replaced).await {
+            Err(failure) if failure.category == Category::NotFound => {
+                self.create(api, target, endpoint, body).await
+            }
+            answer => answer,
+        }
     }
 
     async fn apply(
@@ -486,7 +511,12 @@ async fn delete(
     Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
 }
 
-/// Parameters of a creation.
+/// The object of a body.
+fn whole(target: &Target, verb: &'static str, body: &Value) -> Result<LenientObject, Failure> {
+    serde_json::from_value(body.clone()).map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))
+}
+
+/// Parameters of a creation, and of a replacement.
 fn creation() -> PostParams {
     PostParams {
         dry_run: false,

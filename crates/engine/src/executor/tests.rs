@@ -99,9 +99,10 @@ fn body() -> Value {
 }
 
 /// A write of each kind; the apply is exact, which takes a second request.
-fn writes() -> [Write; 4] {
+fn writes() -> [Write; 5] {
     [
         Write::Create { body: body() },
+        Write::Replace { body: body() },
         Write::Apply {
             body: body(),
             exact: ExactFields::roots(["data"]),
@@ -164,7 +165,7 @@ async fn a_slow_write_is_finished_while_the_right_is_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_it() {
-    let [_, apply, ..] = writes();
+    let [_, _, apply, ..] = writes();
     let (server, ground, executor) = set_up(2, 3);
     let began = Instant::now();
     let failure = executor.execute(plan(apply.clone())).await.unwrap_err();
@@ -321,6 +322,37 @@ async fn sent_to(
     (sent, result.map(drop).map_err(|failure| failure.category))
 }
 
+#[tokio::test]
+async fn a_replacement_is_a_put_of_the_whole_and_a_post_where_there_is_none() {
+    for (is_there, wanted) in [
+        (true, vec![Method::PUT]),
+        (false, vec![Method::PUT, Method::POST]),
+    ] {
+        let seen = Arc::<parking_lot::Mutex<Vec<Method>>>::default();
+        let log = seen.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let log = log.clone();
+            async move {
+                let (parts, sent) = request.into_parts();
+                let sent: Value = serde_json::from_slice(&sent.collect_bytes().await.unwrap()).unwrap();
+                assert_eq!(sent, body());
+                let is_found = is_there || parts.method == Method::POST;
+                log.lock().push(parts.method);
+                let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "there is none"});
+                let text = if is_found { body() } else { absent };
+                let answer = Response::builder().status(if is_found { 200 } else { 404 });
+                Ok::<_, Infallible>(answer.body(Body::from(text.to_string())).unwrap())
+            }
+        });
+        let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
+        let executor = Executor::new(ground, "test".into(), Clock::system());
+        let written = executor.execute(plan(Write::Replace { body: body() })).await;
+        assert!(written.is_ok(), "{:?}", written.map(drop));
+        assert_eq!(*seen.lock(), wanted);
+    }
+}
+
 /// The requests of an apply that is refused, and then merged into the object that is there.
 const MERGED: [(&str, &str); 3] = [
     ("PATCH", "application/apply-patch+yaml"),
@@ -394,7 +426,7 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
         write,
         reason: ReasonLabel::new("test"),
     };
-    let [create, _, merge, delete] = writes();
+    let [create, _, _, merge, delete] = writes();
     let effects = vec![effect(Endpoint::Main, delete), effect(Endpoint::Main, create)];
     let status = effect(Endpoint::Status, merge);
     let independent = Plan::independent(effects.clone(), Some(status), Requeue::AwaitChange);
@@ -411,6 +443,7 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
         let on_applied = |effect: &Effect| {
             let write = match effect.write {
                 Write::Create { .. } => "create",
+                Write::Replace { .. } => "update",
                 Write::Merge { .. } => "merge",
                 Write::Apply { .. } => "apply",
                 Write::Delete { .. } | Write::DeleteNamed => "delete",

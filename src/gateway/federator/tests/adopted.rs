@@ -144,7 +144,7 @@ impl World {
                     }
                     Write::Delete { uid, .. } => format!("delete {uid}"),
                     Write::Apply { .. } => "apply".to_owned(),
-                    Write::DeleteNamed => panic!("by name alone"),
+                    Write::Replace { .. } | Write::DeleteNamed => panic!("by name alone"),
                 },
             ),
         }

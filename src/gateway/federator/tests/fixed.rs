@@ -157,7 +157,10 @@ impl World {
         };
         for effect in plan.effects {
             let written = match effect.write {
-                Write::Merge { patch: body } | Write::Apply { body, .. } | Write::Create { body } => body,
+                Write::Merge { patch: body }
+                | Write::Apply { body, .. }
+                | Write::Create { body }
+                | Write::Replace { body } => body,
                 Write::Delete { uid, .. } => json!({"uid": uid}),
                 Write::DeleteNamed => Value::Null,
             };

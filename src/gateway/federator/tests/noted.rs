@@ -53,7 +53,7 @@ fn next(world: &mut World) -> Option<Plan<Prepared>> {
 fn body(effect: &Effect) -> &Value {
     match &effect.write {
         Write::Apply { body, .. } | Write::Create { body } | Write::Merge { patch: body } => body,
-        Write::Delete { .. } | Write::DeleteNamed => panic!("{effect:?}"),
+        Write::Replace { .. } | Write::Delete { .. } | Write::DeleteNamed => panic!("{effect:?}"),
     }
 }
 
