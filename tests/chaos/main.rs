@@ -17,6 +17,7 @@ mod replicas;
 mod report;
 mod rest;
 mod rng;
+mod silent;
 mod snapshot;
 #[allow(
     dead_code,
@@ -304,8 +305,14 @@ async fn judge(suite: &Suite, gateways: &Gateways, plan: &Plan, load: &mut Load,
     report.converged_after_seconds = end.after.map(|after| after.as_secs_f64());
     report.differences = end.differences;
     load.finish(report).await;
+    report.fail("waits without a word", &silent::silent(&end.state));
     if !report.differences.is_empty() {
         return;
+    }
+    if silent::silent(&silent::muted(&end.state)).is_empty() {
+        report
+            .failures
+            .push("a deployment that waits without a word is not missed".to_owned());
     }
     let unguarded = compare::unguarded(&end.state, &asked);
     let unguarded: Vec<String> = unguarded.iter().map(|at| format!("{at:?}")).collect();
@@ -364,8 +371,12 @@ async fn run(plan: &Plan) -> anyhow::Result<bool> {
     suite.down().await;
     report.print();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-    let file = report.write(&target.unwrap_or(Path::new("target")).join("chaos"))?;
+    let folder = target.unwrap_or(Path::new("target")).join("chaos");
+    let file = report.write(&folder)?;
     println!("{}", file.display());
+    if !report.holds() {
+        println!("{}", report::keep_logs(&suite.dir, &file)?.display());
+    }
     Ok(report.holds())
 }
 

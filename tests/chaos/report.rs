@@ -96,6 +96,23 @@ impl Report {
     }
 }
 
+/// Copies the logs of the gateways into a folder beside the file of a run that failed, because the next run begins them
+/// anew, and answers where it is.
+pub(crate) fn keep_logs(from: &Path, beside: &Path) -> Result<PathBuf> {
+    let folder = beside.with_extension("logs");
+    std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let found = std::fs::read_dir(from).with_context(|| format!("read {}", from.display()))?;
+    for entry in found {
+        let path = entry.with_context(|| format!("read {}", from.display()))?.path();
+        if path.extension().is_some_and(|ending| ending == "log")
+            && let Some(name) = path.file_name()
+        {
+            std::fs::copy(&path, folder.join(name)).with_context(|| format!("copy {}", path.display()))?;
+        }
+    }
+    Ok(folder)
+}
+
 #[allow(clippy::cast_precision_loss, reason = "a process has fewer than 2^52 KiB")]
 fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0

@@ -310,3 +310,70 @@ fn a_project_that_refuses_instances_gets_one_event_and_one_when_it_is_over() {
         );
     });
 }
+
+/// The namespace on the hub of the project's `default`.
+fn on_hub(rig: &Rig) -> String {
+    let home = rig.projects["p"].get("Namespace", "", "default").unwrap();
+    format!("ns-{}", home["metadata"]["uid"].as_str().unwrap())
+}
+
+/// Deletes the deployment while what `held` names on the hub has a finalizer that nobody takes off, makes a new one, and asserts
+/// what that says; then takes the finalizer off, and it is delivered.
+async fn held_by(kind: &str, held: &str, said: &str, words: &str) {
+    let mut rig = with(&["web"]);
+    rest(SETTLED).await;
+    let (hub, place) = (rig.hub.clone(), on_hub(&rig));
+    let finalizers = |list: serde_json::Value| serde_json::json!({"metadata": {"finalizers": list}});
+    let hold = finalizers(serde_json::json!(["example.com/held"]));
+    hub.merge(kind, &place, held, hold).unwrap();
+    // Somebody takes our finalizer off, so that the next deployment is there before the hub has nothing of this one.
+    Delete("p", "default", "web").apply(&mut rig);
+    rest(Duration::from_secs(20)).await;
+    let free = finalizers(serde_json::Value::Null);
+    if rig.projects["p"]
+        .get("WorkloadDeployment", "default", "web")
+        .is_some()
+    {
+        let project = &rig.projects["p"];
+        project
+            .merge("WorkloadDeployment", "default", "web", free.clone())
+            .unwrap();
+    }
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rig.simulator.log().clear();
+    let from = tokio::time::Instant::now();
+    rest(Duration::from_secs(60)).await;
+    let patches: Vec<u64> = told(&rig, "p", from).iter().map(|(at, _)| *at).collect();
+    assert!(
+        patches.first().is_some_and(|second| (30..=35).contains(second)),
+        "{patches:?}"
+    );
+    assert_eq!(federated(&rig, "p", "web"), said);
+    let text = message(&rig, "p", "web");
+    assert!(text.contains(words), "{text}");
+    hub.merge(kind, &place, held, free).unwrap();
+    rest(SETTLED).await;
+    assert_eq!(federated(&rig, "p", "web"), "True Delivered 1");
+}
+
+#[test]
+fn a_policy_that_the_hub_is_slow_to_delete_is_named_to_the_next_deployment() {
+    let words = "still deleting the policy of an earlier use of city DFW";
+    simulate(held_by(
+        "PropagationPolicy",
+        "city-dfw",
+        "False Propagating 1",
+        words,
+    ));
+}
+
+#[test]
+fn a_copy_that_the_hub_is_slow_to_delete_is_named_to_the_next_deployment() {
+    let words = "the copy of an earlier deployment of this name";
+    simulate(held_by(
+        "WorkloadDeployment",
+        "web",
+        "False EarlierLifeDraining 1",
+        words,
+    ));
+}

@@ -3,11 +3,12 @@
 
 use super::{
     members::MemberApi,
-    memory::{GRACE_PERIOD, Memory},
+    memory::{GRACE_PERIOD, Memory, UNCOPIED_AFTER},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
     index::digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize, status::OwnCondition},
+    index::lacking::Lacking,
     index::secondary::places::NoCity,
     queries::cities::CITY_LIMIT,
     route::Route,
@@ -283,6 +284,14 @@ fn delivery(
         let condition = federated(false, "HubRefused", &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }
+    if let Some((reason, message)) = uncopied(s, source) {
+        return late(
+            memory,
+            UNCOPIED_AFTER,
+            now,
+            federated(false, reason, &message, generation),
+        );
+    }
     // A rejection of another state of the object does not apply to this state.
     let Some(copy) = s.copy.as_ref().filter(|copy| !is_older(source, copy)) else {
         return (None, Requeue::AwaitChange);
@@ -294,16 +303,68 @@ fn delivery(
         let condition = federated(delivered, reason, &message, observed);
         return (Some(condition), Requeue::AwaitChange);
     }
-    let since = *memory.undelivered.get_or_insert(now.instant);
-    let waited = now.since(since);
-    if waited >= GRACE_PERIOD {
-        let message = format!("the hub has not delivered it to a cell of city {city} yet");
-        return (
-            Some(federated(false, "Propagating", &message, observed)),
-            Requeue::AwaitChange,
-        );
+    let message = format!("the hub has not delivered it to a cell of city {city} yet");
+    late(
+        memory,
+        GRACE_PERIOD,
+        now,
+        federated(false, "Propagating", &message, observed),
+    )
+}
+
+/// A condition that is written only after the deployment has been without a delivery for so long.
+fn late(
+    memory: &mut Memory,
+    after: Duration,
+    now: Now,
+    condition: OwnCondition,
+) -> (Option<OwnCondition>, Requeue) {
+    let waited = now.since(*memory.undelivered.get_or_insert(now.instant));
+    let left = after.saturating_sub(waited);
+    if left.is_zero() {
+        (Some(condition), Requeue::AwaitChange)
+    } else {
+        (None, Requeue::After(left))
     }
-    (None, Requeue::After(GRACE_PERIOD.saturating_sub(waited)))
+}
+
+/// Reason and message of a deployment that has no copy of its own on the hub.
+fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<(&'static str, String)> {
+    let Some(copy) = &s.copy else {
+        return Some(("Propagating", uncopied_because(s)));
+    };
+    let is_anothers = copy
+        .digest
+        .source_uid
+        .as_ref()
+        .is_some_and(|uid| *uid != source.uid);
+    if is_anothers {
+        let message = "the hub still holds the copy of an earlier deployment of this name";
+        return Some(("EarlierLifeDraining", message.to_owned()));
+    }
+    copy.deleting.then(|| {
+        let message = "its copy on the hub is being deleted, and is made again when that is gone";
+        ("Propagating", message.to_owned())
+    })
+}
+
+fn uncopied_because(s: &Snapshot) -> String {
+    let hub = s.hub.as_ref().map_or("", |hub| hub.as_str());
+    let city = s.destination.city().map_or("", |city| city.as_str());
+    match s.lacking {
+        Some(Lacking::Namespace) => format!("the hub namespace {hub} does not reach city {city} yet"),
+        Some(Lacking::CitySet) => format!(
+            "the hub is still deleting the policy of an earlier use of the cities that {hub} is to reach"
+        ),
+        Some(Lacking::Policy) => format!("the hub namespace {hub} has no policy for city {city} yet"),
+        Some(Lacking::LeavingPolicy) => {
+            format!("the hub is still deleting the policy of an earlier use of city {city} in {hub}")
+        }
+        None if !s.companions_there => {
+            "the hub does not have all ConfigMaps and Secrets that it references yet".to_owned()
+        }
+        None => "its turn to be written to the hub has not come yet".to_owned(),
+    }
 }
 
 /// Reason and message of what keeps the copy from being created or synced.

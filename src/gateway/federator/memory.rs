@@ -18,6 +18,10 @@ use tokio::time::Instant;
 /// `NoCellReporting`, and a `Federated=True` is written without waiting for a report.
 pub const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
+/// Time after which a deployment without a copy of its own says what it waits for. It is longer than [`GRACE_PERIOD`], because
+/// Namespace and policies come first and a project's writes to the hub take turns.
+pub const UNCOPIED_AFTER: Duration = Duration::from_secs(30);
+
 /// State of a deployment between reconciles. Losing it only delays conditions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {

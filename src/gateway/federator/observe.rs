@@ -10,6 +10,7 @@ use crate::gateway::{
     index::{
         GatewayIndex, TableId,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
+        lacking::Lacking,
         project_hub::NamedHub,
         secondary::places::NoCity,
     },
@@ -77,6 +78,8 @@ pub struct Snapshot {
     pub binding: Option<Row<Binding>>,
     /// True if Namespace and policy for the destination are in place.
     pub is_ready: bool,
+    /// What of them is not in place; nothing also without a destination.
+    pub lacking: Option<Lacking>,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
     /// True if its namespace already uses the maximum number of cities without its city.
@@ -198,7 +201,8 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let asks_for = source.as_ref();
     let asks_for = asks_for.and_then(|source| index.refused_place(kind, hub_name, &key.name, source));
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
-    let is_ready = to.is_some_and(|to| index.is_ready(kind, hub_name, to));
+    let lacking = to.and_then(|to| index.lacking(kind, hub_name, to));
+    let is_ready = to.is_some() && lacking.is_none();
     let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
     let clusters = &index.hub.clusters;
     let candidates = members::candidates(index, kind, city);
@@ -242,6 +246,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
             && !hub_name.is_empty()
             && city.is_some_and(|city| index.over_city_limit(hub_name, source.as_ref()).contains(city)),
         is_ready,
+        lacking,
         largest_spec: index.largest_spec,
         claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
         companions_there: expected.iter().all(is_there),

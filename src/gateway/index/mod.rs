@@ -14,6 +14,7 @@ pub mod digest;
 pub mod fixture;
 mod kept;
 mod keys;
+pub mod lacking;
 pub mod lanes;
 pub mod locations;
 pub mod networking;
@@ -38,7 +39,7 @@ pub mod undelivered;
 pub mod watches;
 pub mod withheld;
 
-use super::route::{CityRoute, Route};
+use super::route::Route;
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
@@ -440,30 +441,6 @@ impl GatewayIndex {
                     .as_ref()
                     .is_some_and(|(k, r)| *k == kind && r == route)
             })
-    }
-
-    /// True if the Namespace and the policy that a copy on this route needs are in place.
-    pub fn is_ready(&self, kind: KindId, hub_namespace: &str, to: &CityRoute) -> bool {
-        let CityRoute { city, route } = to;
-        let leaves = |route| self.withdrawing.contains(&(Arc::from(hub_namespace), route));
-        if leaves(Route::City(city.clone())) || leaves(route.clone()) {
-            return false;
-        }
-        let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else {
-            return false;
-        };
-        let set = namespace.digest.cities.as_deref().unwrap_or_default();
-        let delivered = self
-            .hub
-            .city_sets
-            .get("", &fedgate_api::names::city_set_policy(set))
-            .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
-        let has_policy = || {
-            self.policy_of(kind, hub_namespace, route)
-                .is_some_and(|(_, p)| !p.deleting)
-        };
-        // An object that lives at one member goes by lanes, which follow it.
-        delivered && (self.kinds[kind].is_exactly_one() || has_policy())
     }
 
     /// The key of a source.

@@ -3,6 +3,7 @@
 use super::{HUB_UNREACHABLE, Operations, plural};
 use crate::{
     gateway::PLATFORM,
+    gateway::federator::conditions::FEDERATED,
     gateway::index::{
         Deployment, GatewayIndex, TableId,
         summary::{ObjectKey, Problem, ProblemClass},
@@ -254,7 +255,11 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
             let index = of.gateway.shared.read_index(Holder::Operations);
             let waiting = |(object, since): &(Deployment, Since)| {
                 let mut found = waiting(&index, stage, object, *since)?;
-                message.clone_into(&mut found.item.message);
+                found.item.message = if message.is_empty() {
+                    told(&index, stage, object)
+                } else {
+                    message.to_owned()
+                };
                 Some(found)
             };
             found.extend(slice.iter().filter_map(waiting));
@@ -296,6 +301,20 @@ fn waiting(index: &GatewayIndex, stage: Stage, object: &Deployment, since: Since
             ..StuckItem::default()
         },
     })
+}
+
+/// Why the hub or a cell does not have a deployment, as its tenant reads it.
+fn told(index: &GatewayIndex, stage: Stage, (kind, hub, name): &Deployment) -> String {
+    let owner = index.owners.get(hub);
+    let project = owner.and_then(|owner| Some((owner, index.projects.get(&owner.project)?)));
+    let row = project.and_then(|(owner, of)| of.sources[*kind].get(&owner.namespace, name));
+    let federated = row.and_then(|row| row.digest.status.condition(FEDERATED));
+    match (stage, federated) {
+        (Stage::ProjectToHub | Stage::HubToCell, Some(said)) if &*said.status != "True" => {
+            format!("{}: {}", said.reason, said.shown.as_deref().unwrap_or_default())
+        }
+        _ => String::new(),
+    }
 }
 
 fn orphans(of: &Operations) -> Vec<Found> {

@@ -201,6 +201,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         cell_unproven: false,
         limited: false,
         is_ready: true,
+        lacking: None,
         over_city_limit: false,
         largest_spec: 256 * 1024,
         claim_good: true,
@@ -243,7 +244,7 @@ fn one(action: Action) -> Effect {
 fn patch(effect: &Effect) -> &Value {
     match &effect.write {
         Write::Merge { patch } => patch,
-        Write::Apply { body, .. } | Write::Create { body } => body,
+        Write::Apply { body, .. } | Write::Create { body } | Write::Replace { body } => body,
         delete @ (Write::Delete { .. } | Write::DeleteNamed) => panic!("{delete:?}"),
     }
 }
