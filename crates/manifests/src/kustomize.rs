@@ -31,11 +31,17 @@ pub(super) fn files(manifests: &[Manifest]) -> Vec<Manifest> {
             (!name.contains('/') && !left_out.contains(&name)).then(|| name.to_owned())
         };
         let names: Vec<String> = manifests.iter().filter_map(name).collect();
-        kustomization(folder, &json!({"resources": names}))
+        in_order(folder, json!({"resources": names}))
     };
     let mut files: Vec<Manifest> = BASES.iter().map(base).collect();
     files.extend(overlays());
     files
+}
+
+/// The same in the order of its resources. The usual order has roles before the policies that limit them.
+fn in_order(folder: &str, mut fields: Value) -> Manifest {
+    fields["sortOptions"] = json!({"order": "fifo"});
+    kustomization(folder, &fields)
 }
 
 fn kustomization(folder: &str, fields: &Value) -> Manifest {
@@ -52,7 +58,7 @@ fn kustomization(folder: &str, fields: &Value) -> Manifest {
 
 fn overlays() -> Vec<Manifest> {
     let of = |name: &str, resources: &[&str]| {
-        kustomization(&format!("overlays/{name}"), &json!({"resources": resources}))
+        in_order(&format!("overlays/{name}"), json!({"resources": resources}))
     };
     vec![
         of("hub", &["../../crds", "../../hub"]),
