@@ -89,7 +89,7 @@ impl GatewayIndex {
                 for d in feed_table!(project.projections[i], |o, words| Projection::read(
                     o, &kinds[i], words
                 )) {
-                    if let Some(hub) = self.hub_namespace(key, &d.name.0) {
+                    if let Some(hub) = self.owned_hub_namespace(key, &d.name.0) {
                         self.forget_end(i, key, hub.as_str(), &d.name);
                         applied.changes.push(Change::Projection {
                             kind: i,

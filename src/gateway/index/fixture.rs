@@ -18,6 +18,11 @@ pub(crate) fn shop() -> ProjectKey {
     ProjectKey::parse("shop").unwrap()
 }
 
+/// A second project; see [`GatewayIndex::with_zoo`].
+pub(crate) fn zoo() -> ProjectKey {
+    ProjectKey::parse("zoo").unwrap()
+}
+
 /// An object for tests to build upon.
 pub(crate) fn object(namespace: &str, name: &str, uid: &str) -> Value {
     json!({"apiVersion": "x/v1", "kind": "X",
@@ -133,6 +138,19 @@ impl GatewayIndex {
             index.list_shop(table, if table == TableId::Namespaces { &live } else { &[] });
         }
         index
+    }
+
+    /// Engages a second project with this UID, whose namespace `cages` has `namespace_uid`; all of its lists are complete.
+    pub(crate) fn with_zoo(&mut self, uid: &str, namespace_uid: &str) {
+        self.engage(zoo());
+        let live = [
+            namespace("kube-system", uid, &json!({})),
+            namespace("cages", namespace_uid, &json!({})),
+        ];
+        for table in self.project_tables() {
+            let live: &[Value] = if table == TableId::Namespaces { &live } else { &[] };
+            list(live, |event| self.project_event(&zoo(), table, event));
+        }
     }
 
     pub(crate) fn list_hub(&mut self, table: TableId, objects: &[Value]) {

@@ -10,6 +10,9 @@ mod projects;
 pub(in crate::gateway) mod stuck;
 mod trace;
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     Gateway,
     context::scan_projects,

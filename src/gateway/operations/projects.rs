@@ -172,7 +172,7 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<ProjectDetail, NoAns
     })
 }
 
-fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<NamespaceRow> {
+pub(super) fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<NamespaceRow> {
     let rows = index
         .projects
         .get(key)
@@ -180,7 +180,7 @@ fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<NamespaceRow> {
         .flat_map(|project| project.namespaces.iter());
     let mut rows: Vec<NamespaceRow> = rows
         .filter_map(|((_, name), _)| {
-            let hub = index.hub_namespace(key, name)?;
+            let hub = index.owned_hub_namespace(key, name)?;
             Some(NamespaceRow {
                 namespace: name.to_string(),
                 hub_namespace: hub.as_str().to_owned(),

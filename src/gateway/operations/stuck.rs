@@ -200,14 +200,14 @@ pub(super) fn class_of(problem: &Problem) -> Class {
     }
 }
 
-fn of_problem(
+pub(super) fn of_problem(
     index: &GatewayIndex,
     project: &ProjectKey,
     (kind, (namespace, name)): &(KindId, Name),
     problem: &Problem,
 ) -> Found {
     let kind = *kind;
-    let hub = index.hub_namespace(project, namespace);
+    let hub = index.owned_hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
     let cells = binding.map(|binding| binding.digest.clusters.join(", "));
     Found {

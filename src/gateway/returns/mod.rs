@@ -268,11 +268,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     let Plane::Project(project_key) = &key.plane else {
         return None;
     };
-    let hub = index.hub_namespace(project_key, &key.namespace)?;
-    let owner = index.owners.get(hub.as_str())?;
-    if owner.project != *project_key || owner.namespace != key.namespace {
-        return None;
-    }
+    let hub = index.owned_hub_namespace(project_key, &key.namespace)?;
     if !index.hub_ready() || !index.project_ready(project_key) || !index.returns_listed(project_key) {
         return None;
     }

@@ -68,6 +68,14 @@ impl GatewayIndex {
             .is_some_and(|owner| owner.project == *project)
     }
 
+    /// The hub namespace of a live project namespace, if it belongs to this project namespace. Another project's plane may
+    /// report the same UID; what the hub namespace has is not for that project.
+    pub fn owned_hub_namespace(&self, project: &ProjectKey, namespace: &str) -> Option<HubNamespace> {
+        let hub = self.hub_namespace(project, namespace)?;
+        let owner = self.owners.get(hub.as_str())?;
+        (owner.project == *project && *owner.namespace == *namespace).then_some(hub)
+    }
+
     /// True if the project's claim on a hub namespace is rejected.
     pub fn is_refused(&self, hub: &str, project: &ProjectKey) -> bool {
         let claims = self.claims.get(hub).into_iter().flatten();

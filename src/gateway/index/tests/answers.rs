@@ -2,7 +2,7 @@
 
 use super::{
     super::watches::Command,
-    fixture::{HUB, city_policy, hub_namespace, object, shop, source},
+    fixture::{HUB, city_policy, hub_namespace, object, shop, source, zoo},
     *,
 };
 use crate::gateway::route::CityRoute;
@@ -10,23 +10,6 @@ use fedgate_api::keys;
 use fedgate_engine::{key::Plane, runtime::index::Index};
 use fedgate_kinds::{CompanionKind, KindId};
 use serde_json::Value;
-
-fn zoo() -> ProjectKey {
-    ProjectKey::parse("zoo").unwrap()
-}
-
-/// Engages another project with this UID and a namespace with `namespace_uid`; all of its lists are complete.
-fn with_zoo(index: &mut GatewayIndex, uid: &str, namespace_uid: &str) {
-    index.engage(zoo());
-    let live = [
-        namespace("kube-system", uid, &json!({})),
-        namespace("cages", namespace_uid, &json!({})),
-    ];
-    for table in index.project_tables() {
-        let live: &[Value] = if table == TableId::Namespaces { &live } else { &[] };
-        fixture::list(live, |event| index.project_event(&zoo(), table, event));
-    }
-}
 
 fn newer(mut object: Value, version: &str) -> Value {
     object["metadata"]["resourceVersion"] = json!(version);
@@ -99,7 +82,7 @@ fn a_hub_namespaces_change_is_looked_at_by_all_that_may_wait_for_it() {
     );
     // Reassigning the Namespace to another project and back enqueues the deployment too.
     let mut index = GatewayIndex::fixture();
-    with_zoo(&mut index, "z1", "a1");
+    index.with_zoo("z1", "a1");
     index.shop_has(TableId::DEPLOYMENTS, &web);
     let given = |to: &str, version: &str| {
         let mut given = newer(hub_namespace("dfw"), version);
@@ -223,7 +206,7 @@ fn the_workload_controller_writes_the_kind_of_its_group_alone() {
 fn a_claim_is_refused_by_whom_the_namespace_is() {
     let mut index = GatewayIndex::fixture();
     assert!(!index.is_refused(HUB, &zoo()), "it claims nothing");
-    with_zoo(&mut index, "z1", "a1");
+    index.with_zoo("z1", "a1");
     assert!(index.is_refused(HUB, &zoo()) && !index.is_refused(HUB, &shop()));
 }
 
@@ -231,7 +214,7 @@ fn a_claim_is_refused_by_whom_the_namespace_is() {
 fn a_claim_that_is_withdrawn_leaves_the_others() {
     let mut index = GatewayIndex::fixture();
     let claims = |index: &GatewayIndex| index.refused_claims().count();
-    with_zoo(&mut index, "z1", "a1");
+    index.with_zoo("z1", "a1");
     let another = namespace("aviary", "a1", &json!({}));
     let event = |of: &Value| WatchEvent::Apply(Box::new(serde_json::from_value(of.clone()).unwrap()));
     index.project_event(&zoo(), TableId::Namespaces, event(&another));
@@ -251,7 +234,7 @@ fn bodies_are_dropped_with_the_tie_and_not_before() {
         row.unwrap().body.is_some()
     };
     assert!(kept(&index));
-    with_zoo(&mut index, "z1", "a1");
+    index.with_zoo("z1", "a1");
     assert!(kept(&index), "the claim is refused");
     index.shop_lost(TableId::Namespaces, &namespace("default", "a1", &json!({})));
     assert!(!kept(&index));
@@ -261,7 +244,7 @@ fn bodies_are_dropped_with_the_tie_and_not_before() {
 fn a_project_that_leaves_wakes_the_namespaces_of_its_twin_alone() {
     let namespaces = |uid: &str| {
         let mut index = GatewayIndex::fixture();
-        with_zoo(&mut index, uid, "b2");
+        index.with_zoo(uid, "b2");
         let enqueued = index.disengage(&zoo());
         let enqueued = enqueued.keys(&index);
         kinds(&enqueued, &index, &[TableId::Namespaces, TableId::CityPolicies])
@@ -273,7 +256,7 @@ fn a_project_that_leaves_wakes_the_namespaces_of_its_twin_alone() {
 #[test]
 fn a_projects_hub_keys_are_those_of_its_namespaces_and_of_those_that_bear_its_uid() {
     let mut index = GatewayIndex::fixture();
-    with_zoo(&mut index, "z1", "b2");
+    index.with_zoo("z1", "b2");
     let labelled = |name: &str, uid: &str| {
         let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-x", keys::PROJECT_UID: uid});
         namespace(name, &format!("u-{name}"), &labels)
@@ -298,7 +281,7 @@ fn a_projects_hub_keys_are_those_of_its_namespaces_and_of_those_that_bear_its_ui
 #[test]
 fn what_is_forgotten_is_of_namespaces_and_projects_that_are_gone() {
     let mut index = GatewayIndex::fixture();
-    with_zoo(&mut index, "z1", "b2");
+    index.with_zoo("z1", "b2");
     let own: std::sync::Arc<str> = shop().label().into();
     let limits = [
         (own.clone(), HUB),
@@ -324,7 +307,7 @@ fn what_is_forgotten_is_of_namespaces_and_projects_that_are_gone() {
 #[test]
 fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
     let mut index = GatewayIndex::fixture();
-    with_zoo(&mut index, "z1", "b2");
+    index.with_zoo("z1", "b2");
     index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     let engagement = index.projects[&shop()].engagement;
     assert!(

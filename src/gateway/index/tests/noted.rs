@@ -3,7 +3,7 @@
 use super::*;
 use super::{
     super::digest::{SIZE_LIMIT, size_of},
-    fixture::{HUB, companion, copy, namespace, object, shop, source},
+    fixture::{HUB, companion, copy, namespace, object, shop, source, zoo},
 };
 use fedgate_engine::{key::Plane, runtime::index::Index};
 use fedgate_kinds::KindId;
@@ -72,6 +72,12 @@ fn the_end_of_a_write_back_is_noted_as_long_as_its_projection_is_there() {
     index.hub_has(TableId::INSTANCES, &again);
     assert!(index.hub.ended.is_empty());
     index.hub_lost(TableId::INSTANCES, &again);
+    assert_eq!(index.hub.ended.len(), 1);
+    // A plane that reports the same UID, and whose claim is refused, says nothing of it.
+    index.with_zoo("z1", "a1");
+    let its = || Box::new(serde_json::from_value(object("cages", "web-0", "u-z")).unwrap());
+    index.project_event(&zoo(), TableId::INSTANCES, WatchEvent::Apply(its()));
+    index.project_event(&zoo(), TableId::INSTANCES, WatchEvent::Delete(its()));
     assert_eq!(index.hub.ended.len(), 1);
     index.shop_lost(TableId::INSTANCES, &projected);
     assert!(index.hub.ended.is_empty());

@@ -146,8 +146,11 @@ impl<'a> Way<'a> {
     /// The copy on the hub.
     fn hub(&mut self, source: &Row<Source>) {
         let of = self.of;
-        let at = of.hub.as_deref().unwrap_or_default();
-        let mut hop = hop(HopKind::Hub, "hub", &format!("{at}/{}", of.name));
+        let at = of
+            .hub
+            .as_deref()
+            .map_or_else(String::new, |hub| format!("{hub}/"));
+        let mut hop = hop(HopKind::Hub, "hub", &format!("{at}{}", of.name));
         let own = of
             .copy
             .as_ref()

@@ -163,8 +163,8 @@ fn of_instance(
     kind: KindId,
     query: &TraceQuery,
 ) -> Option<Vec<Deployed>> {
-    let hub = index.hub_namespace(key, &query.namespace)?;
-    let write_back = index.hub.write_backs[kind].get(hub.as_str(), &query.name);
+    let hub = index.owned_hub_namespace(key, &query.namespace);
+    let write_back = hub.and_then(|hub| index.hub.write_backs[kind].get(hub.as_str(), &query.name));
     let projection = index.projects.get(key)?.projections[kind].get(&query.namespace, &query.name);
     let deployment = write_back
         .and_then(|row| row.digest.deployment.clone())

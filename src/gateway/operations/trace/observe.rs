@@ -26,7 +26,7 @@ pub(super) struct Deployed {
     pub(super) placement: String,
     /// Its city, or the location that its Workload names.
     pub(super) city: String,
-    /// Its hub namespace.
+    /// Its hub namespace; `None` while that belongs to another project namespace, or to none.
     pub(super) hub: Option<Arc<str>>,
     /// True if the lists that show its copy are complete.
     pub(super) is_hub_seen: bool,
@@ -125,7 +125,7 @@ pub(super) fn deployment(
     let of = index.projects.get(project);
     let source = of.and_then(|of| of.sources[kind].get(namespace, name)).cloned();
     let hub: Option<Arc<str>> = index
-        .hub_namespace(project, namespace)
+        .owned_hub_namespace(project, namespace)
         .map(|hub| Arc::from(hub.as_str()));
     let at = hub.as_deref().unwrap_or_default();
     let binding = index.binding(kind, at, name).cloned();

@@ -3,7 +3,7 @@
 use super::{find, first_broken, hops, observe, verdict};
 use crate::gateway::index::{
     GatewayIndex, TableId,
-    fixture::{self, HUB, binding, cluster, copy, shop, source},
+    fixture::{self, HUB, binding, cluster, copy, shop, source, zoo},
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -320,4 +320,49 @@ fn a_workload_has_a_branch_for_each_location_that_it_names() {
         ("eu", "LHR", ""),
     ];
     assert_eq!(places.collect::<Vec<_>>(), wanted);
+}
+
+/// The plane of `zoo` reports the UID of the namespace of `shop`, and objects of the same names.
+#[test]
+fn a_project_whose_claim_is_refused_sees_nothing_of_the_hub_namespace() {
+    let mut index = Chain::whole().index(EARLIER);
+    index.with_zoo("z1", "a1");
+    assert!(index.is_refused(HUB, &zoo()));
+    let kind = index.workload_kind().unwrap();
+    let mut its = |table, mut object: Value| {
+        object["metadata"]["namespace"] = json!("cages");
+        index.project_event(
+            &zoo(),
+            table,
+            WatchEvent::Apply(Box::new(serde_json::from_value(object).unwrap())),
+        );
+    };
+    let chain = Chain::whole();
+    its(TableId::Federated(kind), chain.source);
+    its(TableId::WrittenBack(kind), chain.projection.unwrap());
+    for (plural, name) in [("workloaddeployments", "web"), ("instances", "web-0")] {
+        let query = TraceQuery {
+            project: "zoo".to_owned(),
+            namespace: "cages".to_owned(),
+            kind: plural.to_owned(),
+            name: name.to_owned(),
+        };
+        let branches = find(&index, &zoo(), &query).ok().unwrap().branches;
+        let branch = &branches[0];
+        assert_eq!(branch.hub, None, "{plural}");
+        assert!(
+            branch.copy.is_none() && branch.binding.1.is_none(),
+            "{plural}: {branch:?}"
+        );
+        assert!(
+            branch.cells.is_empty() && branch.instances.is_empty(),
+            "{plural}: {branch:?}"
+        );
+        assert!(branch.source.is_some(), "{plural}: its own object is shown");
+        let shown = format!("{:?}", hops::branch(branch, None, None, now()));
+        assert!(
+            !shown.contains(HUB) && !shown.contains("dfw-1"),
+            "{plural}: {shown}"
+        );
+    }
 }
