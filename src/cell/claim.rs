@@ -1,11 +1,11 @@
 //! The quota claim of an Instance: its name, its manifest, and the evaluation of a claim that was read (contract:
 //! api.md §9). Pure functions.
 
-use crate::cell::{
-    index::{CLAIM_PREFIX, digest},
-    instance_types::InstanceSize,
+use crate::cell::{index::digest, instance_types::InstanceSize};
+use fedgate_api::{
+    Reason, keys,
+    names::{CLAIM_PREFIX, ProjectKey},
 };
-use fedgate_api::{Reason, keys, names::ProjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
 mod admission;
+mod claims;
 mod definitions;
 mod doctor;
 mod old_server;
@@ -68,6 +69,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     admission::the_gateway_deletes_bindings_of_tenants_only(&sandbox).await?;
     admission::only_an_operator_reassigns_a_hub_namespace(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
+    claims::a_cell_writes_its_own_claims_only(&sandbox).await?;
     doctor::definitions_and_policies_are_found_as_they_were_applied(&sandbox).await?;
     sandbox.down().await?;
     Ok(())

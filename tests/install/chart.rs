@@ -147,6 +147,29 @@ fn every_object_has_the_labels_and_selectors_use_the_name_alone() {
     }
 }
 
+/// Milo looks at its core for the Namespace of each object that a policy matches, and refuses the object without it.
+#[test]
+#[ignore = "verify: Helm judges"]
+fn milo_gets_no_policy_about_objects_in_namespaces() {
+    let policies = |mode: &str| {
+        let objects = rendered(&[
+            "--set",
+            "planes={project}",
+            "--set",
+            &format!("projects.mode={mode}"),
+        ]);
+        let names = objects
+            .keys()
+            .filter_map(|key| key.strip_prefix("ValidatingAdmissionPolicy /"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        policies("secrets"),
+        ["fedgate-cell-claims", "fedgate-network-use"]
+    );
+    assert!(policies("milo").is_empty());
+}
+
 /// Number 57: with any set of planes that has the hub.
 #[test]
 #[ignore = "verify: Helm judges"]

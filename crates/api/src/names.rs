@@ -67,6 +67,9 @@ shared_text! {
     HubNamespace
 }
 
+/// Prefix of the names of quota claims; the name of the Instance follows.
+pub const CLAIM_PREFIX: &str = "instance-";
+
 /// Longest name of a deployment: it travels as a label value.
 pub const DEPLOYMENT_NAME_LIMIT: usize = 63;
 

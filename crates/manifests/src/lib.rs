@@ -37,6 +37,8 @@ pub const CELL_RETURNS: &str = "fedgate-cell-returns";
 pub const CELLS: &str = "fedgate-cells";
 /// The group of the users as which cells claim quota in projects.
 pub const QUOTA: &str = "fedgate-quota";
+/// Prefix of the user name under which a cell claims quota in projects; the cell's name follows.
+pub const QUOTA_USER_PREFIX: &str = "fedgate-quota:";
 /// The Role of operators where the Pods run, which `fedgate status` and its like need.
 pub const OPERATOR: &str = "fedgate-operator";
 /// The Secret with the token of the administrative address.

@@ -17,7 +17,7 @@ use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
 use digest::{
     Attached, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, Place, Pod, Strings,
 };
-use fedgate_api::names::is_label_value;
+use fedgate_api::names::{CLAIM_PREFIX, is_label_value};
 use fedgate_api::{
     ConditionStatus, LocationReference,
     conditions::{find, types::QUOTA_GRANTED},
@@ -491,7 +491,5 @@ impl CellIndex {
 const CLUSTER_PREFIX: &str = "cluster-";
 /// Namespace in references to a cluster-scoped location.
 const DEFAULT_NAMESPACE: &str = "default";
-/// Prefix of claim names.
-pub const CLAIM_PREFIX: &str = "instance-";
 /// Prefix of the names of `ConfigMaps` with release records.
 pub const RELEASES_PREFIX: &str = "fedgate-releases-";

@@ -1,9 +1,10 @@
 //! Admission policies: limits of the gateway and of cells on the hub, permission to assign a hub namespace to another
-//! project, and permission to use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md
-//! §6).
+//! project, permission to use a Network, and limits of cells in projects (contract: federation.md §1.1, §1.2 rule 10, §6
+//! rule 5, §6 rule 7; api.md §6, §9).
 
 pub(super) mod gateway;
 mod kinds;
+mod quota;
 
 pub(super) use kinds::of_kind;
 
@@ -28,6 +29,11 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
             "hub/cell-writes.yaml",
             &[Plane::Hub],
             [cell_writes(), cell_cities(), cell_deletes()].concat(),
+        ),
+        file(
+            "project/cell-claims.yaml",
+            &[Plane::Project],
+            quota::cell_claims(),
         ),
         file("project/network-use.yaml", &[Plane::Project], network_use()),
     ]

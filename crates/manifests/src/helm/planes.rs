@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// The label by which Karmada leaves a Namespace alone.
 const UNPROPAGATED: &str = "namespace.karmada.io/skip-auto-propagation: \"true\"";
 
+/// Admission policies of projects that match objects in Namespaces.
+const CONCERNS_NAMESPACES: [&str; 2] = ["project/cell-claims.yaml", "project/network-use.yaml"];
+
 /// Templates of the planes' definitions, roles and policies.
 pub(super) fn templates(kinds: &[KindManifests]) -> Result<Vec<Templates>, ManifestError> {
     let mut all = vec![namespace()];
@@ -83,6 +86,11 @@ fn of_file(file: Manifest) -> Option<Templates> {
         Some("project") if file.path.starts_with("project/flow-control/") => (
             "project",
             format!("and ({}) (eq .Values.projects.mode \"milo\")", any(&["project"])),
+        ),
+        // Milo looks for the Namespace of an object at its core, which lacks those of projects.
+        Some("project") if CONCERNS_NAMESPACES.contains(&&*file.path) => (
+            "project",
+            format!("and ({}) (ne .Values.projects.mode \"milo\")", any(&["project"])),
         ),
         Some("project") => ("project", any(&["project"])),
         Some("cell") => ("cell", any(&["cell"])),
