@@ -166,8 +166,8 @@ impl Gateway {
         shared.queue.extend(keys, Priority::Fresh);
     }
 
-    /// The brakes on garbage that hold: of projects by their labels, `hub`, and `platform` while too many Projects are
-    /// absent.
+    /// The brakes on garbage that hold: of projects by their labels, `hub`, and `platform` while Projects are absent whose
+    /// deletion nobody observed.
     fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
         let mut brakes = self.garbage.brakes();
         brakes.extend(index.teardown.is_held().then(|| PLATFORM.to_owned()));
@@ -337,7 +337,7 @@ impl Role for Gateway {
             ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, &key, connection, uid),
             ProjectEvent::Removed { key } => Self::disengage(shared, &key),
             ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
-            ProjectEvent::Listed { inquiry } => shared.index.lock().platform_listed(inquiry),
+            ProjectEvent::Listed { inquiry, begins } => shared.index.lock().platform_listed(inquiry, begins),
             ProjectEvent::Gone { uid } => shared.index.lock().project_gone(&uid),
             ProjectEvent::Answered(answer) => {
                 let mut index = shared.index.lock();
@@ -388,8 +388,7 @@ impl Role for Gateway {
         let mut index = shared.index.lock();
         index.prune_unowned();
         if index.teardown.is_held() {
-            // A confirmation is a time, and a project may have come since.
-            let changes = index.recount();
+            let changes = index.confirmed();
             shared.queue.extend(keys_of(&index, &changes), Priority::Fresh);
         }
         index.forget_withheld(shared.settings.projection_retention);

@@ -2,13 +2,13 @@
 //! §3.2, teardown).
 //!
 //! The platform is asked for each UID on a hub Namespace that no engaged project has. A UID whose deletion was observed
-//! is torn down. UIDs that are merely absent go through a brake: the likely cause of many is another platform, or an older
-//! state of it.
+//! is torn down. A UID that is merely absent is kept until an operator confirms that its Project is deleted: the platform may
+//! be another one, or may have been restored to a state from before the Project was made.
 
 use super::{GatewayIndex, change::Change, digest::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
-    plane::discovery::{Answer, Inquiry},
+    plane::discovery::{Answer, Beginning, Inquiry},
     random::{HashMap, HashSet},
 };
 use jiff::Timestamp;
@@ -41,7 +41,7 @@ pub struct Teardown {
 }
 
 impl Teardown {
-    /// True if too many Projects are absent, so that none of them is torn down.
+    /// True if a Project is absent, nobody observed its deletion, and no operator has confirmed it.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -64,17 +64,6 @@ impl Teardown {
     }
 }
 
-/// Projects of the hub's Namespaces that the platform does not have.
-#[derive(Debug, Default)]
-pub struct UnknownProjects {
-    /// The labels that name them, and their UIDs.
-    pub projects: BTreeSet<(Option<Arc<str>>, Arc<str>)>,
-    /// Number of all Projects that the hub's Namespaces name.
-    pub named: usize,
-    /// True if the platform has one of these.
-    pub knows_any: bool,
-}
-
 /// The UID and the digest of a hub Namespace that names a Project by its UID.
 fn labelled<'a>(hub: &str, of: &'a HubNamespaceDigest) -> Option<&'a Arc<str>> {
     HubNamespace::parse(hub)?;
@@ -82,8 +71,13 @@ fn labelled<'a>(hub: &str, of: &'a HubNamespaceDigest) -> Option<&'a Arc<str>> {
 }
 
 impl GatewayIndex {
-    /// The Projects of the platform are listed, for the first time or by another server.
-    pub fn platform_listed(&mut self, inquiry: Inquiry) {
+    /// The Projects of the platform are listed, for the first time, by another server or after a restore.
+    pub fn platform_listed(&mut self, inquiry: Inquiry, begins: Beginning) {
+        if begins == Beginning::Restored {
+            // Those deletions may be undone.
+            self.teardown.deleted.clear();
+            self.teardown.begun.clear();
+        }
         let engaged = self.projects.values().filter_map(|p| p.uid.clone());
         self.teardown = Teardown {
             inquiry: Some(inquiry),
@@ -91,6 +85,8 @@ impl GatewayIndex {
             // Those deletions were observed; what was absent elsewhere may be here.
             deleted: std::mem::take(&mut self.teardown.deleted),
             begun: std::mem::take(&mut self.teardown.begun),
+            // Until the platform has answered.
+            held: self.teardown.held,
             ..Teardown::default()
         };
         self.ask_for_all();
@@ -118,12 +114,11 @@ impl GatewayIndex {
         if self.teardown.absent.is_empty() && !self.teardown.held {
             return Vec::new();
         }
-        let mut changes = self.recount();
-        changes.extend(self.proven(|teardown, uid| {
+        self.recount();
+        self.proven(|teardown, uid| {
             let absent = teardown.absent.get(uid);
             absent.is_some_and(|absent| absent.replaced)
-        }));
-        changes
+        })
     }
 
     /// The platform has answered.
@@ -152,30 +147,38 @@ impl GatewayIndex {
                 news.insert(uid);
             }
         }
-        let mut changes = self.recount();
-        changes.extend(self.proven(|_, uid| news.contains(uid)));
-        changes
+        self.recount();
+        self.proven(|_, uid| news.contains(uid))
     }
 
-    /// Counts the absent Projects again; returns the changes if the brake holds now, or no more.
-    pub fn recount(&mut self) -> Vec<Change> {
-        let held = self.exceeds();
-        let changed = held != self.teardown.held;
-        self.teardown.held = held;
-        if changed && held {
+    /// Counts the absent Projects that no operator has confirmed again.
+    fn recount(&mut self) {
+        let absent = self.unknown_projects().len();
+        let held = absent > 0;
+        if held && !self.teardown.held {
             tracing::error!(
-                absent = self.teardown.absent.len(),
-                "too many projects on the hub do not exist on the platform, or all; none of them is torn down until their number falls or an operator confirms them: is it the right platform, and is its state the latest?"
+                absent,
+                "projects on the hub do not exist on the platform, and nobody saw them being deleted; they are kept until an operator confirms that they are deleted: is it the right platform, and is its state the latest?"
             );
-        } else if changed {
-            tracing::info!("the number of absent projects is below the limit; they are torn down");
+        } else if !held && self.teardown.held {
+            tracing::info!("no project is kept any more for its deletion not having been observed");
         }
+        self.teardown.held = held;
         self.announce();
-        if changed {
-            self.proven(|teardown, uid| teardown.absent.contains_key(uid))
-        } else {
-            Vec::new()
-        }
+    }
+
+    /// Counts again, and returns the changes of all hub Namespaces whose absent Projects are confirmed: a confirmation is a
+    /// time, which may have been to come.
+    pub fn confirmed(&mut self) -> Vec<Change> {
+        self.recount();
+        let rows = self.hub.namespaces.iter();
+        let confirmed = rows.filter(|((_, hub), row)| {
+            let uid = labelled(hub, &row.digest);
+            uid.is_some_and(|uid| self.teardown.absent.contains_key(uid)) && self.is_of_deleted_project(hub)
+        });
+        confirmed
+            .map(|((_, hub), _)| Change::OwnerProven { hub: hub.clone() })
+            .collect()
     }
 
     /// Hub Namespaces changed; each with the Project's UID that it had before.
@@ -193,6 +196,7 @@ impl GatewayIndex {
             let hubs: Vec<Arc<str>> = changed.iter().map(|(hub, _)| hub.clone()).collect();
             self.ask_for(&hubs);
         }
+        let mut changes = Vec::new();
         let mut counts = false;
         for (hub, had) in changed {
             let has = self.hub_uid(hub).cloned();
@@ -201,15 +205,21 @@ impl GatewayIndex {
                 uid.is_some_and(|uid| self.teardown.absent.contains_key(uid))
             };
             counts |= absent(had) || absent(&has);
+            if absent(&has) && self.is_of_deleted_project(hub) {
+                changes.push(Change::OwnerProven { hub: hub.clone() });
+            }
             if let Some(had) = had.as_ref().filter(|_| *had != has) {
                 self.end(had);
             }
         }
-        if counts { self.recount() } else { Vec::new() }
+        if counts {
+            self.recount();
+        }
+        changes
     }
 
-    /// True if the Project that a hub Namespace was made for is proven deleted and no brake holds it. Another project may
-    /// own the Namespace by now.
+    /// True if the Project that a hub Namespace was made for is deleted: that was observed, or an operator says so. Another
+    /// project may own the Namespace by now.
     pub fn is_of_deleted_project(&self, hub: &str) -> bool {
         let Some(row) = self.hub.namespaces.get("", hub) else {
             return false;
@@ -217,7 +227,7 @@ impl GatewayIndex {
         let Some(uid) = labelled(hub, &row.digest) else {
             return false;
         };
-        let absent = |absent: &Absent| !self.teardown.held || self.is_confirmed(&row.digest, *absent);
+        let absent = |absent: &Absent| self.is_confirmed(&row.digest, *absent);
         self.teardown.deleted.contains(uid) || self.teardown.absent.get(uid).is_some_and(absent)
     }
 
@@ -245,34 +255,16 @@ impl GatewayIndex {
             .is_some_and(|at| absent.since <= at && at <= now)
     }
 
-    /// True if too many Projects that the hub knows are absent and not confirmed: more than ten and more than a tenth, or
-    /// any, while none of them is known to exist.
-    fn exceeds(&self) -> bool {
-        if self.teardown.absent.is_empty() {
-            return false;
-        }
-        let unknown = self.unknown_projects();
-        let (absent, named) = (unknown.projects.len(), unknown.named);
-        absent > 0 && (!unknown.knows_any || absent > 10.max(named / 10))
-    }
-
-    /// The Projects that hub Namespaces name, the platform does not have, and no operator has confirmed as deleted.
-    pub fn unknown_projects(&self) -> UnknownProjects {
-        let mut unknown = UnknownProjects::default();
-        let (mut known, mut absent) = (HashSet::default(), HashSet::default());
-        for ((_, hub), row) in self.hub.namespaces.iter() {
-            let Some(uid) = labelled(hub, &row.digest) else {
-                continue;
-            };
-            known.insert(uid);
-            unknown.knows_any |= self.teardown.living.contains(uid);
-            let of = self.teardown.absent.get(uid);
-            if of.is_some_and(|of| !self.is_confirmed(&row.digest, *of)) && absent.insert(uid) {
-                unknown.projects.insert((row.digest.cluster.clone(), uid.clone()));
-            }
-        }
-        unknown.named = known.len();
-        unknown
+    /// The Projects that hub Namespaces name, the platform does not have, and no operator has confirmed as deleted: the
+    /// labels that name them, and their UIDs.
+    pub fn unknown_projects(&self) -> BTreeSet<(Option<Arc<str>>, Arc<str>)> {
+        let rows = self.hub.namespaces.iter();
+        let unknown = rows.filter_map(|((_, hub), row)| {
+            let uid = labelled(hub, &row.digest)?;
+            let absent = self.teardown.absent.get(uid)?;
+            (!self.is_confirmed(&row.digest, *absent)).then(|| (row.digest.cluster.clone(), uid.clone()))
+        });
+        unknown.collect()
     }
 
     fn hub_uid(&self, hub: &str) -> Option<&Arc<str>> {

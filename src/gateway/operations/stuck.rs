@@ -104,10 +104,7 @@ fn brakes(of: &Operations) -> Vec<Found> {
 
 /// The projects that the brake of the platform holds.
 pub(in crate::gateway) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
-    if !index.teardown.is_held() {
-        return Vec::new();
-    }
-    let all = index.unknown_projects().projects.into_iter();
+    let all = index.unknown_projects().into_iter();
     let found = all.map(|(label, uid)| Found {
         class: Class::Brake,
         plane: "hub",

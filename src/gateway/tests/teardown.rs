@@ -14,9 +14,10 @@ use crate::gateway::{
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
+    clock::Clock,
     key::Key,
     plan::Requeue,
-    plane::discovery::{Answer, Inquiry, ProjectEvent},
+    plane::discovery::{Answer, Beginning, Inquiry, ProjectEvent},
     runtime::role::Role,
 };
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ fn hub(others: std::ops::Range<usize>) -> (GatewayIndex, Inquiry) {
     all.push(fixture::hub_namespace("dfw"));
     index.list_hub(TableId::Namespaces, &all);
     let inquiry = Inquiry::default();
-    index.platform_listed(inquiry.clone());
+    index.platform_listed(inquiry.clone(), Beginning::Server);
     (index, inquiry)
 }
 
@@ -218,7 +219,7 @@ async fn a_gateway_that_starts_in_the_midst_goes_on() {
     index.disengage(&shop());
     index.list_hub(TableId::CONFIG_MAPS, &[companion()]);
     let inquiry = Inquiry::default();
-    index.platform_listed(inquiry.clone());
+    index.platform_listed(inquiry.clone(), Beginning::Server);
     assert_eq!(inquiry.take(), [(uid("p1"), uid("shop"))].into());
     index.platform_answered(deleted(&["p1"]));
     let (rig, gateway) = (rig(index), Gateway::default());
@@ -231,7 +232,7 @@ fn the_platform_is_asked_once_for_each_project_that_is_not_engaged() {
     let mut index = GatewayIndex::fixture();
     index.list_hub(TableId::Namespaces, &[]);
     let inquiry = Inquiry::default();
-    index.platform_listed(inquiry.clone());
+    index.platform_listed(inquiry.clone(), Beginning::Server);
     let mut anonymous = hub_of(7);
     let labels = anonymous["metadata"]["labels"].as_object_mut().unwrap();
     labels.remove(keys::UPSTREAM_CLUSTER);
@@ -293,82 +294,113 @@ fn names(range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
     range.map(|n| format!("p-{n}"))
 }
 
+/// The annotation by which an operator says that the Project of a hub namespace is deleted.
+fn confirmed(n: usize, at: jiff::Timestamp, version: &str) -> Value {
+    let mut namespace = self::at(hub_of(n), version);
+    namespace["metadata"]["annotations"] = json!({keys::GARBAGE_CONFIRMED: at.to_string()});
+    namespace
+}
+
+/// As after a restore of the platform to a state from before the Project was made.
+#[tokio::test(start_paused = true)]
+async fn a_project_that_nobody_saw_go_is_kept_however_few_they_are() {
+    let (mut index, _inquiry) = hub(0..50);
+    let changes = index.platform_answered(absent(names(0..1)));
+    assert!(index.teardown.is_held());
+    assert!(
+        !proven_gone(&index, "ns-0") && torn(&index, 50) == 0,
+        "{changes:?}"
+    );
+    let rig = rig(index);
+    let gateway = Gateway::default();
+    let namespace = key(&rig, TableId::Namespaces, "", "ns-0");
+    for _ in 0..60 {
+        let (asked, _) = reconcile(&gateway, &rig, &namespace).await;
+        assert_eq!(asked, Vec::<String>::new());
+        tokio::time::advance(Duration::from_hours(24)).await;
+        gateway.prune(&rig.context);
+    }
+    assert_eq!(gateway.brakes(&rig.context.index.lock()), ["platform"]);
+    // Its Project comes back by a newer backup.
+    let mut index = rig.context.index.lock();
+    index.platform_answered(living(&["p-0"]));
+    assert!(!index.teardown.is_held());
+}
+
 #[test]
-fn too_many_absent_projects_are_kept_and_those_that_were_seen_to_go_do_not_count() {
+fn projects_that_were_seen_to_go_are_torn_down_beside_absent_ones() {
     let (mut index, _inquiry) = hub(0..50);
     index.platform_answered(absent(names(0..11)));
-    assert!(index.teardown.is_held());
-    assert_eq!(torn(&index, 50), 0);
-    let seen: Vec<String> = names(0..11).collect();
+    assert_eq!((index.teardown.is_held(), torn(&index, 50)), (true, 0));
+    let seen: Vec<String> = names(0..12).collect();
     let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-    let changes = index.platform_answered(deleted(&seen[..1]));
-    assert!(!index.teardown.is_held());
-    assert_eq!(torn(&index, 50), 11);
+    let changes = index.platform_answered(deleted(&seen[1..]));
+    assert_eq!(torn(&index, 50), 11, "all but the one that is absent");
     let enqueued = |n: usize| {
         let hub = format!("ns-{n}");
         changes
             .iter()
             .any(|of| matches!(of, Change::OwnerProven { hub: of } if **of == *hub))
     };
-    assert!((0..11).all(enqueued), "{changes:?}");
-    index.platform_answered(absent(names(11..30)));
-    assert_eq!(torn(&index, 50), 1, "all others are held");
-    let exists: Vec<String> = names(11..30).collect();
-    let exists: Vec<&str> = exists.iter().map(String::as_str).collect();
-    index.platform_answered(living(&exists));
-    assert_eq!(torn(&index, 50), 11, "those have come back");
-    // A tenth of many may be more than ten.
-    let (mut index, _inquiry) = hub(0..200);
-    index.platform_answered(absent(names(0..20)));
-    assert_eq!(torn(&index, 200), 20);
-    index.platform_answered(absent(names(20..21)));
-    assert_eq!(torn(&index, 200), 0);
+    assert!((1..12).all(enqueued) && !enqueued(0), "{changes:?}");
+    assert!(index.teardown.is_held());
 }
 
 #[test]
-fn a_platform_that_has_none_of_the_hubs_projects_is_another_one() {
+fn another_platform_or_a_restored_one_is_asked_anew() {
     let (mut index, inquiry) = hub(0..3);
     index.disengage(&shop());
-    index.platform_listed(inquiry.clone());
+    index.platform_listed(inquiry.clone(), Beginning::Server);
     inquiry.take();
     index.platform_answered(absent(names(0..3).chain(["p1".to_owned()])));
     assert!(index.teardown.is_held());
     assert_eq!((torn(&index, 3), index.is_torn_down(HUB)), (0, false));
     // The right one is configured: what the other one lacked is asked for again.
-    index.platform_listed(inquiry.clone());
+    index.platform_listed(inquiry.clone(), Beginning::Server);
     assert_eq!(inquiry.take().len(), 4);
-    let mut answer = living(&["p1", "p-1", "p-2"]);
-    answer.absent = [uid("p-0")].into();
+    let mut answer = living(&["p1", "p-1"]);
+    answer.deleted = [uid("p-0"), uid("p-2")].into();
     index.platform_answered(answer);
     assert!(!index.teardown.is_held());
-    assert_eq!(torn(&index, 3), 1);
+    assert_eq!(torn(&index, 3), 2);
+    // A deletion that was observed stays one for another server, since it is proven.
+    index.platform_listed(inquiry.clone(), Beginning::Server);
+    assert_eq!((inquiry.take().len(), torn(&index, 3)), (2, 2));
+    // In the state that the platform has been restored to, the deletions have not happened.
+    index.platform_listed(inquiry.clone(), Beginning::Restored);
+    assert_eq!((inquiry.take().len(), torn(&index, 3)), (4, 0));
 }
 
 #[test]
-fn an_operator_confirms_one_hub_namespace_after_its_projects_absence_is_known() {
+fn an_operator_confirms_a_hub_namespace_after_its_projects_absence_is_known() {
     let (mut index, _inquiry) = hub(0..11);
     let now = index.clock.now().wall;
-    let confirmed = |time: jiff::Timestamp, version| {
-        let mut namespace = at(hub_of(0), version);
-        namespace["metadata"]["annotations"] = json!({keys::GARBAGE_CONFIRMED: time.to_string()});
-        namespace
-    };
-    index.hub_has(TableId::Namespaces, &confirmed(now - Duration::from_secs(1), "6"));
+    let before = now - Duration::from_secs(1);
+    index.hub_has(TableId::Namespaces, &confirmed(0, before, "6"));
     index.platform_answered(absent(names(0..11)));
     assert_eq!(torn(&index, 11), 0, "that was confirmed before");
-    index.hub_has(
-        TableId::Namespaces,
-        &confirmed(now + Duration::from_secs(60), "7"),
-    );
+    let late = now + Duration::from_secs(60);
+    index.hub_has(TableId::Namespaces, &confirmed(0, late, "7"));
     assert_eq!(torn(&index, 11), 0, "that time is to come");
-    let after = index.clock.now().wall;
-    let keys = index.hub_has(TableId::Namespaces, &confirmed(after, "8"));
-    assert_eq!(torn(&index, 11), 11, "ten are left");
-    let last = index.hub_key(TableId::Namespaces, "", "ns-10");
-    assert!(keys.contains(&last), "{keys:?}");
-    index.platform_answered(absent(["p1".to_owned()]));
-    index.platform_answered(Answer::default());
-    assert!(index.is_torn_down("ns-0"));
+    let keys = index.hub_has(TableId::Namespaces, &confirmed(1, now, "7"));
+    assert!(index.is_torn_down("ns-1") && torn(&index, 11) == 1);
+    let namespace = index.hub_key(TableId::Namespaces, "", "ns-1");
+    assert!(keys.contains(&namespace), "{keys:?}");
+    index.clock = Clock::fixed(late);
+    let changes = index.confirmed();
+    let hubs: Vec<&str> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::OwnerProven { hub } => Some(&**hub),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(hubs, ["ns-0", "ns-1"], "it has come");
+    assert_eq!((torn(&index, 11), index.teardown.is_held()), (2, true));
+    for n in 2..11 {
+        index.hub_has(TableId::Namespaces, &confirmed(n, late, "8"));
+    }
+    assert_eq!((torn(&index, 11), index.teardown.is_held()), (11, false));
 }
 
 #[test]
@@ -383,6 +415,9 @@ fn an_absent_project_whose_name_another_one_has_waits_for_the_other_ones_lists()
         !index.is_torn_down("ns-0"),
         "it may be the same under another identity"
     );
+    let now = index.clock.now().wall;
+    index.hub_has(TableId::Namespaces, &confirmed(0, now, "6"));
+    assert!(!index.is_torn_down("ns-0"), "an operator may not know of that");
     index.engage_identified(other.clone(), Some(uid("p-new")));
     let changes = index.project_engaged(&other);
     assert!(
@@ -406,7 +441,7 @@ fn an_absent_project_whose_name_another_one_has_waits_for_the_other_ones_lists()
 async fn the_projects_of_another_platform_are_named_and_nothing_of_them_is_changed() {
     let (mut index, inquiry) = hub(0..3);
     index.disengage(&shop());
-    index.platform_listed(inquiry);
+    index.platform_listed(inquiry, Beginning::Server);
     let copy = fixture::copy("web", "DFW");
     index.list_hub(TableId::DEPLOYMENTS, &[copy]);
     index.platform_answered(absent(names(0..3).chain(["p1".to_owned()])));
@@ -488,7 +523,8 @@ async fn events_of_discovery_reach_the_index_and_wake_what_they_concern() {
     let (rig, gateway) = (rig(index), Gateway::default());
     let inquiry = Inquiry::default();
     let heard = inquiry.clone();
-    gateway.on_project(&rig.context, ProjectEvent::Listed { inquiry });
+    let begins = Beginning::Server;
+    gateway.on_project(&rig.context, ProjectEvent::Listed { inquiry, begins });
     assert_eq!(heard.take().len(), 2);
     gateway.on_project(&rig.context, ProjectEvent::Answered(living(&["p-0"])));
     gateway.on_project(&rig.context, ProjectEvent::Gone { uid: uid("p-0") });

@@ -9,7 +9,7 @@ mod local;
 mod milo;
 mod secrets;
 
-pub use milo::{Answer, Inquiry, MiloForm, MiloSource, Questions, project_of_path};
+pub use milo::{Answer, Beginning, Inquiry, MiloForm, MiloSource, Questions, project_of_path};
 
 use super::{
     client::{Clients, Connection},
@@ -139,11 +139,12 @@ pub enum ProjectEvent {
         /// Its name.
         name: String,
     },
-    /// The first list of the platform's Projects is complete, or the first since its address or credential changed: it can
-    /// be asked which Projects exist.
+    /// A list of the platform's Projects is complete that is the first of its kind: it can be asked which Projects exist.
     Listed {
         /// Where it is asked.
         inquiry: Inquiry,
+        /// What the list is the first of.
+        begins: Beginning,
     },
     /// A Project of the platform may be deleted: to be asked for before anything follows from it. It comes after the end
     /// of its engagement.

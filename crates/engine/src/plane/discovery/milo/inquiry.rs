@@ -2,6 +2,9 @@
 //!
 //! A watch with a selector shows a Project that lost its label as deleted, and one of an older state of the platform shows
 //! Projects no more that were never deleted. So a deletion is proven by a list that began after the question.
+//!
+//! A list that is older than what the watch has shown proves that the platform was restored to an older state. Nothing follows
+//! from it, and deletions that were observed before count no more.
 
 use super::{MiloForm, PAGE, PAGE_OF_LARGE, PAUSE};
 use crate::plane::client::{Connection, is_too_large};
@@ -74,6 +77,15 @@ pub struct Answer {
     pub replaced: BTreeSet<Arc<str>>,
 }
 
+/// What a complete list of the platform's Projects is the first of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// Lists since the start, or since the address or credential changed.
+    Server,
+    /// Lists since the platform was restored to an older state: deletions that were observed before may be undone.
+    Restored,
+}
+
 /// A Project of a complete list.
 struct Listed {
     name: String,
@@ -81,7 +93,23 @@ struct Listed {
     ends: bool,
 }
 
-type Listing = BoxFuture<'static, Result<Vec<Listed>, kube::Error>>;
+/// What a list has found.
+struct Found {
+    projects: Vec<Listed>,
+    /// The platform's version; `None` if it is no number.
+    version: Option<u64>,
+}
+
+type Listing = BoxFuture<'static, Result<Found, kube::Error>>;
+
+/// What a list says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The answers to the questions that were asked before it began.
+    Answered(Answer),
+    /// The platform was restored to an older state. The questions stay open.
+    Rewound,
+}
 
 /// Answers questions, one list at a time.
 pub(super) struct Proof {
@@ -97,8 +125,12 @@ pub(super) struct Proof {
     /// UIDs whose deletion was observed, the oldest first.
     seen: BTreeSet<Arc<str>>,
     order: VecDeque<Arc<str>>,
-    /// True if no complete list of the present server was announced.
-    is_new: bool,
+    /// Highest version of the platform that was seen.
+    version: u64,
+    /// True if the platform may have been restored since its last answer.
+    in_doubt: bool,
+    /// What the next complete list of the watch is the first of.
+    begins: Option<Beginning>,
 }
 
 impl Proof {
@@ -113,7 +145,9 @@ impl Proof {
             alive: BTreeMap::new(),
             seen: BTreeSet::new(),
             order: VecDeque::new(),
-            is_new: true,
+            version: 0,
+            in_doubt: false,
+            begins: Some(Beginning::Server),
         }
     }
 
@@ -122,21 +156,34 @@ impl Proof {
     pub(super) fn restart(&mut self) {
         self.listing = None;
         self.paused = None;
+        self.forget(Beginning::Server);
+    }
+
+    /// Forgets what was observed.
+    fn forget(&mut self, begins: Beginning) {
         self.seen.clear();
         self.order.clear();
-        self.is_new = true;
+        self.version = 0;
+        self.in_doubt = false;
+        self.begins = Some(begins);
+    }
+
+    /// The watch has failed: a server that was restored meanwhile would let it wait in silence, so its version is asked for.
+    pub(super) fn doubt(&mut self) {
+        self.in_doubt = true;
+        self.listing = None;
     }
 
     /// Records a Project of an event or of a list; returns the UIDs that may be deleted now.
-    pub(super) fn follow(&mut self, form: MiloForm, project: &ObjectMeta, is_event: bool) -> Vec<Arc<str>> {
+    pub(super) fn follow(&mut self, form: MiloForm, project: &ObjectMeta) -> Vec<Arc<str>> {
+        self.note_version(project);
         let (uid, ends) = (form.uid(project), project.deletion_timestamp.is_some());
         let name = project.name.clone().unwrap_or_default();
         let mut gone = Vec::new();
         let had = self.alive.remove(&name).flatten();
         if let Some(had) = had.filter(|had| uid.as_ref() != Some(had)) {
-            // A control plane that loses its label is not deleted.
-            let observed = is_event && uid.is_some();
-            gone.extend(self.gone(had, observed));
+            // Its deletion would have been an event. A control plane may lose its label, and a restored platform the Project.
+            gone.extend(self.gone(had, false));
         }
         if ends {
             gone.extend(uid.and_then(|uid| self.gone(uid, true)));
@@ -152,6 +199,7 @@ impl Proof {
 
     /// Records the event of a deletion; returns the UID although it was being deleted before, since it was engaged until now.
     pub(super) fn deleted(&mut self, form: MiloForm, project: &ObjectMeta) -> Option<Arc<str>> {
+        self.note_version(project);
         let had = self.alive.remove(project.name.as_deref().unwrap_or_default());
         let uid = form.uid(project).or(had.flatten())?;
         self.gone(uid.clone(), true);
@@ -164,9 +212,14 @@ impl Proof {
         lost.filter_map(|(_, uid)| uid).collect()
     }
 
-    /// True once for each server.
-    pub(super) fn announces(&mut self) -> bool {
-        std::mem::take(&mut self.is_new)
+    /// What a complete list of the watch is the first of; once for each.
+    pub(super) fn announces(&mut self) -> Option<Beginning> {
+        self.begins.take()
+    }
+
+    fn note_version(&mut self, project: &ObjectMeta) {
+        let version = project.resource_version.as_deref().and_then(number);
+        self.version = self.version.max(version.unwrap_or(0));
     }
 
     /// The UID, unless its deletion was observed before.
@@ -186,32 +239,43 @@ impl Proof {
         Some(uid)
     }
 
-    /// Waits for a question and for the list that answers it. A list that fails is repeated and answers nothing; may be
-    /// cancelled.
-    pub(super) async fn answer(&mut self, plane: &Connection, form: MiloForm) -> Answer {
+    /// Waits for a question or a doubt and for the list that ends it. A list that fails is repeated and answers nothing; may
+    /// be cancelled.
+    pub(super) async fn answer(&mut self, plane: &Connection, form: MiloForm) -> Verdict {
         loop {
             if let Some(until) = self.paused {
                 tokio::time::sleep_until(until).await;
                 self.paused = None;
             }
             if self.listing.is_none() {
-                let new = if self.asked.is_empty() {
+                let new = if self.asked.is_empty() && !self.in_doubt {
                     self.inquiry.next().await
                 } else {
                     self.inquiry.take()
                 };
                 self.asked.extend(new);
             }
-            let page = self.page;
+            let wanted = if self.asked.is_empty() {
+                Wanted::Version
+            } else {
+                Wanted::Projects { page: self.page }
+            };
             let listing = self
                 .listing
-                .get_or_insert_with(|| list(plane.current().client(), form, page).boxed());
+                .get_or_insert_with(|| list(plane.current().client(), form, wanted).boxed());
             let found = listing.await;
             self.listing = None;
             match found {
-                Ok(listed) => {
+                Ok(found) => {
                     self.last_error = None;
-                    return self.judge(&listed);
+                    self.in_doubt = false;
+                    if found.version.is_some_and(|version| version < self.version) {
+                        self.forget(Beginning::Restored);
+                        self.paused = Some(Instant::now() + PAUSE);
+                        return Verdict::Rewound;
+                    }
+                    self.version = self.version.max(found.version.unwrap_or(0));
+                    return Verdict::Answered(self.judge(&found.projects));
                 }
                 Err(error) if is_too_large(&error) && self.page > PAGE_OF_LARGE => self.page = PAGE_OF_LARGE,
                 Err(error) => {
@@ -261,21 +325,40 @@ impl Proof {
     }
 }
 
-/// Lists all Projects, without their contents. Each page comes from the same server.
-async fn list(client: kube::Client, form: MiloForm, page: u32) -> Result<Vec<Listed>, kube::Error> {
+/// What a list is for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// All Projects, in pages of this size.
+    Projects { page: u32 },
+    /// The version of the platform alone.
+    Version,
+}
+
+/// The version of a list or an object as a number.
+fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}
+
+/// Lists Projects, without their contents. Each page comes from the same server.
+async fn list(client: kube::Client, form: MiloForm, wanted: Wanted) -> Result<Found, kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client, &form.resource());
-    let mut params = ListParams::default().limit(page);
-    let mut found = Vec::new();
+    let mut params = ListParams::default().limit(match wanted {
+        Wanted::Projects { page } => page,
+        Wanted::Version => 1,
+    });
+    let mut projects = Vec::new();
     loop {
         let list = api.list_metadata(&params).await?;
-        found.extend(list.items.into_iter().map(|project| Listed {
+        let version = list.metadata.resource_version.as_deref().and_then(number);
+        projects.extend(list.items.into_iter().map(|project| Listed {
             uid: form.uid(&project.metadata),
             ends: project.metadata.deletion_timestamp.is_some(),
             name: project.metadata.name.unwrap_or_default(),
         }));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(found),
+        let more = list.metadata.continue_.filter(|token| !token.is_empty());
+        match (more, wanted) {
+            (Some(token), Wanted::Projects { .. }) => params = params.continue_token(&token),
+            (_, _) => return Ok(Found { projects, version }),
         }
     }
 }

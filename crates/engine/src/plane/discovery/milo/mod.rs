@@ -5,7 +5,7 @@
 mod inquiry;
 mod path;
 
-pub use inquiry::{Answer, Inquiry, Questions};
+pub use inquiry::{Answer, Beginning, Inquiry, Questions};
 pub use path::project_of_path;
 
 use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
@@ -19,7 +19,7 @@ use crate::{
 };
 use fedgate_api::names::is_label_value;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
-use inquiry::Proof;
+use inquiry::{Proof, Verdict};
 use kube::{
     Api, ResourceExt,
     core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
@@ -198,9 +198,7 @@ pub(super) fn stream(
                     state.proof.restart();
                     state.relist();
                 }
-                answer = state.proof.answer(&state.source.plane, state.source.form) => {
-                    state.projects.events.push_back(ProjectEvent::Answered(answer));
-                }
+                verdict = state.proof.answer(&state.source.plane, state.source.form) => state.judged(verdict),
                 () = state.files.changed() => state.read_template(),
             }
         }
@@ -252,7 +250,7 @@ impl State {
             Some(Ok(Event::InitApply(project))) => {
                 self.listed.insert(project.name_any());
                 self.put(&project);
-                let gone = self.proof.follow(self.source.form, &project.metadata, false);
+                let gone = self.proof.follow(self.source.form, &project.metadata);
                 self.report_gone(gone);
             }
             Some(Ok(Event::InitDone)) => {
@@ -262,14 +260,16 @@ impl State {
                 self.projects.retain(&listed);
                 let gone = self.proof.retain(&listed);
                 self.report_gone(gone);
-                if self.proof.announces() {
+                if let Some(begins) = self.proof.announces() {
                     let inquiry = self.proof.inquiry.clone();
-                    self.projects.events.push_back(ProjectEvent::Listed { inquiry });
+                    self.projects
+                        .events
+                        .push_back(ProjectEvent::Listed { inquiry, begins });
                 }
             }
             Some(Ok(Event::Apply(project))) => {
                 self.put(&project);
-                let gone = self.proof.follow(self.source.form, &project.metadata, true);
+                let gone = self.proof.follow(self.source.form, &project.metadata);
                 self.report_gone(gone);
             }
             Some(Ok(Event::Delete(project))) => {
@@ -285,10 +285,25 @@ impl State {
             }
             Some(Err(error)) => {
                 self.complain(&error);
+                self.proof.doubt();
                 self.paused = Some(Instant::now() + PAUSE);
             }
             // A watcher does not end; if it ever does, list again.
             None => self.relist(),
+        }
+    }
+
+    fn judged(&mut self, verdict: Verdict) {
+        match verdict {
+            // Nobody asked: the list was for the platform's version.
+            Verdict::Answered(answer) if answer == Answer::default() => {}
+            Verdict::Answered(answer) => self.projects.events.push_back(ProjectEvent::Answered(answer)),
+            Verdict::Rewound => {
+                tracing::warn!(
+                    "the platform was restored to an older state; its projects are listed again, and those that it lacks are kept until an operator confirms that they are deleted"
+                );
+                self.relist();
+            }
         }
     }
 

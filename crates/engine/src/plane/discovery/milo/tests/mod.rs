@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::{convert::Infallible, fs};
 use tower::BoxError;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The kubeconfig of all projects, in a file of its own.
 struct Template(PathBuf);
@@ -94,6 +94,8 @@ fn event(kind: &str, object: &Value) -> Value {
 struct Events {
     stream: BoxStream<'static, ProjectEvent>,
     inquiry: Option<Inquiry>,
+    /// What each announced list was the first of.
+    lists: Vec<Beginning>,
     gone: Vec<Arc<str>>,
 }
 
@@ -112,15 +114,21 @@ impl Events {
         Self {
             stream: discover(&source, &clients, RULES),
             inquiry: None,
+            lists: Vec::new(),
             gone: Vec::new(),
         }
+    }
+
+    fn listed_by(&mut self, inquiry: Inquiry, begins: Beginning) {
+        self.inquiry = Some(inquiry);
+        self.lists.push(begins);
     }
 
     async fn next(&mut self) -> ProjectEvent {
         loop {
             let event = tokio::time::timeout(PATIENCE, self.stream.next());
             match event.await.expect("an event in time").unwrap() {
-                ProjectEvent::Listed { inquiry } => self.inquiry = Some(inquiry),
+                ProjectEvent::Listed { inquiry, begins } => self.listed_by(inquiry, begins),
                 ProjectEvent::Gone { uid } => self.gone.push(uid),
                 event => return event,
             }

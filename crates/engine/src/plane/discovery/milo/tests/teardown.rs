@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 struct Platform {
     selected: Vec<Value>,
     all: Vec<Value>,
+    /// The version of its lists.
+    version: u64,
     /// Codes that the pages of lists of all Projects answer first.
     failures: VecDeque<u16>,
     asked: Vec<String>,
@@ -22,6 +24,7 @@ fn serve(selected: Vec<Value>, all: Vec<Value>) -> (Connection, mpsc::UnboundedS
     let platform = Arc::new(Mutex::new(Platform {
         selected,
         all,
+        version: 9,
         failures: VecDeque::new(),
         asked: Vec::new(),
         client: None,
@@ -38,7 +41,8 @@ fn serve(selected: Vec<Value>, all: Vec<Value>) -> (Connection, mpsc::UnboundedS
             let lines = events.map(|event| Ok::<_, Infallible>(format!("{event}\n")));
             (200, Body::from_stream(lines))
         } else if query.contains("labelSelector=hub") {
-            let list = json!({"metadata": {"resourceVersion": "9"}, "items": platform.selected});
+            let version = platform.version.to_string();
+            let list = json!({"metadata": {"resourceVersion": version}, "items": platform.selected});
             (200, Body::from(list.to_string()))
         } else {
             platform.asked.push(query.clone());
@@ -47,7 +51,8 @@ fn serve(selected: Vec<Value>, all: Vec<Value>) -> (Connection, mpsc::UnboundedS
             let from = if query.contains("continue=") { 2 } else { 0 };
             let page: Vec<&Value> = platform.all.iter().skip(from).take(2).collect();
             let more = (from == 0 && platform.all.len() > 2).then_some("more");
-            let list = json!({"metadata": {"resourceVersion": "9", "continue": more}, "items": page});
+            let version = platform.version.to_string();
+            let list = json!({"metadata": {"resourceVersion": version, "continue": more}, "items": page});
             match platform.failures.pop_front() {
                 Some(code) if code != 200 => {
                     let status = json!({"kind": "Status", "code": code, "status": "Failure", "reason": "x", "message": "no"});
@@ -102,7 +107,7 @@ impl Events {
     async fn pass(&mut self) {
         let event = tokio::time::timeout(PATIENCE, self.stream.next());
         match event.await.expect("an event in time").unwrap() {
-            ProjectEvent::Listed { inquiry } => self.inquiry = Some(inquiry),
+            ProjectEvent::Listed { inquiry, begins } => self.listed_by(inquiry, begins),
             ProjectEvent::Gone { uid } => self.gone.push(uid),
             ProjectEvent::Removed { .. } | ProjectEvent::Engaged { .. } | ProjectEvent::Suspension { .. } => {
             }
@@ -206,8 +211,9 @@ async fn another_life_of_a_name_is_a_hint_and_a_list_that_lacks_a_project_no_obs
     send.unbounded_send(event("MODIFIED", &project("alpha", "u2", "True")))
         .unwrap();
     events.gone("u1").await;
+    // Its deletion would have been an event; a platform that was restored lacks it, too.
     let answer = events.ask(&[("u1", "alpha"), ("u2", "alpha")]).await;
-    assert_eq!((answer.deleted, answer.living), (uids(&["u1"]), uids(&["u2"])));
+    assert_eq!((answer.replaced, answer.living), (uids(&["u1"]), uids(&["u2"])));
     // Another server may be another platform, or an older state of this one: it is asked anew.
     platform.lock().selected.clear();
     platform.lock().all.clear();
@@ -238,4 +244,47 @@ async fn a_control_plane_without_its_projects_uid_leaves_absence_unproven() {
         ..Answer::default()
     };
     assert_eq!(answer, only);
+}
+
+fn at(mut project: Value, version: &str) -> Value {
+    project["metadata"]["resourceVersion"] = json!(version);
+    project
+}
+
+/// The watch has shown a deletion at version 20; then the platform is put back to version 12.
+#[tokio::test(start_paused = true)]
+async fn a_list_older_than_what_the_watch_has_shown_proves_nothing() {
+    let template = Template::new("restored");
+    let [alpha, beta] = [("alpha", "u1"), ("beta", "u2")].map(|(name, uid)| project(name, uid, "True"));
+    let (plane, send, platform) = serve(vec![alpha.clone(), beta.clone()], vec![alpha.clone()]);
+    let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
+    events.listed().await;
+    send.unbounded_send(event("DELETED", &at(beta, "20"))).unwrap();
+    events.gone("u2").await;
+    platform.lock().version = 12;
+    platform.lock().selected = vec![alpha];
+    let answer = events.ask(&[("u1", "alpha"), ("u2", "beta")]).await;
+    assert_eq!((answer.living, answer.deleted), (uids(&["u1"]), uids(&[])));
+    assert_eq!(answer.absent, uids(&["u2"]), "nobody saw it go since the restore");
+    assert_eq!(events.lists, [Beginning::Server, Beginning::Restored]);
+}
+
+/// A server that was restored lets a watch from a version that it does not have yet wait in silence.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_failed_asks_for_the_version_of_the_platform() {
+    let template = Template::new("doubt");
+    let [alpha, beta] = [("alpha", "u1"), ("beta", "u2")].map(|(name, uid)| project(name, uid, "True"));
+    let (plane, send, platform) = serve(vec![alpha.clone()], vec![alpha.clone(), beta.clone()]);
+    let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
+    events.engaged("alpha", "u1").await;
+    send.unbounded_send(event("MODIFIED", &at(alpha.clone(), "20")))
+        .unwrap();
+    let failure = json!({"kind": "Status", "code": 500, "status": "Failure", "reason": "InternalError", "message": "no"});
+    platform.lock().selected = vec![alpha, beta];
+    platform.lock().version = 12;
+    send.unbounded_send(event("ERROR", &failure)).unwrap();
+    events.engaged("beta", "u2").await;
+    events.listed().await;
+    let asked = platform.lock().asked.clone();
+    assert!(asked.len() == 1 && asked[0].contains("limit=1"), "{asked:?}");
 }
