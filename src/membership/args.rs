@@ -360,9 +360,12 @@ pub struct ProjectRemoveArgs {
     /// Context in it. Default: its current context.
     #[arg(long, value_name = "NAME", requires = "project_kubeconfig")]
     pub project_context: Option<String>,
-    /// Remove it although its deployments are in use.
+    /// Remove it although its objects are in use.
     #[arg(long)]
     pub force: bool,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
     /// Whether changes are made.
     #[command(flatten)]
     pub write: WriteArgs,

@@ -8,10 +8,11 @@ use super::{
     error::{Error, Kind},
     executor::{Executor, Mode, say},
     plane::{Plane, kind},
-    usage::{self, first, is_located, is_placed, is_safe_without, names_cell, object_of},
+    usage::{self, first, is_located, is_own, is_placed, is_safe_without, names_cell, object_of},
     wait::{Objects, Watched, until},
 };
 use fedgate_api::keys::{CELL, CITY_CODE, LOCATION};
+use fedgate_kinds::{CompanionKinds, FederatedKind};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,7 +26,7 @@ enum Step {
     /// Keep new bindings away.
     Cordon(Value),
     /// The last cell of a city or location in use: nothing happens.
-    LastOfPlace { place: String, deployments: Vec<String> },
+    LastOfPlace { place: String, objects: Vec<String> },
     /// Wait until other cells run these, then withdraw.
     AwaitOthers(Vec<String>),
     /// Take the labels of city and location off.
@@ -34,13 +35,35 @@ enum Step {
     AwaitEmpty,
 }
 
+/// The kinds that a drain knows.
+struct Known {
+    /// Federated kinds.
+    own: Vec<ApiResource>,
+    /// Kinds that follow them.
+    companions: CompanionKinds,
+}
+
+impl Known {
+    fn of(kinds: &[FederatedKind]) -> Self {
+        Self {
+            own: kinds.iter().map(|kind| kind.resource.clone()).collect(),
+            companions: CompanionKinds::of(kinds),
+        }
+    }
+
+    /// True if the binding's object is a tenant's own, in the cell for its city or location.
+    fn uses(&self, binding: &Value, cell: &str) -> bool {
+        is_placed(binding) && names_cell(binding, cell) && is_own(binding, &self.companions)
+    }
+}
+
 /// Decides the next step from the Clusters and bindings of the hub.
 fn decide(
     cluster: Cluster<'_>,
     clusters: &[Value],
     bindings: &[Value],
     allow_outage: bool,
-    kinds: &[ApiResource],
+    kinds: &Known,
 ) -> Step {
     if let Some(taints) = cluster.taints_with(true) {
         return Step::Cordon(cluster.patch(json!({"spec": {"taints": taints}})));
@@ -50,11 +73,10 @@ fn decide(
     }
     let used: Vec<&Value> = bindings
         .iter()
-        .filter(|binding| is_placed(binding) && names_cell(binding, cluster.name()))
-        .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
+        .filter(|binding| kinds.uses(binding, cluster.name()))
         .collect();
     if !allow_outage && !used.is_empty() {
-        let others = usage::others_of_city(cluster, clusters, kinds);
+        let others = usage::others_of_city(cluster, clusters, &kinds.own);
         let is_there = others.iter().any(|other| other.location() == cluster.location());
         let stranded: Vec<String> = used
             .iter()
@@ -69,12 +91,12 @@ fn decide(
             };
             return Step::LastOfPlace {
                 place: place.or(cluster.location()).unwrap_or_default().to_owned(),
-                deployments: stranded,
+                objects: stranded,
             };
         }
         let unsafe_ones: Vec<String> = used
             .iter()
-            .filter(|binding| !is_safe_without(binding, cluster.name()))
+            .filter(|binding| !is_safe_without(binding, cluster.name(), &kinds.own))
             .map(|binding| object_of(binding))
             .collect();
         if !unsafe_ones.is_empty() {
@@ -93,11 +115,8 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
-    let kinds: Vec<ApiResource> = super::load_kinds(&args.kinds)?
-        .federated
-        .into_iter()
-        .map(|kind| kind.resource)
-        .collect();
+    let federated = super::load_kinds(&args.kinds)?.federated;
+    let kinds = Known::of(&federated);
     let mut executor = Executor::new(if args.write.dry_run {
         Mode::DryRun
     } else {
@@ -114,18 +133,18 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
         let bindings = usage::list_bindings(&hub).await?;
         match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
             Step::Cordon(patch) | Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
-            Step::LastOfPlace { place, deployments } => {
-                return Err(last_of_place(name, &place, &deployments));
+            Step::LastOfPlace { place, objects } => {
+                return Err(last_of_place(name, &place, &objects));
             }
             Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
             Step::AwaitOthers(_) if executor.writes() => {
-                await_others(&hub, name, args.timeout).await?;
+                await_others(&hub, name, args.timeout, &kinds).await?;
                 awaited = true;
             }
             Step::AwaitOthers(left) => say(&format!("would wait for other cells to run {}", first(&left))),
             Step::AwaitEmpty => {
                 if executor.writes() {
-                    await_empty(&hub, member.as_ref(), name, args.timeout).await?;
+                    await_empty(&hub, member.as_ref(), name, args.timeout, &federated).await?;
                 }
                 let text = match executor.changes() {
                     0 => "nothing to change".to_owned(),
@@ -220,20 +239,20 @@ async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<()
     executor.run(hub, &change).await.map(drop)
 }
 
-fn last_of_place(name: &str, place: &str, deployments: &[String]) -> Error {
+fn last_of_place(name: &str, place: &str, objects: &[String]) -> Error {
     let what = format!(
-        "cell {name} is the only usable cell of {place}, with {} deployments",
-        deployments.len()
+        "cell {name} is the only usable cell of {place}, with {} objects of tenants",
+        objects.len()
     );
     Error::new(Kind::Refused, what)
-        .because(format!("LastCellOfCity: {}", first(deployments)))
+        .because(format!("LastCellOfCity: {}", first(objects)))
         .next("join another cell there, or --allow-outage; the cell stays cordoned")
 }
 
 fn others_not_healthy(name: &str, left: &[String]) -> Error {
     Error::new(
         Kind::TimedOut,
-        format!("no other cell runs {} deployments of cell {name}", left.len()),
+        format!("no other cell runs {} objects of cell {name}", left.len()),
     )
     .because(format!("OthersNotHealthy: {}", first(left)))
     .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
@@ -243,15 +262,14 @@ fn value(object: &kube::api::DynamicObject) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
-/// Waits until each deployment of the cell is healthy at another cell.
-async fn await_others(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
+/// Waits until each object of a tenant in the cell is healthy at another cell.
+async fn await_others(hub: &Plane, name: &str, limit: Duration, kinds: &Known) -> Result<(), Error> {
     let left = |objects: &Objects| -> Vec<String> {
         objects
             .values()
             .map(value)
-            .filter(|binding| is_placed(binding) && names_cell(binding, name))
-            .filter(|binding| binding["spec"]["resource"]["kind"] == "WorkloadDeployment")
-            .filter(|binding| !is_safe_without(binding, name))
+            .filter(|binding| kinds.uses(binding, name))
+            .filter(|binding| !is_safe_without(binding, name, &kinds.own))
             .map(|binding| object_of(&binding))
             .collect()
     };
@@ -277,7 +295,13 @@ fn all(kind: ApiResource, labels: &str) -> Watched<'_> {
 }
 
 /// Waits until no binding names the cell, its write-backs are gone, and its Namespaces of tenants too.
-async fn await_empty(hub: &Plane, member: Option<&Plane>, name: &str, limit: Duration) -> Result<(), Error> {
+async fn await_empty(
+    hub: &Plane,
+    member: Option<&Plane>,
+    name: &str,
+    limit: Duration,
+    kinds: &[FederatedKind],
+) -> Result<(), Error> {
     let deadline = tokio::time::Instant::now() + limit;
     let remaining = || deadline.saturating_duration_since(tokio::time::Instant::now());
     let emptied = |what: &str, names: &[String]| {
@@ -306,9 +330,11 @@ async fn await_empty(hub: &Plane, member: Option<&Plane>, name: &str, limit: Dur
     let of_cell = format!("{CELL}={name}");
     let none = |objects: &Objects| objects.is_empty().then_some(());
     let report = |objects: &Objects| emptied("write-backs", &names(objects));
-    until(hub, &all(usage::instances(), &of_cell), remaining(), none, report)
-        .await
-        .map_err(timed_out)?;
+    for kind in usage::write_backs(kinds) {
+        until(hub, &all(kind.clone(), &of_cell), remaining(), none, report)
+            .await
+            .map_err(timed_out)?;
+    }
     if let Some(member) = member {
         let tenants = |objects: &Objects| -> Vec<String> {
             objects
@@ -339,10 +365,17 @@ mod tests {
     use super::{
         super::{
             cluster::tests::{cluster, kinds},
-            usage::tests::binding,
+            usage::tests::{binding, binding_of},
         },
         *,
     };
+
+    fn known() -> Known {
+        Known {
+            own: kinds(),
+            companions: CompanionKinds::default(),
+        }
+    }
 
     fn cordoned(mut cluster: Value) -> Value {
         cluster["spec"]["taints"] = json!([{"key": "fedgate.dev/draining", "effect": "NoSchedule"}]);
@@ -354,7 +387,7 @@ mod tests {
         let open = cluster("dfw-1", "1", Some("DFW"));
         let other = cluster("dfw-2", "2", Some("DFW"));
         let decide = |own: &Value, clusters: &[Value], bindings: &[Value], outage| {
-            decide(Cluster(own), clusters, bindings, outage, &kinds())
+            decide(Cluster(own), clusters, bindings, outage, &known())
         };
         assert!(matches!(decide(&open, &[], &[], false), Step::Cordon(patch)
             if patch["spec"]["taints"][0]["effect"] == "NoSchedule" && patch["metadata"]["resourceVersion"] == "7"));
@@ -364,14 +397,14 @@ mod tests {
             decide(&own, std::slice::from_ref(&own), &used, false),
             Step::LastOfPlace {
                 place: "DFW".to_owned(),
-                deployments: vec!["ns-1/web".to_owned()]
+                objects: vec!["WorkloadDeployment ns-1/web".to_owned()]
             }
         );
         let both = [own.clone(), other];
         let waiting = [binding(&["dfw-1", "dfw-2"], &["dfw-1"])];
         assert_eq!(
             decide(&own, &both, &waiting, false),
-            Step::AwaitOthers(vec!["ns-1/web".to_owned()])
+            Step::AwaitOthers(vec!["WorkloadDeployment ns-1/web".to_owned()])
         );
         let safe = [binding(&["dfw-1", "dfw-2"], &["dfw-2"])];
         for (clusters, bindings, outage) in [
@@ -386,6 +419,31 @@ mod tests {
         }
         let withdrawn = cordoned(cluster("dfw-1", "1", None));
         assert_eq!(decide(&withdrawn, &both, &safe, false), Step::AwaitEmpty);
+    }
+
+    /// Also of kinds that were not loaded; what follows other objects does not count by itself.
+    #[test]
+    fn the_only_cell_of_any_tenants_object_is_not_drained() {
+        let own = cordoned(cluster("dfw-1", "1", Some("DFW")));
+        let decide = |clusters: &[Value], bindings: &[Value]| {
+            decide(Cluster(&own), clusters, bindings, false, &known())
+        };
+        let vault = |healthy: &[&str]| binding_of("x.example/v1", "Vault", &["dfw-1", "dfw-2"], healthy);
+        let alone = decide(std::slice::from_ref(&own), &[vault(&[])]);
+        let objects = vec!["Vault ns-1/web".to_owned()];
+        assert_eq!(
+            alone,
+            Step::LastOfPlace {
+                place: "DFW".to_owned(),
+                objects: objects.clone()
+            }
+        );
+        let both = [own.clone(), cluster("dfw-2", "2", Some("DFW"))];
+        assert_eq!(decide(&both, &[vault(&["dfw-1"])]), Step::AwaitOthers(objects));
+        assert!(matches!(decide(&both, &[vault(&["dfw-2"])]), Step::Withdraw(_)));
+        let followers =
+            ["Secret", "ConfigMap", "Namespace"].map(|kind| binding_of("v1", kind, &["dfw-1"], &[]));
+        assert!(matches!(decide(&both, &followers), Step::Withdraw(_)));
     }
 
     /// The copies of a location go to no other location of the city, so its last cell is not drained either.
@@ -406,19 +464,20 @@ mod tests {
             &apart,
             std::slice::from_ref(&located),
             false,
-            &kinds(),
+            &known(),
         );
         assert_eq!(
             decided,
             Step::LastOfPlace {
                 place: "us-south-1".to_owned(),
-                deployments: vec!["ns-1/web".to_owned()]
+                objects: vec!["WorkloadDeployment ns-1/web".to_owned()]
             }
         );
         let together = [own.clone(), at("dfw-2", "us-south-1")];
-        let decided = decide(Cluster(&own), &together, &[located], false, &kinds());
-        assert_eq!(decided, Step::AwaitOthers(vec!["ns-1/web".to_owned()]));
-        let Step::Withdraw(patch) = decide(Cluster(&own), &together, &[], false, &kinds()) else {
+        let decided = decide(Cluster(&own), &together, &[located], false, &known());
+        let awaited = vec!["WorkloadDeployment ns-1/web".to_owned()];
+        assert_eq!(decided, Step::AwaitOthers(awaited));
+        let Step::Withdraw(patch) = decide(Cluster(&own), &together, &[], false, &known()) else {
             panic!("the labels go");
         };
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use super::{
     agent::{self, Agent},
+    agent_hub,
     args::{JoinArgs, PrintFormat},
     change::{Change, Verb},
     cluster::{ADOPT, API_VERSION, Cluster},
@@ -76,6 +77,8 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Error> {
     let clusters = join.hub.clusters().await?;
     let found = registration::find(name, &id, args.adopt, &clusters)?;
     same_mode(found, args.mode)?;
+    agent_hub::check_live(&join.member, &join.hub).await?;
+    agent_hub::check_all(&join.member, &join.hub).await?;
     match (found, args.agent_image.as_deref()) {
         (Found::Adopted(cluster), _) => join.adopt(cluster).await?,
         (found, Some(image)) => join.enrol(&cell, found.ours(), image).await?,

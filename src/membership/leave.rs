@@ -13,7 +13,8 @@ use super::{
     plane::{Plane, kind},
     pull,
     registration::{self, AccountRights, Cell, member_mark},
-    rotation, unenrol, usage,
+    rotation, unenrol,
+    usage::{self, first},
     wait::{Objects, Watched, until},
 };
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
@@ -25,8 +26,8 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
-    let kinds: Vec<KindManifests> = super::load_kinds(&args.kinds)?
-        .federated
+    let federated = super::load_kinds(&args.kinds)?.federated;
+    let kinds: Vec<KindManifests> = federated
         .iter()
         .map(|kind| KindManifests::of(kind, None))
         .collect();
@@ -43,17 +44,20 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     if let Some(cluster) = cluster {
         may_leave(cluster, args.adopt)?;
     }
+    let mut others = Vec::new();
     let id = match (&member, cluster) {
         (Some(member), cluster) => {
             let id = member.id().await?;
             same_member(name, &id, cluster)?;
             agent_hub::check_live(member, &hub).await?;
+            let accounts = agent_hub::accounts(member).await?;
+            others = agent_hub::check_own(&accounts, name, &hub).await?;
             id
         }
         (None, Some(cluster)) => cluster.id().to_owned(),
         (None, None) => String::new(),
     };
-    let usage = usage::read(name, &hub, member.as_ref()).await?;
+    let usage = usage::read(name, &hub, member.as_ref(), &federated).await?;
     if !usage.is_empty() && !args.force {
         return Err(
             Error::new(Kind::Refused, format!("cell {name} is in use: {usage}")).next(format!(
@@ -73,7 +77,7 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
         mode: cluster.map_or(SyncMode::Push, SyncMode::of),
     };
-    if let Some(member) = &member {
+    if let Some(member) = member.as_ref().filter(|_| others.is_empty()) {
         program(&mut executor, member, &cell, &kinds).await?;
     }
     let planes = Planes {
@@ -82,7 +86,15 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     };
     from_hub(&mut executor, planes, &cell, cluster, args.wait).await?;
     match &member {
-        Some(member) => from_member(&mut executor, member, &cell, &kinds).await?,
+        Some(member) if others.is_empty() => from_member(&mut executor, member, &cell, &kinds).await?,
+        Some(member) => {
+            account_from_member(&mut executor, member, &cell, &kinds).await?;
+            say(&format!(
+                "{}: its definitions, roles and program stay for {}, which another join has made",
+                member.title,
+                first(&others)
+            ));
+        }
         None => say(&left_behind(&cell, &kinds)),
     }
     say(&match executor.changes() {
@@ -135,6 +147,22 @@ pub(super) async fn take_away(
         }
     }
     Ok(())
+}
+
+/// Deletes the policy of an earlier version, and its binding, if it limits an account of the cell.
+pub(super) async fn take_earlier_limits(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+) -> Result<(), Error> {
+    let earlier = registration::earlier_limits();
+    let users = [registration::user(&cell.account()), pull::agent_user()];
+    match member.live(&earlier[0]).await? {
+        Some(policy) if users.iter().any(|user| registration::is_limit_of(&policy, user)) => {
+            take_away(executor, member, earlier.into(), &cell.mark()).await
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The cell's program, before its credential ends.
@@ -248,6 +276,7 @@ async fn from_member(
     let mut objects = registration::member_objects(cell, kinds);
     objects.extend(pull::member_objects(cell, kinds));
     objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
+    take_earlier_limits(executor, member, cell).await?;
     let mut definitions = Vec::new();
     for object in agent::definitions(kinds).map_err(internal)? {
         if object["kind"] == "CustomResourceDefinition" {
@@ -260,10 +289,7 @@ async fn from_member(
         .into_iter()
         .partition(|object| object["kind"] == "Namespace");
     take_away(executor, member, objects, &mark).await?;
-    let secrets = rotation::read(member).await?;
-    let tokens = rotation::token_secrets(cell.name, &secrets);
-    let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
-    take_away(executor, member, tokens, &mark).await?;
+    tokens_from_member(executor, member, cell).await?;
     for namespace in namespaces {
         if is_empty(
             member,
@@ -287,6 +313,32 @@ async fn from_member(
         }
     }
     Ok(())
+}
+
+/// Karmada's account for the cell alone, with its rights and limits.
+async fn account_from_member(
+    executor: &mut Executor,
+    member: &Plane,
+    cell: &Cell<'_>,
+    kinds: &[KindManifests],
+) -> Result<(), Error> {
+    let mut objects = registration::member_objects(cell, kinds);
+    // The impersonator is every hub's.
+    let is_shared = |object: &Value| {
+        object["kind"] == "Namespace" || object["metadata"]["name"] == registration::IMPERSONATOR
+    };
+    objects.retain(|object| !is_shared(object));
+    take_earlier_limits(executor, member, cell).await?;
+    take_away(executor, member, objects, &cell.mark()).await?;
+    tokens_from_member(executor, member, cell).await
+}
+
+/// The token Secrets of the cell's account, also those of rotations.
+async fn tokens_from_member(executor: &mut Executor, member: &Plane, cell: &Cell<'_>) -> Result<(), Error> {
+    let secrets = rotation::read(member).await?;
+    let tokens = rotation::token_secrets(cell.name, &secrets);
+    let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
+    take_away(executor, member, tokens, &cell.mark()).await
 }
 
 /// True if a namespace has no Secret, ConfigMap or account of another.

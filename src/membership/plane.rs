@@ -125,10 +125,50 @@ impl Plane {
 
     /// [`Plane::list`]; nothing if the plane does not serve the kind.
     pub async fn list_if_served(&self, kind: &ApiResource, labels: &str) -> Result<Vec<Value>, Error> {
-        match self.list(kind, labels).await {
+        let listed = self.list(kind, labels).await;
+        self.if_served(kind, listed).await
+    }
+
+    /// No objects instead of a 404, if the plane says that it does not serve the kind. A 404 alone proves nothing: a proxy
+    /// or a wrong path in the kubeconfig answers so, too.
+    pub async fn if_served(
+        &self,
+        kind: &ApiResource,
+        listed: Result<Vec<Value>, Error>,
+    ) -> Result<Vec<Value>, Error> {
+        match listed {
+            Err(error) if error.kind == Kind::NotFound && self.serves(kind).await? => Err(error),
             Err(error) if error.kind == Kind::NotFound => Ok(Vec::new()),
             listed => listed,
         }
+    }
+
+    /// True if the plane's discovery names the kind.
+    async fn serves(&self, kind: &ApiResource) -> Result<bool, Error> {
+        let unknown = |error: kube::Error| {
+            let what = format!("find out whether {} are served", kind.plural);
+            let error = self.error(&error, &what);
+            let next = "check the server's address and path in the kubeconfig: /apis has to answer there";
+            match error.kind {
+                Kind::NotFound => Error {
+                    kind: Kind::Failed,
+                    ..error.next(next)
+                },
+                _ => error,
+            }
+        };
+        let groups = self.client.list_api_groups().await.map_err(unknown)?;
+        let mut versions = groups
+            .groups
+            .iter()
+            .filter(|group| group.name == kind.group)
+            .flat_map(|group| &group.versions);
+        if !versions.any(|version| version.version == kind.version) {
+            return Ok(false);
+        }
+        let all = self.client.list_api_group_resources(&kind.api_version).await;
+        let all = all.map_err(unknown)?;
+        Ok(all.resources.iter().any(|resource| resource.name == kind.plural))
     }
 
     /// The Clusters of a hub.
@@ -272,4 +312,61 @@ fn authority(file: &Kubeconfig, context: Option<&str>) -> Result<Vec<u8>, String
         return Err("its cluster has no certificate-authority".to_owned());
     };
     std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use std::convert::Infallible;
+
+    /// A plane that answers a list with 404, `/apis` with these groups, and the group with these resources.
+    fn plane(groups: Option<Value>, resources: Value) -> Plane {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let answer = match request.uri().path() {
+                "/apis" => groups.clone(),
+                "/apis/x.example/v1" => Some(json!({"groupVersion": "x.example/v1", "resources": resources})),
+                _ => None,
+            };
+            let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure",
+                "message": "page not found"});
+            let code = if answer.is_some() { 200 } else { 404 };
+            let body = Body::from(answer.unwrap_or(missing).to_string().into_bytes());
+            let response = Response::builder().status(code).body(body);
+            async move { Ok::<_, Infallible>(response.expect("it has all parts")) }
+        });
+        Plane {
+            title: "cell dfw-1".to_owned(),
+            server: String::new(),
+            authority: Vec::new(),
+            client: Client::new(service, "default"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_404_is_an_empty_list_only_if_the_plane_says_that_it_lacks_the_kind() {
+        let vaults =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("x.example", "v1", "Vault"), "vaults");
+        let groups = |name: &str| {
+            let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+            Some(json!({"groups": [{"name": name, "versions": [version], "preferredVersion": version}]}))
+        };
+        let served = |name: &str| json!([{"name": name, "singularName": "", "namespaced": true, "kind": "Vault", "verbs": []}]);
+        let list = async |groups, resources| {
+            let listed = plane(groups, resources).list_if_served(&vaults, "").await;
+            listed.map_err(|error| (error.kind, error.to_string()))
+        };
+        // A proxy, or the wrong path.
+        let (kind, text) = list(None, json!([])).await.unwrap_err();
+        assert_eq!(kind, Kind::Failed);
+        assert!(
+            text.contains("vaults") && text.contains("/apis has to answer"),
+            "{text}"
+        );
+        let served = list(groups("x.example"), served("vaults")).await.unwrap_err();
+        assert_eq!(served.0, Kind::NotFound);
+        assert_eq!(list(groups("other.example"), json!([])).await, Ok(vec![]));
+        assert_eq!(list(groups("x.example"), json!([])).await, Ok(vec![]));
+    }
 }

@@ -1,9 +1,10 @@
 //! The objects of a project, and its use. Pure.
 
 use super::{
+    change::title,
     kubeconfig::base64,
     token::Account,
-    usage::{first, identity},
+    usage::{first, is_of, is_own, object_of},
 };
 use fedgate_api::{
     keys::{
@@ -11,7 +12,9 @@ use fedgate_api::{
     },
     names::{ProjectKey, short_hash},
 };
+use fedgate_kinds::CompanionKinds;
 use fedgate_manifests::{GATEWAY, KindManifests, ManifestError, NAMESPACE, Plane};
+use kube::api::ApiResource;
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -53,6 +56,19 @@ pub(super) fn selector(key: &str) -> Option<String> {
     Some(format!("{UPSTREAM_CLUSTER}={}", key.label()))
 }
 
+/// The objects in which the use of a project shows.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Hub namespaces of the project.
+    pub(super) namespaces: Vec<Value>,
+    /// Objects of the federated kinds on the hub.
+    pub(super) copies: Vec<Value>,
+    /// Bindings of the hub, which show objects of kinds that were not loaded.
+    pub(super) bindings: Vec<Value>,
+    /// Objects of the federated kinds, and Workloads, in the project.
+    pub(super) in_project: Vec<Value>,
+}
+
 /// The uses of a project.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -61,8 +77,15 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// The uses: copies in hub namespaces of the project, and objects in the project with our finalizers.
-    pub(super) fn of(namespaces: &[Value], copies: &[Value], in_project: &[Value]) -> Self {
+    /// The uses: objects in hub namespaces of the project, and objects in the project with our finalizers. `kinds` are those
+    /// that were loaded.
+    pub(super) fn of(found: &Found, kinds: &[ApiResource], companions: &CompanionKinds) -> Self {
+        let Found {
+            namespaces,
+            copies,
+            bindings,
+            in_project,
+        } = found;
         let ours: Vec<&str> = namespaces
             .iter()
             .filter_map(|n| n["metadata"]["name"].as_str())
@@ -78,9 +101,17 @@ impl Usage {
                 .flatten()
                 .any(|f| finalizers.iter().any(|ours| f == ours))
         };
+        let further = bindings
+            .iter()
+            .filter(|binding| is_ours(binding) && is_own(binding, companions) && !is_of(binding, kinds));
         Self {
-            copies: copies.iter().filter(is_ours).map(identity).collect(),
-            held: in_project.iter().filter(is_held).map(identity).collect(),
+            copies: copies
+                .iter()
+                .filter(is_ours)
+                .map(title)
+                .chain(further.map(object_of))
+                .collect(),
+            held: in_project.iter().filter(is_held).map(title).collect(),
         }
     }
 
@@ -94,7 +125,7 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         for (names, noun) in [
-            (&self.copies, "deployments on the hub"),
+            (&self.copies, "objects on the hub"),
             (
                 &self.held,
                 "objects in the project whose finalizer only the gateway takes away",
@@ -110,22 +141,44 @@ impl fmt::Display for Usage {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{cluster::tests::kinds, usage::tests::binding},
+        *,
+    };
 
     #[test]
     fn a_projects_use_is_its_copies_and_the_objects_that_it_holds() {
-        let namespace = json!({"metadata": {"name": "ns-1"}});
-        let copy = |namespace: &str| json!({"metadata": {"name": "web", "namespace": namespace}});
-        let held =
-            json!({"metadata": {"name": "web", "namespace": "default", "finalizers": [FEDERATOR_FINALIZER]}});
-        let free = json!({"metadata": {"name": "x", "namespace": "default", "finalizers": ["other"]}});
-        let usage = Usage::of(&[namespace], &[copy("ns-1"), copy("ns-2")], &[held, free]);
+        let object = |namespace: &str, finalizer: &str| {
+            json!({"kind": "Vault",
+            "metadata": {"name": "web", "namespace": namespace, "finalizers": [finalizer]}})
+        };
+        // Bindings are in the Namespace of their object.
+        let mut binding = binding(&["dfw-1"], &[]);
+        binding["metadata"]["namespace"] = json!("ns-1");
+        let found = Found {
+            namespaces: vec![json!({"metadata": {"name": "ns-1"}})],
+            copies: vec![object("ns-1", "x"), object("ns-2", "x")],
+            bindings: vec![binding],
+            in_project: vec![object("default", FEDERATOR_FINALIZER), object("other", "x")],
+        };
+        let companions = CompanionKinds::default();
+        let usage = |kinds: &[ApiResource]| Usage::of(&found, kinds, &companions).to_string();
+        let held = "1 objects in the project whose finalizer only the gateway takes away (Vault default/web)";
         assert_eq!(
-            usage.to_string(),
-            "1 deployments on the hub (ns-1/web), 1 objects in the project whose finalizer only the gateway takes away \
-             (default/web)"
+            usage(&kinds()),
+            format!("1 objects on the hub (Vault ns-1/web), {held}")
         );
-        assert!(Usage::of(&[], &[copy("ns-2")], &[]).is_empty());
+        // Nobody has named the kind of the binding's object.
+        assert_eq!(
+            usage(&[]),
+            format!("2 objects on the hub (Vault ns-1/web, WorkloadDeployment ns-1/web), {held}")
+        );
+        let elsewhere = Found {
+            namespaces: Vec::new(),
+            in_project: Vec::new(),
+            ..found
+        };
+        assert!(Usage::of(&elsewhere, &[], &companions).is_empty());
     }
 
     #[test]

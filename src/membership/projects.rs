@@ -8,13 +8,16 @@ use super::{
     internal, kubeconfig,
     list::{age, print},
     plane::{Plane, kind},
-    project::{self, ACCOUNT, ANCHOR, Usage},
+    project::{self, ACCOUNT, ANCHOR, Found, Usage},
     token,
+    usage::list_bindings,
 };
 use fedgate_api::{keys::PROJECT_SECRET, names::short_hash};
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
+use fedgate_kinds::{CompanionKinds, FederatedKind};
 use fedgate_manifests::{KindManifests, NAMESPACE};
 use jiff::Timestamp;
+use kube::api::ApiResource;
 use serde_json::Value;
 
 /// The mark of a project's objects, which belong to no cell. Another hub may serve the same project with credentials of
@@ -124,27 +127,33 @@ async fn anchors(plane: &Plane, own: &str) -> Result<Vec<Value>, Error> {
 }
 
 /// Reads the use of a project on the hub and, if it is given, in the project.
-async fn usage(name: &str, hub: &Plane, plane: Option<&Plane>) -> Result<Usage, Error> {
+async fn usage(
+    name: &str,
+    hub: &Plane,
+    plane: Option<&Plane>,
+    kinds: &[FederatedKind],
+) -> Result<Usage, Error> {
     let Some(selector) = project::selector(name) else {
         return Ok(Usage::default());
     };
-    let namespaces = hub.list(&kind("v1", "Namespace"), &selector).await?;
-    let deployments = kind("compute.datumapis.com/v1alpha", "WorkloadDeployment");
-    let copies = if namespaces.is_empty() {
-        Vec::new()
-    } else {
-        hub.list(&deployments, "").await?
+    let own: Vec<ApiResource> = kinds.iter().map(|kind| kind.resource.clone()).collect();
+    let mut found = Found {
+        namespaces: hub.list(&kind("v1", "Namespace"), &selector).await?,
+        ..Found::default()
     };
-    let mut held = Vec::new();
-    if let Some(plane) = plane {
-        held.extend(plane.list_if_served(&deployments, "").await?);
-        held.extend(
-            plane
-                .list_if_served(&kind("compute.datumapis.com/v1alpha", "Workload"), "")
-                .await?,
-        );
+    if !found.namespaces.is_empty() {
+        for kind in &own {
+            found.copies.extend(hub.list_if_served(kind, "").await?);
+        }
+        found.bindings = list_bindings(hub).await?;
     }
-    Ok(Usage::of(&namespaces, &copies, &held))
+    if let Some(plane) = plane {
+        let workload = kind("compute.datumapis.com/v1alpha", "Workload");
+        for kind in own.iter().chain([&workload]) {
+            found.in_project.extend(plane.list_if_served(kind, "").await?);
+        }
+    }
+    Ok(Usage::of(&found, &own, &CompanionKinds::of(kinds)))
 }
 
 /// Runs `remove`.
@@ -166,11 +175,12 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
         .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
         .await?;
     usable(name, live.as_ref())?;
-    let usage = usage(name, &hub, plane.as_ref()).await?;
+    let kinds = super::load_kinds(&args.kinds)?.federated;
+    let usage = usage(name, &hub, plane.as_ref(), &kinds).await?;
     if !usage.is_empty() && !args.force && live.is_some() {
         return Err(
             Error::new(Kind::Refused, format!("project {name} is in use: {usage}")).next(
-                "delete its Workloads first; --force removes it at once, and its deployments go on running",
+                "delete its Workloads and other objects first; --force removes it at once, and they go on running",
             ),
         );
     }

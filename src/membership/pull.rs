@@ -140,8 +140,13 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
 
 /// The policy that limits the agent at the member; it writes its own renewed certificate there, too.
 pub fn limits(kinds: &[KindManifests]) -> Vec<Value> {
-    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    registration::limits(&user, kinds, Some((NAMESPACE, KUBECONFIG)))
+    let own = Some((NAMESPACE, KUBECONFIG));
+    registration::limits("fedgate-karmada-agent-writes", &agent_user(), kinds, own)
+}
+
+/// The agent's user at the member.
+pub fn agent_user() -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}")
 }
 
 /// The agent's Secret with one value.
@@ -305,8 +310,8 @@ mod tests {
                 "Namespace karmada-cluster",
                 "Namespace karmada-system",
                 "ServiceAccount karmada-system/karmada-agent-sa",
-                "ValidatingAdmissionPolicy fedgate-karmada-writes",
-                "ValidatingAdmissionPolicyBinding fedgate-karmada-writes",
+                "ValidatingAdmissionPolicy fedgate-karmada-agent-writes",
+                "ValidatingAdmissionPolicyBinding fedgate-karmada-agent-writes",
                 "ClusterRole karmada-agent",
                 "ClusterRoleBinding karmada-agent",
             ]

@@ -2,14 +2,17 @@
 //! provisioning.md §5.1 steps 2 to 5); the steps of both modes.
 
 use super::{
+    agent_hub,
     change::{Change, Verb, contains},
     cluster::Cluster,
     error::{Error, Kind},
     executor::Owner,
     join::Join,
     kubeconfig::from_base64,
-    leave::take_away,
+    leave::{take_away, take_earlier_limits},
+    mode::SyncMode,
     plane::{Plane, kind},
+    pull,
     registration::{self, AccountRights, Cell, IMPERSONATOR, NAMESPACE},
     rotation,
     token::{self, Account},
@@ -27,7 +30,15 @@ impl Join<'_> {
     ) -> Result<(), Error> {
         let mark = cell.mark();
         let newest = rotation::newest(cell.name, &rotation::read(&self.member).await?);
+        let hub = self.hub.id().await?;
         let mut objects = registration::member_objects(cell, &self.manifests);
+        for object in objects.iter_mut().filter(|of| agent_hub::is_account(of, cell)) {
+            let live = self.member.live(object).await?;
+            // Another program's account is not marked.
+            if live.is_none_or(|live| super::change::mark(&live).is_some()) {
+                *object = agent_hub::naming(object.take(), &hub);
+            }
+        }
         objects.retain(|object| {
             let name = &object["metadata"]["name"];
             // The token of any other Secret has been rotated.
@@ -82,10 +93,14 @@ impl Join<'_> {
         }
         if cell.rights == AccountRights::Full {
             // An earlier join with narrow rights has made them.
-            let limits = registration::limits("", &self.manifests, None);
+            let limits = match cell.mode {
+                SyncMode::Push => registration::limits_of(cell.name, &self.manifests),
+                SyncMode::Pull => pull::limits(&self.manifests),
+            };
             take_away(&mut self.executor, &self.member, limits, &mark).await?;
         }
-        Ok(())
+        // The new policy is there, so that the account is limited all the while.
+        take_earlier_limits(&mut self.executor, &self.member, cell).await
     }
 
     /// Proves a token that the hub does not have yet.

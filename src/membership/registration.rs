@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 /// Karmada's namespace of credentials, at the member and on the hub.
 pub const NAMESPACE: &str = "karmada-cluster";
-/// The policy at the member that limits Karmada's account.
-const POLICY: &str = "fedgate-karmada-writes";
+/// The policy at the member that limits Karmada's account, as earlier versions called it for every account.
+const EARLIER_POLICY: &str = "fedgate-karmada-writes";
 
 /// The rights of Karmada's account at the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -165,7 +165,7 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
     }
     // Before the role: the account may write nothing that the policy would not have seen.
     if cell.rights == AccountRights::Narrow {
-        objects.extend(limits(&user(&account), kinds, None));
+        objects.extend(limits_of(cell.name, kinds));
     }
     objects.extend([
         json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
@@ -222,13 +222,24 @@ fn delivered(kinds: &[KindManifests]) -> Vec<(&str, &str)> {
 }
 
 /// The user name of an account of [`NAMESPACE`].
-fn user(account: &str) -> String {
+pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
-/// The policy that limits Karmada's user at the member to Namespaces `ns-*`, and keeps it from making tokens of other
-/// accounts, and its binding. `own` is the namespace and the name of a Secret that the user may change besides.
-pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) -> Vec<Value> {
+/// The policy that limits Karmada's account for a cell, and its binding. Each account has a policy of its own: another hub may
+/// have another account at the member.
+pub fn limits_of(cell: &str, kinds: &[KindManifests]) -> Vec<Value> {
+    limits(
+        &format!("{EARLIER_POLICY}-{cell}"),
+        &user(&account(cell)),
+        kinds,
+        None,
+    )
+}
+
+/// The policy of this name that limits Karmada's user at the member to Namespaces `ns-*`, and keeps it from making tokens of
+/// other accounts, and its binding. `own` is the namespace and the name of a Secret that the user may change besides.
+pub fn limits(name: &str, user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) -> Vec<Value> {
     let own = own.map(|(namespace, name)| {
         format!(
             " || (request.operation == 'UPDATE' && request.resource.resource == 'secrets' && \
@@ -244,11 +255,11 @@ pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) ->
     written.extend(delivered(kinds).into_iter().map(
         |(group, plural)| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": [plural]}),
     ));
-    let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": POLICY}, "spec": spec});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": written},
-        "matchConditions": [{"name": "by-karmada", "expression": format!("request.userInfo.username == '{user}'")}],
+        "matchConditions": [{"name": "by-karmada", "expression": only(user)}],
         "variables": [{"name": "target", "expression":
             "request.resource.group == '' && request.resource.resource == 'namespaces' ? \
              (object == null ? oldObject.metadata.name : object.metadata.name) : request.namespace"}],
@@ -264,9 +275,27 @@ pub fn limits(user: &str, kinds: &[KindManifests], own: Option<(&str, &str)>) ->
         object("ValidatingAdmissionPolicy", spec),
         object(
             "ValidatingAdmissionPolicyBinding",
-            json!({"policyName": POLICY, "validationActions": ["Deny"]}),
+            json!({"policyName": name, "validationActions": ["Deny"]}),
         ),
     ]
+}
+
+/// The condition by which a policy limits one user.
+fn only(user: &str) -> String {
+    format!("request.userInfo.username == '{user}'")
+}
+
+/// The policy of an earlier version, and its binding, by their names alone.
+pub fn earlier_limits() -> [Value; 2] {
+    ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"].map(|kind| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": EARLIER_POLICY}})
+    })
+}
+
+/// True if a policy limits this user: one of the earlier name may be that of another hub's account.
+pub fn is_limit_of(policy: &Value, user: &str) -> bool {
+    policy["spec"]["matchConditions"][0]["expression"] == only(user)
 }
 
 /// The Namespace of credentials on the hub.
@@ -380,8 +409,8 @@ mod tests {
                 "Namespace karmada-cluster",
                 "ServiceAccount karmada-cluster/karmada-dfw-2",
                 "Secret karmada-cluster/karmada-dfw-2",
-                "ValidatingAdmissionPolicy fedgate-karmada-writes",
-                "ValidatingAdmissionPolicyBinding fedgate-karmada-writes",
+                "ValidatingAdmissionPolicy fedgate-karmada-writes-dfw-2",
+                "ValidatingAdmissionPolicyBinding fedgate-karmada-writes-dfw-2",
                 "ClusterRole karmada-controller-manager:karmada-dfw-2",
                 "ClusterRoleBinding karmada-controller-manager:karmada-dfw-2",
             ]
@@ -400,6 +429,23 @@ mod tests {
         );
         assert_eq!(full.len(), 5);
         assert_eq!(full[3]["rules"][0]["verbs"], json!(["*"]));
+    }
+
+    #[test]
+    fn accounts_of_several_hubs_have_limits_of_their_own() {
+        let [one, other] = ["dfw-2", "dfw-9"].map(|cell| limits_of(cell, &kinds()));
+        for (own, another) in one.iter().zip(&other) {
+            assert_ne!(
+                titles(std::slice::from_ref(own)),
+                titles(std::slice::from_ref(another))
+            );
+        }
+        let user = user("karmada-dfw-2");
+        assert!(is_limit_of(&one[0], &user) && !is_limit_of(&other[0], &user));
+        assert!(!is_limit_of(&json!({}), &user));
+        assert_eq!(one[1]["spec"]["policyName"], one[0]["metadata"]["name"]);
+        let agent = super::super::pull::limits(&kinds());
+        assert_ne!(titles(&agent), titles(&earlier_limits()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! one ends (contract: provisioning.md §5.5).
 
 use super::{
+    agent_hub,
     args::CredentialArgs,
     change::{delete, mark},
     cluster::Cluster,
@@ -121,6 +122,8 @@ pub(super) async fn rotate(
     let clusters = hub.clusters().await?;
     let cluster = find(&args.cell.name, &clusters)?;
     let own = may_rotate(cluster, &member.id().await?)?;
+    let accounts = agent_hub::accounts(member).await?;
+    agent_hub::check_own(&accounts, &args.cell.name, hub).await?;
     let sample = registration::hub_secret(&args.cell.name, b"", b"");
     let on_hub = hub.live(&sample).await?.unwrap_or_default();
     let next = step(&args.cell.name, &read(member).await?, &on_hub, Timestamp::now());

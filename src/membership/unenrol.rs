@@ -50,11 +50,8 @@ pub(super) async fn withdraw(
         executor.run(hub, &change).await?;
     }
     let namespace = work_namespace(name);
-    let found = match hub.list_in(&works(), &namespace, "").await {
-        // The hub's controllers make none.
-        Err(error) if error.kind == Kind::NotFound => return Ok(()),
-        found => found?,
-    };
+    let found = hub.list_in(&works(), &namespace, "").await;
+    let found = hub.if_served(&works(), found).await?;
     for work in found
         .iter()
         .filter(|work| work["metadata"]["deletionTimestamp"].is_null())

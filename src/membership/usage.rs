@@ -1,11 +1,13 @@
 //! The use of a cell: bindings, write-backs, and objects of tenants at the member. Pure, but for the lists.
 
 use super::{
+    change::title,
     cluster::Cluster,
     error::Error,
     plane::{Plane, kind},
 };
 use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER, LOCATION};
+use fedgate_kinds::{CompanionKinds, FederatedKind};
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::fmt;
@@ -15,9 +17,36 @@ pub fn bindings() -> [ApiResource; 2] {
     ["ResourceBinding", "ClusterResourceBinding"].map(|name| kind("work.karmada.io/v1alpha2", name))
 }
 
-/// Instances, on any plane.
-pub fn instances() -> ApiResource {
-    kind("compute.datumapis.com/v1alpha", "Instance")
+/// The kinds that cells write back, each once.
+pub fn write_backs(kinds: &[FederatedKind]) -> Vec<&ApiResource> {
+    let mut all: Vec<&ApiResource> = Vec::new();
+    for of in kinds.iter().filter_map(|kind| kind.write_back.as_ref()) {
+        if !all.contains(&&of.resource) {
+            all.push(&of.resource);
+        }
+    }
+    all
+}
+
+/// Group and kind of a binding's object.
+fn kind_of(binding: &Value) -> (&str, &str) {
+    let resource = &binding["spec"]["resource"];
+    let version = resource["apiVersion"].as_str().unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    (group, resource["kind"].as_str().unwrap_or_default())
+}
+
+/// True if the binding's object is of one of these kinds.
+pub fn is_of(binding: &Value, kinds: &[ApiResource]) -> bool {
+    let (group, name) = kind_of(binding);
+    kinds.iter().any(|kind| kind.group == group && kind.kind == name)
+}
+
+/// True if the binding's object is a tenant's own, also of a kind that was not loaded: neither a Namespace nor a companion,
+/// which follow the others.
+pub fn is_own(binding: &Value, companions: &CompanionKinds) -> bool {
+    let (group, name) = kind_of(binding);
+    (group, name) != ("", "Namespace") && companions.id_of(group, name).is_none()
 }
 
 /// True if the binding delivers to the cell.
@@ -41,46 +70,52 @@ pub fn is_located(binding: &Value) -> bool {
     affinity.to_string().contains(LOCATION)
 }
 
-/// True if another cell reports the binding's object as applied and healthy, or none has to.
-pub fn is_safe_without(binding: &Value, cell: &str) -> bool {
+/// True if another cell reports the binding's object as applied and healthy. Nobody may judge the health of a kind that is
+/// not among `kinds`: such an object has to be applied, and not called unhealthy.
+pub fn is_safe_without(binding: &Value, cell: &str, kinds: &[ApiResource]) -> bool {
+    let is_well =
+        |item: &Value| item["health"] == "Healthy" || !is_of(binding, kinds) && item["health"] != "Unhealthy";
     let items = binding["status"]["aggregatedStatus"].as_array();
     items
         .into_iter()
         .flatten()
-        .any(|item| item["clusterName"] != cell && item["applied"] == true && item["health"] == "Healthy")
+        .any(|item| item["clusterName"] != cell && item["applied"] == true && is_well(item))
 }
 
-/// `namespace/name` of a binding's object.
+/// Kind, namespace and name of a binding's object.
 pub fn object_of(binding: &Value) -> String {
-    let text = |key: &str| binding["spec"]["resource"][key].as_str().unwrap_or_default();
-    match text("namespace") {
-        "" => text("name").to_owned(),
-        namespace => format!("{namespace}/{}", text("name")),
-    }
+    let resource = &binding["spec"]["resource"];
+    title(&serde_json::json!({"kind": resource["kind"], "metadata": resource}))
 }
 
 /// The uses of a cell.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Deployments that are delivered to it.
-    pub deployments: Vec<String>,
+    /// Tenants' objects that are delivered to it.
+    pub delivered: Vec<String>,
     /// Other bindings that name it.
     pub other_bindings: usize,
     /// Its write-backs on the hub.
     pub write_backs: Vec<String>,
-    /// Instances at the member.
-    pub instances: Vec<String>,
-    /// Instances of these that hold a claim of quota.
+    /// Objects of federated kinds, and those that are written back, at the member.
+    pub at_member: Vec<String>,
+    /// Number of these that hold a claim of quota.
     pub claims: usize,
 }
 
 impl Usage {
     /// The uses that the lists show.
-    pub fn of(cell: &str, bindings: &[Value], write_backs: &[Value], instances: &[Value]) -> Self {
+    pub fn of(
+        cell: &str,
+        companions: &CompanionKinds,
+        bindings: &[Value],
+        write_backs: &[Value],
+        at_member: &[Value],
+    ) -> Self {
         let mut usage = Self::default();
         for binding in bindings.iter().filter(|binding| names_cell(binding, cell)) {
-            if binding["spec"]["resource"]["kind"] == "WorkloadDeployment" {
-                usage.deployments.push(object_of(binding));
+            if is_own(binding, companions) {
+                usage.delivered.push(object_of(binding));
             } else {
                 usage.other_bindings += 1;
             }
@@ -88,13 +123,13 @@ impl Usage {
         let written = write_backs
             .iter()
             .filter(|w| w["metadata"]["labels"][CELL] == cell);
-        usage.write_backs = written.map(identity).collect();
-        usage.instances = instances.iter().map(identity).collect();
-        let claims = |instance: &&Value| {
-            let finalizers = instance["metadata"]["finalizers"].as_array();
+        usage.write_backs = written.map(title).collect();
+        usage.at_member = at_member.iter().map(title).collect();
+        let claims = |object: &&Value| {
+            let finalizers = object["metadata"]["finalizers"].as_array();
             finalizers.into_iter().flatten().any(|f| f == CLAIM_FINALIZER)
         };
-        usage.claims = instances.iter().filter(claims).count();
+        usage.claims = at_member.iter().filter(claims).count();
         usage
     }
 
@@ -108,9 +143,9 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         for (names, noun) in [
-            (&self.deployments, "deployments"),
+            (&self.delivered, "delivered objects"),
             (&self.write_backs, "write-backs on the hub"),
-            (&self.instances, "Instances at the cell"),
+            (&self.at_member, "objects at the cell"),
         ] {
             if !names.is_empty() {
                 parts.push(format!("{} {noun} ({})", names.len(), first(names)));
@@ -141,12 +176,6 @@ pub fn first(names: &[String]) -> String {
     shown
 }
 
-/// `namespace/name` of an object.
-pub fn identity(object: &Value) -> String {
-    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    format!("{}/{}", text("namespace"), text("name"))
-}
-
 /// Reads the bindings of the hub.
 pub async fn list_bindings(hub: &Plane) -> Result<Vec<Value>, Error> {
     let mut all = Vec::new();
@@ -157,16 +186,25 @@ pub async fn list_bindings(hub: &Plane) -> Result<Vec<Value>, Error> {
 }
 
 /// Reads the uses of a cell; those at the member only if it is given.
-pub async fn read(cell: &str, hub: &Plane, member: Option<&Plane>) -> Result<Usage, Error> {
+pub async fn read(
+    cell: &str,
+    hub: &Plane,
+    member: Option<&Plane>,
+    kinds: &[FederatedKind],
+) -> Result<Usage, Error> {
     let bindings = list_bindings(hub).await?;
-    let write_backs = hub
-        .list_if_served(&instances(), &format!("{CELL}={cell}"))
-        .await?;
-    let instances = match member {
-        Some(member) => member.list_if_served(&instances(), "").await?,
-        None => Vec::new(),
-    };
-    Ok(Usage::of(cell, &bindings, &write_backs, &instances))
+    let (mut written, mut at_member) = (Vec::new(), Vec::new());
+    for kind in write_backs(kinds) {
+        written.extend(hub.list_if_served(kind, &format!("{CELL}={cell}")).await?);
+    }
+    if let Some(member) = member {
+        let own = kinds.iter().map(|kind| &kind.resource);
+        for kind in own.chain(write_backs(kinds)) {
+            at_member.extend(member.list_if_served(kind, "").await?);
+        }
+    }
+    let companions = CompanionKinds::of(kinds);
+    Ok(Usage::of(cell, &companions, &bindings, &written, &at_member))
 }
 
 /// Other cells that take new deployments of the city.
@@ -201,7 +239,8 @@ pub(super) mod tests {
         json!({
             "metadata": {"name": "web-workloaddeployment", "namespace": "ns-1"},
             "spec": {
-                "resource": {"kind": "WorkloadDeployment", "namespace": "ns-1", "name": "web"},
+                "resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                    "namespace": "ns-1", "name": "web"},
                 "clusters": clusters,
                 "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {CITY_CODE: "DFW"}}}},
             },
@@ -209,35 +248,61 @@ pub(super) mod tests {
         })
     }
 
-    #[test]
-    fn everything_that_uses_a_cell_is_named() {
-        let write_back =
-            json!({"metadata": {"name": "web-0", "namespace": "ns-1", "labels": {CELL: "dfw-1"}}});
-        let instance =
-            json!({"metadata": {"name": "web-0", "namespace": "ns-1", "finalizers": [CLAIM_FINALIZER]}});
-        let other = json!({"spec": {"resource": {"kind": "Namespace", "name": "ns-1"}, "clusters": [{"name": "dfw-1"}]}});
-        let all = [binding(&["dfw-1", "dfw-2"], &[]), binding(&["lhr-1"], &[]), other];
-        let usage = Usage::of("dfw-1", &all, std::slice::from_ref(&write_back), &[instance]);
-        assert_eq!(
-            usage.to_string(),
-            "1 deployments (ns-1/web), 1 write-backs on the hub (ns-1/web-0), 1 Instances at the cell (ns-1/web-0), \
-             1 quota claims, 1 other bindings"
-        );
-        assert!(Usage::of("iad-1", &all, &[write_back], &[]).is_empty());
+    /// A binding of another kind's object.
+    pub(crate) fn binding_of(api_version: &str, kind: &str, cells: &[&str], healthy: &[&str]) -> Value {
+        let mut binding = binding(cells, healthy);
+        binding["spec"]["resource"]["apiVersion"] = json!(api_version);
+        binding["spec"]["resource"]["kind"] = json!(kind);
+        binding
     }
 
     #[test]
-    fn a_deployment_is_safe_only_with_another_healthy_cell() {
-        assert!(is_safe_without(
-            &binding(&["dfw-1", "dfw-2"], &["dfw-1", "dfw-2"]),
-            "dfw-1"
-        ));
-        assert!(!is_safe_without(
-            &binding(&["dfw-1", "dfw-2"], &["dfw-1"]),
-            "dfw-1"
-        ));
-        assert!(!is_safe_without(&binding(&["dfw-1"], &[]), "dfw-1"));
+    fn everything_that_uses_a_cell_is_named() {
+        let write_back = json!({"kind": "Instance",
+            "metadata": {"name": "web-0", "namespace": "ns-1", "labels": {CELL: "dfw-1"}}});
+        let instance = json!({"kind": "Instance",
+            "metadata": {"name": "web-0", "namespace": "ns-1", "finalizers": [CLAIM_FINALIZER]}});
+        let all = [
+            binding(&["dfw-1", "dfw-2"], &[]),
+            binding(&["lhr-1"], &[]),
+            binding_of("v1", "Namespace", &["dfw-1"], &[]),
+            binding_of("v1", "Secret", &["dfw-1"], &[]),
+            // Of a kind that was not loaded.
+            binding_of("x.example/v1", "Vault", &["dfw-1"], &[]),
+        ];
+        let companions = CompanionKinds::default();
+        let usage = Usage::of(
+            "dfw-1",
+            &companions,
+            &all,
+            std::slice::from_ref(&write_back),
+            &[instance],
+        );
+        assert_eq!(
+            usage.to_string(),
+            "2 delivered objects (WorkloadDeployment ns-1/web, Vault ns-1/web), \
+             1 write-backs on the hub (Instance ns-1/web-0), 1 objects at the cell (Instance ns-1/web-0), \
+             1 quota claims, 2 other bindings"
+        );
+        assert!(Usage::of("iad-1", &companions, &all, &[write_back], &[]).is_empty());
+    }
+
+    #[test]
+    fn an_object_is_safe_only_with_another_healthy_cell() {
+        let is_safe = |binding: &Value| is_safe_without(binding, "dfw-1", &kinds());
+        let both = ["dfw-1", "dfw-2"];
+        assert!(is_safe(&binding(&both, &both)));
+        assert!(!is_safe(&binding(&both, &["dfw-1"])));
+        assert!(!is_safe(&binding(&["dfw-1"], &[])));
         assert!(is_placed(&binding(&[], &[])) && !is_placed(&json!({})));
+        let health = |kind: &str, health: Value| {
+            let mut binding = binding_of("compute.datumapis.com/v1alpha", kind, &both, &both);
+            binding["status"]["aggregatedStatus"][1]["health"] = health;
+            is_safe(&binding)
+        };
+        assert!(!health("WorkloadDeployment", json!("Unknown")));
+        assert!(health("Other", json!("Unknown")) && health("Other", Value::Null));
+        assert!(!health("Other", json!("Unhealthy")));
     }
 
     #[test]

@@ -180,6 +180,115 @@ async fn an_agent_that_join_has_made_for_another_hub_keeps_its_credential() {
     );
 }
 
+const PUSH: &[&str] = &["join", NAME, "--city", "IAD"];
+const ACCOUNTS: &str = "karmada-cluster";
+const POLICY: &str = "ValidatingAdmissionPolicy";
+
+/// In mode push as in mode pull: a member is a cell of one hub, whatever the other one calls it.
+#[tokio::test]
+async fn an_account_that_join_has_made_for_another_hub_keeps_its_limits() {
+    let world = World::new().await;
+    world.done(PUSH, true).await;
+    let (calm, begin) = (world.state(), world.simulator.log().next());
+    for words in [PUSH, PULL, &["join", "iad-9", "--city", "IAD"], &["leave", NAME]] {
+        assert_eq!(
+            world.run_on_other_hub(words).await,
+            ExitCode::from(4),
+            "{words:?}"
+        );
+    }
+    assert_eq!(world.written(begin), [""; 0]);
+    assert_eq!(world.state(), calm);
+    // The other hub takes the place of the first: the operator says so at the cell.
+    let forget = json!({"metadata": {"annotations": {"fedgate.dev/hub": null}}});
+    let account = format!("karmada-{NAME}");
+    world
+        .member
+        .merge("ServiceAccount", ACCOUNTS, &account, forget)
+        .unwrap();
+    world.done(PUSH, true).await;
+    assert_eq!(world.state(), calm, "the next join says it again");
+}
+
+/// An earlier version's join of another hub has made an account that names none, and limits under the name of all.
+#[tokio::test]
+async fn what_an_earlier_join_of_another_hub_has_made_survives_a_join_and_a_leave() {
+    let world = World::new().await;
+    world.done(PUSH, true).await;
+    let own = format!("fedgate-karmada-writes-{NAME}");
+    let theirs = |kind: &str, namespace: &str, name: &str, as_named: &str| {
+        let live = world.member.get(kind, namespace, name).unwrap();
+        let mut object: Value = (*live).clone();
+        object["metadata"] = json!({"name": as_named, "namespace": object["metadata"]["namespace"],
+            "annotations": object["metadata"]["annotations"], "labels": object["metadata"]["labels"]});
+        object["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .remove("fedgate.dev/hub");
+        let text = object
+            .to_string()
+            .replace(&format!("karmada-{NAME}'"), "karmada-dfw-9'");
+        world.member.create(serde_json::from_str(&text).unwrap()).unwrap();
+    };
+    theirs(
+        "ServiceAccount",
+        ACCOUNTS,
+        &format!("karmada-{NAME}"),
+        "karmada-dfw-9",
+    );
+    theirs(POLICY, "", &own, "fedgate-karmada-writes");
+    let begin = world.simulator.log().next();
+    world.done(PUSH, true).await;
+    assert_eq!(world.written(begin), [""; 0]);
+
+    world.done(&["leave", NAME], true).await;
+    assert!(world.member.get(POLICY, "", &own).is_none());
+    assert!(
+        world
+            .member
+            .get("ServiceAccount", ACCOUNTS, &format!("karmada-{NAME}"))
+            .is_none()
+    );
+    assert!(
+        world
+            .member
+            .get("ServiceAccount", ACCOUNTS, "karmada-dfw-9")
+            .is_some()
+    );
+    assert!(world.member.get(POLICY, "", "fedgate-karmada-writes").is_some());
+    assert!(
+        world.member.count("CustomResourceDefinition") > 0,
+        "its definitions and roles are that hub's, too"
+    );
+}
+
+/// What an earlier version has left is replaced by the next join of the same hub.
+#[tokio::test]
+async fn the_limits_and_the_account_of_an_earlier_version_become_those_of_this_one() {
+    let world = World::new().await;
+    world.done(PUSH, true).await;
+    let calm = world.state();
+    let own = format!("fedgate-karmada-writes-{NAME}");
+    for kind in [POLICY, "ValidatingAdmissionPolicyBinding"] {
+        let live = world.member.get(kind, "", &own).unwrap();
+        let text = live.to_string().replace(&own, "fedgate-karmada-writes");
+        let mut earlier: Value = serde_json::from_str(&text).unwrap();
+        for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            earlier["metadata"].as_object_mut().unwrap().remove(key);
+        }
+        world.member.delete(kind, "", &own).unwrap();
+        world.member.create(earlier).unwrap();
+    }
+    let unnamed = json!({"metadata": {"annotations": {"fedgate.dev/hub": null}}});
+    let account = format!("karmada-{NAME}");
+    world
+        .member
+        .merge("ServiceAccount", ACCOUNTS, &account, unnamed)
+        .unwrap();
+    world.done(PUSH, true).await;
+    assert_eq!(world.state(), calm);
+}
+
 #[tokio::test]
 async fn a_kill_while_a_cluster_is_adopted_changes_nothing() {
     let calm = registered(true).await;

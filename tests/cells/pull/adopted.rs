@@ -90,7 +90,7 @@ async fn registered(case: &Case, new: &NewCell) {
         disown(cell, kind, namespace, name).await;
     }
     for kind in [&POLICY, &POLICY_BINDING] {
-        cell.delete(kind, "", "fedgate-karmada-writes").await;
+        cell.delete(kind, "", "fedgate-karmada-agent-writes").await;
     }
 }
 
@@ -129,7 +129,7 @@ async fn adopted(case: &Case, new: &NewCell) {
     assert!(
         new.role
             .plane
-            .get(&POLICY, "", "fedgate-karmada-writes")
+            .get(&POLICY, "", "fedgate-karmada-agent-writes")
             .await
             .is_none()
     );
