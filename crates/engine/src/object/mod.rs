@@ -8,7 +8,7 @@ use kube::{
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Number, Value};
 use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
@@ -16,6 +16,16 @@ use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
 /// Depth to which a field of an object is read. An API server admits thousands of levels, each of which costs stack in
 /// every recursive pass over a value; `serde_json` reads at most 128, including those around the object.
 pub const LEVELS: usize = 96;
+
+/// Memory that the values of one object may take while it is read, in bytes as [`VALUE`] and [`MAP`] count them. An object
+/// of an API server has 1.5 MiB; as lists of maps that are nearly empty it would take a hundred times as much.
+const ROOM: u32 = 64 * 1024 * 1024;
+
+/// Bytes that a value is counted as, beside its text.
+const VALUE: u32 = 64;
+
+/// Bytes that a map is counted as, since its tree reserves space for entries that it does not have.
+const MAP: u32 = 640;
 
 /// A path to a field that no controller uses: names, and `*` for each entry of a list. The reader skips the named
 /// value.
@@ -205,6 +215,7 @@ impl<'de> Visitor<'de> for Roots {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<LenientObject, A::Error> {
         let (mut roots, mut metadata, mut faults) = (Map::new(), None, Vec::new());
+        let progress = Progress::default();
         while let Some(name) = entries.next_key::<String>()? {
             match &self {
                 _ if name == "metadata" => metadata = Some(entries.next_value()?),
@@ -212,9 +223,9 @@ impl<'de> Visitor<'de> for Roots {
                     entries.next_value::<IgnoredAny>()?;
                 }
                 Self::All(unread) => {
-                    let cut = Cell::new(false);
-                    if let Some(value) = field(&mut entries, &name, LEVELS, unread, &cut)? {
-                        if cut.get() {
+                    progress.cut.set(false);
+                    if let Some(value) = field(&mut entries, &name, LEVELS, unread, &progress)? {
+                        if progress.cut.get() {
                             faults.push(format!("{name} (nested deeper than {LEVELS} levels)"));
                         }
                         roots.insert(name, value);
@@ -231,13 +242,40 @@ impl<'de> Visitor<'de> for Roots {
     }
 }
 
+/// State of the reading of an object.
+struct Progress {
+    /// True if a value was cut off.
+    cut: Cell<bool>,
+    /// What is left of [`ROOM`].
+    room: Cell<u32>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            cut: Cell::new(false),
+            room: Cell::new(ROOM),
+        }
+    }
+}
+
+impl Progress {
+    /// Counts a value that is about to be read; an error if there is no room for it.
+    fn count<E: de::Error>(&self, bytes: u32) -> Result<(), E> {
+        let left = self.room.get().checked_sub(bytes);
+        self.room
+            .set(left.ok_or_else(|| E::custom("the object has more values than are read of one"))?);
+        Ok(())
+    }
+}
+
 /// The value of the field `name`, cut off below `levels` levels; `None` if the field is `unread`.
 fn field<'de, A: MapAccess<'de>>(
     entries: &mut A,
     name: &str,
     levels: usize,
     unread: Unread,
-    cut: &Cell<bool>,
+    progress: &Progress,
 ) -> Result<Option<Value>, A::Error> {
     let unread = match unread {
         [last] if *last == name => {
@@ -247,21 +285,26 @@ fn field<'de, A: MapAccess<'de>>(
         [first, rest @ ..] if *first == name => rest,
         _ => &[],
     };
-    entries.next_value_seed(Bounded { levels, unread, cut }).map(Some)
+    let seed = Bounded {
+        levels,
+        unread,
+        progress,
+    };
+    entries.next_value_seed(seed).map(Some)
 }
 
-/// Reads a value up to a depth of `levels`. Deeper values are skipped, which takes no stack, and `cut` is set.
+/// Reads a value up to a depth of `levels`. Deeper values are skipped, which takes no stack, and noted in `progress`.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     levels: usize,
     unread: Unread,
-    cut: &'a Cell<bool>,
+    progress: &'a Progress,
 }
 
 impl Bounded<'_> {
     fn ends_here(self) -> bool {
         if self.levels == 0 {
-            self.cut.set(true);
+            self.progress.cut.set(true);
         }
         self.levels == 0
     }
@@ -271,6 +314,7 @@ impl<'de> DeserializeSeed<'de> for Bounded<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.progress.count(VALUE)?;
         deserializer.deserialize_any(self)
     }
 }
@@ -332,9 +376,10 @@ impl<'de> Visitor<'de> for Bounded<'_> {
             while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);
         }
+        self.progress.count(MAP)?;
         let mut values = Map::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if let Some(value) = field(&mut entries, &name, self.levels - 1, self.unread, self.cut)? {
+            if let Some(value) = field(&mut entries, &name, self.levels - 1, self.unread, self.progress)? {
                 values.insert(name, value);
             }
         }
@@ -365,7 +410,7 @@ impl<'de> Visitor<'de> for MetadataVisitor {
                 let value = Bounded {
                     levels: METADATA_LEVELS,
                     unread: &[],
-                    cut: &Cell::new(false),
+                    progress: &Progress::default(),
                 };
                 fields.insert(name, entries.next_value_seed(value)?);
             } else {

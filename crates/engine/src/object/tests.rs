@@ -167,6 +167,25 @@ fn one_whose_body_cannot_be_read_is_known_by_its_metadata() {
     }
 }
 
+/// An object with these entries in a list, of the largest size that an API server stores.
+fn filled(entry: &str) -> String {
+    let entries = vec![entry; 1_500_000 / (entry.len() + 1)].join(",");
+    format!(r#"{{"metadata": {{"name": "a", "uid": "u"}}, "spec": {{"list": [{entries}]}}}}"#)
+}
+
+#[test]
+fn one_that_would_take_a_hundred_times_its_size_is_known_by_its_metadata() {
+    for entry in [r#"{"":0}"#, "{}", "[{}]"] {
+        let read = LenientObject::read(filled(entry).as_bytes(), &[]).unwrap().object;
+        assert!(is_partial(&read), "{entry}");
+        assert_eq!(read.metadata.uid.as_deref(), Some("u"));
+    }
+    for entry in [r#"{"name": "DATA", "value": "a value"}"#, r#""a text""#, "1234"] {
+        let read = LenientObject::read(filled(entry).as_bytes(), &[]).unwrap().object;
+        assert!(!is_partial(&read), "{entry}");
+    }
+}
+
 #[test]
 fn a_field_that_nobody_reads_is_passed_over_wherever_it_is() {
     let unread: Unread = &["status", "items", "*", "status"];

@@ -264,7 +264,7 @@ impl Shared {
     fn count(&self, call: &Call, began: Instant, response: Option<&Response<Answer>>) {
         let host = self.plane.as_str();
         let code = response.map(Response::status);
-        let code = code.as_ref().map_or("<error>", http::StatusCode::as_str);
+        let code = code.as_ref().map_or("<error>", label);
         self.metrics
             .requests
             .with_label_values(&[code, call.method.as_str(), host])
@@ -277,6 +277,21 @@ impl Shared {
             .api_requests
             .with_label_values(&[host, call.verb, &call.resource, code])
             .inc();
+    }
+}
+
+/// Statuses that API servers and proxies send.
+const STATUSES: [u16; 25] = [
+    200, 201, 202, 301, 302, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 422, 429, 500,
+    501, 502, 503, 504,
+];
+
+/// The label of a status. All but [`STATUSES`] share one, because a plane may answer with any number.
+fn label(code: &StatusCode) -> &str {
+    if STATUSES.contains(&code.as_u16()) {
+        code.as_str()
+    } else {
+        "other"
     }
 }
 

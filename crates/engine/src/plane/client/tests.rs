@@ -288,6 +288,35 @@ async fn a_plane_that_answers_nothing_takes_no_more_than_its_places() {
 }
 
 /// ConfigMaps of a member, by the hub's proxy.
+#[tokio::test]
+async fn a_status_that_no_api_server_sends_is_no_label_of_its_own() {
+    let server = Server::start(|request, _| async move {
+        let code = request.uri().path().rsplit('-').next().map(str::parse);
+        let Some(Ok(code)) = code else {
+            return object("a");
+        };
+        StatusCode::from_u16(code).unwrap().into_response()
+    })
+    .await;
+    let (clients, registry) = clients(quick());
+    let client = clients.plane(PlaneKind::Project, &server.credential());
+    for code in [203, 299, 503, 555, 777, 999] {
+        let _ = config_maps(&client.client()).get(&format!("x-{code}")).await;
+    }
+    let families = registry.gather();
+    let labels = families
+        .iter()
+        .filter(|family| family.name().contains("requests_total"));
+    let labels = labels
+        .flat_map(prometheus::proto::MetricFamily::get_metric)
+        .flat_map(prometheus::proto::Metric::get_label);
+    let codes: std::collections::BTreeSet<&str> = labels
+        .filter(|label| label.name() == "code")
+        .map(prometheus::proto::LabelPair::value)
+        .collect();
+    assert_eq!(codes, ["503", "other"].into());
+}
+
 fn of_member(client: &kube::Client, member: &str) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<ConfigMap>(&());
     Api::all_with(client.clone(), &at_member(member, &resource, "default"))

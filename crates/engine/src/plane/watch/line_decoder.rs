@@ -1,7 +1,12 @@
-//! Decodes watch events, one JSON line each; frees each chunk once decoded.
+//! Decodes watch events, one JSON line each; frees each chunk once decoded. A line that is larger than any object of an API
+//! server needs the permit of a large page, which few planes have at a time.
 
-use crate::object::{LenientObject, Unread};
+use crate::{
+    object::{LenientObject, Unread},
+    plane::client::{LargePage, PlaneClient},
+};
 use bytes::Bytes;
+use futures::{FutureExt, future::BoxFuture};
 use http_body::Body as _;
 use kube::{
     client::Body,
@@ -17,11 +22,16 @@ use std::{
     collections::BTreeMap,
     io,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
 };
+use tokio::time::{Sleep, sleep};
 
 /// Maximum length of a line. An object has a few MiB at most.
 const LIMIT: usize = 16 * 1024 * 1024;
+/// Time for the rest of a large line, from its permit on: a plane must not keep a permit from the others.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum depth of an error's cause chain that is searched.
 const CAUSES: usize = 16;
 
@@ -36,22 +46,42 @@ pub(super) struct LineDecoder {
     /// Start of a line whose end has not arrived.
     begun: Vec<u8>,
     ended: bool,
+    client: Arc<PlaneClient>,
+    permit: Permit,
+}
+
+/// The permit of a large line.
+enum Permit {
+    /// The line is not large.
+    None,
+    /// Other planes have all permits.
+    Awaited(BoxFuture<'static, Option<LargePage>>),
+    /// The line is read until this time, and its event handled.
+    Held {
+        _page: Option<LargePage>,
+        until: Pin<Box<Sleep>>,
+    },
 }
 
 impl LineDecoder {
-    /// Decodes the events in `body`; skips the field at `unread` of their objects.
-    pub(super) fn new(body: Body, unread: Unread) -> Self {
+    /// Decodes the events in `body`, which `client` has opened; skips the field at `unread` of their objects.
+    pub(super) fn new(body: Body, unread: Unread, client: Arc<PlaneClient>) -> Self {
         Self {
             body,
             unread,
             chunk: Bytes::new(),
             begun: Vec::new(),
             ended: false,
+            client,
+            permit: Permit::None,
         }
     }
 
     /// The next event.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<kube::Result<Event>>> {
+        if !self.is_large() {
+            self.permit = Permit::None;
+        }
         loop {
             if let Some(event) = self.line() {
                 return Poll::Ready(Some(event));
@@ -64,6 +94,13 @@ impl LineDecoder {
                 self.begun = Vec::new();
                 return Poll::Ready(Some(Err(kube::Error::LinesCodecMaxLineLengthExceeded)));
             }
+            if self.is_large() && ready!(self.poll_late(cx)) {
+                self.ended = true;
+                self.begun = Vec::new();
+                let late = "an event that is larger than any object has not ended in time";
+                let late = io::Error::new(io::ErrorKind::TimedOut, late);
+                return Poll::Ready(Some(Err(kube::Error::ReadEvents(late))));
+            }
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(frame))) => self.chunk = frame.into_data().unwrap_or_default(),
@@ -75,6 +112,28 @@ impl LineDecoder {
                     }
                 }
                 Poll::Ready(None) => self.ended = true,
+            }
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.begun.len() > self.client.page_bytes()
+    }
+
+    /// Waits for the permit of a large line; true if the time of the line is over.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            match &mut self.permit {
+                Permit::None => {
+                    let client = self.client.clone();
+                    self.permit = Permit::Awaited(async move { client.large_page().await }.boxed());
+                }
+                Permit::Awaited(permit) => {
+                    let page = ready!(permit.poll_unpin(cx));
+                    let until = Box::pin(sleep(PATIENCE));
+                    self.permit = Permit::Held { _page: page, until };
+                }
+                Permit::Held { until, .. } => return Poll::Ready(until.poll_unpin(cx).is_ready()),
             }
         }
     }
@@ -171,7 +230,7 @@ fn is_end(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::{future::poll_fn, stream};
+    use futures::{StreamExt, future::poll_fn, stream};
     use http::{Request, Response};
     use proptest::{collection::vec, prelude::*, sample::Index};
     use std::convert::Infallible;
@@ -191,7 +250,8 @@ mod tests {
         });
         let client = kube::Client::new(service, "default");
         let answer = client.send(Request::new(Body::empty())).await.unwrap();
-        let mut lines = LineDecoder::new(answer.into_body(), &[]);
+        let client = Arc::new(PlaneClient::of(client));
+        let mut lines = LineDecoder::new(answer.into_body(), &[], client);
         let mut said = Vec::new();
         while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
             said.push(match event {
@@ -269,6 +329,53 @@ mod tests {
             let said = all(vec![Bytes::from(line), Bytes::from("\n"), Bytes::from(ONE), Bytes::from("\n")]);
             prop_assert_eq!(said.last().map(String::as_str), Some("1"));
         }
+    }
+
+    /// A client, and a decoder of an event whose first bytes are more than an object may have.
+    async fn large(rest: &'static str) -> (Arc<PlaneClient>, LineDecoder) {
+        let text = "x".repeat(3 * 1024 * 1024);
+        let head = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"},"spec":""#;
+        let pieces = [format!("{head}{text}"), rest.to_owned()];
+        let pieces = pieces.map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
+        let body = axum::body::Body::from_stream(stream::iter(pieces).chain(stream::pending()));
+        let answer = std::sync::Mutex::new(Some(Response::new(body)));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let client = kube::Client::new(service, "default");
+        let answer = client.send(Request::new(Body::empty())).await.unwrap();
+        let client = Arc::new(PlaneClient::of(client));
+        let lines = LineDecoder::new(answer.into_body(), &[], client.clone());
+        (client, lines)
+    }
+
+    #[tokio::test]
+    async fn a_large_event_is_read_and_handled_with_the_permit_of_a_large_page() {
+        let (client, mut lines) = large("\"}}\n").await;
+        let other = client.large_page().await;
+        assert!(poll_fn(|cx| lines.poll_next(cx)).now_or_never().is_none());
+        drop(other);
+        let event = poll_fn(|cx| lines.poll_next(cx)).await;
+        assert!(matches!(event, Some(Ok(WatchEvent::Added(object))) if object.version() == "1"));
+        assert!(
+            client.large_page().now_or_never().is_none(),
+            "it is being handled"
+        );
+        assert!(poll_fn(|cx| lines.poll_next(cx)).now_or_never().is_none());
+        assert!(client.large_page().now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_event_that_does_not_end_keeps_its_permit_for_a_while_only() {
+        let (client, mut lines) = large("more").await;
+        let event = poll_fn(|cx| lines.poll_next(cx)).await;
+        assert!(matches!(event, Some(Err(kube::Error::ReadEvents(_)))));
+        assert!(
+            poll_fn(|cx| lines.poll_next(cx)).await.is_none(),
+            "the watch is over"
+        );
+        assert!(client.large_page().now_or_never().is_some());
     }
 
     #[tokio::test]

@@ -322,7 +322,8 @@ impl<'a> ListWatch<'a> {
 
     fn watch(&self, version: String, body: Body) -> State {
         let end = Box::pin(sleep(self.time_asked() + MARGIN));
-        State::Watching(version, LineDecoder::new(body, self.asks.unread), end)
+        let lines = LineDecoder::new(body, self.asks.unread, self.client.clone());
+        State::Watching(version, lines, end)
     }
 
     /// Timeout requested from the server for a watch.
