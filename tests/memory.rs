@@ -1,4 +1,4 @@
-//! What a deployment, an Instance and a project that does nothing take in memory: no more than a tenth over the figures
+//! What a deployment, an Instance, a Workload and a project that does nothing take in memory: no more than a tenth over the figures
 //! in benches/index/memory.json. Bytes as the allocator counts them for this thread, so the machine does not matter.
 
 #![allow(clippy::unwrap_used)]
@@ -10,6 +10,8 @@ mod idle;
 #[path = "../benches/planes/objects.rs"]
 #[expect(dead_code, reason = "the benches use the rest")]
 mod objects;
+#[path = "../benches/index/workloads.rs"]
+mod workloads;
 
 use anyhow::{Context, Result, ensure};
 use fill::{Filled, Part, Size};
@@ -46,6 +48,14 @@ fn deployments_and_instances_take_no_more_than_they_did() -> Result<()> {
     };
     holds("deployment", each(&["deployments", "copies", "bindings"]))?;
     holds("Instance", each(&["write-backs", "projections"]))
+}
+
+#[test]
+fn workloads_take_no_more_than_they_did_however_large_their_specs_are() -> Result<()> {
+    let usual = workloads::measure("Workloads", 1_000, 100)?;
+    let large = workloads::measure("large Workloads", 400, 1_400 * 1024)?;
+    holds("Workload", usual.each())?;
+    holds("Workload of 1.4 MiB", large.each())
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod idle;
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod objects;
 mod sets;
+mod workloads;
 
 use anyhow::Result;
 use fedgate::gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
@@ -38,13 +39,15 @@ fn resident() -> f64 {
 
 fn main() -> Result<()> {
     let idle = idle::measure(IDLE)?;
+    let usual = workloads::measure("Workloads", 1_000, 100)?;
+    let large = workloads::measure("large Workloads", 400, 1_400 * 1024)?;
     let (rss, live) = (resident(), fill::live()?);
     let filled = Filled::new(SIZE)?;
     println!(
         "{:<16} {:>8} {:>10} {:>12}",
         "part", "count", "bytes", "bytes each"
     );
-    for part in idle.iter().chain(&filled.parts) {
+    for part in idle.iter().chain([&usual, &large]).chain(&filled.parts) {
         println!(
             "{:<16} {:>8} {:>10} {:>12}",
             part.name,

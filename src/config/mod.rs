@@ -132,8 +132,8 @@ pub struct GatewayArgs {
     /// list is complete, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub networking: bool,
-    /// Maximum size of a deployment's spec that is synced to the hub, as JSON; if a spec is larger, the hub keeps the
-    /// last one that fitted.
+    /// Maximum size of the spec of a Workload, and of a deployment that is synced to the hub, as JSON; if a spec is larger,
+    /// the hub keeps the last one that fitted.
     #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
     pub max_spec_size: u32,
     /// Interval at which each object may have one more status write. Three changes in a row are written at once, and a

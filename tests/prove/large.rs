@@ -3,7 +3,7 @@
 use crate::{
     end::wrong,
     invariants::Watchman,
-    objects::deployment,
+    objects::{deployment, workload},
     ops::Op::*,
     rig::{GATEWAY, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
@@ -162,6 +162,60 @@ fn a_spec_over_the_limit_is_refused_in_words_and_its_copy_keeps_what_it_had() {
             )
             .unwrap();
         Delete("p", "default", "never").apply(&mut rig);
+        settles(&rig).await;
+    });
+}
+
+/// The template of a Workload that has an environment variable of so many bytes.
+fn template(bytes: usize) -> Value {
+    large("any", bytes)["spec"]["template"].clone()
+}
+
+/// Status, reason and message of a Workload's condition.
+fn workload_says(rig: &Rig, name: &str, kind: &str) -> Option<(String, String)> {
+    let object = rig.projects["p"].get("Workload", "default", name)?;
+    let conditions = object["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|c| c["type"] == kind)?;
+    let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+    Some((text("status"), text("reason")))
+}
+
+#[test]
+fn a_workload_over_the_limit_is_refused_and_one_whose_text_is_not_kept_is_carried() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.limits = Limits::default();
+        rig.start();
+        let refused = ("False".to_owned(), "SpecTooLarge".to_owned());
+        let mut never = workload("default", "never", &["DFW"]);
+        never["spec"]["template"] = template(257 * 1024);
+        rig.projects["p"].create(never).unwrap();
+        let mut shop = workload("default", "shop", &["DFW"]);
+        shop["spec"]["template"] = template(40 * 1024);
+        rig.projects["p"].create(shop).unwrap();
+        rest(STEP).await;
+        assert_eq!(workload_says(&rig, "never", "Available"), Some(refused.clone()));
+        assert_eq!(copies(&rig, "shop-main-dfw"), 1, "it is read and carried");
+        assert_eq!(rig.projects["p"].count("workloaddeployments"), 1);
+        let change = |bytes: usize| json!({"spec": {"template": template(bytes)}});
+        let merge = |rig: &Rig, patch: Value| {
+            rig.projects["p"]
+                .merge("Workload", "default", "shop", patch)
+                .unwrap();
+        };
+        merge(&rig, change(257 * 1024));
+        rest(STEP).await;
+        assert_eq!(workload_says(&rig, "shop", "Ready"), Some(refused));
+        let carried = |rig: &Rig| {
+            let data = "/spec/template/spec/runtime/sandbox/containers/0/env/0/value";
+            let copy = rig.hub.list("WorkloadDeployment")[0].clone();
+            copy.pointer(data).and_then(Value::as_str).map(str::len)
+        };
+        assert_eq!(carried(&rig), Some(40 * 1024), "what runs goes on");
+        merge(&rig, change(30 * 1024));
+        rest(STEP).await;
+        assert_eq!(carried(&rig), Some(30 * 1024));
+        DropWorkload("p", "default", "never").apply(&mut rig);
         settles(&rig).await;
     });
 }

@@ -7,7 +7,7 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
-    index::digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize, status::OwnCondition},
+    index::digest::{HubCopy, Source, status::OwnCondition},
     index::lacking::Lacking,
     index::secondary::places::NoCity,
     queries::cities::CITY_LIMIT,
@@ -44,7 +44,7 @@ pub(super) fn clip(message: &str) -> String {
 /// without a cell.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     if !source.digest.fits(s.largest_spec) {
-        let message = too_much(source.digest.extent, s.largest_spec);
+        let message = source.digest.extent.too_much(s.largest_spec);
         return Some(federated(
             false,
             "SpecTooLarge",
@@ -117,20 +117,6 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
             format!(
                 "spec.cityCode is {named}, but location {location} is in {city}; remove one of the two fields or set the other city"
             ),
-        ),
-    }
-}
-
-fn too_much(extent: Extent, largest: u32) -> String {
-    match extent.verdict() {
-        SpecSize::Bytes(bytes) => format!(
-            "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
-        ),
-        SpecSize::Deep => format!(
-            "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
-        ),
-        SpecSize::Unread => format!(
-            "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
         ),
     }
 }

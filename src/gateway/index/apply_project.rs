@@ -4,7 +4,7 @@ use super::{
     GatewayIndex, Project, TableId,
     apply::Applied,
     change::Change,
-    digest::{Payload, Projection, Source, Strings},
+    digest::{Payload, Projection, Source, Strings, TEXTS_OF_PROJECT, WorkloadDigest},
     returned,
 };
 use fedgate_api::{
@@ -113,21 +113,18 @@ impl GatewayIndex {
         let Some(project) = self.projects.get_mut(key) else {
             return Applied::default();
         };
-        let read = |o: &DynamicObject, _: &mut Strings| {
-            let mut kept = o.clone();
-            kept.metadata.managed_fields = None;
-            kept.metadata.annotations = None;
-            kept.metadata.resource_version = None;
-            serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
-        };
+        let room = TEXTS_OF_PROJECT.saturating_sub(project.workload_texts);
+        let read = |o: &DynamicObject, _: &mut Strings| WorkloadDigest::read(o, room);
         let (deltas, synced) = apply_event(&mut project.workloads, event, &mut self.words, read);
         let mut applied = Applied::synced(synced);
         for d in deltas {
             if let Some(old) = &d.old {
                 project.workloads_by_uid.remove(&old.uid);
+                project.workload_texts -= old.digest.kept();
             }
             if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
                 project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
+                project.workload_texts += new.digest.kept();
             }
             let (namespace, name) = d.name;
             applied.changes.push(Change::Workload {

@@ -3,7 +3,7 @@
 use super::{
     GatewayIndex,
     change::Change,
-    digest::{OwnReturn, Payload, Projection, Source},
+    digest::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
     locations::ProjectLocations,
     platform::OfPlatform,
     project_hub::OtherHub,
@@ -35,8 +35,10 @@ pub struct Project {
     pub secondary: SourceIndex,
     /// Names of Workloads by UID.
     pub workloads_by_uid: HashMap<Arc<str>, Name>,
-    /// Workloads, as JSON of the fields that their controller reads: it decides on whole objects, and they are few.
-    pub workloads: Table<Box<str>>,
+    /// Workloads.
+    pub workloads: Table<WorkloadDigest>,
+    /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::digest::TEXTS_OF_PROJECT).
+    pub workload_texts: usize,
     /// Its locations, if places are checked against them.
     pub locations: ProjectLocations,
     /// Networks, if interfaces are checked against them.
@@ -83,6 +85,7 @@ impl GatewayIndex {
             secondary: SourceIndex::default(),
             workloads_by_uid: HashMap::default(),
             workloads: Table::default(),
+            workload_texts: 0,
             locations: ProjectLocations::default(),
             networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),

@@ -50,6 +50,7 @@ impl Project {
             suspended: _,
             secondary: _,
             workloads_by_uid: _,
+            workload_texts: _,
             references: _,
             forbidden: _,
             summary: _,

@@ -1,4 +1,4 @@
-//! Checks K1, K2 and K4 to K6 of a Workload (contract: api.md §6). A failed check stops every change, and keeps
+//! Checks K1, K2, K4 to K6 and K8 of a Workload (contract: api.md §6). A failed check stops every change, and keeps
 //! everything that runs.
 
 use super::snapshot::{Networks, WorkloadSnapshot};
@@ -24,6 +24,12 @@ pub(super) enum CheckOutcome {
 
 /// Runs all checks; problems of the template precede missing Networks, as in the priority table.
 pub(super) fn check(snapshot: &WorkloadSnapshot) -> CheckOutcome {
+    if let Some(message) = &snapshot.checks.too_large {
+        return CheckOutcome::Bad {
+            reason: Reason::SpecTooLarge,
+            message: message.clone(),
+        };
+    }
     let template = &snapshot.workload.spec.template;
     let mut problems = validate::workload(&snapshot.workload);
     networks_are_own(snapshot, &mut problems);

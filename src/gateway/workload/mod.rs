@@ -16,7 +16,11 @@ mod tests;
 pub mod triggers;
 mod wanted;
 
-use super::{context::State, index::GatewayIndex, reason::Verdict};
+use super::{
+    context::State,
+    index::{GatewayIndex, digest::WorkloadDigest},
+    reason::Verdict,
+};
 use fedgate_engine::{
     diff::Digest,
     error::Failure,
@@ -137,8 +141,10 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
 pub struct Session {
     /// The last plan, and the state that it was decided from.
     asked: Option<(Digest, Digest)>,
-    /// The Workload as its plane has it, if it was read.
+    /// The Workload as its plane has it, if it was read before a write.
     confirmed: Option<ObjectState>,
+    /// The Workload as it was read because the index does not keep its text.
+    read: Option<WorkloadDigest>,
 }
 
 /// The state that a plan for a Workload was decided from.
@@ -169,7 +175,7 @@ impl Reconciler for Workloads {
         let (observed, suspended) = {
             let index = run.ctx.index.lock();
             (
-                observe::observe(&index, run.key, project),
+                observe::observe(&index, run.key, project, run.session.read.as_ref()),
                 index.is_suspended(project),
             )
         };
@@ -180,6 +186,14 @@ impl Reconciler for Workloads {
                 run.ctx.quarantine.release(run.key);
                 return Step::End(Requeue::AwaitChange);
             }
+            Err(NoSnapshot::Unread { deleting }) if suspended && !deleting => {
+                return Step::End(Requeue::AwaitChange);
+            }
+            // What was read is not what the index has: either is older, and the event of the newer one enqueues the key.
+            Err(NoSnapshot::Unread { .. }) if run.session.read.is_some() => {
+                return Step::End(Requeue::After(RETRY_AFTER));
+            }
+            Err(NoSnapshot::Unread { .. }) => return Step::Read(None),
             Err(NoSnapshot::Undecodable { uid, error }) => {
                 if !run.ctx.quarantine.insert(run.key, Verdict::Undecodable) {
                     return Step::End(Requeue::After(RETRY_AFTER));
@@ -215,6 +229,22 @@ impl Reconciler for Workloads {
             asked: (wanted, observed.basis),
         };
         Step::Apply(plan, Some(basis))
+    }
+
+    async fn read(&self, run: &mut Reconcile<'_, Self>, _: &Option<Decided>) -> Result<Flow, Failure> {
+        let Key {
+            plane,
+            namespace,
+            name,
+            ..
+        } = run.key;
+        let workloads = run.ctx.index.lock().resources.workloads.clone();
+        let target = Target::namespaced(plane.clone(), &workloads, namespace, name);
+        let Some(object) = run.ctx.executor.refresh(&target).await? else {
+            return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
+        };
+        run.session.read = Some(WorkloadDigest::whole(&object));
+        Ok(Flow::Again)
     }
 
     async fn confirm(
@@ -258,6 +288,8 @@ impl Reconciler for Workloads {
             return Flow::End(Requeue::After(RETRY_AFTER));
         };
         run.session.asked = Some(basis.asked);
+        // The write may have changed the Workload itself.
+        run.session.read = None;
         self.delayed.forget(run.key);
         Flow::Again
     }

@@ -1,5 +1,5 @@
-//! Snapshot of a Workload from the index, which holds the Workload's text, and of each deployment a digest that shows
-//! whether it differs from the next write.
+//! Snapshot of a Workload from the index, which holds the text of most Workloads, and of each deployment a digest that
+//! shows whether it differs from the next write.
 
 use super::{
     decide, name,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
-    digest::{Place, Rollup, template_digest, written},
+    digest::{Place, Rollup, WorkloadDigest, template_digest, written},
     locations::Knowledge,
     networking::WorkloadChecks,
     project_hub::Share,
@@ -37,6 +37,11 @@ pub(super) struct Observed {
 pub(super) enum NoSnapshot {
     /// The Workload is deleted, or the lists are incomplete.
     Nothing,
+    /// The index does not keep the Workload's text: the Workload is to be read.
+    Unread {
+        /// True if the Workload is being deleted.
+        deleting: bool,
+    },
     /// The Workload, or one of its deployments, cannot be decoded.
     Undecodable {
         /// UID of the Workload.
@@ -46,8 +51,13 @@ pub(super) enum NoSnapshot {
     },
 }
 
-/// Takes the snapshot.
-pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Result<Observed, NoSnapshot> {
+/// Takes the snapshot; `read` is the Workload as it was read from its plane.
+pub(super) fn observe(
+    index: &GatewayIndex,
+    key: &Key,
+    project: &ProjectKey,
+    read: Option<&WorkloadDigest>,
+) -> Result<Observed, NoSnapshot> {
     if !index.hub_ready() || !index.project_ready(project) {
         return Err(NoSnapshot::Nothing);
     }
@@ -64,7 +74,12 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
     let hub_namespace = index
         .hub_namespace(project, &key.namespace)
         .ok_or(NoSnapshot::Nothing)?;
-    let workload: Workload = parse(&row.digest).map_err(|e| NoSnapshot::Undecodable {
+    let read = read.filter(|read| **read == row.digest);
+    let text = row.digest.text().or_else(|| read?.text());
+    let workload: Workload = parse(text.ok_or(NoSnapshot::Unread {
+        deleting: row.deleting,
+    })?)
+    .map_err(|e| NoSnapshot::Undecodable {
         uid: row.uid.to_string(),
         error: e.to_string(),
     })?;
@@ -110,6 +125,8 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         }
     }
     let mut checks = checks(index.checks, p, &workload);
+    let extent = row.digest.extent;
+    checks.too_large = (!extent.fits(index.largest_spec)).then(|| extent.too_much(index.largest_spec));
     // Cities alone need no Location by its name, and no map of all locations.
     let cities = if names_locations(&workload, &deployments) {
         let known = p.locations.knowledge(index.checks.locations) == Knowledge::Complete;
@@ -119,7 +136,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
         Cities::new()
     };
     Ok(Observed {
-        basis: Digest::of_hash(&(&row.digest, template, basis)),
+        basis: Digest::of_hash(&(row.digest.digest(), template, basis)),
         snapshot: WorkloadSnapshot {
             workload,
             deployments,

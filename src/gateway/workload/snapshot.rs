@@ -46,6 +46,8 @@ pub struct Checks {
     pub listed: Option<Listed>,
     /// K4: known instance types and images.
     pub catalog: Catalog,
+    /// K8: why the Workload's spec is not carried, if it is too large.
+    pub too_large: Option<String>,
 }
 
 impl Default for Checks {
@@ -57,6 +59,7 @@ impl Default for Checks {
             locations: Locations::Unchecked,
             listed: None,
             catalog: Catalog::default(),
+            too_large: None,
         }
     }
 }

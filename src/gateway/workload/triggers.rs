@@ -67,19 +67,18 @@ fn checked(
     keys: &mut Vec<Key>,
 ) {
     // A Workload's text holds each city and Network that it names as a JSON string. The same string elsewhere in the
-    // text costs one reconcile without effect.
+    // text costs one reconcile without effect, and so does a Workload whose text is not kept.
     let quoted: Option<Vec<String>> = names.map(|names| {
         let quoted = names.iter().filter_map(|name| serde_json::to_string(name).ok());
         quoted.collect()
     });
-    let concerned = |text: &str| {
-        quoted
-            .as_ref()
-            .is_none_or(|names| names.iter().any(|name| text.contains(name)))
+    let concerned = |text: Option<&str>| match (&quoted, text) {
+        (Some(names), Some(text)) => names.iter().any(|name| text.contains(name)),
+        (None, _) | (_, None) => true,
     };
     let of = index.projects.get(project).into_iter();
     let workloads = of.flat_map(|of| of.workloads.iter());
-    let concerned = workloads.filter(|(_, row)| concerned(&row.digest));
+    let concerned = workloads.filter(|(_, row)| concerned(row.digest.text()));
     keys.extend(concerned.map(|((namespace, name), _)| index.workload_key(project, namespace, name)));
 }
 

@@ -168,7 +168,7 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
     (
         "Workload Available",
         "AvailablePlacementFound",
-        "NoAvailablePlacements NetworkNotFound InvalidTemplate",
+        "NoAvailablePlacements NetworkNotFound InvalidTemplate SpecTooLarge",
     ),
     (
         "placement Available",
@@ -179,11 +179,11 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
         "Workload Ready",
         "ReplicasAvailable",
         "InstancesProvisioning InstancesUpdating SurplusInstances NoCellReporting NoAvailableDeployments \
-         NetworkNotFound InvalidTemplate NoMatchingLocations DeploymentNameConflict",
+         NetworkNotFound InvalidTemplate SpecTooLarge NoMatchingLocations DeploymentNameConflict",
     ),
     (
         "Workload Stalled",
-        "NetworkNotFound InvalidTemplate NoMatchingLocations DeploymentNameConflict",
+        "NetworkNotFound InvalidTemplate SpecTooLarge NoMatchingLocations DeploymentNameConflict",
         "",
     ),
     ("Workload AutoscalingReady", "", "AwaitingAutoscaler"),

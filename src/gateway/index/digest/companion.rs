@@ -1,6 +1,6 @@
 //! Digests of the objects that others reference: of a project, and as companions on the hub. Values are hashed, never kept.
 
-use super::{annotation, label, owned, size_of};
+use super::{annotation, bounded, label, owned, size_of};
 use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
 use fedgate_kinds::CompanionKind;
@@ -71,7 +71,7 @@ pub(super) fn payload(object: &DynamicObject, kind: CompanionKind) -> (Digest, O
     let is_secret = secret_type.is_some();
     (
         Digest::of(&json!([secret_type, part("data"), part("binaryData")])),
-        owned(secret_type),
+        secret_type.map(|text| bounded(text).into()),
         size("data", is_secret) + size("binaryData", true),
     )
 }

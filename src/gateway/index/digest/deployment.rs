@@ -109,7 +109,8 @@ impl Extent {
     const DEEP: Self = Self(u32::MAX - 1);
     const UNREAD: Self = Self(u32::MAX);
 
-    fn of(object: &DynamicObject) -> Self {
+    /// Measures the fields of an object.
+    pub(super) fn of(object: &DynamicObject) -> Self {
         if is_partial(object) {
             return Self::UNREAD;
         }
@@ -133,6 +134,26 @@ impl Extent {
             Self::DEEP => SpecSize::Deep,
             Self::UNREAD => SpecSize::Unread,
             Self(bytes) => SpecSize::Bytes(bytes),
+        }
+    }
+
+    /// True if a spec of this size is synced under this limit in bytes.
+    pub fn fits(self, largest: u32) -> bool {
+        matches!(self.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
+    }
+
+    /// Text for people about a spec that does not fit, with the next step.
+    pub fn too_much(self, largest: u32) -> String {
+        match self.verdict() {
+            SpecSize::Bytes(bytes) => format!(
+                "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
+            ),
+            SpecSize::Deep => format!(
+                "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
+            ),
+            SpecSize::Unread => format!(
+                "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
+            ),
         }
     }
 }
@@ -235,7 +256,7 @@ impl Source {
 
     /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(&self, largest: u32) -> bool {
-        matches!(self.extent.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
+        self.extent.fits(largest)
     }
 
     /// Suspends the object with its project, where its kind can be suspended: its copy gets the mark as if its tenant had
@@ -275,7 +296,7 @@ impl Source {
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         let place = Place::read(kind, object, city.as_deref(), words);
         let companions = kind.companions.as_ref();
-        let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
+        let mut of = |key: Option<&String>| words.note(key.and_then(|k| annotation(object, k)));
         let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
         let error = of(companions.and_then(|c| c.error_annotation.as_ref()));
         let (status, conditions) = noted::read(object, kind, words);

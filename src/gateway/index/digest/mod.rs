@@ -13,6 +13,7 @@ mod references;
 mod returned;
 mod rollup;
 pub mod status;
+mod workload;
 
 pub use companion::{Companion, Payload, payload_of};
 pub use delivery::{Delivery, Item};
@@ -29,6 +30,7 @@ pub use place::Place;
 pub use platform::{PlatformObject, PlatformProjection, Unprojected};
 pub use returned::{OwnReturn, Returned, Returning};
 pub use rollup::{Rollup, WHY, written};
+pub use workload::{TEXTS_OF_PROJECT, WorkloadDigest};
 
 use crate::gateway::index::digest::status::ConditionText;
 use fedgate_api::names::{CityCode, NameError};
@@ -36,7 +38,7 @@ use fedgate_engine::{diff::Digest, interner::Interner, object, store::apply::Has
 use fedgate_kinds::{FederatedKind, Suspension};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// Strings that many objects share, stored once: names and UIDs, which occur on both planes; condition types and
 /// reasons.
@@ -54,10 +56,38 @@ impl HasStrings for Strings {
     }
 }
 
+/// Maximum length of a text in a digest, in bytes: no name, UID, finalizer, type or reason that an API server accepts is
+/// longer.
+const LONGEST: usize = 1_024;
+
+/// The text. In place of one that is longer than [`LONGEST`] its beginning and its digest, which is equal for the same text
+/// alone.
+fn bounded(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let begin = &text[..text.floor_char_boundary(100)];
+    Cow::Owned(format!("{begin}…{:?}", Digest::of_hash(&text)))
+}
+
+/// The beginning of a message that is longer than a digest keeps.
+fn cut(message: &str) -> Cow<'_, str> {
+    if message.len() <= LONGEST {
+        return Cow::Borrowed(message);
+    }
+    let end = message.floor_char_boundary(LONGEST - '…'.len_utf8());
+    Cow::Owned(format!("{}…", &message[..end]))
+}
+
 impl Strings {
-    /// Interns a string.
+    /// Interns a string that tenants and cells write; see [`bounded`].
     pub fn intern(&mut self, word: &str) -> Arc<str> {
-        self.texts.intern(word)
+        self.texts.intern(&*bounded(word))
+    }
+
+    /// Interns an annotation that is read as a whole, whatever its length: an API server admits 256 KiB of all.
+    fn note(&mut self, text: Option<&str>) -> Option<Arc<str>> {
+        text.map(|text| self.texts.intern(text))
     }
 
     /// Interns an optional string.

@@ -1,7 +1,7 @@
 //! A deployment as the workload controller reads it: whether it is as that controller writes it, and its part of
 //! the Workload's status.
 
-use super::{Strings, template_digest};
+use super::{Strings, cut, template_digest};
 use fedgate_api::{
     Condition, ConditionStatus, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
     conditions::{self, types},
@@ -58,10 +58,11 @@ impl Rollup {
         if let Some(fields) = spec.as_object_mut() {
             fields.entry("template").or_insert(stub);
         }
-        let spec: WorkloadDeploymentSpec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
+        let spec: WorkloadDeploymentSpec =
+            serde_json::from_value(spec).map_err(|e| cut(&e.to_string()).into_owned())?;
         let status = object.data.get("status").cloned();
-        let status: Option<WorkloadDeploymentStatus> =
-            serde_json::from_value(status.unwrap_or_default()).map_err(|e| e.to_string())?;
+        let status: Option<WorkloadDeploymentStatus> = serde_json::from_value(status.unwrap_or_default())
+            .map_err(|e| cut(&e.to_string()).into_owned())?;
         let status = status.unwrap_or_default();
         let found = |kind: &'static str| Some((kind, conditions::find(&status.conditions, kind)?));
         let available = found(types::AVAILABLE).is_some_and(|(_, c)| c.status == ConditionStatus::True);
@@ -81,7 +82,7 @@ impl Rollup {
                     status: c.status,
                     latest: latest(c.observed_generation),
                     reason: words.intern(&c.reason),
-                    message: words.intern(&c.message),
+                    message: words.intern(&cut(&c.message)),
                 })
                 .collect(),
         })

@@ -83,6 +83,48 @@ fn of_a_deployment_its_notes_and_what_may_be_missing_are_read() {
 }
 
 #[test]
+fn of_a_text_that_no_api_server_bounds_a_part_is_kept() {
+    let long = |end: &str| format!("{}{end}", "x".repeat(100_000));
+    let of = |end: &str| {
+        source(&json!({
+            "metadata": {"annotations": {keys::FEDERATION_NAMESPACE: long(end)}},
+            "spec": {"cityCode": long(end), "placementName": "p", "scaleSettings": {"minReplicas": 1},
+                "workloadRef": {"name": "w", "uid": long(end)}, "template": {"spec": {
+                    "runtime": {"resources": {"instanceType": "t"}}, "networkInterfaces": [],
+                    "volumes": [{"name": "v", "configMap": {"name": long(end)}}]}}},
+            "status": {"conditions": [{"type": "Available", "status": "False", "reason": long(end),
+                "message": long(end), "lastTransitionTime": "2026-05-04T10:00:00Z"}]},
+        }))
+    };
+    let (one, other) = (of("a"), of("b"));
+    let rollup = one.rollup.as_deref().unwrap().as_ref().unwrap();
+    let message = rollup.status(1).conditions[0].message.clone();
+    let secret = Payload::read(&object(json!({"type": long("a")})), CompanionKind::SECRET);
+    let condition = one.status.condition("Available").unwrap();
+    for text in [
+        one.federation_namespace.as_deref().unwrap(),
+        one.controller.as_deref().unwrap(),
+        &*one.references[0].name,
+        &*condition.reason,
+        &*message,
+        secret.secret_type.as_deref().unwrap(),
+        one.place.as_str(),
+    ] {
+        assert!(text.len() <= 1_024, "{} bytes", text.len());
+        assert!(text.starts_with("xxx"), "{text}");
+    }
+    assert_ne!(
+        one.federation_namespace, other.federation_namespace,
+        "another text"
+    );
+    assert_ne!(one.references, other.references);
+    assert_eq!(one.references, of("a").references);
+    let exact = "y".repeat(1_024);
+    let kept = source(&json!({"metadata": {"annotations": {keys::FEDERATION_NAMESPACE: exact}}}));
+    assert_eq!(kept.federation_namespace.as_deref(), Some(&*exact));
+}
+
+#[test]
 fn sums_are_kept_of_the_kind_alone_that_workloads_make() {
     let read = |change: fn(&mut FederatedKind)| {
         let mut kind = kind();

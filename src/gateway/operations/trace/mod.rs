@@ -123,7 +123,8 @@ fn kind_of(index: &GatewayIndex, plural: &str, table: impl Fn(KindId) -> TableId
     })
 }
 
-/// A branch for each placement and place that a Workload names, also where no deployment exists.
+/// A branch for each placement and place that a Workload names, also where no deployment exists; of a Workload whose text
+/// the index does not keep, a branch for each deployment that exists.
 fn of_workload(
     index: &GatewayIndex,
     key: &ProjectKey,
@@ -144,6 +145,13 @@ fn of_workload(
         };
         deployments.iter().find(is_wanted).cloned()
     };
+    if row.digest.text().is_none() {
+        // Its placements are not known; one branch says that nothing exists.
+        let nothing = deployments.is_empty().then(|| Arc::from(""));
+        let names = deployments.iter().cloned().chain(nothing).take(BRANCHES);
+        let branch = |name| observe::deployment(index, key, kind, &query.namespace, &name);
+        return Some(names.map(branch).collect());
+    }
     let branches = observe::wanted(row).into_iter().take(BRANCHES).map(|wanted| {
         let name = found(&wanted).unwrap_or_else(|| Arc::from(""));
         let mut branch = observe::deployment(index, key, kind, &query.namespace, &name);

@@ -3,7 +3,7 @@
 use crate::gateway::index::{
     GatewayIndex,
     by_cell::WriteBacksByCell,
-    digest::{Binding, HubCopy, Source},
+    digest::{Binding, HubCopy, Source, WorkloadDigest},
     undelivered::Since,
 };
 use fedgate_api::{
@@ -94,9 +94,10 @@ impl Wanted {
     }
 }
 
-/// The placements of a Workload at the cities and locations that they name.
-pub(super) fn wanted(row: &Row<Box<str>>) -> Vec<Wanted> {
-    let Ok(workload) = serde_json::from_str::<Workload>(&row.digest) else {
+/// The placements of a Workload at the cities and locations that they name; none if the index does not keep its text.
+pub(super) fn wanted(row: &Row<WorkloadDigest>) -> Vec<Wanted> {
+    let text = row.digest.text().unwrap_or_default();
+    let Ok(workload) = serde_json::from_str::<Workload>(text) else {
         return Vec::new();
     };
     let placements = workload.spec.placements.into_iter();

@@ -1,6 +1,7 @@
 //! Tests of exact decisions: these effects, and no others.
 
 mod checks;
+mod large;
 mod location_sources;
 mod matching;
 mod observe;

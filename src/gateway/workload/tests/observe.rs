@@ -143,7 +143,7 @@ impl Scene {
 
     pub(super) fn snapshot(&self) -> WorkloadSnapshot {
         let key: Key = self.index.workload_key(&self.project, "default", "shop");
-        let observed = observe::observe(&self.index, &key, &self.project).ok();
+        let observed = observe::observe(&self.index, &key, &self.project, None).ok();
         observed.unwrap().snapshot
     }
 
@@ -322,12 +322,12 @@ fn a_workload_waits_for_its_network_and_is_woken_by_it() {
 }
 
 /// The deployment of `shop` in DFW as the API server returns it.
-fn deployment_in_dfw() -> Value {
+pub(super) fn deployment_in_dfw() -> Value {
     let deployment = normalized(&[("us", &["DFW", "IAD"])]).deployments.remove(0);
     serde_json::to_value(deployment).unwrap()
 }
 
-fn deployments(index: &Scene) -> TableId {
+pub(super) fn deployments(index: &Scene) -> TableId {
     TableId::Federated(index.index.workload_kind().unwrap())
 }
 
@@ -364,7 +364,7 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
     index.apply(table, deployment);
     let key: Key = index.index.workload_key(&index.project, "default", "shop");
     let Err(observe::NoSnapshot::Undecodable { error, .. }) =
-        observe::observe(&index.index, &key, &index.project)
+        observe::observe(&index.index, &key, &index.project, None)
     else {
         panic!("it was taken for something else");
     };

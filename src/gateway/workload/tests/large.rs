@@ -1,0 +1,172 @@
+//! Tests of large Workloads: the index keeps the text of small ones alone, within a budget of the project, and reads the
+//! others from their plane.
+
+use super::super::{Workloads, observe};
+use super::observe::{Scene, deployment_in_dfw, deployments};
+use super::*;
+use crate::gateway::{
+    index::{
+        TableId,
+        digest::{TEXTS_OF_PROJECT, WorkloadDigest},
+        networking::WorkloadChecks,
+    },
+    testing::{LOST, Rig},
+};
+use fedgate_engine::{
+    error::Failure, key::Key, plan::Requeue, reconcile::quarantine::RETRY_AFTER, runtime::driver,
+};
+use http::Method;
+
+/// The Workload `shop` in one city, with an environment variable of so many bytes.
+fn shop(bytes: usize) -> Value {
+    let mut shop = serde_json::to_value(workload(&[("us", &["DFW", "IAD"])])).unwrap();
+    shop["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["env"] =
+        json!([{"name": "DATA", "value": "x".repeat(bytes)}]);
+    shop
+}
+
+fn digest(object: Value) -> WorkloadDigest {
+    WorkloadDigest::whole(&serde_json::from_value(object).unwrap())
+}
+
+fn key(scene: &Scene) -> Key {
+    scene.index.workload_key(&scene.project, "default", "shop")
+}
+
+/// The effects of a Workload that was read, or `None` if it is to be read first.
+fn decided(scene: &Scene, read: Option<&WorkloadDigest>) -> Option<Vec<WorkloadEffect>> {
+    match observe::observe(&scene.index, &key(scene), &scene.project, read) {
+        Ok(observed) => Some(decide(&observed.snapshot, at(0)).effects),
+        Err(observe::NoSnapshot::Unread { deleting: false }) => None,
+        Err(_) => panic!("it is there and can be read"),
+    }
+}
+
+fn kept(scene: &Scene) -> usize {
+    let project = &scene.index.projects[&scene.project];
+    let kept: usize = project.workloads.iter().map(|(_, row)| row.digest.kept()).sum();
+    assert_eq!(project.workload_texts, kept, "what is counted is what is kept");
+    kept
+}
+
+#[test]
+fn a_workload_whose_text_is_not_kept_is_decided_on_as_it_was_read() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    let small = kept(&scene);
+    scene.apply(TableId::Workloads, shop(20 * 1024));
+    assert!(kept(&scene) < small, "{small}");
+    assert_eq!(decided(&scene, None), None);
+    let other = digest(shop(20 * 1024 + 1));
+    assert_eq!(decided(&scene, Some(&other)), None, "another state of it");
+    let read = digest(shop(20 * 1024));
+    let effects = decided(&scene, Some(&read)).unwrap();
+    let Create(made) = &effects[0] else {
+        panic!("{:?}", words(&effects));
+    };
+    assert_eq!(made.spec.template, workload_of(&read).spec.template);
+    assert_eq!(words(&effects).len(), 3, "two deployments and the status");
+
+    scene.apply(TableId::Workloads, shop(10));
+    assert!(decided(&scene, None).is_some());
+    scene.delete(TableId::Workloads, shop(10));
+    assert!(kept(&scene) < small);
+}
+
+fn workload_of(read: &WorkloadDigest) -> Workload {
+    serde_json::from_str(read.text().unwrap()).unwrap()
+}
+
+#[test]
+fn the_texts_that_are_kept_of_one_project_have_a_bound() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    let named = |n: usize| {
+        let mut one = shop(15 * 1024);
+        one["metadata"]["name"] = json!(format!("w-{n}"));
+        one["metadata"]["uid"] = json!(format!("u-{n}"));
+        one
+    };
+    for n in 0..400 {
+        scene.apply(TableId::Workloads, named(n));
+    }
+    let full = kept(&scene);
+    assert!(full <= TEXTS_OF_PROJECT, "{full}");
+    assert!(full + 16 * 1024 > TEXTS_OF_PROJECT, "{full}");
+    for n in 0..400 {
+        scene.delete(TableId::Workloads, named(n));
+    }
+    scene.apply(TableId::Workloads, named(0));
+    assert!(kept(&scene) > 15 * 1024, "there is room again");
+}
+
+#[test]
+fn a_spec_over_the_limit_is_refused_at_the_workload_and_its_deployments_stay() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    let table = deployments(&scene);
+    scene.apply(table, deployment_in_dfw());
+    for object in [shop(257 * 1024), nested(shop(10))] {
+        scene.apply(TableId::Workloads, object.clone());
+        let read = digest(object);
+        let effects = decided(&scene, Some(&read)).unwrap();
+        let [PatchStatus(status)] = &effects[..] else {
+            panic!("{:?}", words(&effects));
+        };
+        for (kind, truth) in [
+            ("Available", ConditionStatus::False),
+            ("Ready", ConditionStatus::False),
+            ("Stalled", ConditionStatus::True),
+        ] {
+            let condition = find(&status.conditions, kind).unwrap();
+            assert_eq!(
+                (condition.status, &*condition.reason),
+                (truth, "SpecTooLarge"),
+                "{kind}"
+            );
+            assert!(condition.message.contains("the most") || condition.message.contains("at most"));
+        }
+        assert_eq!(status.deployments, 1);
+    }
+    scene.index.largest_spec = 512 * 1024;
+    scene.apply(TableId::Workloads, shop(257 * 1024));
+    let effects = decided(&scene, Some(&digest(shop(257 * 1024)))).unwrap();
+    assert!(words(&effects).len() > 1, "a larger limit admits it");
+}
+
+/// The Workload with more levels of maps in its labels' place than are carried.
+fn nested(mut shop: Value) -> Value {
+    let deep = (0..70).fold(json!("deep"), |inner, _| json!({ "level": inner }));
+    shop["spec"]["unknown"] = deep;
+    shop
+}
+
+/// Reconciles `shop`, which has so many bytes in the index, and other ones at its plane.
+async fn reconciled(scene: Scene, object: Value) -> (Result<Requeue, Failure>, Vec<String>) {
+    let key = key(&scene);
+    let rig = Rig::new(scene.index, move |method, _| match *method {
+        Method::GET => (200, object.clone()),
+        _ => (LOST, Value::Null),
+    });
+    let end = driver::reconcile(&Workloads::default(), &rig.reconcile_once(), &key).await;
+    (end, rig.asked())
+}
+
+#[tokio::test]
+async fn a_workload_whose_text_is_not_kept_is_read_once_before_it_is_decided_on() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    scene.apply(TableId::Workloads, shop(20 * 1024));
+    let mut stored = shop(20 * 1024);
+    stored["metadata"]["resourceVersion"] = json!("9");
+    let (end, asked) = reconciled(scene, stored).await;
+    assert!(end.is_err(), "the write has no answer");
+    assert_eq!(asked, ["GET shop", "POST workloaddeployments"]);
+}
+
+#[tokio::test]
+async fn a_plane_that_answers_with_an_older_workload_is_not_asked_without_end() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    scene.apply(TableId::Workloads, shop(20 * 1024));
+    let mut older = shop(30 * 1024);
+    older["metadata"]["resourceVersion"] = json!("1");
+    let (end, asked) = reconciled(scene, older).await;
+    assert_eq!(end.ok(), Some(Requeue::After(RETRY_AFTER)));
+    assert_eq!(asked, ["GET shop"]);
+}
