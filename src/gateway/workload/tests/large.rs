@@ -38,7 +38,10 @@ fn decided(scene: &Scene, read: Option<&WorkloadDigest>) -> Option<Vec<WorkloadE
     match observe::observe(&scene.index, &key(scene), &scene.project, read) {
         Ok(observed) => Some(decide(&observed.snapshot, at(0)).effects),
         Err(observe::NoSnapshot::Unread { deleting: false }) => None,
-        Err(_) => panic!("it is there and can be read"),
+        Err(observe::NoSnapshot::Unread { deleting: true }) => panic!("it is not being deleted"),
+        Err(observe::NoSnapshot::Nothing | observe::NoSnapshot::Undecodable { .. }) => {
+            panic!("it is there and can be read")
+        }
     }
 }
 
