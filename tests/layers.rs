@@ -172,6 +172,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                 ],
             ),
             ("store", &["interner", "object", "plane", "random", "shrink"]),
+            ("reconcile", &["diff", "error", "key", "random", "shrink"]),
             (
                 "executor",
                 &[
@@ -185,9 +186,10 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "plan",
                     "plane",
                     "random",
+                    "reconcile",
+                    "shrink",
                 ],
             ),
-            ("reconcile", &["diff", "error", "key", "random", "shrink"]),
             (
                 "runtime",
                 &[
