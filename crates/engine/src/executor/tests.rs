@@ -339,7 +339,8 @@ async fn a_replacement_is_a_put_of_the_whole_and_a_post_where_there_is_none() {
                 let is_found = is_there || parts.method == Method::POST;
                 log.lock().push(parts.method);
                 let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-                    "reason": "NotFound", "message": "there is none"});
+                    "reason": "NotFound", "message": "there is none",
+                    "details": {"kind": "configmaps", "name": "x"}});
                 let text = if is_found { body() } else { absent };
                 let answer = Response::builder().status(if is_found { 200 } else { 404 });
                 Ok::<_, Infallible>(answer.body(Body::from(text.to_string())).unwrap())
