@@ -168,7 +168,7 @@ mod tests {
             usage(&kinds()),
             format!("1 objects on the hub (Vault ns-1/web), {held}")
         );
-        // Nobody has named the kind of the binding's object.
+        // The kind of the binding's object was not loaded.
         assert_eq!(
             usage(&[]),
             format!("2 objects on the hub (Vault ns-1/web, WorkloadDeployment ns-1/web), {held}")

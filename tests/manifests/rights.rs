@@ -37,10 +37,10 @@ fn unlimited<'a>(objects: impl Iterator<Item = &'a Value>) -> Vec<String> {
         match object["kind"].as_str().unwrap() {
             "ClusterRole" | "Role" => roles.push((name, ruled(object, |verb| !READING.contains(&verb)))),
             "ValidatingAdmissionPolicy" => {
-                let rules = object["spec"]["matchConstraints"]["resourceRules"]
+                let matched = object["spec"]["matchConstraints"]["resourceRules"]
                     .as_array()
                     .unwrap();
-                let limits: BTreeSet<_> = rules
+                let limits: BTreeSet<_> = matched
                     .iter()
                     .flat_map(|rule| pairs(&rule["apiGroups"], &rule["resources"]))
                     .collect();

@@ -324,8 +324,8 @@ async fn held_by(kind: &str, held: &str, said: &str, words: &str) {
     rest(SETTLED).await;
     let (hub, place) = (rig.hub.clone(), on_hub(&rig));
     let finalizers = |list: serde_json::Value| serde_json::json!({"metadata": {"finalizers": list}});
-    let hold = finalizers(serde_json::json!(["example.com/held"]));
-    hub.merge(kind, &place, held, hold).unwrap();
+    let held_back = finalizers(serde_json::json!(["example.com/held"]));
+    hub.merge(kind, &place, held, held_back).unwrap();
     // Somebody takes our finalizer off, so that the next deployment is there before the hub has nothing of this one.
     Delete("p", "default", "web").apply(&mut rig);
     rest(Duration::from_secs(20)).await;

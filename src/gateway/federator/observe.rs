@@ -78,7 +78,7 @@ pub struct Snapshot {
     pub binding: Option<Row<Binding>>,
     /// True if Namespace and policy for the destination are in place.
     pub is_ready: bool,
-    /// What of them is not in place; nothing also without a destination.
+    /// The first of them that is not in place; nothing also without a destination.
     pub lacking: Option<Lacking>,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,

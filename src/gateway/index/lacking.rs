@@ -1,4 +1,4 @@
-//! What a copy needs on the hub before it may go there: the Namespace with its city, and the policies that deliver both.
+//! The objects that the hub needs before a copy may go there: the Namespace with its city, and the policies that deliver both.
 
 use super::GatewayIndex;
 use crate::gateway::route::{CityRoute, Route};
@@ -25,7 +25,7 @@ impl GatewayIndex {
         self.lacking(kind, hub_namespace, to).is_none()
     }
 
-    /// What a copy on this route lacks; nothing if Namespace and policy are in place.
+    /// The first thing that a copy on this route lacks; nothing if Namespace and policy are in place.
     pub fn lacking(&self, kind: KindId, hub_namespace: &str, to: &CityRoute) -> Option<Lacking> {
         let CityRoute { city, route } = to;
         let leaves = |route| self.withdrawing.contains(&(Arc::from(hub_namespace), route));

@@ -196,26 +196,26 @@ impl GatewayIndex {
             let hubs: Vec<Arc<str>> = changed.iter().map(|(hub, _)| hub.clone()).collect();
             self.ask_for(&hubs);
         }
-        let mut changes = Vec::new();
-        let mut counts = false;
+        let mut found = Vec::new();
+        let mut affects_brake = false;
         for (hub, had) in changed {
             let has = self.hub_uid(hub).cloned();
             let absent = |uid: &Option<Arc<str>>| {
                 let uid = uid.as_ref();
                 uid.is_some_and(|uid| self.teardown.absent.contains_key(uid))
             };
-            counts |= absent(had) || absent(&has);
+            affects_brake |= absent(had) || absent(&has);
             if absent(&has) && self.is_of_deleted_project(hub) {
-                changes.push(Change::OwnerProven { hub: hub.clone() });
+                found.push(Change::OwnerProven { hub: hub.clone() });
             }
             if let Some(had) = had.as_ref().filter(|_| *had != has) {
                 self.end(had);
             }
         }
-        if counts {
+        if affects_brake {
             self.recount();
         }
-        changes
+        found
     }
 
     /// True if the Project that a hub Namespace was made for is deleted: that was observed, or an operator says so. Another

@@ -3,7 +3,6 @@
 use super::{HUB_UNREACHABLE, Operations, plural};
 use crate::{
     gateway::PLATFORM,
-    gateway::federator::conditions::FEDERATED,
     gateway::index::{
         Deployment, GatewayIndex, TableId,
         summary::{ObjectKey, Problem, ProblemClass},
@@ -305,7 +304,7 @@ fn told(index: &GatewayIndex, stage: Stage, (kind, hub, name): &Deployment) -> S
     let owner = index.owners.get(hub);
     let project = owner.and_then(|owner| Some((owner, index.projects.get(&owner.project)?)));
     let row = project.and_then(|(owner, of)| of.sources[*kind].get(&owner.namespace, name));
-    let federated = row.and_then(|row| row.digest.status.condition(FEDERATED));
+    let federated = row.and_then(|row| row.digest.status.condition("Federated"));
     match (stage, federated) {
         (Stage::ProjectToHub | Stage::HubToCell, Some(said)) if &*said.status != "True" => {
             format!("{}: {}", said.reason, said.shown.as_deref().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What the answers show of a hub namespace to the projects that claim it.
+//! Answers about a hub namespace for the projects that claim it.
 
 use super::{projects, stuck};
 use crate::gateway::index::{

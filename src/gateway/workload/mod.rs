@@ -189,7 +189,7 @@ impl Reconciler for Workloads {
             Err(NoSnapshot::Unread { deleting }) if suspended && !deleting => {
                 return Step::End(Requeue::AwaitChange);
             }
-            // What was read is not what the index has: either is older, and the event of the newer one enqueues the key.
+            // The Workload that was read differs from the index: one of the two is older, and the event of the newer one enqueues the key.
             Err(NoSnapshot::Unread { .. }) if run.session.read.is_some() => {
                 return Step::End(Requeue::After(RETRY_AFTER));
             }

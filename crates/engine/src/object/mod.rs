@@ -246,7 +246,7 @@ impl<'de> Visitor<'de> for Roots {
 struct Progress {
     /// True if a value was cut off.
     cut: Cell<bool>,
-    /// What is left of [`ROOM`].
+    /// Rest of [`ROOM`], in bytes.
     room: Cell<u32>,
 }
 

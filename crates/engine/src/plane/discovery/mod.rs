@@ -143,7 +143,7 @@ pub enum ProjectEvent {
     Listed {
         /// Where it is asked.
         inquiry: Inquiry,
-        /// What the list is the first of.
+        /// Why it is a first list.
         begins: Beginning,
     },
     /// A Project of the platform may be deleted: to be asked for before anything follows from it. It comes after the end

@@ -77,7 +77,7 @@ pub struct Answer {
     pub replaced: BTreeSet<Arc<str>>,
 }
 
-/// What a complete list of the platform's Projects is the first of.
+/// The reason why a complete list of the platform's Projects is a first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     /// Lists since the start, or since the address or credential changed.
@@ -93,7 +93,7 @@ struct Listed {
     ends: bool,
 }
 
-/// What a list has found.
+/// Contents of a list.
 struct Found {
     projects: Vec<Listed>,
     /// The platform's version; `None` if it is no number.
@@ -102,7 +102,7 @@ struct Found {
 
 type Listing = BoxFuture<'static, Result<Found, kube::Error>>;
 
-/// What a list says.
+/// Result of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The answers to the questions that were asked before it began.
@@ -129,7 +129,7 @@ pub(super) struct Proof {
     version: u64,
     /// True if the platform may have been restored since its last answer.
     in_doubt: bool,
-    /// What the next complete list of the watch is the first of.
+    /// Set if the next complete list of the watch is a first one.
     begins: Option<Beginning>,
 }
 
@@ -212,7 +212,7 @@ impl Proof {
         lost.filter_map(|(_, uid)| uid).collect()
     }
 
-    /// What a complete list of the watch is the first of; once for each.
+    /// The reason why a complete list of the watch is a first one; given once.
     pub(super) fn announces(&mut self) -> Option<Beginning> {
         self.begins.take()
     }
@@ -325,7 +325,7 @@ impl Proof {
     }
 }
 
-/// What a list is for.
+/// Purpose of a list.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// All Projects, in pages of this size.

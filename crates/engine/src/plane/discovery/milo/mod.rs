@@ -295,7 +295,7 @@ impl State {
 
     fn judged(&mut self, verdict: Verdict) {
         match verdict {
-            // Nobody asked: the list was for the platform's version.
+            // The list was for the platform's version alone.
             Verdict::Answered(answer) if answer == Answer::default() => {}
             Verdict::Answered(answer) => self.projects.events.push_back(ProjectEvent::Answered(answer)),
             Verdict::Rewound => {

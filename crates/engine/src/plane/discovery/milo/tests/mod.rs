@@ -94,7 +94,7 @@ fn event(kind: &str, object: &Value) -> Value {
 struct Events {
     stream: BoxStream<'static, ProjectEvent>,
     inquiry: Option<Inquiry>,
-    /// What each announced list was the first of.
+    /// The reason that each announced list had.
     lists: Vec<Beginning>,
     gone: Vec<Arc<str>>,
 }
