@@ -12,6 +12,10 @@ use std::collections::BTreeSet;
 
 /// The argument that keeps Instances, which cells write, from being propagated.
 const SKIP: &str = "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance";
+/// The argument that bounds the time to Karmada's next attempt. Karmada's default is 1,000 s.
+const DELAY: &str = "--rate-limiter-max-delay=";
+/// The longest delay that fedgate recommends, since a tenant waits as long after the cause of a failure has gone.
+const LONGEST_DELAY: &str = "30s";
 const GATES: &str = "--feature-gates=";
 const MANAGER: &str = "karmada-controller-manager";
 /// Oldest minor version of Karmada 1 whose labels the gateway reads (`permanent-id`).
@@ -188,7 +192,53 @@ fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
             format!("run it with {SKIP}"),
         )
     };
-    vec![version(subject, &images), gates, skipped]
+    vec![
+        version(subject, &images),
+        gates,
+        skipped,
+        delay(subject, &arguments),
+    ]
+}
+
+/// Checks the longest time that Karmada waits before it tries a failed object again.
+fn delay(subject: &Subject, arguments: &[&str]) -> Finding {
+    let mut delays = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix(DELAY));
+    // Go takes the last one of repeated arguments.
+    let delay = delays.next_back().unwrap_or("16m40s");
+    if seconds(delay).is_some_and(|seconds| Some(seconds) <= self::seconds(LONGEST_DELAY)) {
+        return subject.ok(
+            Check::RetryDelay,
+            format!("{MANAGER} retries after {delay} at most"),
+        );
+    }
+    subject.open(
+        Check::RetryDelay,
+        format!(
+            "{MANAGER} may wait {delay} before it tries a failed object again, and a tenant's change or deletion waits as long"
+        ),
+        format!("run it with {DELAY}{LONGEST_DELAY}"),
+    )
+}
+
+/// Seconds of a duration as Go writes it, in hours, minutes and seconds; `None` if it has other units.
+fn seconds(duration: &str) -> Option<u64> {
+    let mut rest = duration;
+    let mut all = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let each = match rest.as_bytes()[digits] {
+            b'h' => 3_600,
+            b'm' => 60,
+            b's' => 1,
+            _ => return None,
+        };
+        let count: u64 = rest[..digits].parse().ok()?;
+        all = all.checked_add(count.checked_mul(each)?)?;
+        rest = &rest[digits + 1..];
+    }
+    (!duration.is_empty()).then_some(all)
 }
 
 /// Checks the versions that images name.
@@ -261,9 +311,14 @@ mod tests {
 
     #[test]
     fn the_arguments_of_karmada_decide() {
-        use Check::{Karmada, PropagateDeps, SkippedPropagatingApis};
+        use Check::{Karmada, PropagateDeps, RetryDelay, SkippedPropagatingApis};
         use Verdict::{Fail, Ok, Open};
-        let good = [(Karmada, Ok), (PropagateDeps, Ok), (SkippedPropagatingApis, Ok)];
+        let good = [
+            (Karmada, Ok),
+            (PropagateDeps, Ok),
+            (SkippedPropagatingApis, Ok),
+            (RetryDelay, Open),
+        ];
         for skip in [
             SKIP,
             "--skipped-propagating-apis=a/v1;compute.datumapis.com",
@@ -280,6 +335,24 @@ mod tests {
             Fail
         );
         assert_eq!(judge(&subject(), &json!({"items": []}))[0].verdict, Open);
+    }
+
+    #[test]
+    fn a_delay_of_retries_over_half_a_minute_is_told() {
+        for (delay, verdict) in [
+            ("30s", Verdict::Ok),
+            ("0m30s", Verdict::Ok),
+            ("31s", Verdict::Open),
+            ("1m", Verdict::Open),
+            ("16m40s", Verdict::Open),
+            ("1h", Verdict::Open),
+            ("", Verdict::Open),
+        ] {
+            let found = verdicts(&[SKIP, &format!("{DELAY}{delay}")])[3];
+            assert_eq!(found, (Check::RetryDelay, verdict), "{delay}");
+        }
+        let last = verdicts(&[&format!("{DELAY}30s"), &format!("{DELAY}2m")])[3];
+        assert_eq!(last.1, Verdict::Open, "the last one counts");
     }
 
     #[test]

@@ -71,6 +71,7 @@ checks! {
     Karmada "karmada" "Karmada's kinds have the fields that fedgate writes.",
     PropagateDeps "propagate-deps" "Karmada propagates dependencies.",
     SkippedPropagatingApis "skipped-propagating-apis" "Karmada does not propagate Instances.",
+    RetryDelay "retry-delay" "Karmada retries within half a minute.",
     Gateway "gateway" "A replica of the gateway leads, all are of one version, and nothing is degraded.",
 }
 

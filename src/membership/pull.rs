@@ -230,6 +230,8 @@ fn arguments(cell: &Cell<'_>) -> Vec<String> {
         format!("--cluster-api-endpoint={}", cell.endpoint),
         "--report-secrets=None".to_owned(),
         "--controllers=*,certRotation".to_owned(),
+        // By default a failed Work waits up to 1,000 s for its next attempt.
+        "--rate-limiter-max-delay=30s".to_owned(),
     ]
 }
 
@@ -355,6 +357,7 @@ mod tests {
             "--cluster-api-endpoint=https://10.0.0.5:6443",
             "--report-secrets=None",
             "--controllers=*,certRotation",
+            "--rate-limiter-max-delay=30s",
         ];
         assert_eq!(container["args"], json!(args));
         // A key whose certificate is not there yet is none of the agent's.

@@ -31,6 +31,8 @@ const JOIN_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
 /// Write-backs are templates to Karmada too; nothing may propagate them.
 const NOT_PROPAGATED: &str = "compute.datumapis.com/v1alpha/Instance";
+/// Bounds the time to the next attempt, because a test would wait up to 1,000 s for one.
+const RETRY_DELAY: &str = "--rate-limiter-max-delay=30s";
 
 /// Karmada's executables, manifests and ports.
 pub(super) struct Karmada {
@@ -156,6 +158,7 @@ impl Karmada {
             "--cluster-status-update-frequency=10s".to_owned(),
             // Pinned off by Karmada's Helm chart; companions need it.
             "--feature-gates=PropagateDeps=true".to_owned(),
+            RETRY_DELAY.to_owned(),
             format!("--skipped-propagating-apis={NOT_PROPAGATED}"),
             format!("--metrics-bind-address=127.0.0.1:{}", free_port()?),
             format!("--health-probe-bind-address={health}"),
@@ -177,6 +180,7 @@ impl Karmada {
             format!("--kubeconfig={kubeconfig}"),
             "--leader-elect=false".to_owned(),
             "--enable-scheduler-estimator=false".to_owned(),
+            RETRY_DELAY.to_owned(),
             format!("--metrics-bind-address=127.0.0.1:{}", free_port()?),
             format!("--health-probe-bind-address={health}"),
         ];

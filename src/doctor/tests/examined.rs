@@ -71,7 +71,7 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
         "/apis/apps/v1/deployments",
         200,
         json!({"items": [{"spec": {"template": {"spec": {"containers": [{"image": "karmada:v1.19.0",
-            "args": ["--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance"]}]}}}}]}),
+            "args": ["--rate-limiter-max-delay=30s", "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance"]}]}}}}]}),
     );
     let subjects = [
         fake.subject(Role::Hub, ""),
