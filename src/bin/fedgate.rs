@@ -27,9 +27,21 @@ use std::{path::Path, process::ExitCode};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(Command::parse()).await {
+/// Maximum number of threads, on machines with more processors. Each may hold one large object of a tenant while it reads it, and
+/// the memory limit of the process does not grow with the machine.
+const THREADS: usize = 4;
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build();
+    match runtime
+        .map_err(Into::into)
+        .and_then(|runtime| runtime.block_on(run(command)))
+    {
         Ok(code) => code,
         Err(error) => {
             eprintln!("fedgate: {error:#}");

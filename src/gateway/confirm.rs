@@ -32,9 +32,9 @@ async fn is_gone(
     let Some((target, uid)) = origin else {
         return Ok(false);
     };
-    let found = ctx.executor.refresh(&target).await?;
-    let there = found.filter(|found| found.metadata.uid.as_deref() == Some(&*uid) && !released(found));
-    if there.is_some() {
+    let is_there = |found: &DynamicObject| found.metadata.uid.as_deref() == Some(&*uid) && !released(found);
+    let is_there = ctx.executor.refresh(&target, is_there).await? == Some(true);
+    if is_there {
         tracing::warn!(
             plane = %target.plane,
             kind = %target.kind(),
@@ -43,7 +43,7 @@ async fn is_gone(
             "the origin exists although the watch had not shown it; its objects are kept"
         );
     }
-    Ok(there.is_none())
+    Ok(!is_there)
 }
 
 /// True if the whole Project of a hub namespace is deleted, so that none of its planes is asked.
@@ -53,7 +53,7 @@ pub fn is_torn_down(ctx: &Context<'_>, hub: &str) -> bool {
 
 /// True if no object of this name exists.
 pub async fn is_absent(ctx: &Context<'_>, target: &Target) -> Result<bool, Failure> {
-    Ok(ctx.executor.refresh(target).await?.is_none())
+    Ok(ctx.executor.refresh(target, |_| ()).await?.is_none())
 }
 
 /// True if no object of a kind has this label, by a list from the server instead of the index; objects being deleted do

@@ -19,6 +19,7 @@ use fedgate_engine::{
     plan::{Plan, Prepared, Target},
     runtime::queue::Priority,
 };
+use kube::core::DynamicObject;
 
 /// Reasons of the writes that bring a copy to a place where it was not.
 const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCopy];
@@ -72,14 +73,13 @@ pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Fai
 /// Karmada has just created, nor a copy whose write was never answered.
 pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(hub) = &s.hub else { return Ok(true) };
-    if let Some(copy) = ctx.executor.refresh(&copy_target(s)).await? {
-        let of = copy
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(keys::SOURCE_UID));
-        let ours = of.is_none_or(|uid| Some(&**uid) == source_uid(s));
-        if ours {
+    let is_ours = |copy: &DynamicObject| {
+        let annotations = copy.metadata.annotations.as_ref();
+        let of = annotations.and_then(|a| a.get(keys::SOURCE_UID));
+        of.is_none_or(|uid| Some(&**uid) == source_uid(s))
+    };
+    if let Some(is_ours) = ctx.executor.refresh(&copy_target(s), is_ours).await? {
+        if is_ours {
             return Ok(false);
         }
     } else {

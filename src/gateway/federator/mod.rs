@@ -42,6 +42,7 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use fedgate_operations::Stage as OnTheWay;
+use kube::core::DynamicObject;
 use memory::Memory;
 use naming::Naming;
 use observe::Snapshot;
@@ -415,11 +416,11 @@ async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(source) = &s.source else {
         return Ok(false);
     };
-    let found = ctx.executor.refresh(&source_target(s)).await?;
-    Ok(found.is_some_and(|found| {
+    let is_as_seen = |found: &DynamicObject| {
         found.metadata.uid.as_deref() == Some(&*source.uid)
             && found.metadata.generation.unwrap_or(0) == source.digest.generation
-    }))
+    };
+    Ok(ctx.executor.refresh(&source_target(s), is_as_seen).await? == Some(true))
 }
 
 async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {

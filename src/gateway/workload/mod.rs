@@ -30,7 +30,7 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use jiff::Timestamp;
-use kube::core::ObjectMeta;
+use kube::core::{DynamicObject, ObjectMeta};
 use observe::NoSnapshot;
 use serde_json::json;
 
@@ -240,10 +240,10 @@ impl Reconciler for Workloads {
         } = run.key;
         let workloads = run.ctx.index.lock().resources.workloads.clone();
         let target = Target::namespaced(plane.clone(), &workloads, namespace, name);
-        let Some(object) = run.ctx.executor.refresh(&target).await? else {
+        let Some(read) = run.ctx.executor.refresh(&target, WorkloadDigest::whole).await? else {
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
         };
-        run.session.read = Some(WorkloadDigest::whole(&object));
+        run.session.read = Some(read);
         Ok(Flow::Again)
     }
 
@@ -269,10 +269,10 @@ impl Reconciler for Workloads {
             // The Workload has just been read and still differs from the index: the index is stale, or the plane is.
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
         }
-        let Some(object) = run.ctx.executor.refresh(target).await? else {
+        let state_of = |object: &DynamicObject| ObjectState::of(&object.metadata);
+        let Some(is) = run.ctx.executor.refresh(target, state_of).await? else {
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
         };
-        let is = ObjectState::of(&object.metadata);
         let agrees = is == *state;
         run.session.confirmed = Some(is);
         if agrees {

@@ -122,15 +122,21 @@ impl Executor {
         answer.map(|found| found.map(|read: LenientObject| read.object))
     }
 
-    /// Gets a watched object and reports it to the index like a watch event.
-    pub async fn refresh(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+    /// Gets a watched object and reports it to the index like a watch event. Returns what `read` takes from it, because a
+    /// second copy of a large object could take tens of megabytes.
+    pub async fn refresh<T>(
+        &self,
+        target: &Target,
+        read: impl FnOnce(&DynamicObject) -> T,
+    ) -> Result<Option<T>, Failure> {
         let engagement = self.surroundings.engagement(&target.plane);
-        let object = self.get(target).await?;
-        if let Some(object) = &object {
-            let answer = WriteResult::Current(Box::new(object.clone()));
-            self.surroundings.object_observed(target, engagement, answer);
-        }
-        Ok(object)
+        let Some(object) = self.get(target).await? else {
+            return Ok(None);
+        };
+        let taken = read(&object);
+        let answer = WriteResult::Current(Box::new(object));
+        self.surroundings.object_observed(target, engagement, answer);
+        Ok(Some(taken))
     }
 
     /// Executes the effects of a plan; returns the resourceVersions of the responses, or the first failure.

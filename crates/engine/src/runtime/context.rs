@@ -89,7 +89,7 @@ impl<S: RoleState> Shared<S> {
         target: &Target,
         keep: impl FnOnce(&mut S::Index, DynamicObject),
     ) -> Result<bool, Failure> {
-        let Some(object) = self.executor.refresh(target).await? else {
+        let Some(object) = self.executor.refresh(target, DynamicObject::clone).await? else {
             return Ok(false);
         };
         keep(&mut self.index.lock(), object);

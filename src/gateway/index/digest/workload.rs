@@ -4,6 +4,8 @@
 use super::Extent;
 use fedgate_engine::diff::Digest;
 use kube::core::{DynamicObject, ObjectMeta};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Maximum length of a text that is kept, in bytes.
 const KEPT: usize = 16 * 1024;
@@ -18,6 +20,14 @@ pub struct WorkloadDigest {
     pub extent: Extent,
     whole: Digest,
     text: Option<Box<str>>,
+}
+
+/// Fields of a Workload that its controller reads. The body is borrowed, because it may take tens of megabytes.
+#[derive(Serialize)]
+struct FieldsRead<'a> {
+    metadata: ObjectMeta,
+    #[serde(flatten)]
+    data: &'a Value,
 }
 
 impl PartialEq for WorkloadDigest {
@@ -37,8 +47,7 @@ impl WorkloadDigest {
     /// Digests a Workload and keeps its text, whatever its length.
     pub fn whole(object: &DynamicObject) -> Self {
         let metadata = &object.metadata;
-        let read = DynamicObject {
-            types: object.types.clone(),
+        let read = FieldsRead {
             metadata: ObjectMeta {
                 name: metadata.name.clone(),
                 namespace: metadata.namespace.clone(),
@@ -48,7 +57,7 @@ impl WorkloadDigest {
                 finalizers: metadata.finalizers.clone(),
                 ..ObjectMeta::default()
             },
-            data: object.data.clone(),
+            data: &object.data,
         };
         let text = serde_json::to_string(&read).unwrap_or_default();
         Self {
