@@ -177,7 +177,7 @@ async fn a_rival_is_reported_and_never_touched() {
         "theirs",
         Some(KindId::FIRST),
         Digest::of(&json!(1)),
-        &["statusReflection", "retention"],
+        &["statusReflection", "componentResource"],
     );
     let others = [
         row("other-kind", None, Digest::of(&json!(2)), &["statusReflection"]),
@@ -185,7 +185,7 @@ async fn a_rival_is_reported_and_never_touched() {
             "other-operation",
             Some(KindId::FIRST),
             Digest::of(&json!(3)),
-            &["retention"],
+            &["componentResource"],
         ),
     ];
     let duplicates = BTreeMap::from([(Arc::from("theirs"), "WorkloadDeployment".to_owned())]);
