@@ -26,6 +26,7 @@ mod schema;
 mod selector;
 mod strict;
 mod template;
+mod unknown;
 mod volume;
 mod workload;
 
@@ -50,6 +51,7 @@ pub use runtime::{
 pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, ScaleSettings};
 pub use selector::{LabelExpression, LabelSelector};
 pub use template::InstanceTemplate;
+pub use unknown::written_template;
 pub use volume::{
     ConfigMapVolume, Disk, DiskFilesystem, DiskPopulator, DiskResources, DiskSpec, DiskTemplate,
     InstanceVolume, KeyToPath, SecretVolume,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::gateway::index::{
     GatewayIndex, Project,
-    digest::{Place, Rollup, WorkloadDigest, template_digest, written},
+    digest::{Place, Rollup, WorkloadDigest, written},
     locations::Knowledge,
     networking::WorkloadChecks,
     project_hub::Share,
@@ -15,17 +15,20 @@ use crate::gateway::index::{
 use fedgate_api::{
     Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
     names::{CityCode, ProjectKey},
+    written_template,
 };
 use fedgate_engine::{diff::Digest, key::Key};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A snapshot, and the data that writes need.
 pub(super) struct Observed {
     pub(super) snapshot: WorkloadSnapshot,
+    /// The Workload's template as it is written to deployments, with fields that this version does not know.
+    pub(super) template: Value,
     /// A digest of the Workload and its deployments.
     pub(super) basis: Digest,
     pub(super) version: String,
@@ -76,14 +79,14 @@ pub(super) fn observe(
         .ok_or(NoSnapshot::Nothing)?;
     let read = read.filter(|read| **read == row.digest);
     let text = row.digest.text().or_else(|| read?.text());
-    let workload: Workload = parse(text.ok_or(NoSnapshot::Unread {
+    let (workload, written_template) = parse(text.ok_or(NoSnapshot::Unread {
         deleting: row.deleting,
     })?)
     .map_err(|e| NoSnapshot::Undecodable {
         uid: row.uid.to_string(),
         error: e.to_string(),
     })?;
-    let template = wanted_template(&workload);
+    let template = Digest::of(&written_template);
     let mut deployments = Vec::new();
     let mut basis = Vec::new();
     let mut held = BTreeMap::new();
@@ -147,6 +150,7 @@ pub(super) fn observe(
             clusters_listed: index.hub.clusters.synced(),
             checks,
         },
+        template: written_template,
         version: row.resource_version(),
         workloads: index.resources.workloads.clone(),
         deployments: index.kinds[kind].resource.clone(),
@@ -226,13 +230,12 @@ fn listed(project: &Project) -> Listed {
     all
 }
 
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
-/// Digest of the template as this program serializes it.
-fn wanted_template(workload: &Workload) -> Digest {
-    template_digest(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
+/// A Workload, and its template as it is written to deployments.
+fn parse(text: &str) -> Result<(Workload, Value), serde_json::Error> {
+    let workload = serde_json::from_str(text)?;
+    let whole: Value = serde_json::from_str(text)?;
+    let template = written_template(&whole["spec"]["template"])?;
+    Ok((workload, template))
 }
 
 /// Rebuilds a deployment from its digest. If it differs from this program's serialization, the labels are left out, so

@@ -52,13 +52,13 @@ impl Subject<'_> {
             }
             WorkloadEffect::Create(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
-                let body = without_status(&d);
+                let body = self.written(&d);
                 main(target, Write::Create { body }, WriteReason::CreateDeployment)
             }
             WorkloadEffect::Apply(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let write = Write::Apply {
-                    body: without_status(&d),
+                    body: self.written(&d),
                     exact: ExactFields::roots(["spec"]),
                 };
                 main(target, write, WriteReason::UpdateDeployment)
@@ -82,6 +82,16 @@ impl Subject<'_> {
                 reason: WriteReason::RollUp.into(),
             },
         }
+    }
+
+    /// A deployment without status, with the Workload's template as it is.
+    fn written(&self, deployment: &WorkloadDeployment) -> Value {
+        let mut body = serde_json::to_value(deployment).unwrap_or_default();
+        if let Some(map) = body.as_object_mut() {
+            map.remove("status");
+        }
+        body["spec"]["template"] = self.observed.template.clone();
+        body
     }
 
     fn metadata(&self) -> &ObjectMeta {
@@ -165,12 +175,4 @@ pub(super) fn change_of_place(deployment: &WorkloadDeployment) -> Value {
             "locationRef": spec.location_ref,
         },
     })
-}
-
-fn without_status(deployment: &WorkloadDeployment) -> Value {
-    let mut body = serde_json::to_value(deployment).unwrap_or_default();
-    if let Some(map) = body.as_object_mut() {
-        map.remove("status");
-    }
-    body
 }

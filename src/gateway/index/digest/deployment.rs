@@ -169,10 +169,8 @@ pub struct ReferenceAnnotations {
 
 /// Digest of a template in the form in which fedgate writes it, without the defaults of an API server.
 pub fn template_digest(template: &Value) -> Digest {
-    match serde_json::from_value::<fedgate_api::InstanceTemplate>(template.clone()) {
-        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
-        Err(_) => Digest::of(template),
-    }
+    fedgate_api::written_template(template)
+        .map_or_else(|_| Digest::of(template), |written| Digest::of(&written))
 }
 
 /// The hub's copy of a deployment.

@@ -1,7 +1,7 @@
 //! Tests of large Workloads: the index keeps the text of small ones alone, within a budget of the project, and reads the
 //! others from their plane.
 
-use super::super::{Workloads, observe};
+use super::super::{Workloads, observe, prepare};
 use super::observe::{Scene, deployment_in_dfw, deployments};
 use super::*;
 use crate::gateway::{
@@ -13,7 +13,11 @@ use crate::gateway::{
     testing::{LOST, Rig},
 };
 use fedgate_engine::{
-    error::Failure, key::Key, plan::Requeue, reconcile::quarantine::RETRY_AFTER, runtime::driver,
+    error::Failure,
+    key::Key,
+    plan::{Endpoint, Requeue, Write},
+    reconcile::quarantine::RETRY_AFTER,
+    runtime::driver,
 };
 use http::Method;
 
@@ -77,6 +81,46 @@ fn a_workload_whose_text_is_not_kept_is_decided_on_as_it_was_read() {
 
 fn workload_of(read: &WorkloadDigest) -> Workload {
     serde_json::from_str(read.text().unwrap()).unwrap()
+}
+
+/// The bodies that a Workload's deployments get.
+fn bodies(scene: &Scene) -> Vec<Value> {
+    let Ok(observed) = observe::observe(&scene.index, &key(scene), &scene.project, None) else {
+        panic!("it is there and can be read");
+    };
+    let plan = decide(&observed.snapshot, at(0));
+    let prepared = prepare::prepare(&observed, &scene.project, plan);
+    let body = |effect: fedgate_engine::plan::Effect| match effect.write {
+        Write::Create { body } | Write::Apply { body, .. } => {
+            (effect.endpoint == Endpoint::Main).then_some(body)
+        }
+        _ => None,
+    };
+    prepared.effects.into_iter().filter_map(body).collect()
+}
+
+#[test]
+fn a_field_that_this_version_does_not_know_reaches_the_deployments_and_a_change_of_it_too() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    for class in ["kata", "runc"] {
+        let mut newer = shop(10);
+        newer["spec"]["template"]["spec"]["runtime"]["class"] = json!(class);
+        scene.apply(TableId::Workloads, newer);
+        let made = bodies(&scene);
+        assert_eq!(made.len(), 2, "{class}");
+        for body in made {
+            assert_eq!(body["spec"]["template"]["spec"]["runtime"]["class"], class);
+            let mut stored = body.clone();
+            stored["metadata"]["uid"] = json!(format!("u-{}", body["metadata"]["name"]));
+            let table = deployments(&scene);
+            scene.apply(table, stored);
+        }
+        assert_eq!(
+            bodies(&scene),
+            [] as [Value; 0],
+            "{class}: it is as it was written"
+        );
+    }
 }
 
 #[test]
