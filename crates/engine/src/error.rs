@@ -250,10 +250,12 @@ pub fn empties_a_list(error: &kube::Error) -> bool {
     of_status(status) == Category::Refused && status.message.contains("Invalid value: \"null\"")
 }
 
-/// True if an API server rejects an apply because its schema lacks a field. It drops that field from a merge patch, which
-/// is right for a status: what the schema has of it is better than none.
+/// The words with which an API server refuses to apply a field that its definition of the kind lacks; the path precedes them.
+const UNDECLARED: &str = "field not declared in schema";
+
+/// True if an API server rejects an apply because its schema lacks a field. It drops that field from a merge patch.
 pub fn has_undeclared_field(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.message.contains("field not declared in schema"))
+    matches!(error, kube::Error::Api(status) if status.message.contains(UNDECLARED))
 }
 
 fn of_status(status: &kube::core::Status) -> Category {
@@ -277,6 +279,8 @@ fn of_status(status: &kube::core::Status) -> Category {
         409 => Category::Conflict,
         410 => Category::Gone,
         429 => Category::Throttled,
+        // An API server answers an apply so: the object is refused as it is, until the definition has the field.
+        500 if status.message.contains(UNDECLARED) => Category::Refused,
         504 => Category::Timeout,
         _ => Category::Server,
     }

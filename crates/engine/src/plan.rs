@@ -131,6 +131,9 @@ pub struct ExactFields {
     pub payload: bool,
     /// Annotations that must be absent, regardless of their field manager.
     pub absent_annotations: Vec<String>,
+    /// True if fields that the server's definition of the kind lacks are left out: of a view, as of a status, the fields that the
+    /// server has are better than none. Otherwise the server refuses the apply.
+    pub drops_undeclared: bool,
 }
 
 /// A field that the server defaults: its name and its value as JSON; `None` for any value, if the field is immutable.
@@ -150,6 +153,15 @@ impl ExactFields {
         Self {
             roots: roots.into_iter().map(Into::into).collect(),
             ..Self::default()
+        }
+    }
+
+    /// Leaves out the fields that the server's definition of the kind lacks.
+    #[must_use]
+    pub fn dropping_undeclared(self) -> Self {
+        Self {
+            drops_undeclared: true,
+            ..self
         }
     }
 

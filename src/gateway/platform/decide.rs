@@ -113,7 +113,7 @@ fn write(
         None => effect(s, Write::Create { body }, WriteReason::CreatePlatformObject),
         Some(projection) => {
             body["metadata"]["uid"] = json!(&*projection.uid);
-            let exact = ExactFields::payload(Vec::new());
+            let exact = ExactFields::payload(Vec::new()).dropping_undeclared();
             effect(s, Write::Apply { body, exact }, WriteReason::UpdatePlatformObject)
         }
     }

@@ -109,7 +109,7 @@ fn body(uid: Option<&str>) -> Value {
 fn applied() -> Decision {
     let write = Write::Apply {
         body: body(Some("shop-1")),
-        exact: ExactFields::payload(Vec::new()),
+        exact: ExactFields::payload(Vec::new()).dropping_undeclared(),
     };
     one(write, WriteReason::UpdatePlatformObject)
 }

@@ -372,7 +372,7 @@ fn write(
         let write = if rightly && p.labels == w.labels {
             Write::Apply {
                 body,
-                exact: ExactFields::roots(["spec"]),
+                exact: ExactFields::roots(["spec"]).dropping_undeclared(),
             }
         } else {
             replace_metadata(s, projection, body)
@@ -381,7 +381,8 @@ fn write(
             .push(effect(s, Endpoint::Main, write, WriteReason::UpdateProjection));
     }
     if status_differs {
-        plan.effects.push(status(s, body, &projection.uid));
+        // Written also if the project refuses labels and spec: a tenant reads the truth on its Instance.
+        plan.status = Some(Box::new(status(s, body, &projection.uid)));
     }
     Decision::Do(plan)
 }

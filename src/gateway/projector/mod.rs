@@ -267,7 +267,7 @@ fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, 
     if !applied.produced_version(&got.resource_version()) {
         return;
     }
-    for effect in &applied.effects {
+    for effect in applied.effects.iter().chain(applied.status.as_deref()) {
         memory.settle(effect.endpoint == Endpoint::Status, &asked.digest, &got.digest);
     }
 }

@@ -426,7 +426,8 @@ impl Executor {
                 Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
             };
             is_merged = answer.as_ref().is_err_and(|error| {
-                empties_a_list(error) || endpoint == Endpoint::Status && has_undeclared_field(error)
+                let may_drop = endpoint == Endpoint::Status || exact.drops_undeclared;
+                empties_a_list(error) || may_drop && has_undeclared_field(error)
             });
             answer
         };

@@ -278,6 +278,16 @@ async fn sent_when_refused(
 
 /// The same, with any answer of an endpoint.
 async fn sent_to(
+    refusal: (u16, &'static str),
+    endpoint: Endpoint,
+    live: Value,
+) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+    sent_with(ExactFields::roots(["data"]), refusal, endpoint, live).await
+}
+
+/// As [`sent_to`], with these exact fields.
+async fn sent_with(
+    exact: ExactFields,
     (code, refusal): (u16, &'static str),
     endpoint: Endpoint,
     live: Value,
@@ -313,7 +323,7 @@ async fn sent_to(
     let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
     let write = Write::Apply {
         body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}}),
-        exact: ExactFields::roots(["data"]),
+        exact,
     };
     let result = Executor::new(ground, "test".into(), Clock::system())
         .execute(at(endpoint, write))
@@ -389,7 +399,7 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
 }
 
 #[tokio::test]
-async fn a_status_with_a_field_that_the_schema_lacks_is_written_without_it() {
+async fn a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_without_it() {
     let refusal = (
         500,
         "failed to create typed patch object: .data.gates: field not declared in schema",
@@ -400,8 +410,13 @@ async fn a_status_with_a_field_that_the_schema_lacks_is_written_without_it() {
     assert_eq!(result, Ok(()));
     assert_eq!(methods(&sent), MERGED);
     // A spec that lost a field would build something else.
-    let (sent, result) = sent_to(refusal, Endpoint::Main, live).await;
-    assert_eq!((sent.len(), result), (1, Err(Category::Server)));
+    let (sent, result) = sent_to(refusal, Endpoint::Main, live.clone()).await;
+    assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+    // Of a view, the fields that the server has are better than none.
+    let view = ExactFields::roots(["data"]).dropping_undeclared();
+    let (sent, result) = sent_with(view, refusal, Endpoint::Main, live).await;
+    assert_eq!(result, Ok(()));
+    assert_eq!(methods(&sent), MERGED);
 }
 
 #[tokio::test]

@@ -138,7 +138,11 @@ fn decide(s: &Snapshot, settings: Settings) -> Decision {
 
 fn effects(d: Decision) -> Vec<Effect> {
     match d {
-        Decision::Do(plan) => plan.effects,
+        Decision::Do(plan) => plan
+            .effects
+            .into_iter()
+            .chain(plan.status.map(|status| *status))
+            .collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -181,6 +185,25 @@ fn the_status_follows_without_the_cells_generations() {
         (made.len(), made[0].endpoint, &body["status"]),
         (1, Endpoint::Status, &projection("")["status"])
     );
+}
+
+#[test]
+fn the_status_is_written_whatever_becomes_of_labels_and_spec() {
+    let mut older = projection("u-source");
+    older["spec"] = json!({});
+    older["status"] = json!({});
+    let Decision::Do(plan) = decide(&snapshot(Some(&write_back()), Some(&older)), LENIENT) else {
+        panic!("labels, spec and status differ");
+    };
+    assert_eq!(plan.effects.len(), 1);
+    let Write::Apply { exact, .. } = &plan.effects[0].write else {
+        panic!("{plan:?}");
+    };
+    assert!(
+        exact.drops_undeclared,
+        "a definition that is older than the cell's has fewer fields"
+    );
+    assert_eq!(plan.status.map(|status| status.endpoint), Some(Endpoint::Status));
 }
 
 #[test]
