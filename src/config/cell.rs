@@ -341,7 +341,7 @@ fn toleration(text: &str) -> Result<Value, String> {
     }
 }
 
-fn instance_type(text: &str) -> Result<(String, InstanceSize), String> {
+pub(super) fn instance_type(text: &str) -> Result<(String, InstanceSize), String> {
     let form = || format!("{text:?} is no size; write name=cpu:memory, for example acme/large=4:8Gi");
     let (name, size) = text
         .split_once('=')

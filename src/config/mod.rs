@@ -10,6 +10,7 @@ pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
 pub use returns::{ReturnsArgs, ReturnsConfig};
 
+use crate::cell::instance_types::InstanceSize;
 use crate::gateway::{
     rate_limit::Limits,
     settings::{LocationSource, Settings},
@@ -136,6 +137,12 @@ pub struct GatewayArgs {
     /// the hub keeps the last one that fitted.
     #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
     pub max_spec_size: u32,
+    /// An instance type that Workloads may name beside the built-in ones, as the cells' flag of this name has it; may be repeated.
+    #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = cell::instance_type, value_delimiter = ',')]
+    pub instance_types: Vec<(String, InstanceSize)>,
+    /// Allow interfaces of Workloads to name Networks of other namespaces, as the cells' flag of this name does.
+    #[arg(long, env = "FEDGATE_CROSS_NAMESPACE_NETWORKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub cross_namespace_networks: bool,
     /// Interval at which each object may have one more status write. Three changes in a row are written at once, and a
     /// change of Ready or Available does not wait behind others.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
@@ -286,6 +293,8 @@ impl GatewayArgs {
             location_source,
             networking,
             max_spec_size,
+            instance_types,
+            cross_namespace_networks,
             status_interval,
             hub_write_rate,
             hub_create_burst,
@@ -322,6 +331,9 @@ impl GatewayArgs {
                 require_owner,
                 manage_interpreters,
                 max_spec_size,
+                // Sizes are the cells' matter.
+                instance_types: instance_types.into_iter().map(|(name, _)| name).collect(),
+                cross_namespace_networks,
                 status_interval,
                 hub_limits: Limits {
                     rate: hub_write_rate,

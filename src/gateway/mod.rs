@@ -144,6 +144,11 @@ fn parts(kinds: Kinds, settings: Settings, setup: &runtime::Setup) -> (GatewayIn
     let Kinds { federated, platform } = kinds;
     let mut index = GatewayIndex::new(Arc::new(federated.into()), checks).with_platform(platform);
     index.largest_spec = settings.max_spec_size;
+    index
+        .catalog
+        .instance_types
+        .extend(settings.instance_types.iter().cloned());
+    index.foreign_networks = settings.cross_namespace_networks;
     index.clock = setup.clock.clone();
     let state = State {
         rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),

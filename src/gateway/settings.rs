@@ -44,6 +44,10 @@ pub struct Settings {
     pub manage_interpreters: bool,
     /// Maximum size of a spec that is synced to the hub, in bytes.
     pub max_spec_size: u32,
+    /// Instance types that Workloads may name beside the built-in ones.
+    pub instance_types: Vec<String>,
+    /// True if interfaces of Workloads may name Networks of other namespaces.
+    pub cross_namespace_networks: bool,
     /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
     /// Rate limits of writes to the hub.

@@ -40,6 +40,7 @@ pub mod watches;
 pub mod withheld;
 
 use super::route::Route;
+use super::workload::snapshot::Catalog;
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
@@ -192,6 +193,10 @@ pub struct GatewayIndex {
     pub checks: WorkloadChecks,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
+    /// Instance types and images that Workloads may name.
+    pub catalog: Catalog,
+    /// True if interfaces of Workloads may name Networks of other namespaces.
+    pub foreign_networks: bool,
     /// The hub.
     pub hub: Hub,
     /// Which hub it is.
@@ -283,6 +288,8 @@ impl GatewayIndex {
             resources,
             checks,
             largest_spec: LARGEST_SPEC,
+            catalog: Catalog::default(),
+            foreign_networks: false,
             hub,
             identity: HubIdentity::default(),
             hub_user: None,

@@ -151,6 +151,8 @@ fn settings() -> Settings {
         require_owner: false,
         manage_interpreters: true,
         max_spec_size: 256 * 1024,
+        instance_types: Vec::new(),
+        cross_namespace_networks: false,
         status_interval: minute,
         hub_limits: Limits::default(),
         location_source: LocationSource::None,

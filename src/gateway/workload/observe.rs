@@ -129,6 +129,8 @@ pub(super) fn observe(
     }
     let mut checks = checks(index.checks, p, &workload);
     let extent = row.digest.extent;
+    checks.catalog = index.catalog.clone();
+    checks.foreign_networks = index.foreign_networks;
     checks.too_large = (!extent.fits(index.largest_spec)).then(|| extent.too_much(index.largest_spec));
     // Cities alone need no Location by its name, and no map of all locations.
     let cities = if names_locations(&workload, &deployments) {

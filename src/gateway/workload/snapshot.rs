@@ -109,7 +109,7 @@ impl Locations {
     }
 }
 
-/// Known instance types and machine images; built in (contract: api.md §5).
+/// Known instance types and machine images (contract: api.md §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
     /// Names of instance types.

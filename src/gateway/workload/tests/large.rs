@@ -124,6 +124,24 @@ fn a_field_that_this_version_does_not_know_reaches_the_deployments_and_a_change_
 }
 
 #[test]
+fn instance_types_and_networks_of_other_namespaces_are_those_of_the_settings() {
+    let mut scene = Scene::new(WorkloadChecks::default());
+    let mut other = shop(10);
+    other["spec"]["template"]["spec"]["runtime"]["resources"]["instanceType"] = json!("acme/large");
+    other["spec"]["template"]["spec"]["networkInterfaces"][0]["network"]["namespace"] = json!("shared");
+    scene.apply(TableId::Workloads, other);
+    assert_eq!(bodies(&scene), [] as [Value; 0]);
+    scene.index.catalog.instance_types.insert("acme/large".to_owned());
+    assert_eq!(
+        bodies(&scene),
+        [] as [Value; 0],
+        "the Network is of another namespace"
+    );
+    scene.index.foreign_networks = true;
+    assert_eq!(bodies(&scene).len(), 2);
+}
+
+#[test]
 fn the_texts_that_are_kept_of_one_project_have_a_bound() {
     let mut scene = Scene::new(WorkloadChecks::default());
     let named = |n: usize| {
