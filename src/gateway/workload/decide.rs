@@ -9,12 +9,14 @@ use super::{
     wanted::{Access, Pair},
 };
 use fedgate_api::{
-    API_VERSION, GROUP, LocationReference, Place, Workload, WorkloadDeployment, WorkloadDeploymentSpec,
-    WorkloadRef, WorkloadStatus, keys,
+    API_VERSION, GROUP, InstanceTemplate, LocationReference, Place, Workload, WorkloadDeployment,
+    WorkloadDeploymentSpec, WorkloadRef, WorkloadStatus, keys,
 };
+use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use std::collections::BTreeMap;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One write on the project plane.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +25,7 @@ pub enum WorkloadEffect {
     AddFinalizer,
     /// Remove the finalizer; finalizers of others stay.
     RemoveFinalizer,
-    /// POST the deployment.
+    /// POST the deployment. Here and below the Workload's template takes the place of the empty one.
     Create(Box<WorkloadDeployment>),
     /// Apply our labels, the owner and the spec to the deployment with this UID. The spec must be exact; other metadata
     /// is not changed.
@@ -50,6 +52,41 @@ pub struct WorkloadPlan {
 }
 
 impl WorkloadPlan {
+    /// A digest of the writes.
+    pub fn digest(&self) -> Digest {
+        let effects = self.effects.iter().map(|effect| match effect {
+            WorkloadEffect::AddFinalizer => json!("hold"),
+            WorkloadEffect::RemoveFinalizer => json!("release"),
+            WorkloadEffect::Create(deployment) => json!(["create", deployment]),
+            WorkloadEffect::Apply(deployment) => json!(["apply", deployment]),
+            WorkloadEffect::ChangePlace(deployment) => json!(["change of place", deployment]),
+            WorkloadEffect::Delete { name, uid } => json!(["delete", name, uid]),
+            WorkloadEffect::PatchStatus(status) => json!(["status", status]),
+        });
+        Digest::of(&effects.collect())
+    }
+
+    /// The first writes, with at most so many bodies of deployments beside those that are `written` already, which are left
+    /// out. If none is left for later, all other writes follow, in their order.
+    pub fn part(self, most: usize, written: &BTreeSet<String>) -> Part {
+        let mut part = Part::default();
+        for effect in self.effects {
+            if let WorkloadEffect::Create(deployment) | WorkloadEffect::Apply(deployment) = &effect {
+                let name = text(deployment.metadata.name.as_ref());
+                if written.contains(&name) {
+                    continue;
+                }
+                if part.bodies.len() == most {
+                    part.is_first_of_several = true;
+                    break;
+                }
+                part.bodies.insert(name);
+            }
+            part.plan.effects.push(effect);
+        }
+        part
+    }
+
     /// True if the Workload must be read again before these writes: a stale view would delete deployments that a later
     /// edit has added, and restore those that it has removed. A Workload without deployments has nothing to lose.
     pub fn needs_confirmation(&self, snapshot: &WorkloadSnapshot) -> bool {
@@ -64,6 +101,17 @@ impl WorkloadPlan {
         });
         changes && !snapshot.deployments.is_empty()
     }
+}
+
+/// Writes of a plan that are executed together.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The writes.
+    pub plan: WorkloadPlan,
+    /// Names of the deployments whose bodies are written.
+    pub bodies: BTreeSet<String>,
+    /// True if other writes of the plan follow in a later part.
+    pub is_first_of_several: bool,
 }
 
 /// Decides the writes of the next iteration.
@@ -187,6 +235,7 @@ fn upsert(
     }
 }
 
+/// The spec without the template: a Workload may have thousands of places, and as many templates would fill the memory.
 fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
     WorkloadDeploymentSpec {
         workload_ref: reference(workload),
@@ -194,7 +243,7 @@ fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
         city_code: pair.place.city().map(|city| (*city).to_owned()),
         location_ref: pair.place.location().map(|name| reference_to(name)),
         replicas: None,
-        template: workload.spec.template.clone(),
+        template: InstanceTemplate::default(),
         scale_settings: pair.placement.scale_settings.clone(),
     }
 }

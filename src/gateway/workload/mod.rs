@@ -25,14 +25,14 @@ use fedgate_engine::{
     diff::Digest,
     error::Failure,
     key::{Key, Plane},
-    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, normalized::Normalized, quarantine::RETRY_AFTER},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use jiff::Timestamp;
 use kube::core::{DynamicObject, ObjectMeta};
 use observe::NoSnapshot;
-use serde_json::json;
+use std::{collections::BTreeSet, time::Duration};
 
 /// An Event on the Workload that reports a decoding error.
 fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
@@ -57,7 +57,7 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
 }
 
 /// A Workload whose key fails for this time is reported to its tenant.
-const DELAYED: std::time::Duration = std::time::Duration::from_mins(1);
+const DELAYED: Duration = Duration::from_mins(1);
 
 /// An Event on the Workload: its key fails since then. It has no words of a server.
 fn retrying(key: &Key, uid: String, failure: &Failure, since: Timestamp) -> Event {
@@ -120,21 +120,8 @@ impl ObjectState {
     }
 }
 
-/// A digest of a plan's writes.
-fn asked_for(plan: &Plan<Prepared>) -> Digest {
-    let effects = plan.effects.iter().map(|effect| {
-        let body = match &effect.write {
-            Write::Create { body }
-            | Write::Replace { body }
-            | Write::Apply { body, .. }
-            | Write::Merge { patch: body } => body.clone(),
-            Write::Delete { uid, .. } => json!(uid),
-            Write::DeleteNamed => json!(null),
-        };
-        json!([effect.reason.label(), effect.target.name, body])
-    });
-    Digest::of(&effects.collect())
-}
+/// Memory that the bodies of one plan may take, in bytes as the API server counts them; a larger plan is executed in parts.
+const BODIES: usize = 4 * 1024 * 1024;
 
 /// State of a Workload's reconcile.
 #[derive(Debug, Default)]
@@ -145,6 +132,8 @@ pub struct Session {
     confirmed: Option<ObjectState>,
     /// The Workload as it was read because the index does not keep its text.
     read: Option<WorkloadDigest>,
+    /// Names of the deployments that earlier parts of the plan have written.
+    written: BTreeSet<String>,
 }
 
 /// The state that a plan for a Workload was decided from.
@@ -158,6 +147,10 @@ pub struct Decided {
     doubtful: bool,
     /// Digest of the plan, and of the state that it was decided from.
     asked: (Digest, Digest),
+    /// Names of the deployments whose bodies this part of the plan writes.
+    written: BTreeSet<String>,
+    /// True if the plan ends with this part.
+    is_whole: bool,
 }
 
 impl Reconciler for Workloads {
@@ -210,19 +203,27 @@ impl Reconciler for Workloads {
         }
         let plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
         let doubtful = plan.needs_confirmation(&observed.snapshot);
-        let plan = prepare::prepare(&observed, project, plan);
-        if plan.is_idle() {
+        if plan.effects.is_empty() {
             self.normalized.forget(run.key);
-            return Step::End(plan.next);
+            return Step::End(Requeue::AwaitChange);
         }
-        let wanted = asked_for(&plan);
+        let wanted = Digest::of_hash(&(plan.digest(), observed.template_digest));
         let mut normalized = self.normalized.take(run.key);
         let goes_on = normalized::goes_on(&mut normalized, run.session.asked, wanted, observed.basis);
         self.normalized.put(run.key, normalized);
         if !goes_on {
-            return Step::End(plan.next);
+            return Step::End(Requeue::AwaitChange);
+        }
+        let most = (BODIES / observed.template_size.max(1)).max(1);
+        let part = plan.part(most, &run.session.written);
+        let mut plan = prepare::prepare(&observed, project, part.plan);
+        if part.is_first_of_several {
+            // A reconcile has a number of passes.
+            plan.next = Requeue::After(Duration::ZERO);
         }
         let basis = Decided {
+            written: part.bodies,
+            is_whole: !part.is_first_of_several,
             target: prepare::workload(&observed, project),
             state: ObjectState::of(&observed.snapshot.workload.metadata),
             doubtful,
@@ -287,7 +288,13 @@ impl Reconciler for Workloads {
         let Some(basis) = basis else {
             return Flow::End(Requeue::After(RETRY_AFTER));
         };
-        run.session.asked = Some(basis.asked);
+        // That a write changed nothing is known of a whole plan alone.
+        run.session.asked = basis.is_whole.then_some(basis.asked);
+        if basis.is_whole {
+            run.session.written.clear();
+        } else {
+            run.session.written.extend(basis.written.iter().cloned());
+        }
         // The write may have changed the Workload itself.
         run.session.read = None;
         self.delayed.forget(run.key);

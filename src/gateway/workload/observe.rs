@@ -13,7 +13,7 @@ use crate::gateway::index::{
     project_hub::Share,
 };
 use fedgate_api::{
-    Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
+    InstanceTemplate, Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
     names::{CityCode, ProjectKey},
     written_template,
 };
@@ -29,6 +29,10 @@ pub(super) struct Observed {
     pub(super) snapshot: WorkloadSnapshot,
     /// The Workload's template as it is written to deployments, with fields that this version does not know.
     pub(super) template: Value,
+    /// Digest of that template.
+    pub(super) template_digest: Digest,
+    /// Size of the Workload as JSON, in bytes: no template is larger.
+    pub(super) template_size: usize,
     /// A digest of the Workload and its deployments.
     pub(super) basis: Digest,
     pub(super) version: String,
@@ -79,10 +83,10 @@ pub(super) fn observe(
         .ok_or(NoSnapshot::Nothing)?;
     let read = read.filter(|read| **read == row.digest);
     let text = row.digest.text().or_else(|| read?.text());
-    let (workload, written_template) = parse(text.ok_or(NoSnapshot::Unread {
+    let text = text.ok_or(NoSnapshot::Unread {
         deleting: row.deleting,
-    })?)
-    .map_err(|e| NoSnapshot::Undecodable {
+    })?;
+    let (workload, written_template) = parse(text).map_err(|e| NoSnapshot::Undecodable {
         uid: row.uid.to_string(),
         error: e.to_string(),
     })?;
@@ -153,6 +157,8 @@ pub(super) fn observe(
             checks,
         },
         template: written_template,
+        template_digest: template,
+        template_size: text.len(),
         version: row.resource_version(),
         workloads: index.resources.workloads.clone(),
         deployments: index.kinds[kind].resource.clone(),
@@ -265,7 +271,8 @@ fn rebuild(
             .location()
             .map(|location| decide::reference_to(location.as_str())),
         replicas: None,
-        template: workload.spec.template.clone(),
+        // Its digest is compared below.
+        template: InstanceTemplate::default(),
         scale_settings: placement.map(|p| p.scale_settings.clone()).unwrap_or_default(),
     };
     let mut metadata = ObjectMeta {

