@@ -60,7 +60,7 @@ reasons! {
         Pending = "Work on it has not begun.",
         PendingProgramming = "The provider has not begun to configure the Instance.",
         SchedulingGatesPresent = "Gates (network, quota, referenced data) keep the Instance from starting; the message names them.",
-        AwaitingAutoscaler = "The Workload has metrics, and no autoscaler has answered yet.",
+        AwaitingAutoscaler = "The Workload has metrics, and fedgate has no autoscaler: minReplicas is what runs.",
         NoAvailablePlacements = "No placement is available.",
         NoAvailableDeployments = "No deployment of the placement is available.",
     ;
