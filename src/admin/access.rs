@@ -1,17 +1,51 @@
 //! Admits a request to the paths that tell of tenants (contract: operations.md §2.7).
 
-use super::{Token, attempts::Attempts, console::SESSION, origin, reviews::Reviews, token::Wanted};
+use super::{Token, attempts::Attempts, origin, reviews::Reviews, token::Wanted};
 use crate::{
-    console::session,
-    operations::{Refusal, Target},
+    console::session::{self, SESSION, credential},
+    operations::{Refusal, Target, User},
 };
-use axum::http::{header, request::Parts};
+use axum::http::request::Parts;
 use fedgate_operations::ErrorCode;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-/// Address of the requester, as the connection has it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) IpAddr);
+/// Interval at which the rights of an open stream are checked.
+const CHECK: Duration = Duration::from_secs(10);
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Its address, as the connection has it.
+    pub(super) address: IpAddr,
+    is_admitted: Arc<AtomicBool>,
+}
+
+impl Peer {
+    /// The other end at this address. It has shown no token yet.
+    pub(super) fn at(address: IpAddr) -> Self {
+        Self {
+            address,
+            is_admitted: Arc::default(),
+        }
+    }
+
+    /// True if a request of this connection was admitted.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.is_admitted.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that a request of this connection was admitted.
+    pub(super) fn admit(&self) {
+        self.is_admitted.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Which requests are admitted.
 pub(super) struct Access {
@@ -21,8 +55,6 @@ pub(super) struct Access {
     pub(super) token: Option<Token>,
     /// The hub's reviews of other tokens.
     pub(super) reviews: Option<Reviews>,
-    /// True if the address serves TLS.
-    pub(super) is_tls: bool,
     attempts: Attempts,
 }
 
@@ -62,7 +94,6 @@ impl Access {
             address,
             token,
             reviews,
-            is_tls: false,
             attempts: Attempts::default(),
         }
     }
@@ -75,23 +106,28 @@ impl Access {
         origin::check(&parts.headers, self.address)
     }
 
-    /// An error if the request shows neither a token nor a session that admits it.
-    pub(super) async fn check(&self, parts: &Parts) -> Result<(), Refusal> {
+    /// The user whom the hub named, if it was the hub that admitted the request; an error if the request shows neither a token
+    /// nor a session that admits it.
+    pub(super) async fn check(&self, parts: &Parts) -> Result<Option<User>, Refusal> {
         if self.token.is_none() && self.reviews.is_none() {
-            return Ok(());
+            return Ok(None);
         }
-        let peer = self.may_try(parts)?;
-        if !parts.headers.contains_key(header::AUTHORIZATION)
-            && let Some(token) = &self.token
-            && session::shown(&parts.headers, SESSION).next().is_some()
-        {
-            return check_session(parts, &wanted(token).await?);
+        if let (Some(token), Some(shown)) = (&self.token, credential(parts, SESSION)) {
+            return check_session(shown, &wanted(token).await?).map(|()| None);
         }
+        let address = address(parts);
         let shown = self.shown(parts)?;
+        let is_confirmed = self
+            .reviews
+            .as_ref()
+            .is_some_and(|reviews| reviews.has_confirmed(shown));
+        if !is_confirmed {
+            self.may_try(address)?;
+        }
         let readable = match &self.token {
             None => Ok(()),
             Some(token) => match wanted(token).await {
-                Ok(wanted) if wanted.is(shown) => return Ok(()),
+                Ok(wanted) if wanted.is(shown) => return Ok(None),
                 Ok(_) => Ok(()),
                 Err(refusal) => Err(refusal),
             },
@@ -99,7 +135,7 @@ impl Access {
         let admitted = match &self.reviews {
             None => readable.and_then(|()| Err(self.unauthorized("the token is wrong"))),
             Some(reviews) => match Right::of(parts) {
-                Ok(right) => reviews.admit(shown, right).await,
+                Ok(right) => reviews.admit(address, shown, right).await.map(Some),
                 Err(refusal) => Err(refusal),
             },
         };
@@ -107,9 +143,20 @@ impl Access {
             .as_ref()
             .is_err_and(|refusal| refusal.code == ErrorCode::Unauthorized)
         {
-            self.attempts.wrong(peer);
+            self.attempts.wrong(address);
         }
         admitted
+    }
+
+    /// Returns when a request like this one, which was admitted, no longer is.
+    pub(super) async fn refuses(&self, parts: &Parts) {
+        loop {
+            tokio::time::sleep(CHECK).await;
+            let checked = self.check(parts).await;
+            if checked.is_err_and(|refusal| refusal.code != ErrorCode::Busy) {
+                return;
+            }
+        }
     }
 
     /// Begins a session for the token of the file; `None` if the address needs no token. A token that the hub reviews gets
@@ -118,7 +165,8 @@ impl Access {
         if self.token.is_none() && self.reviews.is_none() {
             return Ok(None);
         }
-        let peer = self.may_try(parts)?;
+        let address = address(parts);
+        self.may_try(address)?;
         let shown = self.shown(parts)?;
         if let Some(token) = &self.token {
             let wanted = wanted(token).await?;
@@ -126,7 +174,7 @@ impl Access {
                 return Ok(Some(wanted.sessions().begin(session::now())));
             }
         }
-        self.attempts.wrong(peer);
+        self.attempts.wrong(address);
         Err(match &self.reviews {
             None => self.unauthorized("the token is wrong"),
             Some(_) => Refusal::new(
@@ -137,12 +185,10 @@ impl Access {
         })
     }
 
-    /// The requester's address; an error if it has shown too many wrong tokens.
-    fn may_try(&self, parts: &Parts) -> Result<IpAddr, Refusal> {
-        let peer = parts.extensions.get::<Peer>();
-        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| *address);
-        if self.attempts.may_try(peer) {
-            Ok(peer)
+    /// An error if the address has shown too many wrong tokens.
+    fn may_try(&self, address: IpAddr) -> Result<(), Refusal> {
+        if self.attempts.may_try(address) {
+            Ok(())
         } else {
             Err(Refusal::busy("too many wrong tokens"))
         }
@@ -150,9 +196,7 @@ impl Access {
 
     /// The token that the request shows.
     fn shown<'a>(&self, parts: &'a Parts) -> Result<&'a str, Refusal> {
-        let shown = parts.headers.get(header::AUTHORIZATION);
-        let shown = shown.and_then(|value| value.to_str().ok()).and_then(bearer);
-        shown.ok_or_else(|| self.unauthorized("there is no bearer token"))
+        credential(parts, "bearer").ok_or_else(|| self.unauthorized("there is no bearer token"))
     }
 
     fn unauthorized(&self, message: &str) -> Refusal {
@@ -173,29 +217,20 @@ async fn wanted(token: &Token) -> Result<Wanted, Refusal> {
     })
 }
 
-/// An error if no session of the request is one of this token, or a page of another origin sends it.
-fn check_session(parts: &Parts, wanted: &Wanted) -> Result<(), Refusal> {
-    let (sessions, now) = (wanted.sessions(), session::now());
-    let mut shown = session::shown(&parts.headers, SESSION);
-    if !shown.any(|shown| sessions.admits(shown, now)) {
-        return Err(Refusal::new(
-            ErrorCode::Unauthorized,
-            "the session has ended",
-            "sign in at /console with the token of --admin-token-file",
-        ));
-    }
-    if session::is_of_own_page(&parts.headers) {
+/// An error if this is no session of the token.
+fn check_session(shown: &str, wanted: &Wanted) -> Result<(), Refusal> {
+    if wanted.sessions().admits(shown, session::now()) {
         return Ok(());
     }
     Err(Refusal::new(
-        ErrorCode::Forbidden,
-        "the browser does not say that the console itself asks (Sec-Fetch-Site)",
-        "open the console by https or localhost, where browsers say so, or by fedgate console",
+        ErrorCode::Unauthorized,
+        "the session has ended",
+        "sign in at /console with the token of --admin-token-file",
     ))
 }
 
-/// The token in a header; the scheme is case-insensitive.
-fn bearer(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// The requester's address.
+fn address(parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<Peer>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address)
 }

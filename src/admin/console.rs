@@ -9,7 +9,7 @@ use crate::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::StatusCode,
     middleware,
     response::{IntoResponse, Response},
     routing::{any, post},
@@ -17,13 +17,10 @@ use axum::{
 use fedgate_operations::ErrorCode;
 use std::sync::Arc;
 
-/// Name of the cookie.
-pub(super) const SESSION: &str = "fedgate-session";
-
 /// The routes, each with the headers of the console. They need no token: they hold nothing of a tenant.
 pub(super) fn router(access: &Arc<Access>) -> Router {
     let signs = Router::new()
-        .route("/console/session", post(sign_in).delete(sign_out))
+        .route(session::PATH, post(sign_in))
         .with_state(access.clone());
     console::router()
         .merge(signs)
@@ -39,18 +36,9 @@ async fn sign_in(State(access): State<Arc<Access>>, request: Request) -> Respons
     let (parts, _) = request.into_parts();
     match access.sign_in(&parts).await {
         Ok(None) => StatusCode::NO_CONTENT.into_response(),
-        Ok(Some(begun)) => {
-            let cookie = session::give(SESSION, &begun, access.is_tls);
-            (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
-        }
+        Ok(Some(begun)) => session::given(&begun),
         Err(refusal) => refusal.into_response(),
     }
-}
-
-/// Takes the session from the browser.
-async fn sign_out(State(access): State<Arc<Access>>) -> Response {
-    let cookie = session::take(SESSION, access.is_tls);
-    (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
 }
 
 async fn nothing() -> Response {

@@ -1,11 +1,12 @@
 //! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes`, the operations API and the console. No
-//! response contains a credential or an object.
+//! response contains a credential or an object. The first two may have an address of their own.
 //!
 //! All but the first two and the console's page contain tenants' names, so they require a token if other machines can reach the address.
 
 mod access;
 mod attempts;
 mod console;
+mod deadline;
 mod origin;
 mod reviews;
 mod server;
@@ -15,18 +16,20 @@ mod token;
 pub use tls::TlsError;
 pub use token::{Token, TokenError};
 
-use crate::operations::Operations;
-use access::Access;
+use crate::operations::{self, Operations};
+use access::{Access, Peer};
 use axum::{
     Json, Router,
+    body::Body,
     extract::{Request, State},
-    http::StatusCode,
+    http::{StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
 use fedgate_engine::{metrics::Metrics, plane::client::Connection};
 use fedgate_operations::OperationsSource;
+use futures::StreamExt;
 use reviews::Reviews;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 use tls::Tls;
@@ -58,14 +61,18 @@ pub struct Settings {
     pub reviewer: Option<Connection>,
     /// Folder with certificate and key.
     pub tls: Option<PathBuf>,
+    /// A further address with `/livez` and `/readyz` alone, without TLS.
+    pub probes: Option<SocketAddr>,
 }
 
 /// Reason why the address cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The address cannot be bound.
-    #[error("--admin-address {address}: {source}; choose a free address of this machine")]
+    #[error("{flag} {address}: {source}; choose a free address of this machine")]
     Address {
+        /// The flag.
+        flag: &'static str,
         /// The requested address.
         address: SocketAddr,
         /// The error of the operating system.
@@ -97,13 +104,28 @@ async fn under_own_name(State(access): State<Arc<Access>>, request: Request, nex
     }
 }
 
-/// Admits requests that show a valid token. Its file is read at each request, so that a new token is valid at once.
+/// Admits requests that show a valid token. Its file is read at each request, so that a new token is valid at once. An answer
+/// that is a stream ends when its request would not be admitted.
 async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    match access.check(&parts).await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(refusal) => refusal.into_response(),
+    let (mut parts, body) = request.into_parts();
+    let user = match access.check(&parts).await {
+        Ok(user) => user,
+        Err(refusal) => return refusal.into_response(),
+    };
+    if let Some(peer) = parts.extensions.get::<Peer>() {
+        peer.admit();
     }
+    let asked = parts.clone();
+    if let Some(user) = user {
+        parts.extensions.insert(user);
+    }
+    let response = next.run(Request::from_parts(parts, body)).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != operations::STREAM) {
+        return response;
+    }
+    let refused = Box::pin(async move { access.refuses(&asked).await });
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(refused)))
 }
 
 /// Counts the answers of the operations API, refusals included.
@@ -114,17 +136,21 @@ async fn count(State(operations): State<Arc<Operations>>, request: Request, next
     response
 }
 
-/// The routes. Only `/livez`, `/readyz` and the console's page need no token.
-fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
-    let access = Arc::new(access);
-    let console = console::router(&access);
-    let open = Router::new()
+/// The routes of the probes. They need no token.
+fn probes(subject: &Arc<dyn AdminSource>) -> Router {
+    Router::new()
         .route("/livez", get(|State(s): Shared| async move { verdict(s.live()) }))
         .route(
             "/readyz",
             get(|State(s): Shared| async move { verdict(s.ready()) }),
         )
-        .with_state(subject.clone());
+        .with_state(subject.clone())
+}
+
+/// The routes. Only `/livez`, `/readyz` and the console's page need no token.
+fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
+    let access = Arc::new(access);
+    let console = console::router(&access);
     let texts = Router::new()
         .route(
             "/debug/planes",
@@ -147,40 +173,51 @@ fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access
         .router()
         .route_layer(middleware::from_fn_with_state(access.clone(), guard))
         .route_layer(middleware::from_fn_with_state(operations, count));
-    open.merge(texts)
+    probes(subject)
+        .merge(texts)
         .merge(api)
         .layer(middleware::from_fn_with_state(access, under_own_name))
         .merge(console)
 }
 
-/// The bound address.
+/// The bound addresses.
 pub struct Bound {
     listener: TcpListener,
     tls: Option<Tls>,
     access: Access,
+    probes: Option<TcpListener>,
 }
 
-/// Binds the address; if there are a token, a certificate and a key, their files must be readable. Serving starts with
+async fn listen(flag: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), AdminError> {
+    let failed = |source| AdminError::Address {
+        flag,
+        address,
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    // The port may have been 0.
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Binds the addresses; if there are a token, a certificate and a key, their files must be readable. Serving starts with
 /// [`Bound::serve`].
 pub async fn bind(settings: Settings) -> Result<Bound, AdminError> {
     if let Some(token) = &settings.token {
         token.read().await?;
     }
     let tls = settings.tls.as_deref().map(Tls::follow).transpose()?;
-    let failed = |source| AdminError::Address {
-        address: settings.address,
-        source,
+    let (listener, address) = listen("--admin-address", settings.address).await?;
+    let probes = match settings.probes {
+        Some(address) => Some(listen("--probe-address", address).await?.0),
+        None => None,
     };
-    let listener = TcpListener::bind(settings.address).await.map_err(failed)?;
-    // The port may have been 0.
-    let address = listener.local_addr().map_err(failed)?;
     let reviews = settings.reviewer.map(Reviews::by);
-    let mut access = Access::new(address, settings.token, reviews);
-    access.is_tls = tls.is_some();
     Ok(Bound {
         listener,
         tls,
-        access,
+        access: Access::new(address, settings.token, reviews),
+        probes,
     })
 }
 
@@ -192,8 +229,16 @@ impl Bound {
         metrics: Arc<Metrics>,
         shutdown: watch::Receiver<bool>,
     ) {
+        // A task of its own: requests to the other address delay no probe.
+        let probes = self.probes.map(|listener| {
+            let served = server::serve(listener, probes(&subject), None, shutdown.clone());
+            tokio::spawn(served)
+        });
         let router = router(&subject, &metrics, self.access);
         server::serve(self.listener, router, self.tls, shutdown).await;
+        if let Some(probes) = probes {
+            let _ = probes.await;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `--admin-auth=hub`: the hub says whose a token is, and what that user may ask (contract: operations.md §2.7 rule 2).
 
 use super::access::Right;
-use crate::operations::Refusal;
+use crate::operations::{Refusal, User};
 use fedgate_engine::plane::client::Connection;
 use fedgate_operations::ErrorCode;
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use kube::{Api, Resource, api::PostParams};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, net::IpAddr, time::Duration};
 use tokio::time::Instant;
 
 /// API group of the resources in roles.
@@ -21,10 +21,16 @@ const GROUP: &str = "operations.fedgate.dev";
 const KEPT: Duration = Duration::from_secs(60);
 /// How long a refusal is kept.
 const REFUSAL_KEPT: Duration = Duration::from_secs(10);
+/// How long a token that the hub has confirmed is told from those that it has never seen.
+const CONFIRMED: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of kept verdicts of each kind.
 const VERDICTS: usize = 1_000;
-/// Maximum number of reviews in a second.
-const RATE: u32 = 5;
+/// Maximum number of reviews in a second for a user that the hub has confirmed.
+const OF_USER: u32 = 10;
+/// Maximum number of reviews in a second for unconfirmed tokens of an address.
+const OF_ADDRESS: u32 = 2;
+/// Maximum number of reviews in a second for unconfirmed tokens.
+const UNCONFIRMED: u32 = 20;
 /// Time limit of a review.
 const REVIEW_WITHIN: Duration = Duration::from_secs(2);
 /// Longest token that is reviewed, in bytes.
@@ -36,9 +42,40 @@ type Hash = [u8; 32];
 /// The hub's verdicts.
 pub(super) struct Reviews {
     hub: Connection,
-    users: Mutex<Kept<Hash, Option<UserInfo>>>,
+    /// Users of confirmed tokens, and when the hub confirmed them last.
+    users: Mutex<Kept<Hash, (Instant, UserInfo)>>,
+    refused: Mutex<Kept<Hash, ()>>,
     rights: Mutex<Kept<(Hash, Right), bool>>,
-    rate: Mutex<(Instant, u32)>,
+    of_users: Mutex<Shares<Option<String>>>,
+    unconfirmed: Mutex<Shares<IpAddr>>,
+}
+
+/// Reviews of the present second by whom they are for, so that nobody uses up those of others.
+struct Shares<K> {
+    since: Instant,
+    taken: BTreeMap<K, u32>,
+}
+
+impl<K: Ord> Shares<K> {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            taken: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a review; false if `one` has had `each` in this second, or all together have had `total`.
+    fn take(&mut self, one: K, each: u32, total: u32) -> bool {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            *self = Self::new();
+        }
+        let all: u32 = self.taken.values().sum();
+        if all >= total || self.taken.get(&one).is_some_and(|taken| *taken >= each) {
+            return false;
+        }
+        *self.taken.entry(one).or_default() += 1;
+        true
+    }
 }
 
 /// Verdicts until they expire.
@@ -78,23 +115,38 @@ impl Reviews {
         Self {
             hub,
             users: Mutex::new(Kept(BTreeMap::new())),
+            refused: Mutex::new(Kept(BTreeMap::new())),
             rights: Mutex::new(Kept(BTreeMap::new())),
-            rate: Mutex::new((Instant::now(), 0)),
+            of_users: Mutex::new(Shares::new()),
+            unconfirmed: Mutex::new(Shares::new()),
         }
     }
 
-    /// An error unless the token's user has the permission; without one the user alone counts.
-    pub(super) async fn admit(&self, token: &str, right: Option<Right>) -> Result<(), Refusal> {
+    /// True if the hub has confirmed this token within the last hour.
+    pub(super) fn has_confirmed(&self, token: &str) -> bool {
+        self.users.lock().get(&Sha256::digest(token).into()).is_some()
+    }
+
+    /// The token's user; an error unless that has the permission. Without one the user alone counts. The address is the
+    /// requester's.
+    pub(super) async fn admit(
+        &self,
+        address: IpAddr,
+        token: &str,
+        right: Option<Right>,
+    ) -> Result<User, Refusal> {
         if token.is_empty() || token.len() > TOKEN_LIMIT {
             return Err(unknown_token());
         }
         let hash: Hash = Sha256::digest(token).into();
-        let user = self.user(hash, token).await?.ok_or_else(unknown_token)?;
+        let user = self.user(address, hash, token).await?;
+        let user = user.ok_or_else(unknown_token)?;
+        let name = User(user.username.clone().unwrap_or_default());
         let Some(right) = right else {
-            return Ok(());
+            return Ok(name);
         };
         if self.may(hash, user, &right).await? {
-            return Ok(());
+            return Ok(name);
         }
         let (resource, project) = (right.resource, right.project);
         let of = if project.is_empty() {
@@ -109,9 +161,16 @@ impl Reviews {
         ))
     }
 
-    async fn user(&self, hash: Hash, token: &str) -> Result<Option<UserInfo>, Refusal> {
-        if let Some(user) = self.users.lock().get(&hash) {
-            return Ok(user);
+    async fn user(&self, address: IpAddr, hash: Hash, token: &str) -> Result<Option<UserInfo>, Refusal> {
+        let confirmed = self.users.lock().get(&hash);
+        let permitted = match confirmed {
+            Some((at, user)) if at.elapsed() < KEPT => return Ok(Some(user)),
+            Some((_, user)) => self.of_users.lock().take(user.username, OF_USER, u32::MAX),
+            None if self.refused.lock().get(&hash).is_some() => return Ok(None),
+            None => self.unconfirmed.lock().take(address, OF_ADDRESS, UNCONFIRMED),
+        };
+        if !permitted {
+            return Err(too_many());
         }
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -122,8 +181,13 @@ impl Reviews {
         };
         let status = self.review(review).await?.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
-        let kept = if user.is_some() { KEPT } else { REFUSAL_KEPT };
-        self.users.lock().put(hash, user.clone(), kept);
+        if let Some(user) = &user {
+            let verdict = (Instant::now(), user.clone());
+            self.users.lock().put(hash, verdict, CONFIRMED);
+        } else {
+            self.users.lock().0.remove(&hash);
+            self.refused.lock().put(hash, (), REFUSAL_KEPT);
+        }
         Ok(user)
     }
 
@@ -131,6 +195,10 @@ impl Reviews {
         let key = (hash, right.clone());
         if let Some(allowed) = self.rights.lock().get(&key) {
             return Ok(allowed);
+        }
+        let name = user.username.clone();
+        if !self.of_users.lock().take(name, OF_USER, u32::MAX) {
+            return Err(too_many());
         }
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
@@ -165,11 +233,6 @@ impl Reviews {
             + Serialize
             + DeserializeOwned,
     {
-        if !self.has_permit() {
-            return Err(Refusal::busy(format!(
-                "the hub is asked for {RATE} reviews in a second at most"
-            )));
-        }
         let api: Api<T> = Api::all(self.hub.current().client());
         let post = PostParams::default();
         let answer = tokio::time::timeout(REVIEW_WITHIN, api.create(&post, &review)).await;
@@ -196,16 +259,12 @@ impl Reviews {
     pub(super) fn kept(&self) -> usize {
         self.users.lock().0.len()
     }
+}
 
-    fn has_permit(&self) -> bool {
-        let now = Instant::now();
-        let mut rate = self.rate.lock();
-        if now.duration_since(rate.0) >= Duration::from_secs(1) {
-            *rate = (now, 0);
-        }
-        rate.1 += 1;
-        rate.1 <= RATE
-    }
+fn too_many() -> Refusal {
+    Refusal::busy(format!(
+        "the hub reviews {OF_USER} questions of a user in a second at most, and {OF_ADDRESS} new tokens of an address"
+    ))
 }
 
 fn unknown_token() -> Refusal {

@@ -24,6 +24,9 @@ pub struct ProcessArgs {
     /// Folder with tls.crt and tls.key: the admin address is served over TLS. Read again when a file changes.
     #[arg(long, env = "FEDGATE_ADMIN_TLS_DIRECTORY", value_name = "DIR")]
     pub admin_tls_directory: Option<PathBuf>,
+    /// Further address of /livez and /readyz alone, without token and TLS: requests to the admin address delay no probe.
+    #[arg(long, env = "FEDGATE_PROBE_ADDRESS", value_name = "ADDRESS")]
+    pub probe_address: Option<SocketAddr>,
     /// Format of log lines.
     #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
@@ -55,6 +58,8 @@ pub struct ProcessConfig {
     pub admin_token_file: Option<PathBuf>,
     /// Folder with certificate and key of the administrative address; `None` serves it without TLS.
     pub admin_tls_directory: Option<PathBuf>,
+    /// Further address of the probes.
+    pub probe_address: Option<SocketAddr>,
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Log filter.
@@ -74,6 +79,7 @@ impl ProcessArgs {
             admin_address,
             admin_token_file,
             admin_tls_directory,
+            probe_address,
             log_format,
             log_level,
             leader_elect,
@@ -87,6 +93,7 @@ impl ProcessArgs {
             admin_address,
             admin_token_file,
             admin_tls_directory,
+            probe_address,
             log_format,
             log_level,
             leader_elect,

@@ -57,7 +57,7 @@ pub fn protect(mut response: Response) -> Response {
 /// no token to show.
 pub fn refused(path: &str, code: ErrorCode, message: &str, next: &str) -> Response {
     let refusal = Refusal::new(code, message, next);
-    if path.starts_with("/api/") {
+    if path.starts_with("/api/") || path == session::PATH {
         return refusal.bare();
     }
     (refusal.status(), format!("{message}\n{next}\n")).into_response()

@@ -1,9 +1,16 @@
-//! Sessions of browsers (contract: operations.md §2.7 rule 4): a cookie with its end and a signature of it. The process
-//! keeps nothing of a session, so that each replica with the same secret accepts it, and another secret ends all.
+//! Sessions of browsers (contract: operations.md §2.7 rule 4): a text with its end and a signature of it. The page keeps it in
+//! the storage of its origin and sends it in a header: a cookie would reach every port of the host. The process keeps nothing of a
+//! session, so that each replica with the same secret accepts it, and another secret ends all.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::{
+    Json,
+    http::{header, request::Parts},
+    response::{IntoResponse, Response},
+};
 use fedgate_api::names::hex;
+use fedgate_operations::API_VERSION;
 use ring::{hmac, rand::SystemRandom};
+use serde_json::json;
 use std::{
     fmt,
     time::{SystemTime, UNIX_EPOCH},
@@ -15,8 +22,11 @@ pub const LIFE: u64 = 12 * 60 * 60;
 /// Purpose of the derived key: a secret has other uses.
 const PURPOSE: &[u8] = b"fedgate console session";
 
-/// How a browser says that the page of this very origin asks.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The path that begins a session.
+pub const PATH: &str = "/console/session";
+
+/// Scheme of the header `Authorization` that shows a session.
+pub const SESSION: &str = "session";
 
 /// Signs sessions, and knows its own.
 pub struct Key(hmac::Key);
@@ -77,47 +87,17 @@ pub fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// The header that gives a browser its session.
-pub fn give(name: &str, session: &str, is_secure: bool) -> HeaderValue {
-    set(name, session, LIFE, is_secure)
+/// The answer that gives a page its session.
+pub fn given(session: &str) -> Response {
+    let answer = json!({"apiVersion": API_VERSION, "kind": "Session", "session": session});
+    ([(header::CACHE_CONTROL, "no-store")], Json(answer)).into_response()
 }
 
-/// The header that takes the session from a browser.
-pub fn take(name: &str, is_secure: bool) -> HeaderValue {
-    set(name, "", 0, is_secure)
-}
-
-fn set(name: &str, value: &str, life: u64, is_secure: bool) -> HeaderValue {
-    let secure = if is_secure { "; Secure" } else { "" };
-    let text = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life}{secure}");
-    let value = HeaderValue::from_str(&text);
-    let mut value = value.unwrap_or(HeaderValue::from_static(""));
-    value.set_sensitive(true);
-    value
-}
-
-/// The sessions that a request shows under this name. A browser sends two if two paths or hosts have set it.
-pub fn shown<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
-    let lines = headers.get_all(header::COOKIE).iter();
-    let pairs = lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(';'));
-    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
-}
-
-/// True if the browser says that a page of this origin asks. Cookies belong to a host, whatever the port, so that a page of
-/// another port sends them along.
-pub fn is_of_own_page(headers: &HeaderMap) -> bool {
-    let mut sites = headers.get_all(FETCH_SITE).iter();
-    sites.next().is_some_and(|site| site == "same-origin") && sites.next().is_none()
-}
-
-/// True if the browser says that something else than this site has led it here, for example a page in a file.
-pub fn is_of_other_site(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(FETCH_SITE)
-        .iter()
-        .any(|site| site == "cross-site")
+/// The credential that a request shows under this scheme, which is case-insensitive.
+pub fn credential<'a>(parts: &'a Parts, scheme: &str) -> Option<&'a str> {
+    let shown = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (shown, credential) = shown.split_once(' ')?;
+    shown.eq_ignore_ascii_case(scheme).then(|| credential.trim())
 }
 
 /// The bytes of a signature.
@@ -174,51 +154,6 @@ mod tests {
         // A session reveals no signature that the secret makes elsewhere.
         let direct = Key(hmac::Key::new(hmac::HMAC_SHA256, b"secret"));
         assert!(!direct.admits(&Key::of(b"secret").begin(0), 0));
-    }
-
-    #[test]
-    fn the_cookie_is_hidden_from_scripts_and_other_sites() {
-        let cookie = give("n", "v", false);
-        assert_eq!(cookie, "n=v; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200");
-        assert!(cookie.is_sensitive());
-        assert_eq!(
-            give("n", "v", true),
-            "n=v; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200; Secure"
-        );
-        assert_eq!(
-            take("n", false),
-            "n=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
-        );
-    }
-
-    #[test]
-    fn every_cookie_of_the_name_is_read_and_no_other() {
-        let mut headers = HeaderMap::new();
-        for line in ["a=1; n=2;n=3", "nn=4; n", "n=5"] {
-            headers.append(header::COOKIE, HeaderValue::from_str(line).unwrap());
-        }
-        assert_eq!(shown(&headers, "n").collect::<Vec<_>>(), ["2", "3", "5"]);
-    }
-
-    #[test]
-    fn only_a_page_of_this_origin_asks() {
-        let check = |sites: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for site in sites {
-                headers.append(FETCH_SITE, HeaderValue::from_str(site).unwrap());
-            }
-            is_of_own_page(&headers)
-        };
-        assert!(check(&["same-origin"]));
-        for sites in [
-            &[][..],
-            &["none"],
-            &["same-site"],
-            &["cross-site"],
-            &["same-origin", "cross-site"],
-        ] {
-            assert!(!check(sites), "{sites:?}");
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod topics;
 
 pub use refusal::Refusal;
 pub use route::{BASE, Route, Target};
-pub use streams::HangUp;
+pub use streams::{HangUp, STREAM};
 
 use axum::{
     Router,
@@ -24,17 +24,21 @@ use axum::{
 };
 use fedgate_engine::metrics::Metrics;
 use fedgate_operations::{ErrorCode, OperationsSource};
+use parking_lot::Mutex;
 use position::Positions;
 use question::Question;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 use streams::Streams;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of requests that are answered at a time.
 const AT_ONCE: usize = 8;
+/// Maximum number of requests of one user of the hub among them.
+const OF_USER: usize = 4;
 /// Time limit of an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Metrics label of a path that does not exist.
@@ -45,11 +49,18 @@ const STATUSES: [u16; 11] = [200, 400, 401, 403, 404, 405, 410, 421, 429, 500, 5
 /// The source of the answers: the role, or before it runs the process itself.
 pub type Provider = Arc<dyn Fn() -> Arc<dyn OperationsSource> + Send + Sync>;
 
+/// The user of a request whom the hub named, among others. A request without one is that of an operator who has the token of
+/// the file, or this machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct User(pub String);
+
 /// The API of a process.
 pub struct Operations {
     provider: Provider,
     positions: Positions,
     permits: Arc<Semaphore>,
+    /// Permits of the users who ask.
+    of_users: Mutex<BTreeMap<User, Arc<Semaphore>>>,
     streams: Streams,
     metrics: Arc<Metrics>,
 }
@@ -65,6 +76,7 @@ impl Operations {
             provider,
             positions,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
+            of_users: Mutex::default(),
             metrics: metrics.clone(),
         })
     }
@@ -93,6 +105,7 @@ impl Operations {
         }
         let question = Question::of(target, query, &self.positions)?;
         let source = (self.provider)();
+        let user = request.extensions.get::<User>().cloned();
         match question {
             Question::Events(selection) => {
                 let last = request.headers.get("last-event-id");
@@ -101,10 +114,19 @@ impl Operations {
                     return Ok(streams::headers(Body::empty()));
                 }
                 let hang_up = request.extensions.get::<HangUp>().cloned().unwrap_or_default();
-                self.streams.open(source, selection, last, hang_up).await
+                self.streams.open(source, selection, last, user, hang_up).await
             }
-            question => self.answer(source, question).await,
+            question => self.answer(source, question, user).await,
         }
+    }
+
+    /// A permit of this user's share.
+    fn permit_of(&self, user: User) -> Option<OwnedSemaphorePermit> {
+        let mut users = self.of_users.lock();
+        users.retain(|_, permits| permits.available_permits() < OF_USER);
+        let permits = users.entry(user);
+        let permits = permits.or_insert_with(|| Arc::new(Semaphore::new(OF_USER)));
+        permits.clone().try_acquire_owned().ok()
     }
 
     /// Answers a question on a thread that may wait. The permit is held until that thread has ended, also if the
@@ -113,14 +135,16 @@ impl Operations {
         &self,
         source: Arc<dyn OperationsSource>,
         question: Question,
+        user: Option<User>,
     ) -> Result<Response, Refusal> {
+        let of_user = user.map(|user| self.permit_of(user).ok_or(OF_USER)).transpose();
+        let of_user = of_user.map_err(too_many)?;
         let permit = self.permits.clone().try_acquire_owned();
-        let permit =
-            permit.map_err(|_| Refusal::busy(format!("{AT_ONCE} requests are being answered already")))?;
+        let permit = permit.map_err(|_| too_many(AT_ONCE))?;
         let positions = self.positions.clone();
         let work = tokio::task::spawn_blocking(move || {
             let answer = answer::answer(&*source, &question, &positions);
-            drop(permit);
+            drop((permit, of_user));
             answer
         });
         match tokio::time::timeout(ANSWER_WITHIN, work).await {
@@ -140,6 +164,10 @@ impl Operations {
         self.metrics
             .operations_answered(path, status.as_u16(), began.elapsed());
     }
+}
+
+fn too_many(limit: usize) -> Refusal {
+    Refusal::busy(format!("{limit} requests are being answered already"))
 }
 
 fn too_slow() -> Refusal {

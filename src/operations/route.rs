@@ -145,12 +145,12 @@ impl Target {
         Ok(None)
     }
 
-    /// The project that the path or the query names.
+    /// The project that the path or the query names. What is longer than a name is none.
     pub fn project(&self, query: &str) -> Option<String> {
         match self.route {
             Route::Project | Route::Trace => self.values.first().cloned(),
             _ => form_urlencoded::parse(query.as_bytes())
-                .find(|(name, _)| name == "project")
+                .find(|(name, value)| name == "project" && value.len() <= NAME_LIMIT)
                 .map(|(_, value)| value.into_owned()),
         }
     }

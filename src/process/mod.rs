@@ -279,6 +279,7 @@ impl AdminServer {
             token: config.admin_token_file.clone().map(Token::of),
             reviewer,
             tls: config.admin_tls_directory.clone(),
+            probes: config.probe_address,
         });
         let bound = bound.await?;
         let (stop, stopped) = watch::channel(false);

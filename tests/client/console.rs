@@ -18,15 +18,14 @@ use std::{
 use tokio::process::{Child, Command};
 
 const TOKEN: &str = "0123456789abcdef";
-const OWN_PAGE: (&str, &str) = ("sec-fetch-site", "same-origin");
 
 /// A running `fedgate console`, and the address that it printed.
 struct Console {
     child: Child,
     /// `127.0.0.1:PORT`
     authority: String,
-    /// The path with the code.
-    opens: String,
+    /// The code behind `#`.
+    code: String,
     client: Client<HttpConnector, Body>,
 }
 
@@ -55,11 +54,11 @@ impl Console {
         let url = within("the address", lines.next_line()).await.unwrap().unwrap();
         let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         assert!(authority.starts_with("127.0.0.1:"), "{url}");
-        assert!(path.starts_with("console/open?code="), "{url}");
+        let code = path.strip_prefix("console#code=").unwrap();
         Self {
             child,
             authority: authority.to_owned(),
-            opens: format!("/{path}"),
+            code: code.to_owned(),
             client: Client::builder(TokioExecutor::new()).build_http(),
         }
     }
@@ -100,16 +99,23 @@ impl Console {
         kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
     }
 
-    /// Opens the printed address, and returns the browser's header `Cookie`.
+    /// Shows a code, as the page does that the printed address opens.
+    async fn show(&self, code: &str) -> Got {
+        let bearer = format!("Bearer {code}");
+        self.ask(Method::POST, "/console/session", &[("authorization", &bearer)])
+            .await
+    }
+
+    /// Opens the printed address, and returns the header that shows the page's session.
     async fn open(&self) -> String {
-        let got = self.get(&self.opens, &[]).await;
-        assert_eq!((got.status, got.text.as_str()), (303, ""));
-        assert_eq!(got.headers["location"], "/console");
+        let got = self.show(&self.code).await;
+        assert_eq!(got.status, 200, "{}", got.text);
         assert_eq!(got.headers["cache-control"], "no-store");
-        let cookie = got.headers["set-cookie"].to_str().unwrap();
-        let (pair, attributes) = cookie.split_once("; ").unwrap();
-        assert_eq!(attributes, "HttpOnly; SameSite=Strict; Path=/; Max-Age=43200");
-        pair.to_owned()
+        assert!(
+            !got.headers.contains_key("set-cookie"),
+            "a cookie reaches every port"
+        );
+        format!("Session {}", error_of(&got)["session"].as_str().unwrap())
     }
 }
 
@@ -121,8 +127,6 @@ fn error_of(got: &Got) -> serde_json::Value {
 async fn of_leader() -> (Replica, Console) {
     let replica = Replica::start().await;
     replica.serves("/overview", documents::overview());
-    replica.says("/console", "<!doctype html>");
-    replica.says("/console/a/0123456789ab/main.js", "run()");
     let console = Console::with_token(&replica, &file(TOKEN)).await;
     (replica, console)
 }
@@ -130,28 +134,23 @@ async fn of_leader() -> (Replica, Console) {
 #[tokio::test]
 async fn the_browser_sees_the_page_and_the_api_and_never_the_token() {
     let (replica, console) = of_leader().await;
-    let cookie = console.open().await;
-    let cookie = ("cookie", cookie.as_str());
-    for (path, text) in [
-        ("/console", "<!doctype html>"),
-        ("/console/a/0123456789ab/main.js", "run()"),
-    ] {
-        let got = console.get(path, &[cookie]).await;
-        assert_eq!((got.status, got.text.as_str()), (200, text));
-        assert!(
-            got.headers["content-security-policy"]
-                .to_str()
-                .unwrap()
-                .starts_with("default-src 'none'; ")
-        );
-        assert_eq!(got.headers["referrer-policy"], "no-referrer");
-        assert!(
-            !got.headers.contains_key("set-cookie"),
-            "the replica's own cookies stay here"
-        );
-        assert!(!got.text.contains(TOKEN));
-    }
-    let got = console.get("/api/v1/overview?a=b%2Fc", &[cookie, OWN_PAGE]).await;
+    let session = console.open().await;
+    let got = console.get("/console", &[]).await;
+    assert_eq!(got.status, 200);
+    assert!(got.text.starts_with("<!doctype html>"), "{}", got.text);
+    let policy = got.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'; "));
+    assert_eq!(got.headers["referrer-policy"], "no-referrer");
+    assert!(!got.text.contains(TOKEN));
+    let script = got
+        .text
+        .split('"')
+        .find(|text| text.ends_with("/main.js"))
+        .unwrap();
+    assert_eq!(console.get(script, &[]).await.status, 200);
+    let got = console
+        .get("/api/v1/overview?a=b%2Fc", &[("authorization", &session)])
+        .await;
     assert_eq!(got.status, 200);
     assert_eq!(error_of(&got)["kind"], "Overview");
     let asked = replica.requests();
@@ -167,46 +166,46 @@ async fn the_browser_sees_the_page_and_the_api_and_never_the_token() {
 async fn the_code_works_once_and_without_it_nothing_is_shown() {
     let (replica, console) = of_leader().await;
     let before = replica.requests().len();
-    for path in [
-        "/console",
-        "/console/",
-        "/console/a/0123456789ab/main.js",
-        "/api/v1/overview",
-    ] {
-        for cookie in ["a=b", "fedgate-console=1.00", "fedgate-session=99999999999.00"] {
-            let got = console.get(path, &[("cookie", cookie), OWN_PAGE]).await;
-            assert_eq!(got.status, 401, "{path}");
-            assert!(got.text.contains("run fedgate console again"), "{}", got.text);
-            assert!(
-                !got.headers.contains_key("www-authenticate"),
-                "there is no token to show"
-            );
-        }
+    for shown in ["Session 1.00", "Session 99999999999.00", "Bearer 0", "Session"] {
+        let got = console.get("/api/v1/overview", &[("authorization", shown)]).await;
+        assert_eq!(got.status, 401, "{shown}");
+        assert!(got.text.contains("run fedgate console again"), "{}", got.text);
+        assert!(
+            !got.headers.contains_key("www-authenticate"),
+            "there is no token to show"
+        );
     }
-    for wrong in [
-        "/console/open",
-        "/console/open?code=",
-        "/console/open?code=0",
-        &format!("{}0", console.opens),
-    ] {
-        assert_eq!(console.get(wrong, &[]).await.status, 401, "{wrong}");
+    for wrong in ["", "0", &format!("{}0", console.code)] {
+        assert_eq!(console.show(wrong).await.status, 401, "{wrong}");
     }
-    let looked = console.ask(Method::HEAD, &console.opens, &[]).await;
-    assert_eq!(looked.status, 405, "a look uses no code up");
     assert_eq!(replica.requests().len(), before);
-    let cookie = console.open().await;
-    let second = console.get(&console.opens, &[]).await;
+    let session = console.open().await;
+    let second = console.show(&console.code).await;
     assert_eq!(second.status, 401);
     assert!(second.text.contains("was used"), "{}", second.text);
-    assert!(!second.headers.contains_key("set-cookie"));
-    assert_eq!(console.get("/console", &[("cookie", &cookie)]).await.status, 200);
+    let headers = [("authorization", session.as_str())];
+    assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
+}
+
+/// A browser sends cookies of `127.0.0.1` to every port of it, also to that of another user's program.
+#[tokio::test]
+async fn nothing_that_a_browser_sends_to_another_port_admits() {
+    let (_replica, console) = of_leader().await;
+    let session = console.open().await;
+    let session = session.strip_prefix("Session ").unwrap();
+    let port = console.authority.rsplit_once(':').unwrap().1;
+    for name in [format!("fedgate-console-{port}"), "session".to_owned()] {
+        let cookie = format!("{name}={session}");
+        let headers = [("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin")];
+        assert_eq!(console.get("/api/v1/overview", &headers).await.status, 401);
+    }
 }
 
 #[tokio::test]
-async fn only_the_own_name_and_the_page_itself_are_served() {
+async fn only_the_own_name_is_served_and_no_other_path() {
     let (replica, console) = of_leader().await;
-    let cookie = console.open().await;
-    let cookie = ("cookie", cookie.as_str());
+    let session = console.open().await;
+    let session = ("authorization", session.as_str());
     let before = replica.requests().len();
     let port = console.authority.rsplit_once(':').unwrap().1;
     for host in [
@@ -216,47 +215,34 @@ async fn only_the_own_name_and_the_page_itself_are_served() {
         &format!("evil:{port}"),
         "127.0.0.1",
     ] {
-        let got = console.get("/console", &[("host", host), cookie]).await;
+        let got = console.get("/console", &[("host", host), session]).await;
         assert_eq!(got.status, 421, "{host}");
         assert!(got.text.contains(&console.authority), "{}", got.text);
     }
     for origin in ["http://evil", "null", &format!("http://localhost:{port}")] {
-        let headers = [("origin", origin), cookie, OWN_PAGE];
+        let headers = [("origin", origin), session];
         assert_eq!(
             console.get("/api/v1/overview", &headers).await.status,
             421,
             "{origin}"
         );
     }
-    for site in ["same-site", "cross-site", "none"] {
-        let headers = [("sec-fetch-site", site), cookie];
-        assert_eq!(
-            console.get("/api/v1/overview", &headers).await.status,
-            403,
-            "{site}"
-        );
-    }
-    for path in [
-        "/metrics",
-        "/debug/planes",
-        "/console/session",
-        "/api/v2/overview",
-        "/",
-    ] {
-        assert_eq!(console.get(path, &[cookie, OWN_PAGE]).await.status, 404, "{path}");
+    for path in ["/metrics", "/debug/planes", "/api/v2/overview", "/"] {
+        assert_eq!(console.get(path, &[session]).await.status, 404, "{path}");
     }
     for method in [Method::POST, Method::DELETE, Method::PUT] {
-        let got = console.ask(method, "/api/v1/overview", &[cookie, OWN_PAGE]).await;
+        let got = console.ask(method, "/api/v1/overview", &[session]).await;
         assert_eq!(got.status, 405);
     }
+    assert_eq!(console.get("/console/session", &[session]).await.status, 405);
     assert_eq!(replica.requests().len(), before);
 }
 
 #[tokio::test]
 async fn refusals_reach_the_page_with_their_next_steps_and_no_challenge() {
     let (replica, console) = of_leader().await;
-    let cookie = console.open().await;
-    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let session = console.open().await;
+    let headers = [("authorization", session.as_str())];
     replica.refuses("/stuck", 503, error("Unavailable", "it is busy", "ask again"));
     let got = console.get("/api/v1/stuck", &headers).await;
     assert_eq!(
@@ -297,8 +283,8 @@ async fn a_token_that_is_rotated_is_read_again() {
     replica.requires("token-of-the-first-day");
     let token = file("token-of-the-first-day");
     let console = Console::with_token(&replica, &token).await;
-    let cookie = console.open().await;
-    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let session = console.open().await;
+    let headers = [("authorization", session.as_str())];
     let overview = async || console.get("/api/v1/overview", &headers).await.status;
     assert_eq!(overview().await, 200);
     replica.requires("token-of-the-second-day");
@@ -321,8 +307,8 @@ async fn the_token_of_the_secret_is_read_again_too() {
     replica.serves("/overview", documents::overview());
     let kubeconfig = file(&host.kubeconfig());
     let console = Console::start(&["--kubeconfig", kubeconfig.to_str().unwrap()]).await;
-    let cookie = console.open().await;
-    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let session = console.open().await;
+    let headers = [("authorization", session.as_str())];
     host.rotates("bmV3LXRva2Vu");
     replica.requires("new-token");
     assert_eq!(console.get("/api/v1/overview", &headers).await.status, 200);
@@ -366,22 +352,19 @@ async fn the_list_of_processes_has_no_code() {
     let (replica, _console) = of_leader().await;
     let folder = opener();
     let (console, page) = with_browser(&replica, &folder).await;
-    let code = console.opens.split_once('=').unwrap().1;
-    assert!(!page.display().to_string().contains(code), "{}", page.display());
+    assert!(
+        !page.display().to_string().contains(&console.code),
+        "{}",
+        page.display()
+    );
     assert_eq!(page.parent().unwrap(), folder.join("pages"));
     assert_eq!(page.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&page).unwrap();
-    let refresh = format!("content=\"0; url=http://{}{}\"", console.authority, console.opens);
-    assert!(text.contains(&refresh), "{text}");
-    // A strict cookie follows no redirect from the file.
-    let got = console
-        .get(&console.opens, &[("sec-fetch-site", "cross-site")])
-        .await;
-    assert_eq!((got.status, got.text.as_str()), (200, ""));
-    assert_eq!(got.headers["refresh"], "0; url=/console");
-    assert!(got.headers.contains_key("set-cookie"));
+    let url = format!("http://{}/console#code={}", console.authority, console.code);
+    assert!(text.contains(&format!("content=\"0; url={url}\"")), "{text}");
+    console.open().await;
     assert!(!page.exists(), "the code was used");
-    assert_eq!(console.get(&console.opens, &[]).await.status, 401);
+    assert_eq!(console.show(&console.code).await.status, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -424,8 +407,8 @@ async fn when_the_leader_changes_streams_end_and_the_next_one_is_asked() {
     other.serves("/overview", overview("b", "standby"));
     let kubeconfig = file(&host.kubeconfig());
     let console = Console::start(&["--kubeconfig", kubeconfig.to_str().unwrap()]).await;
-    let cookie = console.open().await;
-    let headers = [("cookie", cookie.as_str()), OWN_PAGE];
+    let session = console.open().await;
+    let headers = [("authorization", session.as_str())];
     let leads =
         async || error_of(&console.get("/api/v1/overview", &headers).await)["replica"]["identity"].clone();
     assert_eq!(leads().await, "a");

@@ -79,12 +79,6 @@ impl Replica {
         *self.state.token.lock() = Some(token);
     }
 
-    /// Answers a path outside of the API with this text.
-    pub(crate) fn says(&self, path: &str, text: &str) {
-        let answer = (200, Value::String(text.to_owned()));
-        self.state.answers.lock().insert(path.to_owned(), answer);
-    }
-
     /// The requests so far: path with query, and `Authorization`.
     pub(crate) fn requests(&self) -> Vec<(String, String)> {
         self.state.requests.lock().clone()
@@ -141,10 +135,6 @@ async fn answer(State(state): State<Arc<Canned>>, request: Request) -> Response 
         return StatusCode::NOT_FOUND.into_response();
     };
     let status = StatusCode::from_u16(*status).unwrap();
-    if let (Value::String(text), false) = (document, uri.path().starts_with("/api/")) {
-        let kind = [("content-type", "text/html; charset=utf-8")];
-        return (kind, [("set-cookie", "of=replica")], text.clone()).into_response();
-    }
     let retry_after = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     let mut response = (status, axum::Json(document)).into_response();
     if retry_after {

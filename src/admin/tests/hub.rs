@@ -7,16 +7,18 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const FILES: &str = "0123456789abcdef";
+const PEER: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// A hub that reviews, and the reviews that it was asked for.
 #[derive(Default)]
-struct Hub {
+pub(super) struct Hub {
     asked: Mutex<Vec<Value>>,
     is_down: Mutex<bool>,
+    revoked: Mutex<Option<&'static str>>,
 }
 
 impl Hub {
-    /// `all-…` may get everything, `shop-…` what is of project `shop`, `none-…` nothing; other tokens are unknown.
+    /// `all-…` and `every-…` may get everything, `shop-…` what is of project `shop`, `none-…` nothing; other tokens are unknown.
     fn answer(&self, review: &Value) -> Value {
         self.asked.lock().push(review.clone());
         let mut review = review.clone();
@@ -35,13 +37,20 @@ impl Hub {
             let wanted = &spec["resourceAttributes"];
             assert_eq!(wanted["verb"], "get");
             assert_eq!(wanted["group"], "operations.fedgate.dev");
-            let allowed = spec["user"] == "all" || spec["user"] == "shop" && wanted["name"] == "shop";
+            let user = spec["user"].as_str().unwrap();
+            let allowed = ["all", "every"].contains(&user) || user == "shop" && wanted["name"] == "shop";
+            let allowed = allowed && *self.revoked.lock() != Some(user);
             review["status"] = json!({"allowed": allowed});
         }
         review
     }
 
-    fn connection(self: &Arc<Self>) -> Connection {
+    /// This user loses its rights.
+    pub(super) fn revokes(&self, user: &'static str) {
+        *self.revoked.lock() = Some(user);
+    }
+
+    pub(super) fn connection(self: &Arc<Self>) -> Connection {
         let hub = self.clone();
         let service = tower::service_fn(move |request: axum::http::Request<kube::client::Body>| {
             let hub = hub.clone();
@@ -78,7 +87,14 @@ impl Address {
     }
 
     async fn ask(&self, path: &str, token: &str) -> u16 {
+        self.ask_from(1, path, token).await
+    }
+
+    /// A request from one of many addresses.
+    async fn ask_from(&self, last: u8, path: &str, token: &str) -> u16 {
+        let peer = access::Peer::at(std::net::IpAddr::from([10, 0, 0, last]));
         let request = Request::get(path).header(header::AUTHORIZATION, format!("Bearer {token}"));
+        let request = request.extension(peer);
         let request = request.body(Body::empty()).unwrap();
         self.0.clone().oneshot(request).await.unwrap().status().as_u16()
     }
@@ -160,17 +176,69 @@ async fn a_verdict_is_kept_for_a_minute_and_a_refusal_for_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hub_is_asked_for_five_reviews_in_a_second() {
+async fn wrong_tokens_keep_no_other_address_and_no_confirmed_user_out() {
     let hub = Arc::<Hub>::default();
     let address = Address::new("rate", &hub);
-    for n in 0..5 {
-        assert_eq!(address.ask("/metrics", &format!("wrong{n}")).await, 401);
+    assert_eq!(address.ask("/metrics", "all-known").await, 200);
+    // Its verdicts end, so that the hub has to be asked.
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let before = hub.asked();
+    for n in 0..9 {
+        let status = if n < 2 { 401 } else { 429 };
+        assert_eq!(address.ask("/metrics", &format!("wrong{n}")).await, status, "{n}");
     }
-    assert_eq!(address.ask("/metrics", "all-1").await, 429);
+    assert_eq!(hub.asked() - before, 2, "of the address");
+    assert_eq!(address.ask_from(2, "/metrics", "all-new").await, 200);
+    assert_eq!(address.ask("/metrics", "all-known").await, 200);
     assert_eq!(address.ask("/metrics", FILES).await, 200);
-    assert_eq!(hub.asked(), 5);
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(address.ask("/metrics", "all-1").await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_addresses_together_cost_the_hub_twenty_reviews_of_new_tokens_in_a_second() {
+    let hub = Arc::<Hub>::default();
+    let address = Address::new("rates", &hub);
+    assert_eq!(address.ask_from(0, "/metrics", "all-known").await, 200);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let before = hub.asked();
+    for n in 1..200 {
+        address.ask_from(n, "/metrics", &format!("wrong{n}")).await;
+    }
+    assert_eq!(hub.asked() - before, 20);
+    assert_eq!(address.ask_from(201, "/metrics", "all-new").await, 429);
+    assert_eq!(address.ask_from(0, "/metrics", "all-known").await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_tokens_of_the_same_address_do_not_keep_a_confirmed_user_waiting() {
+    let hub = Arc::<Hub>::default();
+    let address = Address::new("beside-hub", &hub);
+    assert_eq!(address.ask("/metrics", "all-1").await, 200);
+    for _ in 0..10 {
+        assert_eq!(address.ask("/metrics", "wrong").await, 401);
+    }
+    assert_eq!(address.ask("/metrics", "wrong").await, 429);
+    assert_eq!(address.ask("/metrics", "all-1").await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_with_many_questions_takes_no_review_of_another() {
+    let hub = Arc::<Hub>::default();
+    let address = Address::new("questions", &hub);
+    assert_eq!(address.ask("/metrics", "all-1").await, 200);
+    let mut statuses = Vec::new();
+    for n in 0..40 {
+        statuses.push(address.ask(&format!("/api/v1/projects/{n}"), "shop-1").await);
+    }
+    assert!(statuses.ends_with(&[429; 20]), "{statuses:?}");
+    assert_eq!(address.ask("/api/v1/overview", "all-1").await, 200);
+    // A name that is too long is none, and is neither sent nor kept.
+    let long = format!("/api/v1/stuck?project={}", "x".repeat(300));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(address.ask(&long, "shop-1").await, 403);
+    let asked = hub.asked.lock();
+    assert!(!asked.iter().any(|review| review.to_string().contains("xxx")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,14 +266,14 @@ async fn many_tokens_take_no_memory_and_a_huge_one_is_not_reviewed() {
     let hub = Arc::<Hub>::default();
     let reviews = Reviews::by(hub.connection());
     for n in 0..1_200 {
-        let refused = reviews.admit(&format!("all-{n}"), None).await;
-        assert!(refused.is_ok(), "{n}");
-        tokio::time::advance(Duration::from_millis(201)).await;
+        let admitted = reviews.admit(PEER, &format!("all-{n}"), None).await;
+        assert!(admitted.is_ok(), "{n}");
+        tokio::time::advance(Duration::from_millis(501)).await;
     }
     assert!(reviews.kept() <= 1_000);
     let asked = hub.asked();
     let huge = format!("all-{}", "x".repeat(17 * 1024));
-    assert_eq!(reviews.admit(&huge, None).await.unwrap_err().status(), 401);
+    assert_eq!(reviews.admit(PEER, &huge, None).await.unwrap_err().status(), 401);
     assert_eq!(hub.asked(), asked);
 }
 
@@ -225,6 +293,6 @@ async fn a_session_is_for_the_files_token_and_not_for_one_of_the_hub() {
     let (status, text) = post("all-1").await;
     assert_eq!(status, 403);
     assert!(text.contains("fedgate console --admin-auth=hub"), "{text}");
-    assert_eq!(post(FILES).await.0, 204);
+    assert_eq!(post(FILES).await.0, 200);
     assert_eq!(hub.asked(), 0);
 }

@@ -153,6 +153,7 @@ async fn without_its_token_the_address_is_not_served() {
         token: Some(Token::of(file.0.clone())),
         reviewer: None,
         tls: None,
+        probes: None,
     };
     let said = bind(settings()).await.err().unwrap().to_string();
     assert!(

@@ -45,6 +45,7 @@ fn settings(folder: &Folder) -> Settings {
         token: None,
         reviewer: None,
         tls: Some(folder.0.clone()),
+        probes: None,
     }
 }
 

@@ -26,7 +26,7 @@ use tower::BoxError;
 const PATH: &str = "/overview";
 /// Time after which a stream that is alive has its replica asked whether it still leads.
 const CHECK: Duration = Duration::from_secs(5);
-/// Headers of the browser that a replica gets; its cookie and its origin stay here.
+/// Headers of the browser that a replica gets; its session and its origin stay here.
 const ASKED: [header::HeaderName; 2] = [header::ACCEPT, LAST_EVENT_ID];
 const LAST_EVENT_ID: header::HeaderName = header::HeaderName::from_static("last-event-id");
 /// Headers of a replica that the browser gets; no challenge, because the browser has no token to show.

@@ -2,16 +2,16 @@
 
 use super::{forwarder::Forwarder, opening::Page};
 use crate::console::{
-    protect, refused,
-    session::{self, Key, NoRandom},
+    self, protect, refused,
+    session::{self, Key, NoRandom, SESSION, credential},
 };
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, Uri, header, request::Parts},
     middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing::get,
+    response::Response,
+    routing::{get, post},
 };
 use fedgate_operations::ErrorCode;
 use fedgate_terminal::error::{Error, Kind};
@@ -19,16 +19,12 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::{net::SocketAddr, sync::Arc};
 
-/// The path of the one-time code.
-const OPEN: &str = "/console/open";
-/// The next step of a browser without a session.
+/// The next step of a page without a session.
 const AGAIN: &str = "run fedgate console again, and open the address that it prints";
 
 /// Sessions of this process, and the code that begins one.
 pub(super) struct Sessions {
     address: SocketAddr,
-    /// Name of the cookie: a host's cookies are of all its ports.
-    cookie: String,
     key: Key,
     /// The code, until it is used.
     code: Mutex<Option<Code>>,
@@ -44,7 +40,7 @@ struct Code {
 }
 
 impl Sessions {
-    /// A listener at this address, which admits the browser that shows this code.
+    /// A listener at this address, which admits the page that shows this code.
     pub(super) fn new(
         address: SocketAddr,
         forwarder: Arc<Forwarder>,
@@ -54,27 +50,23 @@ impl Sessions {
         let digest = Sha256::digest(code).into();
         Ok(Arc::new(Self {
             address,
-            cookie: format!("fedgate-console-{}", address.port()),
             key: Key::random()?,
             code: Mutex::new(Some(Code { digest, _page: page })),
             forwarder,
         }))
     }
 
-    /// The routes: the code, and what is forwarded.
+    /// The routes: the page, its code, and what is forwarded.
     pub(super) fn router(self: Arc<Self>) -> Router {
-        let forwarded = get(forward);
         Router::new()
-            .route("/console", forwarded.clone())
-            .route("/console/", forwarded.clone())
-            .route("/console/a/{*path}", forwarded.clone())
-            .route("/api/v1/{*path}", forwarded)
+            .route("/api/v1/{*path}", get(forward))
             .route_layer(middleware::from_fn_with_state(self.clone(), of_session))
-            .route(OPEN, get(open))
+            .route(session::PATH, post(open))
+            .with_state(self.clone())
+            .merge(console::router())
             .fallback(nothing)
-            .layer(middleware::from_fn_with_state(self.clone(), under_own_name))
+            .layer(middleware::from_fn_with_state(self, under_own_name))
             .layer(middleware::map_response(async |response| protect(response)))
-            .with_state(self)
     }
 
     /// True if a request was made for this address, and by no page of another origin.
@@ -86,19 +78,10 @@ impl Sessions {
     }
 
     /// Uses the code up; false if it is another, or was used.
-    fn uses(&self, uri: &Uri) -> bool {
-        let query = uri.query().unwrap_or_default();
-        let Some(shown) = query.strip_prefix("code=") else {
-            return false;
-        };
+    fn uses(&self, shown: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(shown).into();
         // Digests may be compared in any time: none can be chosen byte by byte.
         self.code.lock().take_if(|code| code.digest == shown).is_some()
-    }
-
-    fn has_session(&self, headers: &HeaderMap) -> bool {
-        let now = session::now();
-        session::shown(headers, &self.cookie).any(|shown| self.key.admits(shown, now))
     }
 }
 
@@ -118,49 +101,29 @@ async fn under_own_name(State(listener): State<Arc<Sessions>>, request: Request,
     )
 }
 
-/// Admits a browser that the code gave a session, and of its requests to the API those that the page itself makes.
+/// Admits the page that the code gave a session.
 async fn of_session(State(listener): State<Arc<Sessions>>, request: Request, next: Next) -> Response {
-    let (path, headers) = (request.uri().path(), request.headers());
-    if !listener.has_session(headers) {
-        return refused(
-            path,
-            ErrorCode::Unauthorized,
-            "this browser has no session",
-            AGAIN,
-        );
+    let (parts, body) = request.into_parts();
+    let shown = credential(&parts, SESSION);
+    if shown.is_some_and(|shown| listener.key.admits(shown, session::now())) {
+        return next.run(Request::from_parts(parts, body)).await;
     }
-    if path.starts_with("/api/") && !session::is_of_own_page(headers) {
-        let message = "the browser does not say that the console itself asks (Sec-Fetch-Site)";
-        return refused(path, ErrorCode::Forbidden, message, "use a current browser");
-    }
-    next.run(request).await
+    refused(
+        parts.uri.path(),
+        ErrorCode::Unauthorized,
+        "this page has no session",
+        AGAIN,
+    )
 }
 
-async fn open(
-    State(listener): State<Arc<Sessions>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    if method == Method::HEAD {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+/// Gives a session for the code.
+async fn open(State(listener): State<Arc<Sessions>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    if credential(&parts, "bearer").is_some_and(|code| listener.uses(code)) {
+        return session::given(&listener.key.begin(session::now()));
     }
-    if !listener.uses(&uri) {
-        let message = "the code is wrong, or was used";
-        return refused(OPEN, ErrorCode::Unauthorized, message, AGAIN);
-    }
-    let session = listener.key.begin(session::now());
-    let cookie = session::give(&listener.cookie, &session, false);
-    let mut response = if session::is_of_other_site(&headers) {
-        // A strict cookie follows no redirect from another site, but a step that a page of this one makes.
-        let refresh = HeaderValue::from_static("0; url=/console");
-        (StatusCode::OK, [(header::REFRESH, refresh)]).into_response()
-    } else {
-        let location = HeaderValue::from_static("/console");
-        (StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response()
-    };
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    response
+    let message = "the code is wrong, or was used";
+    refused(session::PATH, ErrorCode::Unauthorized, message, AGAIN)
 }
 
 async fn forward(State(listener): State<Arc<Sessions>>, request: Request) -> Response {

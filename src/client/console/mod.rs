@@ -36,7 +36,8 @@ pub(super) async fn run(args: &ConsoleArgs) -> Result<(), Error> {
     let socket = TcpListener::bind(wanted).await.map_err(unbound)?;
     let address = socket.local_addr().map_err(unbound)?;
     let code = session::random_text().map_err(|error| no_random(&error))?;
-    let url = format!("http://{address}/console/open?code={code}");
+    // The page shows the code itself, because no browser sends the part of an address after #.
+    let url = format!("http://{address}/console#code={code}");
     let page = if args.no_open { None } else { opening::page(&url) };
     let path = page.as_ref().map(|page| page.path().to_owned());
     let listener = Sessions::new(address, forwarder, &code, page).map_err(|error| no_random(&error))?;

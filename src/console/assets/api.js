@@ -26,6 +26,16 @@ async function refusal(response) {
   );
 }
 
+/** Where the tab keeps its session. It belongs to this port of the host, whereas a cookie is sent to every port. */
+const SESSION = 'session';
+
+/** Sends a request with the session, if there is one. */
+function ask(path, options = {}) {
+  const session = sessionStorage.getItem(SESSION);
+  const headers = session ? { ...options.headers, Authorization: `Session ${session}` } : options.headers;
+  return fetch(path, { cache: 'no-store', ...options, headers });
+}
+
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** The answer for a path below `/api/v1/`. Segments are encoded; empty parameters are left out. A busy gateway is asked
@@ -36,7 +46,7 @@ export async function get(segments, query = {}, signal) {
   for (let attempt = 0; ; attempt += 1) {
     let response;
     try {
-      response = await fetch(`/api/v1/${path}${search ? `?${search}` : ''}`, { signal, cache: 'no-store' });
+      response = await ask(`/api/v1/${path}${search ? `?${search}` : ''}`, { signal });
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       throw new Refused('Unreachable', 'The gateway does not answer.', 'it is asked again when its stream is back');
@@ -52,7 +62,7 @@ export async function get(segments, query = {}, signal) {
   }
 }
 
-/** Opens a session with a token, which is kept nowhere. @throws {Refused} */
+/** Begins a session with a token or a code, which is kept nowhere. @throws {Refused} */
 export async function signIn(token) {
   let response;
   try {
@@ -65,6 +75,7 @@ export async function signIn(token) {
     );
   }
   if (!response.ok) throw await refusal(response);
+  if (response.status === 200) sessionStorage.setItem(SESSION, (await response.json()).session);
 }
 
 /** A function that calls `act` at most once in `pause` milliseconds and once at a time. A call in between is made up for
@@ -93,12 +104,30 @@ const STALE_AFTER = 20_000;
 const HELLO_WITHIN = 1000;
 const RETRY = [1000, 2000, 5000];
 
+/** The events of a stream as `{id, event, data}`, until it ends or is lost. */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read().catch(() => ({ done: true }));
+    if (done) return;
+    const parts = (text + value).split('\n\n');
+    text = parts.pop();
+    for (const part of parts) {
+      const fields = Object.fromEntries(part.split('\n').map((line) => line.split(/: (.*)/)));
+      // A comment has none.
+      if (fields.data) yield fields;
+    }
+  }
+}
+
 /** @typedef {{state: 'opening'|'live'|'reconnecting'|'stale', since: number}} Connection `since` in milliseconds. */
 
 /** A stream. `on.delta`, `on.reset`, `on.hello` and `on.connection` are called with its events. */
 export class Stream {
   #on;
-  #source = null;
+  #reading = null;
+  #last = '';
   #topics = '';
   #state = 'opening';
   #lost = 0;
@@ -113,46 +142,53 @@ export class Stream {
    * time. The same topics keep the open stream. */
   show(topics) {
     const wanted = [...new Set(['overview', ...topics])].sort().join(',');
-    if (wanted === this.#topics && this.#source) return Promise.resolve();
+    if (wanted === this.#topics && this.#reading) return Promise.resolve();
     this.#topics = wanted;
-    return this.#open();
+    return this.again();
   }
 
-  /** Opens the stream again, e.g. after a token was given. */
+  /** Opens the stream anew, e.g. after a token was given. */
   again() {
+    this.#last = '';
     return this.#open();
   }
 
+  /** Resolves with the first event, when there is none in time, or when there is no stream. */
   #open() {
     clearTimeout(this.#timers.retry);
-    this.#source?.close();
-    const source = new EventSource(`/api/v1/events?topics=${this.#topics}`);
-    this.#source = source;
+    this.#reading?.abort();
+    const reading = new AbortController();
+    this.#reading = reading;
     return new Promise((resolve) => {
-      const late = setTimeout(resolve, HELLO_WITHIN);
-      const done = () => (clearTimeout(late), resolve());
-      const listen = (name, act) =>
-        source.addEventListener(name, (event) => {
-          if (source === this.#source) act(JSON.parse(event.data));
-        });
-      listen('hello', (data) => {
-        setAsOf(data.asOf);
+      setTimeout(resolve, HELLO_WITHIN);
+      this.#read(reading.signal, resolve).finally(() => {
+        resolve();
+        if (reading === this.#reading) this.#fail();
+      });
+    });
+  }
+
+  async #read(signal, done) {
+    const headers = this.#last ? { 'Last-Event-ID': this.#last } : {};
+    const response = await ask(`/api/v1/events?topics=${this.#topics}`, { signal, headers }).catch(() => null);
+    if (!response?.ok) return;
+    for await (const { id, event, data } of events(response.body)) {
+      if (signal.aborted) return;
+      this.#last = id;
+      const value = JSON.parse(data);
+      if (event === 'reset') {
+        this.#on.reset(value.topics);
+        continue;
+      }
+      setAsOf(value.asOf);
+      if (event === 'delta') this.#on.delta(value);
+      if (event === 'hello') {
         const wasLost = this.#state === 'reconnecting' || this.#state === 'stale';
         this.#alive();
         done();
-        this.#on.hello(data, wasLost);
-      });
-      listen('delta', (data) => {
-        setAsOf(data.asOf);
-        this.#on.delta(data);
-      });
-      listen('reset', (data) => this.#on.reset(data.topics));
-      source.addEventListener('error', () => {
-        if (source !== this.#source) return;
-        done();
-        this.#fail(source.readyState === EventSource.CLOSED);
-      });
-    });
+        this.#on.hello(value, wasLost);
+      }
+    }
   }
 
   #alive() {
@@ -162,7 +198,7 @@ export class Stream {
     this.#set('live');
   }
 
-  #fail(ended) {
+  #fail() {
     if (this.#state === 'live' || this.#state === 'opening') {
       this.#lost = now();
       this.#set('reconnecting');
@@ -171,7 +207,6 @@ export class Stream {
         this.#set('stale');
       }, STALE_AFTER);
     }
-    if (!ended) return;
     const pause = RETRY[Math.min(this.#retries, RETRY.length - 1)];
     this.#retries += 1;
     this.#timers.retry = setTimeout(() => this.#open(), pause);

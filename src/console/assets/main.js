@@ -374,7 +374,7 @@ function askForToken() {
     h(
       'p',
       { class: 'muted' },
-      'This gateway asks for the token of its operators. The page keeps it nowhere: it opens a session of twelve hours.',
+      'This gateway asks for the token of its operators. The page keeps it nowhere: this tab gets a session of twelve hours.',
     ),
     h(
       'form',
@@ -440,6 +440,17 @@ function startScheme() {
   });
 }
 
+/** Uses up the code that `fedgate console` has put into the address; then opens the view. */
+async function enter() {
+  const code = location.hash.match(/^#code=(\w+)$/)?.[1];
+  if (code) {
+    history.replaceState(null, '', location.pathname);
+    // Without a session the view says how to get one.
+    await signIn(code).catch(() => {});
+  }
+  return open();
+}
+
 function start() {
   startScheme();
   startSearch(app, report);
@@ -449,10 +460,10 @@ function start() {
     event.preventDefault();
     main.focus();
   });
-  addEventListener('hashchange', open);
+  addEventListener('hashchange', enter);
   addEventListener('keydown', onKey);
   setInterval(() => tick(document.body), 1000);
-  open();
+  enter();
 }
 
 start();

@@ -5,7 +5,7 @@ mod collector;
 mod log;
 mod reader;
 
-use super::{ANSWER_WITHIN, Refusal, topics::Selection};
+use super::{ANSWER_WITHIN, Refusal, User, topics::Selection};
 use axum::{
     body::Body,
     http::header,
@@ -13,7 +13,7 @@ use axum::{
 };
 use collector::{Begun, Watched};
 use fedgate_engine::metrics::Metrics;
-use fedgate_operations::OperationsSource;
+use fedgate_operations::{ErrorCode, OperationsSource};
 use log::Log;
 use parking_lot::Mutex;
 use reader::Reader;
@@ -27,6 +27,10 @@ use tokio::{
 const EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of streams.
 const STREAMS: usize = 32;
+/// Maximum number of streams of one user of the hub.
+const OF_USER: usize = 4;
+/// Media type of a stream.
+pub const STREAM: &str = "text/event-stream";
 /// Age of the oldest delta that a stream has not read, at which the stream ends.
 const BEHIND: Duration = Duration::from_secs(5);
 
@@ -52,6 +56,7 @@ struct Open {
     /// Number of the last delta that it has read.
     read: u64,
     since: Instant,
+    user: Option<User>,
     hang_up: HangUp,
 }
 
@@ -87,7 +92,7 @@ fn failed(error: &tokio::task::JoinError) -> Refusal {
 /// The headers of a stream.
 pub(super) fn headers(body: Body) -> Response {
     let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CONTENT_TYPE, STREAM),
         (header::CACHE_CONTROL, "no-store"),
     ];
     (headers, body).into_response()
@@ -110,12 +115,13 @@ impl Streams {
         source: Arc<dyn OperationsSource>,
         selection: Selection,
         last: Option<&str>,
+        user: Option<User>,
         hang_up: HangUp,
     ) -> Result<Response, Refusal> {
-        self.0.state.lock().has_place()?;
+        self.0.state.lock().has_place(user.as_ref())?;
         let (shared, last) = (self.0.clone(), last.map(str::to_owned));
         // A task of its own: it holds its lock until the role has answered, also if the requester has gone.
-        let opening = tokio::spawn(async move { shared.begin(source, selection, last, hang_up).await });
+        let opening = tokio::spawn(async move { shared.begin(source, selection, last, user, hang_up).await });
         let reader = match tokio::time::timeout(ANSWER_WITHIN, opening).await {
             Ok(Ok(reader)) => reader?,
             Ok(Err(error)) => return Err(failed(&error)),
@@ -137,6 +143,7 @@ impl Shared {
         source: Arc<dyn OperationsSource>,
         selection: Selection,
         last: Option<String>,
+        user: Option<User>,
         hang_up: HangUp,
     ) -> Result<Reader, Refusal> {
         let mut watched = self.collecting.lock().await;
@@ -149,7 +156,7 @@ impl Shared {
         let begun = tokio::task::spawn_blocking(move || Begun::of(&*source, missing, is_first));
         let begun = begun.await.map_err(|error| failed(&error))?;
         let mut state = self.state.lock();
-        state.has_place()?;
+        state.has_place(user.as_ref())?;
         let position = state.log.last();
         watched.extend(begun.parts.into_iter().map(|(part, base)| {
             let since = position;
@@ -171,6 +178,7 @@ impl Shared {
             selection,
             read,
             since: Instant::now(),
+            user,
             hang_up,
         };
         state.open.insert(id, stream);
@@ -254,7 +262,16 @@ impl Shared {
 }
 
 impl State {
-    fn has_place(&self) -> Result<(), Refusal> {
+    /// An error if there is no place for a stream of this user.
+    fn has_place(&self, user: Option<&User>) -> Result<(), Refusal> {
+        let of_user = |open: &&Open| user.is_some() && open.user.as_ref() == user;
+        if self.open.values().filter(of_user).count() >= OF_USER {
+            return Err(Refusal::new(
+                ErrorCode::Busy,
+                format!("this user has {OF_USER} streams open already"),
+                "close a console or a command that follows",
+            ));
+        }
         if self.open.len() < STREAMS {
             return Ok(());
         }

@@ -34,6 +34,33 @@ async fn the_ninth_request_at_a_time_is_refused() {
     assert_eq!(get(&api, "overview").await.0, 200);
 }
 
+#[tokio::test]
+async fn the_fifth_request_of_a_user_is_refused_and_that_of_another_is_not() {
+    let fake = Arc::new(Fake::default());
+    let api = api(&fake);
+    let ask = |user: &str| {
+        let request = Request::get("/api/v1/overview").extension(User(user.to_owned()));
+        let asked = api.router().oneshot(request.body(Body::empty()).unwrap());
+        async move { asked.await.unwrap().status().as_u16() }
+    };
+    let mut waiting = Vec::new();
+    for _ in 0..OF_USER {
+        let (sender, receiver) = mpsc::channel();
+        fake.state.lock().block = Some(receiver);
+        waiting.push((tokio::spawn(ask("one")), sender));
+        while fake.state.lock().block.is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(ask("one").await, 429);
+    assert_eq!(ask("other").await, 200);
+    for (asked, sender) in waiting {
+        sender.send(()).unwrap();
+        assert_eq!(asked.await.unwrap(), 200);
+    }
+    assert_eq!(ask("one").await, 200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_ends_after_two_seconds_and_keeps_its_place_until_the_role_has_answered() {
     let fake = Arc::new(Fake::default());

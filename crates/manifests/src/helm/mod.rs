@@ -61,7 +61,7 @@ pub struct Flags {
 }
 
 /// Flags that the chart sets itself, from other values.
-pub const FLAGS_OF_VALUES: [&str; 12] = [
+pub const FLAGS_OF_VALUES: [&str; 13] = [
     "hub-kubeconfig",
     "project-mode",
     "project-kubeconfig",
@@ -72,6 +72,7 @@ pub const FLAGS_OF_VALUES: [&str; 12] = [
     "admin-token-file",
     "admin-tls-directory",
     "admin-auth",
+    "probe-address",
     "name",
     "namespace",
 ];
