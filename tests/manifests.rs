@@ -277,6 +277,45 @@ fn the_gateway_shows_tenants_only_to_who_has_the_token() {
     }
 }
 
+/// S16: the probes have a port of their own, to which no policy admits anybody; the other port is for named peers.
+#[test]
+fn policies_admit_scrapers_and_operators_alone_and_nobody_to_the_probes() {
+    let files = fedgate_manifests::all(&kinds()).unwrap();
+    let deployed = files.iter().filter(|file| file.path.starts_with("deploy/"));
+    let mut policies = 0;
+    for object in deployed.flat_map(|file| &file.objects) {
+        if object["kind"] == "NetworkPolicy" {
+            policies += 1;
+            let [rule] = object["spec"]["ingress"].as_array().unwrap().as_slice() else {
+                panic!("{object}");
+            };
+            assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 8080}]));
+            let peers = rule["from"].as_array().unwrap();
+            assert!(!peers.is_empty(), "an empty list admits everybody");
+            for peer in peers {
+                let namespaces = &peer["namespaceSelector"];
+                assert!(
+                    namespaces["matchLabels"].is_object() || namespaces["matchExpressions"].is_array(),
+                    "{peer} admits Pods of any Namespace"
+                );
+            }
+        }
+        if object["kind"] == "Deployment" {
+            let container = &object["spec"]["template"]["spec"]["containers"][0];
+            for probe in ["livenessProbe", "readinessProbe"] {
+                assert_eq!(container[probe]["httpGet"]["port"], "probe");
+            }
+            let ports = json!([
+                {"name": "admin", "containerPort": 8080}, {"name": "probe", "containerPort": 8081},
+            ]);
+            assert_eq!(container["ports"], ports);
+            let arguments = container["args"].as_array().unwrap();
+            assert!(arguments.contains(&json!("--probe-address=0.0.0.0:8081")));
+        }
+    }
+    assert_eq!(policies, 3);
+}
+
 /// What the executable prints for the built-in kinds and those of a folder.
 #[test]
 fn kinds_of_a_folder_get_roles_and_interpreters_too() {

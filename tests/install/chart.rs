@@ -222,23 +222,24 @@ fn a_digest_wins_over_a_tag() {
 fn ports_of_values_reach_service_probes_network_policy_and_monitors() {
     for kind in ["ServiceMonitor", "PodMonitor"] {
         let set = format!(
-            "planes={{host,cell-host}},admin.port=9090,networkPolicy.apiServerPorts={{8443}},monitoring.kind={kind}"
+            "planes={{host,cell-host}},admin.port=9090,admin.probePort=9091,networkPolicy.apiServerPorts={{8443}},monitoring.kind={kind}"
         );
         let objects = rendered(&["--set", &set]);
         for role in ["fedgate-gateway", "fedgate-cell"] {
             let container = container(&objects, role);
             assert_eq!(
                 container["ports"],
-                json!([{"name": "admin", "containerPort": 9090}])
+                json!([{"name": "admin", "containerPort": 9090}, {"name": "probe", "containerPort": 9091}])
             );
             assert_eq!(argument(container, "--admin-address"), Some("0.0.0.0:9090"));
+            assert_eq!(argument(container, "--probe-address"), Some("0.0.0.0:9091"));
             for probe in ["livenessProbe", "readinessProbe"] {
-                assert_eq!(container[probe]["httpGet"]["port"], "admin", "{role} {probe}");
+                assert_eq!(container[probe]["httpGet"]["port"], "probe", "{role} {probe}");
             }
             let policy = &objects[&format!("NetworkPolicy fedgate-system/{role}")]["spec"];
             assert_eq!(
-                policy["ingress"],
-                json!([{"ports": [{"protocol": "TCP", "port": 9090}]}])
+                policy["ingress"][0]["ports"],
+                json!([{"protocol": "TCP", "port": 9090}])
             );
             assert_eq!(
                 policy["egress"][1],

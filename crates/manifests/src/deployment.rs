@@ -9,6 +9,12 @@ use serde_json::{Map, Value, json};
 
 /// The port of the administrative address.
 pub(crate) const ADMIN_PORT_NUMBER: u16 = 8080;
+/// The port of the probes' address.
+pub(crate) const PROBE_PORT_NUMBER: u16 = 8081;
+/// Its name in the container.
+const PROBE_PORT: &str = "probe";
+/// Label of Namespaces whose Pods may reach the administrative address.
+const ADMITTED: &str = "fedgate.dev/admin-access";
 /// The Secret with the kubeconfig of the role's user on the hub.
 pub(crate) const HUB_SECRET: &str = "fedgate-hub";
 /// Where the Secret with the token is mounted.
@@ -75,14 +81,14 @@ pub(crate) struct Places {
     pub(crate) args: Vec<Value>,
     /// The port of the administrative address.
     pub(crate) port: Value,
-    /// Further fields of a probe's request.
-    pub(crate) probe: Map<String, Value>,
+    /// The port of the probes' address.
+    pub(crate) probe_port: Value,
     /// Further fields of the Pod.
     pub(crate) pod: Map<String, Value>,
     pub(crate) spread: Value,
     pub(crate) volumes: Vec<Value>,
     pub(crate) mounts: Vec<Value>,
-    /// Further fields of the rule for ingress, and of that for egress to API servers.
+    /// Further fields of the rule for ingress, such as its peers, and of that for egress to API servers.
     pub(crate) from: Map<String, Value>,
     pub(crate) to: Map<String, Value>,
     /// Ports of API servers.
@@ -103,7 +109,7 @@ impl Places {
         let mut volumes = vec![volume("hub", HUB_SECRET), volume("admin", ADMIN_SECRET)];
         let mut mounts = vec![mount("hub"), mount("admin")];
         args.extend(own_namespace(role));
-        args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
+        args.extend(default_admin_flags());
         if role.command == RETURNS_ROLE.command {
             args.push(json!("--interpreters=/etc/fedgate/interpreters"));
             volumes.push(kinds_volume());
@@ -116,12 +122,15 @@ impl Places {
             resources: resources(role),
             args,
             port: json!(ADMIN_PORT_NUMBER),
-            probe: Map::new(),
+            probe_port: json!(PROBE_PORT_NUMBER),
             pod: Map::new(),
             spread: spread(role),
             volumes,
             mounts,
-            from: Map::new(),
+            from: Map::from_iter([(
+                "from".to_owned(),
+                [scrapers(), operators()].into_iter().flatten().collect(),
+            )]),
             to: Map::new(),
             api_server_ports: API_SERVER_PORTS.iter().map(|port| tcp(&json!(port))).collect(),
         }
@@ -201,12 +210,18 @@ pub(crate) fn own_namespace(role: &Role) -> Option<Value> {
         .then(|| json!(format!("--namespace={NAMESPACE}")))
 }
 
-/// The flags of the administrative address at this port.
-pub(crate) fn admin_flags(port: &str) -> [Value; 2] {
+/// The flags of the administrative address and of the probes' address at these ports.
+pub(crate) fn admin_flags(port: &str, probes: &str) -> [Value; 3] {
     [
+        json!(format!("--probe-address=0.0.0.0:{probes}")),
         json!(format!("--admin-address=0.0.0.0:{port}")),
         json!(format!("--admin-token-file={ADMIN_FOLDER}/{ADMIN_TOKEN}")),
     ]
+}
+
+/// The same at the default ports.
+pub(crate) fn default_admin_flags() -> [Value; 3] {
+    admin_flags(&ADMIN_PORT_NUMBER.to_string(), &PROBE_PORT_NUMBER.to_string())
 }
 
 /// Requests and limits for a small platform.
@@ -288,7 +303,25 @@ fn service(role: &Role, places: &Places) -> Value {
     })
 }
 
-/// Egress: DNS and API servers. Ingress: probes, metrics and the operations API.
+/// Peers that scrape metrics: Prometheus by the label that its charts and its operator give it, in a Namespace where a tenant
+/// has no Pods.
+pub(crate) fn scrapers() -> Vec<Value> {
+    let namespaces = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["monitoring", "prometheus"]},
+    ]});
+    vec![json!({
+        "namespaceSelector": namespaces,
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+    })]
+}
+
+/// Peers that ask the operations API without `kubectl port-forward`, such as a proxy before the console, and further scrapers.
+pub(crate) fn operators() -> Vec<Value> {
+    vec![json!({"namespaceSelector": {"matchLabels": {ADMITTED: "true"}}})]
+}
+
+/// Egress: DNS and API servers. Ingress: metrics and the operations API. The kubelet needs no rule for its probes: a policy
+/// does not concern what a Pod's own node sends.
 fn network_policy(role: &Role, places: &Places) -> Value {
     let dns = json!([{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]);
     let mut ingress = Map::from_iter([("ports".to_owned(), json!([tcp(&places.port)]))]);
@@ -354,18 +387,17 @@ fn pod(role: &Role, places: &Places) -> Value {
 }
 
 fn container(role: &Role, places: &Places) -> Value {
-    let probe = |path: &str| {
-        let mut get = json!({"path": path, "port": ADMIN_PORT});
-        merge(&mut get, &places.probe);
-        json!({"httpGet": get})
-    };
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": PROBE_PORT}});
     let mut args = vec![json!(role.command)];
     args.extend(places.args.iter().cloned());
     let mut container = json!({
         "name": role.command,
         "image": places.image,
         "args": args,
-        "ports": [{"name": ADMIN_PORT, "containerPort": places.port}],
+        "ports": [
+            {"name": ADMIN_PORT, "containerPort": places.port},
+            {"name": PROBE_PORT, "containerPort": places.probe_port},
+        ],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
         "resources": places.resources,

@@ -3,7 +3,7 @@
 
 use super::{
     CELL, Manifest, NAMESPACE,
-    deployment::{ADMIN_PORT_NUMBER, CELL_ROLE, admin_flags, own_namespace, pod_security},
+    deployment::{CELL_ROLE, default_admin_flags, own_namespace, pod_security},
 };
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn cell() -> Manifest {
 fn single_plane() -> Manifest {
     let mut args = vec![json!(CELL_ROLE.command)];
     args.extend(own_namespace(&CELL_ROLE));
-    args.extend(admin_flags(&ADMIN_PORT_NUMBER.to_string()));
+    args.extend(default_admin_flags());
     let gone = |mut named: Value| {
         named["$patch"] = json!("delete");
         named

@@ -85,15 +85,15 @@ fn role(role: &Role, plane: &'static str) -> Result<Templates, ManifestError> {
 fn places(role: &Role, template: &mut Template) -> Result<Places, ManifestError> {
     let values = format!(".Values.{}", role.command);
     let port = template.text("{{ .Values.admin.port }}");
-    let https = template.lines("{{- if .Values.admin.tls.secretName }}\nscheme: HTTPS\n{{- end }}");
+    let probe_port = template.text("{{ .Values.admin.probePort }}");
     Ok(Places {
         replicas: template.value(&format!("{values}.replicas")),
         image: template.value("include \"fedgate.image\" . | quote"),
         container: container(role, template)?,
         resources: template.yaml(&format!("{values}.resources")),
-        args: args(role, &port, template)?,
+        args: args(role, [&port, &probe_port], template)?,
         port: json!(port),
-        probe: Map::from_iter([(https, Value::Null)]),
+        probe_port: json!(probe_port),
         pod: pod(&values, template),
         spread: json!([json!(spread(role, template)?)]),
         volumes: volumes(role, template)?,
@@ -124,7 +124,11 @@ fn container(role: &Role, template: &mut Template) -> Result<Map<String, Value>,
     Ok(fields)
 }
 
-fn args(role: &Role, port: &str, template: &mut Template) -> Result<Vec<Value>, ManifestError> {
+fn args(
+    role: &Role,
+    [port, probes]: [&str; 2],
+    template: &mut Template,
+) -> Result<Vec<Value>, ManifestError> {
     let mut args = Vec::new();
     let when = |condition: &str, args: Value, template: &mut Template| -> Result<Value, ManifestError> {
         template.when(condition, &args).map(Value::from)
@@ -143,7 +147,7 @@ fn args(role: &Role, port: &str, template: &mut Template) -> Result<Vec<Value>, 
         args.push(when("eq .Values.admin.auth \"hub\"", hub, template)?);
     }
     args.extend(own_namespace(role));
-    args.extend(admin_flags(port));
+    args.extend(admin_flags(port, probes));
     let tls = json!(["--admin-tls-directory=/etc/fedgate/tls"]);
     args.push(when(".Values.admin.tls.secretName", tls, template)?);
     let flags = format!(

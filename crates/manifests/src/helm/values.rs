@@ -5,8 +5,8 @@ use super::{Flags, PLANES, schema::of_type};
 use crate::{
     ADMIN_SECRET, NAMESPACE,
     deployment::{
-        ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, RETURNS_ROLE, Role,
-        resources,
+        ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, PROBE_PORT_NUMBER,
+        RETURNS_ROLE, Role, operators, resources, scrapers,
     },
 };
 use k8s_openapi::api::{
@@ -120,6 +120,7 @@ pub(super) fn all(flags: &Flags) -> Vec<Entry> {
          needs none.",
         name(),
     ));
+    all.push(topology_spread());
     all.extend(credentials());
     all.extend(network());
     all.extend(monitoring());
@@ -264,7 +265,7 @@ fn role(role: &Role, flags: &[Flag]) -> Vec<Entry> {
     ]
 }
 
-fn credentials() -> Vec<Entry> {
+fn topology_spread() -> Entry {
     let spread = json!({
         "type": "object",
         "additionalProperties": false,
@@ -282,21 +283,33 @@ fn credentials() -> Vec<Entry> {
         },
     });
     let over = |key: &str| json!({"topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway"});
+    value(
+        "topologySpread",
+        json!([
+            over("kubernetes.io/hostname"),
+            over("topology.kubernetes.io/zone")
+        ]),
+        "Over which nodes the Pods of a role are spread; each version by itself.",
+        list(&spread),
+    )
+}
+
+fn credentials() -> Vec<Entry> {
     vec![
-        value(
-            "topologySpread",
-            json!([
-                over("kubernetes.io/hostname"),
-                over("topology.kubernetes.io/zone")
-            ]),
-            "Over which nodes the Pods of a role are spread; each version by itself.",
-            list(&spread),
+        section(
+            "admin",
+            "The address of metrics and the operations API, and that of the probes.",
         ),
-        section("admin", "The address of metrics, probes and the operations API."),
         value(
             "admin.port",
             json!(ADMIN_PORT_NUMBER),
             "Its port, also of Service fedgate-gateway.",
+            port(),
+        ),
+        value(
+            "admin.probePort",
+            json!(PROBE_PORT_NUMBER),
+            "Port of /livez and /readyz for the kubelet, without TLS. No NetworkPolicy admits anybody else to it.",
             port(),
         ),
         value(
@@ -313,7 +326,7 @@ fn credentials() -> Vec<Entry> {
              fedgate-admin.",
             json!({"type": "string", "minLength": 1, "pattern": name()["pattern"]}),
         ),
-        section("admin.tls", "TLS of the address."),
+        section("admin.tls", "TLS of metrics and the operations API."),
         value(
             "admin.tls.secretName",
             json!(""),
@@ -388,15 +401,16 @@ fn network() -> Vec<Entry> {
         ),
         value(
             "networkPolicy.scrapeFrom",
-            json!([]),
-            "Peers that scrape metrics, as in a NetworkPolicy. With this and consoleFrom empty, any peer may reach the \
-             administrative address; else those of both lists alone.",
+            json!(scrapers()),
+            "Peers that scrape metrics, as in a NetworkPolicy. The peers of this list and of consoleFrom may reach admin.port; \
+             nobody else may, but anybody if both lists are empty.",
             peers.clone(),
         ),
         value(
             "networkPolicy.consoleFrom",
-            json!([]),
-            "Peers that ask the operations API, as in a NetworkPolicy.",
+            json!(operators()),
+            "Peers that ask the operations API, as in a NetworkPolicy. What comes by kubectl port-forward, as fedgate status \
+             does, needs none.",
             peers,
         ),
     ]
