@@ -1,6 +1,7 @@
 //! The object to explain: from a file, or from the cases beside the scripts.
 
 use super::{ExplainError, store::merge};
+use fedgate_api::yaml;
 use fedgate_kinds::{
     FederatedKind,
     lua::checks::{self, Report},
@@ -116,8 +117,8 @@ fn read(file: &Path) -> Result<Vec<Value>, ExplainError> {
         error,
     };
     let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-        .map_err(|error| unreadable(error.without_snippet().to_string()))?;
+    let documents =
+        yaml::documents(&text).map_err(|error| unreadable(error.without_snippet().to_string()))?;
     Ok(documents.into_iter().filter(Value::is_object).collect())
 }
 

@@ -160,7 +160,7 @@ impl Held {
         let text = |key: &str| filled(&secret["data"][key]).and_then(|bytes| String::from_utf8(bytes).ok());
         // The agent writes YAML when it renews its certificate.
         let file: Value = text(KUBECONFIG)
-            .and_then(|text| serde_saphyr::from_str(&text).ok())
+            .and_then(|text| fedgate_api::yaml::read(&text).ok())
             .unwrap_or_default();
         let (user, cluster) = (&file["users"][0]["user"], &file["clusters"][0]["cluster"]);
         let pair = || {

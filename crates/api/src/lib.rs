@@ -13,6 +13,7 @@ pub mod meta;
 pub mod names;
 pub mod quantity;
 pub mod validate;
+pub mod yaml;
 
 mod check;
 mod deployment;

@@ -1,7 +1,7 @@
 //! A Workload in a file, and the object that applying it would make.
 
 use crate::{error::Error, view::Object};
-use fedgate_api::API_VERSION;
+use fedgate_api::{API_VERSION, yaml};
 use serde_json::{Value, json};
 use std::io::{self, Read};
 
@@ -17,6 +17,9 @@ const LARGEST: u64 = 3 << 20;
 /// Reads a file, or stdin for `-`. It must have exactly one Workload, in this namespace or in none.
 pub(crate) async fn read(file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
     let failed = |error: String| Error::usage(format!("cannot read {file}")).because(error);
+    if file.contains("://") || std::path::Path::new(file).is_dir() {
+        return Err(for_kubectl(file, "is no file", command));
+    }
     let path = file.to_owned();
     // A thread of its own, so that Ctrl-C ends a command whose stdin is silent.
     let bytes = tokio::task::spawn_blocking(move || bytes(&path)).await;
@@ -45,16 +48,26 @@ fn bytes(file: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A folder, an address, a list or several documents: kubectl takes them.
+fn for_kubectl(file: &str, what: &str, command: &str) -> Error {
+    let verb = if command == "diff" { "diff" } else { "apply" };
+    Error::usage(format!("{file} {what}"))
+        .because("a file has exactly one Workload; kubectl takes folders, addresses and several objects")
+        .next(format!("kubectl {verb} -f {file}"))
+}
+
 fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+    let mut documents = yaml::documents(text)
         .map_err(|error| Error::usage(format!("{file} is no YAML")).because(error.to_string()))?;
-    let mut documents: Vec<Value> = documents
-        .into_iter()
-        .filter(|document| !document.is_null())
-        .collect();
     let (Some(mut workload), true) = (documents.pop(), documents.is_empty()) else {
-        return Err(Error::usage(format!("{file} must have exactly one Workload")));
+        return Err(for_kubectl(file, "must have exactly one Workload", command));
     };
+    if workload["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"))
+    {
+        return Err(for_kubectl(file, "is a list of objects", command));
+    }
     if workload["apiVersion"] != API_VERSION || workload["kind"] != "Workload" {
         let found = format!("{} {}", workload["apiVersion"], workload["kind"]);
         return Err(Error::usage(format!(
@@ -210,6 +223,15 @@ mod tests {
             "web.yaml: metadata.name is missing"
         );
         assert!(parse("a: [", "web.yaml", "default", "diff").is_err());
+    }
+
+    #[test]
+    fn a_mode_is_octal_as_kubectl_reads_it() {
+        let mounted = "{volumes: [{name: key, secret: {secretName: key, defaultMode: 0400}}]}";
+        let file = WEB.replace("{template: {}}", &format!("{{template: {{spec: {mounted}}}}}"));
+        let web = parse(&file, "web.yaml", "default", "deploy").unwrap();
+        let volume = &web["spec"]["template"]["spec"]["volumes"][0];
+        assert_eq!(volume["secret"]["defaultMode"], 0o400);
     }
 
     #[test]

@@ -24,14 +24,12 @@ pub(super) struct Objects(Vec<DynamicObject>);
 impl Objects {
     /// Reads a YAML stream; `origin` names it in errors. Empty documents are skipped.
     pub(super) fn add_yaml(&mut self, origin: &str, yaml: &str) -> Result<(), SandboxError> {
-        let documents: Vec<serde_json::Value> =
-            serde_saphyr::from_multiple(yaml).map_err(|e| SandboxError::Manifest {
-                plane: origin.to_owned(),
-                reason: format!("no YAML: {e}"),
-            })?;
+        let documents = fedgate_api::yaml::documents(yaml).map_err(|e| SandboxError::Manifest {
+            plane: origin.to_owned(),
+            reason: format!("no YAML: {e}"),
+        })?;
         documents
             .into_iter()
-            .filter(|d| !d.is_null())
             .try_for_each(|document| self.add(origin, document))
     }
 

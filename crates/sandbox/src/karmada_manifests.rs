@@ -118,7 +118,7 @@ fn read(path: &Path) -> Result<String, SandboxError> {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, SandboxError> {
-    serde_saphyr::from_str(text).map_err(|e| SandboxError::Manifest {
+    fedgate_api::yaml::read(text).map_err(|e| SandboxError::Manifest {
         plane: "hub".to_owned(),
         reason: format!("{} is not as expected: {e}", path.display()),
     })

@@ -11,7 +11,7 @@ use crate::{
     folder::{Folder, KIND_FILE, NO_KIND_FILE},
     lua::{self, Operation},
 };
-use fedgate_api::names;
+use fedgate_api::{names, yaml};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -46,12 +46,12 @@ pub(super) fn read(folder: &Folder) -> Result<Kind, LoadError> {
 }
 
 fn parse<T: DeserializeOwned>(file: &str, schema: Schema, text: &str) -> Result<T, LoadError> {
-    serde_saphyr::from_str(text).map_err(|error| describe(file, schema, &error))
+    yaml::read(text).map_err(|error| describe(file, schema, &error))
 }
 
 /// The schema that a file asks for by its language and scope.
 fn schema(file: &str, text: &str) -> Result<Schema, LoadError> {
-    let head: Head = serde_saphyr::from_str(text).map_err(|error| describe_unread(file, &error))?;
+    let head: Head = yaml::read(text).map_err(|error| describe_unread(file, &error))?;
     let unknown = |what: &str, found: &Spanned<Value>, allowed: &str| {
         let message = format!("{what} {} is unknown; allowed are {allowed}", found.value);
         LoadError::at(file, found.referenced.line(), message)

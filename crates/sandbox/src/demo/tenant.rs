@@ -63,10 +63,10 @@ impl Tenant {
 
     /// Applies an example to the namespace.
     pub(super) async fn apply(&self, yaml: &str) -> Result<(), SandboxError> {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
+        let documents = fedgate_api::yaml::documents(yaml)
             .map_err(|e| SandboxError::Demo(format!("the example is no YAML: {e}")))?;
         let mut objects = Objects::default();
-        for mut document in documents.into_iter().filter(|document| !document.is_null()) {
+        for mut document in documents {
             document["metadata"]["namespace"] = json!(NAMESPACE_NAME);
             objects.add("example", document)?;
         }
