@@ -211,6 +211,37 @@ pub(crate) async fn a_workload_is_not_ready_from_the_start(project: &Client) -> 
     Ok(())
 }
 
+/// A name that instances cannot carry as a label value is refused with the bound, and a strict write names a misspelt field in
+/// the words that `kubectl compute` looks for.
+pub(crate) async fn a_long_name_and_a_misspelt_field_are_refused(project: &Client) -> Result<()> {
+    let api = objects::<Workload>(project, "default");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let mut spec = table::cases().remove(0).spec;
+    for (length, expected) in [(63, "200"), (64, "at most 63 characters")] {
+        let named = object(kind("Workload", &"w".repeat(length), &spec));
+        let answer = verdict(api.create(&dry, &named).await);
+        assert!(answer.contains(expected), "{length}: {answer}, not {expected}");
+    }
+    spec["placements"][0]["cityCods"] = json!(["DFW"]);
+    let body = kind("Workload", "misspelt", &spec).to_string().into_bytes();
+    let path =
+        "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads?dryRun=All&fieldValidation=Strict";
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(body)?;
+    let error = project.request::<Value>(request).await.unwrap_err();
+    let kube::Error::Api(status) = error else {
+        anyhow::bail!("no refusal: {error}");
+    };
+    assert_eq!(status.code, 400, "{}", status.message);
+    let names = "unknown field \"spec.placements[0].cityCods\"";
+    assert!(status.message.contains(names), "{}", status.message);
+    Ok(())
+}
+
 /// What `kubectl get compute` and `kubectl get wd` show.
 pub(crate) async fn names_and_columns_are_served(project: &Client) -> Result<()> {
     let served = project

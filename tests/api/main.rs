@@ -56,6 +56,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     definitions::a_deployment_is_pruned_and_defaulted(&project).await?;
     definitions::an_instance_has_a_status_from_the_start(&project).await?;
     definitions::a_workload_is_not_ready_from_the_start(&project).await?;
+    definitions::a_long_name_and_a_misspelt_field_are_refused(&project).await?;
     definitions::names_and_columns_are_served(&project).await?;
     definitions::the_example_is_accepted(&project).await?;
     admission::a_cell_writes_its_own_instances_only(&sandbox).await?;

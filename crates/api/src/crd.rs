@@ -18,8 +18,18 @@ pub fn workload() -> Result<Value, SchemaError> {
     strict::apply(root)?;
     rules::apply(root)?;
     schema::at(root, "status")?.insert("default".to_owned(), first_workload_status());
+    let name =
+        json!([{"rule": format!("size(self.metadata.name) <= {WORKLOAD_NAME_LIMIT}"), "message": LONG_NAME}]);
+    schema::at(root, "")?.insert("x-kubernetes-validations".to_owned(), name);
     Ok(crd)
 }
+
+/// Longest name of a Workload: its deployments, Instances and Pods carry it as a label value.
+pub const WORKLOAD_NAME_LIMIT: usize = 63;
+
+/// Message of the API server for a longer name.
+const LONG_NAME: &str =
+    "metadata.name must have at most 63 characters, because it is a label value of the instances";
 
 /// Most Instances that a deployment may have, whatever a cell is set to: without a bound a number of nine digits would be
 /// carried to every cell before one refuses it.
@@ -203,6 +213,19 @@ mod tests {
                 assert!(ours || before[key] == after[key], "{key} of {path}");
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_label_value_is_refused() {
+        let mut crd = workload().unwrap();
+        let rules = &schema_of(&mut crd)["x-kubernetes-validations"];
+        assert_eq!(rules[0]["rule"], "size(self.metadata.name) <= 63");
+        assert!(
+            rules[0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("at most 63 characters")
+        );
     }
 
     #[test]
