@@ -140,7 +140,11 @@ fn without_deployment(joined: &Joined, city: &City) -> Row {
         let location = &city.location;
         format!("no deployment for location {location}; no location of this name is ready")
     } else if city.is_known() {
-        "no deployment yet".to_owned()
+        let stalled = workload.stalled().and_then(|_| workload_refusal(workload, city));
+        stalled.map_or_else(
+            || "no deployment yet".to_owned(),
+            |cause| format!("no deployment yet; {}", cause.text()),
+        )
     } else if workload.acted_on().is_none_or(|on| on == workload.generation()) {
         "no location of the selector has a deployment yet".to_owned()
     } else {
@@ -166,13 +170,18 @@ fn without_deployment(joined: &Joined, city: &City) -> Row {
     }
 }
 
-/// The condition of the placement, else of the Workload, that refuses a city without a deployment.
+/// The reason of a placement that only says that there is no deployment.
+const NO_DEPLOYMENT: &str = "NoAvailableDeployments";
+
+/// The condition of the placement, else of the Workload, that refuses a city without a deployment. A placement without a cause
+/// of its own has that of the Workload.
 pub(crate) fn workload_refusal<'a>(workload: &'a Object, city: &City) -> Option<Condition<'a>> {
-    let conditions = [
-        workload.placement_condition(&city.placement, AVAILABLE),
-        workload.condition(AVAILABLE),
-    ];
-    conditions.into_iter().flatten().find(Condition::refuses)
+    let placement = workload.placement_condition(&city.placement, AVAILABLE);
+    let placement = placement.filter(Condition::refuses);
+    let has_cause = placement.is_some_and(|placement| placement.reason != NO_DEPLOYMENT);
+    let stalled = workload.stalled().filter(|_| !has_cause);
+    let available = || workload.condition(AVAILABLE).filter(Condition::refuses);
+    stalled.or(placement).or_else(available)
 }
 
 fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instances) -> Row {

@@ -76,6 +76,35 @@ fn a_row_is_not_done_before_its_cell_has_acted_on_the_latest_spec() {
 }
 
 #[test]
+fn a_city_without_a_deployment_has_the_cause_that_the_workload_knows() {
+    let mut stalled = workload();
+    let generation = stalled.generation();
+    stalled.0["status"] = json!({
+        "conditions": [{"type": "Stalled", "status": "True", "reason": "NetworkNotFound",
+            "message": "there is no network \"lan\"", "observedGeneration": generation}],
+        "placements": [{"name": "us", "conditions": [{"type": "Available", "status": "False",
+            "reason": "NoAvailableDeployments", "message": "no deployment is available yet"}]}],
+    });
+    let row = |workload: &Object| {
+        rows(
+            &join(vec![workload.clone()], vec![]).remove(0),
+            &Instances::default(),
+        )
+        .remove(0)
+    };
+    let cause = "NetworkNotFound: there is no network \"lan\"";
+    let found = row(&stalled);
+    assert_eq!(found.detail, format!("no deployment yet; {cause}"));
+    assert_eq!(found.refusal.as_deref(), Some(cause));
+    let mut own = stalled.clone();
+    own.0["status"]["placements"][0]["conditions"][0]["reason"] = json!("NoMatchingLocations");
+    assert!(row(&own).refusal.unwrap().starts_with("NoMatchingLocations"));
+    let mut earlier = stalled;
+    earlier.0["status"]["conditions"][0]["observedGeneration"] = json!(generation - 1);
+    assert_eq!(row(&earlier).detail, "no deployment yet");
+}
+
+#[test]
 fn two_placements_in_one_city_are_two_rows() {
     let mut two = workload();
     two.0["spec"]["placements"]

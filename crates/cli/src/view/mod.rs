@@ -9,6 +9,7 @@ pub(crate) use join::{Home, Index, Instances, Joined, join};
 pub(crate) use place::{City, CityMap, is_at, is_located, is_selecting, location_of, places};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
+use fedgate_api::conditions::types::STALLED;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -148,6 +149,13 @@ impl Object {
     /// The condition of this type.
     pub(crate) fn condition(&self, type_: &str) -> Option<Condition<'_>> {
         condition(self.list("/status/conditions"), type_)
+    }
+
+    /// The cause that stops this generation of a Workload for good, if the server knows one.
+    pub(crate) fn stalled(&self) -> Option<Condition<'_>> {
+        let is_current = self.observed_generation(STALLED) == Some(self.generation());
+        self.condition(STALLED)
+            .filter(|stalled| is_current && stalled.holds())
     }
 
     /// The condition of this type of a placement of this Workload.

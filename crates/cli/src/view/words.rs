@@ -75,13 +75,11 @@ impl Health {
             return health(HealthWord::Deleting, "");
         }
         match workload.condition(AVAILABLE) {
-            Some(condition) if condition.status == "False" => {
-                let reason = match condition.reason {
-                    "" => "no healthy instances",
-                    reason => reason,
-                };
-                health(HealthWord::Unavailable, reason)
-            }
+            Some(condition) if condition.status == "False" => match (workload.stalled(), condition.reason) {
+                (Some(cause), _) => health(HealthWord::Unavailable, &cause.text()),
+                (None, "") => health(HealthWord::Unavailable, "no healthy instances"),
+                (None, reason) => health(HealthWord::Unavailable, reason),
+            },
             Some(condition) if condition.holds() => {
                 let Counts {
                     updated,
