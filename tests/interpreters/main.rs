@@ -64,11 +64,12 @@ cases:
     let text = report
         .to_string()
         .replace(&format!("{}/example.com/v1/Gizmo/", dir.0.display()), "");
-    assert_eq!((report.checked, report.findings.len()), (4, 4), "{text}");
+    assert_eq!((report.checked, report.findings.len()), (4, 7), "{text}");
     for part in [
         "retention.lua:1: has no cases",
         "testdata/a.yaml:3: grows (in a fresh state): the result differs",
         "-size: 3\n+size: 2",
+        "testdata/a.yaml:3: grows (without a status): ",
         "testdata/a.yaml:6: order (",
         "testdata/b.yaml:3: unknown field",
     ] {

@@ -103,6 +103,40 @@ impl Case {
         }
     }
 
+    /// The case with less status, and what it lacks: an object that was just created has none, and one that starts has a part of
+    /// it. None for operations that read no status, and for cases that expect an error.
+    fn with_less_status(&self) -> Vec<(String, Self)> {
+        let mut whole = self.clone();
+        let holders = whole.status_holders();
+        if holders.is_empty() || matches!(self.expectation, Expectation::Error(_)) {
+            return Vec::new();
+        }
+        let statuses = holders.iter().filter_map(|holder| holder["status"].as_object());
+        let fields: BTreeSet<String> = statuses.flat_map(Map::keys).cloned().collect();
+        let lacks = |field: Option<String>| {
+            let mut less = self.clone();
+            for fields in less.status_holders().into_iter().filter_map(Value::as_object_mut) {
+                match (&field, fields.get_mut("status")) {
+                    (Some(field), Some(Value::Object(status))) => drop(status.remove(field)),
+                    (Some(_), _) => {}
+                    (None, _) => drop(fields.remove("status")),
+                }
+            }
+            let of = field.map_or_else(|| "a status".to_owned(), |field| format!("status.{field}"));
+            (format!("without {of}"), less)
+        };
+        fields.into_iter().map(Some).chain([None]).map(lacks).collect()
+    }
+
+    /// The objects whose status the operation reads.
+    fn status_holders(&mut self) -> Vec<&mut Value> {
+        match self.operation {
+            Operation::StatusReflection | Operation::HealthInterpretation => vec![&mut self.object],
+            Operation::StatusAggregation => self.items.iter_mut().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Compares a result with the expectation; `None` if they match, else a text with a diff.
     pub fn difference(&self, result: &Result<Value, LuaError>) -> Option<String> {
         match (&self.expectation, result) {
@@ -150,6 +184,11 @@ pub fn run(dir: &Path) -> Report {
                 break;
             }
         }
+        for (lacks, less) in case.with_less_status() {
+            if let Err(error) = less.evaluate(&fresh) {
+                report.add(&case.file, case.line, format!("{} ({lacks}): {error}", case.name));
+            }
+        }
     }
     report.findings.sort();
     report
@@ -162,7 +201,7 @@ pub fn load(dir: &Path, report: &mut Report) -> Vec<Case> {
     for folder in kind_folders(dir, report) {
         let mut covered = BTreeSet::new();
         for (file, text) in &folder.cases {
-            match serde_saphyr::from_str::<CaseFile>(text) {
+            match fedgate_api::yaml::read::<CaseFile>(text) {
                 Ok(content) => {
                     covered.insert(content.operation.value.file());
                     complete(&folder, file, content, &mut cases, report);
