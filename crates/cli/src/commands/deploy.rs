@@ -8,9 +8,8 @@ use crate::{
     manifest,
     output::Output,
     plane::{Plane, Resource},
-    view::Object,
 };
-use fedgate_api::names::is_label_value;
+use fedgate_api::{crd::WORKLOAD_NAME_LIMIT, names::is_label_value};
 use std::collections::BTreeSet;
 
 const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -f FILE";
@@ -108,6 +107,13 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
         Intent::File(file) => file["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         _ => args.name.clone().unwrap_or_default(),
     };
+    if name.len() > WORKLOAD_NAME_LIMIT {
+        let what = format!(
+            "the name has {} characters; {WORKLOAD_NAME_LIMIT} are allowed",
+            name.len()
+        );
+        return Err(Error::usage(what).because("the instances carry it as a label value"));
+    }
     if args.file.is_none() {
         check_cities(plane, &args.city).await?;
         check_locations(plane, &args.location).await?;
@@ -156,20 +162,36 @@ async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
     if cities.is_empty() {
         return Ok(());
     }
-    let known = plane.cities().await;
-    if known.is_empty() {
-        return Ok(());
-    }
-    let Some(unknown) = cities.iter().find(|city| !known.contains(*city)) else {
+    check_known(
+        &plane.cities().await,
+        cities,
+        "no location has the city",
+        "cities",
+    )
+}
+
+/// Refuses a city or location that does not exist, if Locations can be listed: an empty list would say that nothing is there.
+pub(super) async fn check_place(plane: &Plane, place: &str) -> Result<(), Error> {
+    let locations = plane.locations().await;
+    let names = locations.iter().map(|location| location.name().to_owned());
+    let known = plane.cities().await.into_iter().chain(names).collect();
+    let what = "there is no city or location";
+    check_known(&known, &[place.to_owned()], what, "cities and locations")
+}
+
+/// Refuses the first name that is not known. Without known names all are accepted.
+fn check_known(known: &BTreeSet<String>, names: &[String], what: &str, noun: &str) -> Result<(), Error> {
+    let unknown = names.iter().find(|name| !known.contains(*name));
+    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
         return Ok(());
     };
     let near = crate::plane::nearest(unknown, known.iter().map(String::as_str));
     let near = near
         .map(|near| format!("; did you mean {near:?}?"))
         .unwrap_or_default();
-    let what = format!("no location has the city {unknown:?}{near}");
-    let cities: Vec<&str> = known.iter().map(String::as_str).collect();
-    Err(Error::usage(what).because(format!("the cities are {}", cities.join(", "))))
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let known = known.join(", ");
+    Err(Error::usage(format!("{what} {unknown:?}{near}")).because(format!("the {noun} are {known}")))
 }
 
 /// Refuses locations that do not exist, if Locations can be listed.
@@ -178,18 +200,6 @@ async fn check_locations(plane: &Plane, names: &[String]) -> Result<(), Error> {
         return Ok(());
     }
     let known = plane.locations().await;
-    let known: BTreeSet<&str> = known.iter().map(Object::name).collect();
-    let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) else {
-        return Ok(());
-    };
-    if known.is_empty() {
-        return Ok(());
-    }
-    let near = crate::plane::nearest(unknown, known.iter().copied());
-    let near = near
-        .map(|near| format!("; did you mean {near:?}?"))
-        .unwrap_or_default();
-    let all: Vec<&str> = known.into_iter().collect();
-    Err(Error::usage(format!("no location {unknown:?}{near}"))
-        .because(format!("the locations are {}", all.join(", "))))
+    let known = known.iter().map(|location| location.name().to_owned()).collect();
+    check_known(&known, names, "no location", "locations")
 }

@@ -1,6 +1,6 @@
 //! `instances`: all Instances with their state and addresses.
 
-use super::workloads::plural;
+use super::{deploy::check_place, workloads::plural};
 use crate::{
     args::InstancesArgs,
     error::Error,
@@ -54,6 +54,9 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     let mut lookup = Lookup::default();
     let index = lookup.index(plane, &workloads, &deployments, &instances).await;
     let rows = rows(instances, &index, args);
+    if let Some(place) = args.city.as_ref().filter(|_| rows.is_empty()) {
+        check_place(plane, place).await?;
+    }
     output.list(&listing(rows, &plane.project, plane.clock.now()))
 }
 

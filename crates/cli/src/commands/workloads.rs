@@ -1,5 +1,6 @@
 //! `workloads`: all Workloads with their health.
 
+use super::deploy::check_place;
 use crate::{
     args::WorkloadsArgs,
     error::Error,
@@ -61,6 +62,9 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
             .pop_first()
             .unwrap_or_else(|| "CITY".to_owned());
         listing.hint = format!("Get started: kubectl compute deploy web --image nginx --city {city}");
+    }
+    if let Some(place) = args.city.as_ref().filter(|_| listing.objects.is_empty()) {
+        check_place(plane, place).await?;
     }
     output.list(&listing)
 }

@@ -6,6 +6,7 @@ mod kinds;
 mod pages;
 mod refusals;
 mod requests;
+mod unknown;
 mod watch;
 
 pub(crate) use choice::Choice;
@@ -96,9 +97,10 @@ fn client(config: &Config, clock: &ServerClock, context: &str) -> Result<Client,
     Ok(builder.with_layer(&dates).build())
 }
 
-/// The name that differs least, if at most by two letters.
+/// The name that differs least, if at most by two letters; capitals do not count.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let far = names.map(|other| (strsim::osa_distance(name, other), other));
+    let lower = name.to_lowercase();
+    let far = names.map(|other| (strsim::osa_distance(&lower, &other.to_lowercase()), other));
     far.filter(|(distance, _)| *distance <= 2)
         .min()
         .map(|(_, other)| other)

@@ -1,6 +1,6 @@
 //! Failed requests, as users see them (contract: cli.md §9).
 
-use super::{Plane, Resource, Scope};
+use super::{Plane, Resource, Scope, unknown};
 pub(super) use fedgate_terminal::error::{plain, root};
 
 use crate::error::{Error, Kind};
@@ -80,7 +80,9 @@ impl Plane {
 
     fn refusal(&self, status: &Status, request: &RequestInfo<'_>) -> Error {
         let (verb, plural) = (request.verb, request.kind.plural());
+        let unknown = unknown::in_message(&status.message);
         match status.code {
+            400 if !unknown.is_empty() => unknown::refusal(&unknown),
             401 => self.refused_credentials(),
             403 if is_suspended(status) => self.suspended(request),
             403 => {

@@ -4,6 +4,7 @@ use super::{
     FIELD_MANAGER, Plane, Resource, Scope, nearest,
     pages::{List, Pager, Part, decode},
     refusals::{RequestInfo, is_absent},
+    unknown,
 };
 use crate::{
     error::{Error, Kind},
@@ -151,21 +152,35 @@ impl Plane {
     }
 
     /// Writes a Workload: creates it, or replaces the one with its resourceVersion. With `dry_run` the server only says what it
-    /// would store. A write that somebody else was faster with is an error of kind `Conflict`.
+    /// would store. A write that somebody else was faster with is an error of kind `Conflict`. Fields that the server does not
+    /// know are refused, by itself or by comparing what it would store.
     pub(crate) async fn store(&self, workload: &Value, exists: bool, dry_run: bool) -> Result<Object, Error> {
         let kind = Resource::Workloads;
-        let object: DynamicObject = serde_json::from_value(workload.clone())
-            .map_err(|error| Error::usage("the Workload is no object").because(error.to_string()))?;
-        let name = object.metadata.name.clone().unwrap_or_default();
+        let name = workload["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let asked = self.asked(if exists { "update" } else { "create" }, kind, &name);
-        let (api, params) = (self.api(kind), written(dry_run));
-        let stored = if exists {
-            self.request(|| api.replace(&name, &params, &object)).await
-        } else {
-            self.request(|| api.create(&params, &object)).await
+        let path = Request::new(kind.path(Scope::Namespace(&self.namespace)));
+        let body = workload.to_string().into_bytes();
+        let write = || async {
+            let params = written(dry_run);
+            let request = if exists {
+                path.replace(&name, &params, body.clone())
+            } else {
+                path.create(&params, body.clone())
+            };
+            let request = strict(request.map_err(kube::Error::BuildRequest)?)?;
+            self.client.request::<DynamicObject>(request).await
         };
+        let stored = self.request(write).await;
         let stored = stored.map_err(|error| self.error(&error, &asked))?;
-        Ok(typed(&stored, kind))
+        let stored = typed(&stored, kind);
+        let dropped = unknown::dropped(workload, &stored.0);
+        if dry_run && !dropped.is_empty() {
+            return Err(unknown::refusal(&dropped));
+        }
+        Ok(stored)
     }
 
     /// Creates an object. One of its name that exists is an error of kind `Conflict`.
@@ -285,6 +300,15 @@ fn written(dry_run: bool) -> PostParams {
         dry_run,
         field_manager: Some(FIELD_MANAGER.to_owned()),
     }
+}
+
+/// The write with strict validation, for which kube has no parameter: the server refuses fields that it does not know.
+fn strict<T>(mut request: http::Request<T>) -> kube::Result<http::Request<T>> {
+    let uri = format!("{}&fieldValidation=Strict", request.uri());
+    *request.uri_mut() = uri
+        .parse()
+        .map_err(|error| kube::Error::HttpError(http::Error::from(error)))?;
+    Ok(request)
 }
 
 /// True if a server has no time for a request now.

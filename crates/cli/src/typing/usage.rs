@@ -3,6 +3,49 @@
 use crate::error::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+/// Flags of kubectl that this command line does not have, each with the way to the same.
+const OF_KUBECTL: &[(&[&str], &str)] = &[
+    (
+        &["-A", "--all-namespaces"],
+        "a command is about one namespace, -n NAME; all are listed by kubectl get workloads -A",
+    ),
+    (
+        &["-l", "--selector", "--field-selector"],
+        "objects are selected by kubectl get workloads -l LABEL=VALUE",
+    ),
+    (
+        &[
+            "-s",
+            "--server",
+            "--cluster",
+            "--certificate-authority",
+            "--insecure-skip-tls-verify",
+        ],
+        "the server is that of a context, --context NAME; kubectl config set-cluster changes it",
+    ),
+    (
+        &[
+            "--token",
+            "--user",
+            "--client-certificate",
+            "--client-key",
+            "--as",
+            "--as-group",
+        ],
+        "the user is that of a context, --context NAME; kubectl config set-credentials NAME --token=TOKEN makes one",
+    ),
+    (&["-v", "--v"], "requests are shown by kubectl get workloads -v=6"),
+    (
+        &["-k", "--kustomize", "-R", "--recursive"],
+        "folders are applied by kubectl apply -k DIR, or kubectl apply -R -f DIR",
+    ),
+];
+
+fn instead_of(flag: &str) -> Option<&'static str> {
+    let found = OF_KUBECTL.iter().find(|(flags, _)| flags.contains(&flag));
+    found.map(|(_, way)| *way)
+}
+
 /// The fault that clap has found.
 pub(crate) fn usage(error: &clap::Error) -> Error {
     let text = error.render().to_string();
@@ -30,8 +73,13 @@ pub(crate) fn usage(error: &clap::Error) -> Error {
         }
         _ => None,
     };
+    let flag = match context(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => instead_of(flag),
+        _ => None,
+    };
     let tip = lines.iter().find_map(|line| line.strip_prefix("tip: "));
-    let causes: Vec<String> = values.into_iter().chain(tip.map(str::to_owned)).collect();
+    let causes = values.into_iter().chain(flag.or(tip).map(str::to_owned));
+    let causes: Vec<String> = causes.collect();
     let usage = Error::usage(what).next("kubectl compute --help");
     if causes.is_empty() {
         usage

@@ -134,6 +134,45 @@ async fn two_objects_another_namespace_and_flags_beside_a_file_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn folders_addresses_lists_and_long_names_are_refused_with_the_way_on() {
+    let (shop, _) = living().await;
+    let writes = shop.writes();
+    let folder = shop.folder().display().to_string();
+    let list = shop.file("list.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+    let two = shop.file("two.yaml", &format!("{WEB}---\n{WEB}"));
+    for file in [folder.as_str(), "https://example.com/web.yaml", &list, &two] {
+        let seen = shop.run(&["deploy", "-f", file]).await;
+        assert_eq!(seen.code, 2, "{file}: {}", seen.stderr);
+        let next = format!("  next: kubectl apply -f {file}\n");
+        assert!(seen.stderr.ends_with(&next), "{file}: {}", seen.stderr);
+    }
+    let long = WEB.replace("name: web}", &format!("name: {}}}", "w".repeat(64)));
+    let seen = shop.run(&["deploy", "-f", &shop.file("long.yaml", &long)]).await;
+    assert_eq!(seen.code, 2, "{}", seen.stderr);
+    assert!(
+        seen.stderr.contains("64 characters; 63 are allowed"),
+        "{}",
+        seen.stderr
+    );
+    assert_eq!(shop.writes(), writes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_the_server_does_not_know_is_refused_with_the_one_that_was_meant() {
+    let (shop, _) = living().await;
+    let writes = shop.writes();
+    let wrong = WEB.replace("networkInterfaces:", "networkInterface:");
+    let file = shop.file("wrong.yaml", &wrong);
+    for command in ["deploy", "diff"] {
+        let seen = shop.run(&[command, "-f", &file]).await;
+        assert_eq!(seen.code, 2, "{command}: {}", seen.stderr);
+        let line = "spec.template.spec.networkInterface; did you mean \"networkInterfaces\"?";
+        assert!(seen.stderr.contains(line), "{command}: {}", seen.stderr);
+    }
+    assert_eq!(shop.writes(), writes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_a_wrong_shape_is_refused_by_the_field() {
     let (shop, _) = living().await;
     shop.run(&["restart", "web"]).await.ok();

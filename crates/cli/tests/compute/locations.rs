@@ -316,13 +316,14 @@ async fn a_city_is_shown_where_it_is_known_and_both_names_are_accepted() {
         let seen = shop.run(&["workloads", "--city", asked, "-o", "name"]).await.ok();
         assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n", "{asked}");
     }
-    assert_eq!(
-        shop.run(&["workloads", "--city", "XYZ", "-o", "name"])
-            .await
-            .ok()
-            .stdout,
-        ""
-    );
+    for (typed, meant) in [("us-est-2", "us-east-2"), ("iad", "IAD")] {
+        for list in ["workloads", "instances"] {
+            let seen = shop.run(&[list, "--city", typed]).await;
+            assert_eq!(seen.code, 2, "{list}: {}", seen.stderr);
+            let meant = format!("there is no city or location {typed:?}; did you mean {meant:?}?");
+            assert!(seen.stderr.contains(&meant), "{list}: {}", seen.stderr);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

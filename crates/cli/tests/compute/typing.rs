@@ -11,6 +11,27 @@ fn last(seen: &Seen) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn flags_of_kubectl_name_the_way_to_the_same() {
+    let shop = Project::start("shop").await;
+    for (flags, way) in [
+        (&["-A"][..], "kubectl get workloads -A"),
+        (&["--all-namespaces"], "kubectl get workloads -A"),
+        (&["-l", "a=b"], "kubectl get workloads -l LABEL=VALUE"),
+        (&["-s", "https://x"], "--context NAME"),
+        (&["-v=6"], "kubectl get workloads -v=6"),
+        (
+            &["--token", "t"],
+            "kubectl config set-credentials NAME --token=TOKEN",
+        ),
+    ] {
+        let seen = shop.run(&[&["workloads"], flags].concat()).await;
+        assert_eq!(seen.code, 2, "{flags:?}: {}", seen.stderr);
+        assert!(seen.stderr.contains(way), "{flags:?}: {}", seen.stderr);
+    }
+    assert_eq!(shop.lists(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_misplaced_word_is_removed_and_all_others_stay() {
     let shop = Project::start("shop").await;
     for (words, meant) in [
