@@ -59,7 +59,11 @@ pub(super) fn answer(
         Question::Flows(query) => reply.whole("Flows", known(source.flows(query))?),
         Question::Stuck(query) => {
             let list = Listed::by_rank(Route::Stuck, Sort::Worst, &query.page);
-            reply.page("Stuck", &list, source.stuck(query), |page| Stuck {
+            let rows = source.stuck(query);
+            if rows.items.is_empty() {
+                known_names(source, query.project.as_deref(), query.cell.as_deref())?;
+            }
+            reply.page("Stuck", &list, rows, |page| Stuck {
                 groups: page.items,
                 next: page.next,
                 remaining: page.remaining,
@@ -68,6 +72,9 @@ pub(super) fn answer(
         Question::Trace(query) => reply.whole("Trace", known(source.trace(query))?),
         Question::Journal(query) => {
             let rows = source.journal(query);
+            if rows.items.is_empty() {
+                known_names(source, query.project.as_deref(), None)?;
+            }
             let mut list = Listed::new(Route::Journal, Sort::Since, &query.page, |row: &JournalRow| {
                 row.seq.to_string()
             });
@@ -77,6 +84,22 @@ pub(super) fn answer(
         // It has no document of its own, and never comes here.
         Question::Events(_) => Err(Refusal::unavailable("a stream is no answer")),
     }
+}
+
+/// Refuses names that the gateway does not know, because an empty answer would say that all is well with them.
+fn known_names(
+    source: &dyn OperationsSource,
+    project: Option<&str>,
+    cell: Option<&str>,
+) -> Result<(), Refusal> {
+    let project = project.map(|name| source.project(name).map(drop));
+    let cell = cell.map(|name| source.cell(name).map(drop));
+    for answer in [project, cell].into_iter().flatten() {
+        if let Err(none @ NoAnswer::Unknown { .. }) = answer {
+            return known(Err(none));
+        }
+    }
+    Ok(())
 }
 
 fn known<T>(result: Result<T, NoAnswer>) -> Result<T, Refusal> {

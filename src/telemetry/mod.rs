@@ -13,7 +13,7 @@ use std::{
 use tracing::{Level, Metadata};
 use tracing_subscriber::{
     EnvFilter,
-    filter::filter_fn,
+    filter::{LevelFilter, filter_fn},
     fmt::{self, MakeWriter},
     prelude::*,
 };
@@ -62,9 +62,9 @@ fn shows(metadata: &Metadata<'_>) -> bool {
 
 /// Starts logging to standard error, once per process.
 pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let parsed = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|e| TelemetryError::Filter {
+    let parsed = parsed(filter).map_err(|cause| TelemetryError::Filter {
         filter: filter.to_owned(),
-        cause: e.to_string(),
+        cause,
     })?;
     let registry = tracing_subscriber::registry().with(parsed).with(filter_fn(shows));
     match format {
@@ -87,6 +87,22 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
         }
     }
     Ok(())
+}
+
+/// The filter; an error names the fault. A word without a level would be taken for the name of a target, and nothing else
+/// would be logged.
+fn parsed(filter: &str) -> Result<EnvFilter, String> {
+    let words = filter.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let unknown = words
+        .clone()
+        .find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err());
+    match unknown {
+        Some(word) => Err(format!(
+            "{word:?} is no level; the levels are off, error, warn, info, debug, trace"
+        )),
+        None if words.count() == 0 => Err("it is empty".to_owned()),
+        None => EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|error| error.to_string()),
+    }
 }
 
 /// Writes whole lines to standard error; shortens lines that are too long.
@@ -176,6 +192,21 @@ mod tests {
             assert!(tracing::enabled!(target: "kube_client::client", Level::WARN));
             assert!(tracing::enabled!(target: "fedgate", Level::TRACE));
         });
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for good in ["info", "WARN", "off", "fedgate=debug", "info,fedgate=debug"] {
+            assert!(parsed(good).is_ok(), "{good}");
+        }
+        for bad in ["wran", "info,debgu", "fedgate", "", ",", "fedgate=wran"] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+        let error = parsed("wran").unwrap_err();
+        assert!(
+            error.starts_with("\"wran\" is no level; the levels are off, error"),
+            "{error}"
+        );
     }
 
     #[test]

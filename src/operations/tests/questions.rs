@@ -82,12 +82,16 @@ async fn a_wrong_parameter_is_named_with_its_value_and_what_is_allowed() {
 async fn parameters_arrive_as_values() {
     let fake = Fake::with_projects(0);
     let api = api(&fake);
-    for path in [
-        "projects?state=backoff&city=DFW&q=sh%26op&sort=worst&limit=500",
-        "stuck?class=retrying&plane=hub&for=5m&project=a%2Fb",
-        "planes",
+    for (path, status) in [
+        (
+            "projects?state=backoff&city=DFW&q=sh%26op&sort=worst&limit=500",
+            200,
+        ),
+        // There is no such project.
+        ("stuck?class=retrying&plane=hub&for=5m&project=a%2Fb", 404),
+        ("planes", 200),
     ] {
-        assert_eq!(get(&api, path).await.0, 200, "{path}");
+        assert_eq!(get(&api, path).await.0, status, "{path}");
     }
     let questions = fake.state.lock().questions.join("\n");
     for part in [
@@ -138,6 +142,13 @@ async fn only_get_and_head_of_known_paths_are_served() {
     let (status, document) = get(&api, "projects/unknown").await;
     assert_eq!(status, 404);
     assert!(error(&document).message.contains("no project"));
+    for path in ["stuck?project=typo", "journal?project=typo"] {
+        let (status, document) = get(&api, path).await;
+        assert_eq!(status, 404, "{path}");
+        assert!(error(&document).message.contains("no project \"typo\""), "{path}");
+    }
+    let (status, _) = get(&api, "stuck?project=p00000").await;
+    assert_eq!(status, 200);
     let (status, document) = get(&api, "flows").await;
     assert_eq!(status, 404, "the role does not serve it");
     assert!(
