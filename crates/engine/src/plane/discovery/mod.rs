@@ -91,13 +91,15 @@ pub enum DiscoveryError {
     },
     /// A labelled Secret has no kubeconfig.
     #[error(
-        "Secret {namespace}/{name}: key kubeconfig is missing; add it or take the label fedgate.dev/project off"
+        "Secret {namespace}/{name}: key kubeconfig is missing, its keys are {keys}; store the kubeconfig under kubeconfig (Cluster API and Flux have it under value), or take the label fedgate.dev/project off"
     )]
     NoKubeconfig {
         /// Namespace of the Secret.
         namespace: String,
         /// Name of the Secret.
         name: String,
+        /// The keys that it has.
+        keys: String,
     },
 }
 

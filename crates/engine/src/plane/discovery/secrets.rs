@@ -84,6 +84,21 @@ async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Op
     changes.next().await
 }
 
+/// The keys that a Secret has instead: Cluster API's and Flux's key is `value`, Argo CD has `config` and `server`.
+fn keys(secret: &Secret) -> String {
+    let keys: Vec<&str> = secret
+        .data
+        .iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect();
+    if keys.is_empty() {
+        "none".to_owned()
+    } else {
+        keys.join(", ")
+    }
+}
+
 impl State {
     fn relist(&mut self) {
         self.changes = changes(&self.connection, &self.namespace);
@@ -121,6 +136,7 @@ impl State {
             None => Err(DiscoveryError::NoKubeconfig {
                 namespace: self.namespace.clone(),
                 name: name.clone(),
+                keys: keys(&secret),
             }),
         };
         self.projects

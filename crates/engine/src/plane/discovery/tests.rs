@@ -354,7 +354,8 @@ fn secrets_plane(list: Vec<Value>, events: Vec<Value>) -> Connection {
 
 fn secret(name: &str, kubeconfig: Option<&str>) -> Value {
     let data = kubeconfig.map_or(
-        json!({}),
+        // The key of Cluster API and Flux.
+        json!({"value": ""}),
         |k| json!({"kubeconfig": ByteString(k.as_bytes().to_vec())}),
     );
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "resourceVersion": "9"}, "data": data})
@@ -385,7 +386,7 @@ async fn labelled_secrets_are_projects_and_may_name_no_files() {
     assert!(
         refused(&mut events)
             .await
-            .contains("Secret fedgate-projects/empty: key kubeconfig is missing")
+            .contains("Secret fedgate-projects/empty: key kubeconfig is missing, its keys are value;")
     );
     let text = refused(&mut events).await;
     assert!(
