@@ -31,7 +31,7 @@ pub(crate) fn ca() -> String {
     IDENTITY.cert.pem()
 }
 
-fn tls() -> rustls::ServerConfig {
+fn tls(protocols: &[&[u8]]) -> rustls::ServerConfig {
     let key = PrivateKeyDer::try_from(IDENTITY.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)
@@ -40,7 +40,7 @@ fn tls() -> rustls::ServerConfig {
         .with_no_client_auth()
         .with_single_cert(vec![IDENTITY.cert.der().clone()], key)
         .unwrap();
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     tls
 }
 
@@ -72,7 +72,12 @@ impl Drop for Server {
 impl Server {
     /// Serves a plane.
     pub(crate) async fn start(simulator: &Simulator, plane: &str) -> Self {
-        let acceptor = TlsAcceptor::from(Arc::new(tls()));
+        Self::speaking(simulator, plane, &[b"h2", b"http/1.1"]).await
+    }
+
+    /// Serves a plane by the protocols with these names; by HTTP/1.1 without any.
+    pub(crate) async fn speaking(simulator: &Simulator, plane: &str, protocols: &[&[u8]]) -> Self {
+        let acceptor = TlsAcceptor::from(Arc::new(tls(protocols)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -112,7 +117,8 @@ impl Server {
         self.shared.http2.load(Ordering::SeqCst)
     }
 
-    /// How many HTTP/1.1 connections there have been, which are those of calls.
+    /// How many HTTP/1.1 connections there have been, which are those of calls, and of watches where it does not
+    /// speak HTTP/2.
     pub(crate) fn http1_connections(&self) -> usize {
         self.shared.http1.load(Ordering::SeqCst)
     }

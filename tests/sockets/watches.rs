@@ -147,3 +147,23 @@ async fn another_server_with_an_older_state_behind_the_same_address_is_read_anew
 async fn another_server_with_an_older_state_after_one_that_went_away_in_good_order_is_read_anew() {
     replaced(Ends::InOrder).await;
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_http2_has_a_connection_for_each_watch() {
+    for protocols in [&[][..], &[&b"http/1.1"[..]]] {
+        let simulator = Simulator::new(1);
+        let plane = plane(&simulator);
+        let server = Server::speaking(&simulator, "hub", protocols).await;
+        let connection = connection(server.address);
+        let mut all: Vec<Watching> = (0..5).map(|_| Watching::start(&connection)).collect();
+        for watching in &mut all {
+            assert_eq!(watching.until("complete").await, LISTED);
+        }
+        plane.create(config_map("b")).unwrap();
+        for watching in &mut all {
+            assert_eq!(watching.until("applied b").await, ["applied b"], "{protocols:?}");
+        }
+        assert_eq!(server.http2_connections(), 0);
+        assert_eq!(*server.calls().borrow(), all.len(), "a list for each");
+    }
+}

@@ -225,18 +225,22 @@ pub(super) fn state_of<R: Role>(
     watches: &Watches<TableOf<R>>,
     missing: &[Permission],
 ) -> PlaneState {
-    let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
-        status.is_failing() && !status.forbidden()
-    };
     if forbids::<R>(watches) || !missing.is_empty() {
         PlaneState::Unauthorized
-    } else if watches.iter().any(fails) || index.defect(plane).is_some() {
+    } else if any_fails(watches) || index.defect(plane).is_some() {
         PlaneState::Backoff
     } else if index.is_connected(plane, watches) {
         PlaneState::Connected
     } else {
         PlaneState::Syncing
     }
+}
+
+/// True if a watch fails that is not forbidden.
+pub(super) fn any_fails<T>(watches: &Watches<T>) -> bool {
+    watches
+        .iter()
+        .any(|(_, status)| status.is_failing() && !status.forbidden())
 }
 
 fn forbids<R: Role>(watches: &Watches<TableOf<R>>) -> bool {

@@ -1,6 +1,11 @@
 //! The state of a runtime for probes, metrics and `/debug/planes`.
 
-use super::{Runtime, STALL_TIMEOUT, index::Index, inspect::state_of, role::Role};
+use super::{
+    Runtime, STALL_TIMEOUT,
+    index::Index,
+    inspect::{any_fails, state_of},
+    role::Role,
+};
 use crate::{
     executor::suspension::Suspension,
     metrics::{Gauges, Holder},
@@ -116,7 +121,7 @@ impl<R: Role> Runtime<R> {
                 });
                 json!({
                     "plane": plane.to_string(),
-                    "ready": index.is_connected(plane, &engaged.watches),
+                    "ready": index.is_connected(plane, &engaged.watches) && !any_fails(&engaged.watches),
                     "suspended": self.shared.executor.suspension(plane).map(Suspension::as_str),
                     "missingRights": missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
                     "defect": index.defect(plane).map(|defect| format!("{}: {}; {}", defect.word, defect.text, defect.next)),

@@ -1,4 +1,4 @@
-//! Clients of planes: watches share HTTP/2 connections, every other call has a time limit, and no request is retried.
+//! Clients of planes: watches share HTTP/2 connections where the server speaks that, every other call has a time limit, and no request is retried.
 
 mod fence;
 mod large;

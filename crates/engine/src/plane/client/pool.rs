@@ -2,26 +2,32 @@
 //!
 //! hyper keeps a single HTTP/2 connection per client and queues requests beyond the server's stream limit, so watches
 //! are spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their
-//! own.
+//! own, and so has each watch where the server, or a proxy before it, does not speak HTTP/2.
 
 use super::{
     Limits,
-    fence::{self, Connector, Fence},
+    fence::{self, Connector, Fence, Fenced},
 };
 use crate::plane::kubeconfig::Credential;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
+    client::legacy::{
+        Client,
+        connect::{Connection, HttpConnector},
+    },
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
 use parking_lot::Mutex;
 use std::{
+    io,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
+use tokio::net::TcpStream;
+use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 
 /// An idle connection closes after this time.
 const IDLE: Duration = Duration::from_secs(30);
@@ -30,17 +36,25 @@ const MAX_IDLE: usize = 32;
 
 pub(super) type Hyper = Client<HttpsConnector<Connector>, kube::client::Body>;
 
+/// Opens the connections of watches.
+type Dialer = BoxCloneSyncService<http::Uri, MaybeHttpsStream<TokioIo<Fenced<TcpStream>>>, BoxError>;
+
+/// Client for the watches on a lane.
+pub(super) type Watching = Client<Dialer, kube::client::Body>;
+
 /// Connection pool; see the module.
 pub(super) struct Pool {
     pub(super) calls: Hyper,
     connector: HttpsConnector<Connector>,
-    http2: bool,
+    /// True if the last connection for watches did not agree on HTTP/2.
+    is_http1: Arc<AtomicBool>,
     limits: Limits,
     lanes: Mutex<Vec<Lane>>,
 }
 
 struct Lane {
-    client: Hyper,
+    client: Watching,
+    is_http1: bool,
     streams: Arc<Streams>,
 }
 
@@ -83,9 +97,15 @@ impl Streams {
 pub(super) struct Slot {
     streams: Arc<Streams>,
     open: bool,
+    is_http1: bool,
 }
 
 impl Slot {
+    /// True if the watch has a connection of its own by HTTP/1.1.
+    pub(super) fn is_http1(&self) -> bool {
+        self.is_http1
+    }
+
     /// Records that the server has answered.
     pub(super) fn opened(&mut self) {
         self.open = true;
@@ -116,8 +136,6 @@ impl Drop for Slot {
 
 impl Pool {
     pub(super) fn new(credential: &Credential, limits: Limits, fence: Fence) -> Self {
-        // Plain http (development) cannot negotiate HTTP/2.
-        let http2 = !credential.is_plain();
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -127,22 +145,32 @@ impl Pool {
         Self {
             calls: builder.build(connector(credential, &limits, false, Some(fence))),
             // Watches write nothing.
-            connector: connector(credential, &limits, http2, None),
-            http2,
+            connector: connector(credential, &limits, !credential.is_plain(), None),
+            // Plain http (development) cannot negotiate HTTP/2.
+            is_http1: Arc::new(AtomicBool::new(credential.is_plain())),
             limits,
             lanes: Mutex::new(Vec::new()),
         }
     }
 
+    /// True if the server was last found not to speak HTTP/2.
+    pub(super) fn is_http1(&self) -> bool {
+        self.is_http1.load(Ordering::Acquire)
+    }
+
     /// A client with room for one more watch, and the slot of that watch.
-    pub(super) fn lane(&self) -> (Hyper, Slot) {
+    pub(super) fn lane(&self) -> (Watching, Slot) {
+        let is_http1 = self.is_http1();
         let mut lanes = self.lanes.lock();
         // Slots are only taken under this lock, so an empty lane stays empty while it is removed.
         lanes.retain(|lane| lane.streams.taken.load(Ordering::Acquire) > 0);
-        let free = lanes.iter().position(|lane| lane.streams.has_room());
+        let free = lanes
+            .iter()
+            .position(|lane| lane.is_http1 == is_http1 && lane.streams.has_room());
         let index = free.unwrap_or_else(|| {
             lanes.push(Lane {
-                client: self.build_lane(),
+                client: self.build_lane(is_http1),
+                is_http1,
                 streams: Arc::new(Streams::new(self.limits.streams_per_connection)),
             });
             lanes.len() - 1
@@ -152,24 +180,40 @@ impl Pool {
         let slot = Slot {
             streams: lane.streams.clone(),
             open: false,
+            is_http1,
         };
         (lane.client.clone(), slot)
     }
 
-    fn build_lane(&self) -> Hyper {
+    fn build_lane(&self, is_http1: bool) -> Watching {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE);
-        if self.http2 {
+        if !is_http1 {
             builder
                 .http2_only(true)
                 .http2_keep_alive_interval(self.limits.ping_every)
                 .http2_keep_alive_timeout(self.limits.ping_answer)
                 .http2_keep_alive_while_idle(true);
         }
-        builder.build(self.connector.clone())
+        builder.build(self.dialer(is_http1))
+    }
+
+    /// Opens connections and records whether they agree on HTTP/2; those of a lane by HTTP/2 fail if they do not.
+    fn dialer(&self, is_http1: bool) -> Dialer {
+        let found = self.is_http1.clone();
+        let judge = move |stream: MaybeHttpsStream<_>| {
+            let agrees = stream.connected().is_negotiated_h2();
+            found.store(!agrees, Ordering::Release);
+            if agrees || is_http1 {
+                return Ok(stream);
+            }
+            Err(io::Error::other("the server does not speak HTTP/2").into())
+        };
+        let connector = self.connector.clone();
+        BoxCloneSyncService::new(connector.map_result(move |stream| stream.and_then(&judge)))
     }
 
     #[cfg(test)]
@@ -189,6 +233,9 @@ fn connector(
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limits.connect));
     tcp.set_keepalive(Some(limits.ping_every));
+    // By HTTP/1.1 there are no pings.
+    tcp.set_keepalive_interval(Some(limits.ping_answer));
+    tcp.set_keepalive_retries(Some(3));
     let tcp = fence::connector(tcp, fence);
     let builder = HttpsConnectorBuilder::new().with_tls_config(credential.tls.as_ref().clone());
     let builder = if credential.is_plain() {
@@ -201,7 +248,7 @@ fn connector(
         None => builder,
     };
     if http2 {
-        builder.enable_http2().wrap_connector(tcp)
+        builder.enable_all_versions().wrap_connector(tcp)
     } else {
         builder.enable_http1().wrap_connector(tcp)
     }
@@ -217,6 +264,7 @@ mod tests {
         Slot {
             streams: streams.clone(),
             open: false,
+            is_http1: false,
         }
     }
 

@@ -67,12 +67,25 @@ impl Transport {
         match self {
             Self::Network(network) => match network.address(request) {
                 Ok(request) => {
-                    let (lane, mut slot) = network.pool.lane();
+                    let (parts, body) = request.into_parts();
+                    let again = Request::from_parts(parts.clone(), Body::empty());
+                    let request = Request::from_parts(parts, body);
+                    let pool = network.pool.clone();
+                    let (mut lane, mut slot) = pool.lane();
                     // Watches that start together wait for the same connection, and hyper fails all of them if the
                     // request that opens the connection is dropped. A separate task continues even if its caller is
                     // dropped; then the response is dropped with the task.
                     let opening = tokio::spawn(async move {
-                        let response = tokio::time::timeout(limit, lane.request(request)).await;
+                        let opened = async {
+                            let response = lane.request(request).await;
+                            if response.is_ok() || slot.is_http1() || !pool.is_http1() {
+                                return response;
+                            }
+                            // The connection has just shown that the server does not speak HTTP/2.
+                            (lane, slot) = pool.lane();
+                            lane.request(again).await
+                        };
+                        let response = tokio::time::timeout(limit, opened).await;
                         match &response {
                             Ok(Ok(_)) => slot.opened(),
                             Ok(Err(_)) => {}

@@ -32,6 +32,8 @@ struct Pace {
     short: u32,
     /// True if the watch has already waited for the probe turn of its next request.
     has_turn: bool,
+    /// True if the plane has answered a request of this watch other than to open it since its last failure.
+    answers: bool,
 }
 
 tokio::task_local! {
@@ -45,6 +47,7 @@ impl WatchSession {
             open: None,
             short: 0,
             has_turn: false,
+            answers: false,
         };
         Arc::new(Self {
             health,
@@ -68,11 +71,12 @@ impl WatchSession {
         self.opened.notified().now_or_never().is_some()
     }
 
-    /// Records that the watch has failed; its own backoff delays the retry. Returns the time of its last request.
-    pub(in crate::plane) fn fails(&self) -> Instant {
+    /// Records that the watch has failed; its own backoff delays the retry. Returns the time of its last request, and true
+    /// if the plane has answered another request of this watch since its last failure.
+    pub(in crate::plane) fn fails(&self) -> (Instant, bool) {
         let mut pace = self.pace.lock();
         pace.open = None;
-        pace.asked
+        (pace.asked, std::mem::take(&mut pace.answers))
     }
 
     /// Waits for the watch's probe turn.
@@ -114,6 +118,8 @@ impl WatchSession {
         if watch && status.is_success() {
             self.pace.lock().open = Some(Instant::now());
             self.opened.notify_one();
+        } else if status.is_success() {
+            self.pace.lock().answers = true;
         }
     }
 }

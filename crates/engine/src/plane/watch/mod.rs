@@ -392,7 +392,11 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         {
             (self.on_rights)(true);
         }
-        let asked = self.line.fails();
+        let (asked, answers) = self.line.fails();
+        if answers && matches!(error, watcher::Error::WatchStartFailed(_)) {
+            // The plane is not away, and its answers to other requests end no wait: it opens no watch of this kind.
+            return tokio::time::sleep(self.trouble.delay(false)).await;
+        }
         let asked = match error {
             watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_) => asked,
             _ => Instant::now(),

@@ -212,6 +212,11 @@ impl<D: PartialEq> Table<D> {
         self.synced && !self.listing && !self.failing
     }
 
+    /// True if its watch fails.
+    pub fn is_failing(&self) -> bool {
+        self.failing
+    }
+
     /// Resets the table after the plane was restored to an older state: versions no longer show which state is newer,
     /// and tombstones are void. The rows stay until the next list, which confirms or removes them.
     pub fn rewind(&mut self) {

@@ -36,6 +36,8 @@ enum Answer {
     /// The text of a watch, and how the body continues after the text.
     Watch(String, End),
     Refuse(u16),
+    /// The connection breaks before an answer.
+    Break,
 }
 
 impl Answer {
@@ -68,6 +70,7 @@ impl Answer {
                 (200, body)
             }
             Self::Refuse(code) => (code, Body::from(status(code).to_string())),
+            Self::Break => unreachable!("it has no response"),
         };
         Response::builder().status(code).body(body).unwrap()
     }
@@ -137,6 +140,7 @@ impl Running {
             let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
             let answer: BoxFuture<'static, _> = Box::pin(async {
                 match answer {
+                    Some(Answer::Break) => Err(io::Error::other("reset").into()),
                     Some(answer) => Ok(answer.response()),
                     None => std::future::pending().await,
                 }
@@ -453,4 +457,19 @@ async fn the_log_tells_each_change_of_state_once_with_plane_kind_and_next_step()
     );
     assert!(told[1]["next"].as_str().unwrap().contains("manifests/project"));
     assert!(told[1]["error"].as_str().unwrap().contains("as scripted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plane_that_lists_and_opens_no_watch_is_asked_less_and_less_often_and_says_so() {
+    let breaks = std::iter::repeat_with(|| Answer::Break).take(500);
+    let mut watch = Running::start([Answer::List(5, vec![object("a", 3)])].into_iter().chain(breaks));
+    watch.tells(&["began", "listed a@3", "complete, gone: []"]).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let (opened, versions) = (
+        watch.asked().len() - 1,
+        watch.versions_asked.load(Ordering::Relaxed),
+    );
+    assert!((5..=20).contains(&opened), "{opened} times in a minute");
+    assert!(versions <= 20, "{versions} lists in a minute");
+    assert!(watch.health.is_failing() && watch.health.synced());
 }
