@@ -174,10 +174,10 @@ impl Run<'_> {
             Role::Hub => self.hub(subject, findings).await?,
             Role::Project => {
                 findings.push(definitions::kinds(subject, self.kinds).await);
-                findings.push(project_uid::check(subject).await);
+                let names = known(&self.names).await;
+                findings.push(project_uid::check(subject, names.as_ref()).await);
                 findings.push(definitions::schemas(subject).await);
                 findings.push(rights::rights(subject, &self.manifests).await?);
-                let names = known(&self.names).await;
                 findings.push(project_hub::named(subject, self.kinds, names.as_ref()).await);
                 findings.extend(project_hub::known(subject, names.as_ref()).await);
                 let clusters = known(&self.clusters).await;
@@ -211,12 +211,15 @@ impl Run<'_> {
             names.collect::<Vec<_>>()
         };
         self.clusters.send_replace(Some(found.as_ref().ok().map(names)));
-        self.names.send_replace(Some(HubNames::read(subject).await));
+        let cells = found.as_deref().unwrap_or_default();
+        self.names
+            .send_replace(Some(HubNames::read(subject, cells).await));
         findings.push(hub::kinds(subject, self.all).await);
         findings.push(definitions::schemas(subject).await);
         findings.push(rights::rights(subject, &self.manifests).await?);
         findings.push(hub::webhook(subject).await);
         findings.extend(hub::interpreters(subject, self.kinds).await);
+        findings.push(hub::policies(subject, self.kinds).await);
         for kind in self.kinds {
             findings.extend(write_backs::check(subject, kind).await);
         }

@@ -1,7 +1,10 @@
 //! Checks of the hub that are no requirement for the start.
 
 use super::{Check, Finding, PreflightError, Subject, karmada::look_for_skip, preflight};
-use crate::gateway::index::Resources;
+use crate::gateway::index::{
+    Resources,
+    digest::{CityPolicy, CitySet},
+};
 use fedgate_kinds::{FederatedKind, Kinds};
 use kube::{
     Api,
@@ -9,6 +12,9 @@ use kube::{
     core::{DynamicObject, ObjectList},
 };
 use std::collections::BTreeMap;
+
+/// Most policies of a kind that are read.
+const AT_MOST: u32 = 5000;
 
 /// Checks that Karmada's kinds and ours are served.
 pub(super) async fn kinds(subject: &Subject, kinds: &Kinds) -> Finding {
@@ -78,6 +84,45 @@ fn instances(subject: &Subject, list: &ObjectList<DynamicObject>) -> Finding {
             "that Instances are skipped cannot be seen from here",
             look_for_skip(),
         ),
+    }
+}
+
+/// Checks that no policy of another client can take objects of tenants.
+pub(super) async fn policies(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
+    let resources = Resources::default();
+    let mut taking = Vec::new();
+    for resource in [&resources.city_sets, &resources.city_policies] {
+        let api: Api<DynamicObject> = Api::all_with(subject.client.client(), resource);
+        match api.list(&ListParams::default().limit(AT_MOST)).await {
+            Ok(list) => taking.extend(list.items.iter().filter(|of| is_intruder(of, kinds)).map(|of| {
+                let namespace = of.metadata.namespace.iter().map(|name| format!("{name}/"));
+                let path: String = namespace.chain(of.metadata.name.clone()).collect();
+                format!("{} {path}", resource.kind)
+            })),
+            Err(error) => {
+                let resource = format!("{}.{}", resource.plural, resource.group);
+                return subject.error(Check::Policies, &PreflightError::of(&error, "list", &resource));
+            }
+        }
+    }
+    if taking.is_empty() {
+        return subject.ok(
+            Check::Policies,
+            "no policy of another client matches objects of tenants",
+        );
+    }
+    subject.fail(
+        Check::Policies,
+        format!("policies of others match objects of tenants in Namespaces ns-* and take them to their own clusters: {}", taking.join(", ")),
+        "give their resourceSelectors a namespace, a name or a label of their owners' objects",
+    )
+}
+
+fn is_intruder(policy: &DynamicObject, kinds: &[FederatedKind]) -> bool {
+    if policy.metadata.namespace.is_some() {
+        CityPolicy::read(policy, &kinds.to_vec().into()).is_intruder
+    } else {
+        CitySet::read(policy, "", kinds).is_intruder
     }
 }
 

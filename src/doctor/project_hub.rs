@@ -2,7 +2,9 @@
 
 use super::{Check, Finding, PreflightError, Subject, project_uid::Platform};
 use fedgate_api::{
-    keys::{HUB, HUB_IDENTITY, PROJECT_UID, REPLACES_HUB, SYSTEM_NAMESPACE, UPSTREAM_CLUSTER},
+    keys::{
+        CITY_CODE, HUB, HUB_IDENTITY, LOCATION, PROJECT_UID, REPLACES_HUB, SYSTEM_NAMESPACE, UPSTREAM_CLUSTER,
+    },
     names::HubNamespace,
 };
 use fedgate_engine::plane::discovery::MiloForm;
@@ -29,15 +31,31 @@ pub(super) struct HubNames {
     replaces: BTreeSet<String>,
     /// The projects that its Namespaces name: name by UID.
     projects: BTreeMap<String, String>,
+    /// Its cells: name by the UID of the member's namespace `kube-system`.
+    cells: BTreeMap<String, String>,
 }
 
 impl HubNames {
     /// Reads the Namespaces of the hub; `None` if they cannot be read.
-    pub(super) async fn read(subject: &Subject) -> Option<Self> {
+    pub(super) async fn read(subject: &Subject, clusters: &[DynamicObject]) -> Option<Self> {
         let namespaces: Api<Namespace> = Api::all(subject.client.client());
         let list = ListParams::default().limit(AT_MOST);
         let found = namespaces.list_metadata(&list).await.ok()?;
-        Some(Self::of(&found.items))
+        let mut names = Self::of(&found.items);
+        let cells = clusters.iter().filter_map(|cluster| {
+            let labels = cluster.metadata.labels.as_ref()?;
+            let is_cell = labels.contains_key(CITY_CODE) || labels.contains_key(LOCATION);
+            let id = cluster.data["spec"]["id"].as_str().filter(|_| is_cell)?;
+            Some((id.to_owned(), cluster.metadata.name.clone()?))
+        });
+        names.cells.extend(cells);
+        Some(names)
+    }
+
+    /// What the hub has the plane of this UID as: itself, or a cell.
+    pub(super) fn known_as(&self, uid: &str) -> Option<String> {
+        let cell = self.cells.get(uid).map(|cell| format!("cell {cell}"));
+        cell.or_else(|| (self.uid.as_deref() == Some(uid)).then(|| "the hub itself".to_owned()))
     }
 
     fn of(namespaces: &[PartialObjectMeta<Namespace>]) -> Self {

@@ -1,6 +1,6 @@
 //! The UID of a project.
 
-use super::{Check, Finding, PreflightError, Subject};
+use super::{Check, Finding, PreflightError, Subject, project_hub::HubNames};
 use fedgate_api::keys::PROJECT_IDENTITY;
 use fedgate_engine::plane::{client::PlaneClient, discovery::MiloForm};
 use k8s_openapi::api::core::v1::Namespace;
@@ -15,19 +15,27 @@ pub struct Platform {
     pub project: String,
 }
 
-/// Checks that the object is there whose UID the gateway takes for the project's: the Project of a platform, else a namespace.
-pub(super) async fn check(subject: &Subject) -> Finding {
+/// Checks that the object is there whose UID the gateway takes for the project's: the Project of a platform, else a namespace
+/// that is neither the hub's nor a cell's.
+pub(super) async fn check(subject: &Subject, hub: Option<&HubNames>) -> Finding {
     match &subject.platform {
         Some(platform) => of_platform(subject, platform).await,
-        None => of_namespace(subject).await,
+        None => of_namespace(subject, hub).await,
     }
 }
 
-async fn of_namespace(subject: &Subject) -> Finding {
+async fn of_namespace(subject: &Subject, hub: Option<&HubNames>) -> Finding {
     let check = Check::ProjectUid;
     let namespaces: Api<Namespace> = Api::all(subject.client.client());
     match namespaces.get_metadata_opt(PROJECT_IDENTITY).await {
-        Ok(Some(_)) => subject.ok(check, format!("namespace {PROJECT_IDENTITY} identifies the project")),
+        Ok(Some(found)) => match hub.and_then(|hub| hub.known_as(found.metadata.uid.as_deref()?)) {
+            Some(known) => subject.fail(
+                check,
+                format!("nothing is carried to the hub: by the UID of its namespace {PROJECT_IDENTITY} it is {known}"),
+                "give the project the kubeconfig of an API server of its own",
+            ),
+            None => subject.ok(check, format!("namespace {PROJECT_IDENTITY} identifies the project")),
+        },
         Ok(None) => subject.fail(
             check,
             format!("nothing is carried to the hub: it has no namespace {PROJECT_IDENTITY}, whose UID identifies a project"),

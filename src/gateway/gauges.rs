@@ -95,10 +95,16 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         Some(json!({"project": key.as_str(), "hub": &**uid, "share": share.as_str()}))
     });
     let others: Vec<Value> = others.take(CLAIMS_SHOWN).collect();
+    let known = index.projects.iter().filter_map(|(key, project)| {
+        let known = project.known_plane.as_ref()?;
+        Some(json!({"project": key.as_str(), "plane": known.to_string()}))
+    });
+    let known: Vec<Value> = known.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);
     let own = [
         ("hubUid", json!(index.identity.uid().map(|uid| &**uid))),
         ("otherHubs", json!(others)),
+        ("knownPlanes", json!(known)),
         ("rejectedClaims", json!(claims)),
         ("garbageBrake", json!(!brakes.is_empty() || index.withholds())),
         ("garbageBrakes", json!(brakes)),
@@ -175,6 +181,8 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         }
         let of_other_hub = usize::from(project.other_hub.is_some());
         *figures.projects.entry("other_hub").or_default() += of_other_hub;
+        let has_known_plane = usize::from(project.known_plane.is_some());
+        *figures.projects.entry("refused").or_default() += has_known_plane;
         for since in project.secondary.deleting() {
             figures.deleting += 1;
             let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));

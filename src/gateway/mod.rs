@@ -52,8 +52,8 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, networking::WorkloadChecks,
-    ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, known_plane::KnownPlane,
+    networking::WorkloadChecks, ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;
@@ -197,6 +197,7 @@ impl Gateway {
         let keys = keys_of(&index, &applied.changes);
         drop(index);
         report_rejected(shared, &applied.refused);
+        report_known_planes(shared, &applied.known_planes);
         shared.queue.extend(keys, Priority::Fresh);
     }
 }
@@ -319,6 +320,7 @@ impl Role for Gateway {
         let keys = keys_of(&index, &applied.changes);
         drop(index);
         report_rejected(shared, &applied.refused);
+        report_known_planes(shared, &applied.known_planes);
         shared.queue.extend(keys, Priority::Fresh);
         self.garbage.reset();
     }
@@ -334,6 +336,7 @@ impl Role for Gateway {
             }
             Command::ReportRejected(claims) => report_rejected(shared, &claims),
             Command::ReportOtherHubs(projects) => report_other_hubs(shared, &projects),
+            Command::ReportKnownPlanes(projects) => report_known_planes(shared, &projects),
         }
     }
 
@@ -431,7 +434,7 @@ impl Role for Gateway {
                 .watches
                 .iter()
                 .any(|(table, status)| status.restarts() > 0 && !table.is_for_checks());
-            let is_held = failing || index.is_of_other_hub(key);
+            let is_held = failing || index.is_of_other_hub(key) || index.has_known_plane(key);
             if !index.project_ready(key) && !is_held && engaged.since.elapsed() < READY_TIMEOUT {
                 return Err(format!("the first lists of project {key} are not complete"));
             }
@@ -466,6 +469,21 @@ fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
             %holder,
             "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
         );
+    }
+}
+
+/// Logs the projects whose planes the gateway has as other ones, and those of which that is over.
+fn report_known_planes(shared: &Shared, projects: &[(ProjectKey, Option<KnownPlane>)]) {
+    for (project, known) in projects {
+        shared
+            .planes
+            .state_may_have_changed(&Plane::Project(project.clone()));
+        let Some(known) = known else {
+            tracing::info!(%project, "the project's API server is no other plane of the gateway any more; the project is federated");
+            continue;
+        };
+        let Defect { text, next, .. } = known.defect();
+        tracing::warn!(%project, plane = %known, next, "the project is refused: {text}");
     }
 }
 

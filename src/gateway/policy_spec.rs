@@ -3,13 +3,14 @@
 use super::route::Route;
 use fedgate_api::{
     keys,
-    names::{self, CityCode},
+    names::{self, CityCode, HubNamespace},
 };
 use fedgate_engine::{
     diff::Digest,
     plan::{ExactFields, ServerDefault},
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{CompanionKinds, FederatedKind};
+use kube::core::ApiResource;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -39,6 +40,59 @@ pub fn route_spec(kind: &FederatedKind, namespace: &str, route: &Route) -> Value
             "namespace": namespace, "labelSelector": {"matchLabels": labels}}],
         "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}},
     })
+}
+
+/// True if a policy's `spec` can take objects that the gateway keeps in the hub's Namespaces `ns-*`, or such a Namespace, by
+/// a selector that does not name other objects. `namespace` is the policy's own; empty for a `ClusterPropagationPolicy`.
+pub fn takes_ours(spec: &Value, namespace: &str, kinds: &[FederatedKind]) -> bool {
+    let companions = CompanionKinds::of(kinds);
+    let is_ours = |version: &str, kind: &str| {
+        let is = |of: &ApiResource| of.api_version == version && of.kind == kind;
+        let group = version.rsplit_once('/').map_or("", |of| of.0);
+        companions.id_of(group, kind).is_some()
+            || kinds
+                .iter()
+                .any(|of| is(&of.resource) || of.write_back.as_ref().is_some_and(|of| is(&of.resource)))
+    };
+    let selectors = spec["resourceSelectors"].as_array();
+    selectors.into_iter().flatten().any(|selector| {
+        let text = |field: &str| selector[field].as_str().unwrap_or_default();
+        let (kind, name) = (text("kind"), text("name"));
+        let is_hubs = |name: &str| HubNamespace::parse(name).is_some();
+        let within = match text("namespace") {
+            "" => namespace,
+            own => own,
+        };
+        let reaches = match (text("apiVersion"), kind) {
+            ("v1", "Namespace") => name.is_empty() || is_hubs(name),
+            (version, kind) => {
+                is_ours(version, kind) && (is_hubs(within) || within.is_empty() && name.is_empty())
+            }
+        };
+        reaches && may_match(&selector["labelSelector"])
+    })
+}
+
+/// True unless a selector asks for a label that no object of the gateway has.
+fn may_match(selector: &Value) -> bool {
+    let is_ours = |key: &str| {
+        let group = key.split('/').next().unwrap_or_default();
+        [
+            "compute.datumapis.com",
+            "fedgate.dev",
+            "meta.datumapis.com",
+            "topology.datum.net",
+        ]
+        .contains(&group)
+            || ["kubernetes.io/metadata.name", keys::SKIP_AUTO_PROPAGATION].contains(&key)
+    };
+    let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    equal.all(|(key, _)| is_ours(key))
+        && expressions.all(|one| {
+            !["In", "Exists"].contains(&one["operator"].as_str().unwrap_or_default())
+                || one["key"].as_str().is_some_and(is_ours)
+        })
 }
 
 /// Fields that Karmada's API defaults; they count as no difference. `schedulerName` is immutable.
@@ -124,5 +178,48 @@ mod tests {
             (true, None),
             "it cannot be changed"
         );
+    }
+
+    #[test]
+    fn policies_of_others_that_can_take_what_is_in_a_hub_namespace_are_known() {
+        let kinds = FederatedKind::builtin().unwrap();
+        let takes = |namespace: &str, selector: Value| {
+            takes_ours(&json!({"resourceSelectors": [selector]}), namespace, &kinds)
+        };
+        let secrets = |more: Value| {
+            let mut selector = json!({"apiVersion": "v1", "kind": "Secret"});
+            selector
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            selector
+        };
+        let labels = |labels: Value| secrets(json!({"labelSelector": labels}));
+        for taken in [
+            secrets(json!({})),
+            secrets(json!({"namespace": "ns-a1"})),
+            secrets(json!({"namespace": "ns-a1", "name": "db"})),
+            labels(json!({"matchLabels": {keys::REFERENCED_DATA: "true"}})),
+            labels(json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})),
+            json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"}),
+            json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance"}),
+            json!({"apiVersion": "v1", "kind": "Namespace"}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "name": "ns-a1"}),
+        ] {
+            assert!(takes("", taken.clone()), "{taken}");
+        }
+        for left in [
+            secrets(json!({"namespace": "billing"})),
+            secrets(json!({"name": "regcred"})),
+            labels(json!({"matchLabels": {"app": "billing"}})),
+            labels(json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]})),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment"}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "name": "billing"}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": {"team": "x"}}}),
+        ] {
+            assert!(!takes("", left.clone()), "{left}");
+        }
+        assert!(takes("ns-a1", secrets(json!({}))) && takes("ns-a1", secrets(json!({"name": "db"}))));
+        assert!(!takes("billing", secrets(json!({}))));
     }
 }

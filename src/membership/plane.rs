@@ -51,18 +51,23 @@ pub fn kind(api_version: &str, kind: &str) -> ApiResource {
 impl Plane {
     /// The id of the cluster: UID of its namespace kube-system.
     pub async fn id(&self) -> Result<String, Error> {
+        self.id_if_any().await?.ok_or_else(|| {
+            Error::new(
+                Kind::Failed,
+                format!("{} has no namespace kube-system", self.title),
+            )
+            .next("wait until the cluster is up, then run the command again")
+        })
+    }
+
+    /// The same; `None` without that namespace, or if this user may not read it.
+    pub async fn id_if_any(&self) -> Result<Option<String>, Error> {
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
-        let found = self.live(&system).await?.unwrap_or_default();
-        found["metadata"]["uid"]
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| {
-                Error::new(
-                    Kind::Failed,
-                    format!("{} has no namespace kube-system", self.title),
-                )
-                .next("wait until the cluster is up, then run the command again")
-            })
+        match self.live(&system).await {
+            Ok(found) => Ok(found.and_then(|found| found["metadata"]["uid"].as_str().map(str::to_owned))),
+            Err(error) if error.kind == Kind::Forbidden => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the kubeconfig. Sends no request. The file may have whatever kubectl can use, but needs an authority: it is

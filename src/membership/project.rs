@@ -2,7 +2,8 @@
 
 use super::{
     change::title,
-    kubeconfig::base64,
+    cluster::Cluster,
+    kubeconfig::{self, base64},
     token::Account,
     usage::{first, is_of, is_own, object_of},
 };
@@ -12,6 +13,7 @@ use fedgate_api::{
     },
     names::{ProjectKey, short_hash},
 };
+use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kinds::CompanionKinds;
 use fedgate_manifests::{GATEWAY, KindManifests, ManifestError, NAMESPACE, Plane};
 use kube::api::ApiResource;
@@ -54,6 +56,34 @@ pub(super) fn secret(name: &str, namespace: &str, kubeconfig: &str) -> Value {
 pub(super) fn selector(key: &str) -> Option<String> {
     let key = ProjectKey::parse(key).ok()?;
     Some(format!("{UPSTREAM_CLUSTER}={}", key.label()))
+}
+
+/// What the hub has an API server as, other than the project of this name, UID and address. Another project is one with a
+/// Secret that has this address, or whose name Namespaces of this UID have.
+pub(super) fn known_as(
+    (name, uid, server): (&str, &str, &str),
+    hub: Option<&str>,
+    clusters: &[Value],
+    namespaces: &[Value],
+    secrets: &[Value],
+) -> Option<String> {
+    if hub == Some(uid) {
+        return Some("the hub".to_owned());
+    }
+    let mut clusters = clusters.iter().map(Cluster);
+    if let Some(cell) = clusters.find(|cluster| cluster.is_open() && cluster.id() == uid) {
+        return Some(format!("cell {}", cell.name()));
+    }
+    let other = secrets.iter().find(|secret| {
+        let other = secret["metadata"]["name"].as_str().unwrap_or_default();
+        let label = format!("cluster-{other}");
+        let is_labelled = |namespace: &Value| namespace["metadata"]["labels"][UPSTREAM_CLUSTER] == *label;
+        let text = kubeconfig::from_base64(&secret["data"]["kubeconfig"]).unwrap_or_default();
+        let credential = Credential::from_secret("", "", &text, Rules::default());
+        let is_addressed = |of: Credential| of.server().to_string().trim_end_matches('/') == server;
+        other != name && (namespaces.iter().any(is_labelled) || credential.is_ok_and(is_addressed))
+    })?;
+    Some(format!("project {}", other["metadata"]["name"].as_str()?))
 }
 
 /// The objects in which the use of a project shows.
@@ -179,6 +209,56 @@ mod tests {
             ..found
         };
         assert!(Usage::of(&elsewhere, &[], &companions).is_empty());
+    }
+
+    #[test]
+    fn an_api_server_that_the_hub_has_is_known_by_its_uid_or_its_address() {
+        let cluster =
+            |labels: Value| json!({"metadata": {"name": "dfw-1", "labels": labels}, "spec": {"id": "u"}});
+        let ca = rcgen::generate_simple_self_signed(vec!["one.example".to_owned()]).unwrap();
+        let kubeconfig = json!({
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://one.example:6443", "certificate-authority-data": base64(ca.cert.pem().as_bytes())}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        });
+        let secret = secret("beta", "fedgate-system", &kubeconfig.to_string());
+        let namespace = |label: &str| json!({"metadata": {"labels": {(UPSTREAM_CLUSTER): label}}});
+        let known = |hub, cluster: Value, namespace: Value, server| {
+            known_as(
+                ("alpha", "u", server),
+                hub,
+                &[cluster],
+                &[namespace],
+                std::slice::from_ref(&secret),
+            )
+        };
+        let (none, far) = (json!({}), "https://far.example:6443");
+        let cell = cluster(json!({"topology.datum.net/city-code": "DFW"}));
+        assert_eq!(known(Some("h"), none.clone(), none.clone(), far), None);
+        assert_eq!(
+            known(Some("u"), none.clone(), none.clone(), far).as_deref(),
+            Some("the hub")
+        );
+        assert_eq!(
+            known(None, cell, none.clone(), far).as_deref(),
+            Some("cell dfw-1")
+        );
+        assert_eq!(
+            known(None, cluster(json!({})), none.clone(), far),
+            None,
+            "it is no cell"
+        );
+        let other = known(None, none.clone(), namespace("cluster-beta"), far);
+        assert_eq!(other.as_deref(), Some("project beta"));
+        assert_eq!(known(None, none.clone(), namespace("cluster-alpha"), far), None);
+        let gone = namespace("cluster-gone");
+        assert_eq!(
+            known(None, none.clone(), gone, far),
+            None,
+            "it has no Secret: this is its new name"
+        );
+        let other = known(None, none.clone(), none, "https://one.example:6443");
+        assert_eq!(other.as_deref(), Some("project beta"));
     }
 
     #[test]

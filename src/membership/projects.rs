@@ -3,6 +3,7 @@
 use super::{
     args::{PrintFormat, ProjectAddArgs, ProjectListArgs, ProjectRemoveArgs, SecretsArgs},
     change::{Change, Verb, delete, mark},
+    cluster,
     error::{Error, Kind},
     executor::{Executor, Mode, Owner, say},
     internal, kubeconfig,
@@ -12,7 +13,10 @@ use super::{
     token,
     usage::list_bindings,
 };
-use fedgate_api::{keys::PROJECT_SECRET, names::short_hash};
+use fedgate_api::{
+    keys::{PROJECT_SECRET, PROJECT_UID},
+    names::short_hash,
+};
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
 use fedgate_manifests::{KindManifests, NAMESPACE};
@@ -48,6 +52,7 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
                 .next(format!("fedgate projects add {name}")),
         );
     }
+    refuse_known(name, &hub, &plane).await?;
     let kinds = super::load_kinds(&args.kinds)?;
     let kinds = KindManifests::all(&kinds, false);
     for object in project::objects(&kinds).map_err(internal)? {
@@ -67,6 +72,38 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
         (Mode::Write, changes) => format!("project {name} is engaged; {changes} changes were made"),
     });
     Ok(())
+}
+
+/// Refuses an API server that the hub has already: as itself, as a cell, or as another project.
+async fn refuse_known(name: &str, hub: &Plane, plane: &Plane) -> Result<(), Error> {
+    let Some(uid) = plane.id_if_any().await? else {
+        say(
+            "the project's namespace kube-system cannot be read: whether its API server is the hub's, a cell's or another project's was not compared",
+        );
+        return Ok(());
+    };
+    let clusters = kind(cluster::API_VERSION, "Cluster");
+    let of_project = format!("{PROJECT_UID}={uid}");
+    let namespaces = hub.list(&kind("v1", "Namespace"), &of_project).await?;
+    let of_any = format!("{PROJECT_SECRET}=true");
+    let secrets = hub.list(&kind("v1", "Secret"), &of_any).await?;
+    let known = project::known_as(
+        (name, &uid, &plane.server),
+        hub.id_if_any().await?.as_deref(),
+        &hub.list_if_served(&clusters, "").await?,
+        &namespaces,
+        &secrets,
+    );
+    let Some(known) = known else { return Ok(()) };
+    Err(Error::new(
+        Kind::Refused,
+        format!("the API server of project {name} is that of {known}"),
+    )
+    .because(format!(
+        "{} is its address, {uid} the UID of its namespace kube-system",
+        plane.server
+    ))
+    .next("give --project-kubeconfig of the project's own API server"))
 }
 
 /// The kubeconfig of the project's Secret, if there is one that is a project's.

@@ -245,3 +245,25 @@ fn deployments_of_an_earlier_version_name_the_hub_one_after_the_other_and_once()
         assert_eq!(written(&rig, 0), Vec::<String>::new());
     });
 }
+
+#[test]
+fn a_project_whose_plane_is_the_hub_is_left_alone() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 2).apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(copies(&rig, HUB).len(), 1);
+        rig.simulator.log().clear();
+        rig.engage(HUB);
+        rest(Duration::from_hours(1)).await;
+        assert_eq!(written(&rig, 0), Vec::<String>::new());
+        assert_eq!(stuck_planes(&rig), ["plane_is_hub"]);
+        assert!(rig.metrics().contains("fedgate_projects{state=\"refused\"} 1"));
+        rig.leave(HUB);
+        Delete("p", "default", "web").apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(copies(&rig, HUB), BTreeSet::new(), "no finalizer keeps it");
+        assert_eq!(stuck_planes(&rig), Vec::<String>::new());
+    });
+}

@@ -165,7 +165,7 @@ impl Fake {
                 }
             }
             "clusters" => list(&[cluster("dfw-1")]),
-            "works" => list(&[]),
+            "works" | "propagationpolicies" => list(&[]),
             "resourceinterpretercustomizations" => {
                 let kinds = at_one_member().federated;
                 list(

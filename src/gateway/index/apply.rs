@@ -8,6 +8,7 @@ use super::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
         Strings, Template, WriteBackDigest,
     },
+    known_plane::KnownPlane,
     ownership::RejectedClaim,
     project_hub::OtherHub,
 };
@@ -36,6 +37,8 @@ pub struct Applied {
     pub refused: Vec<RejectedClaim>,
     /// Projects of which deployments name another hub than before, with that hub.
     pub other_hubs: Vec<(ProjectKey, Option<OtherHub>)>,
+    /// Projects whose plane the gateway has as another one than before, with that one.
+    pub known_planes: Vec<(ProjectKey, Option<KnownPlane>)>,
 }
 
 impl Applied {
@@ -234,7 +237,7 @@ impl GatewayIndex {
         if synced {
             self.resolve_all_owners(&mut applied);
         }
-        self.follow_identity(&mut applied);
+        let is_other = self.follow_identity(&mut applied);
         let had = |row: &Row<HubNamespaceDigest>| row.digest.project_uid.clone();
         let before: Vec<_> = deltas
             .iter()
@@ -249,6 +252,7 @@ impl GatewayIndex {
                 applied.changes.push(Change::CitySetLeft { set });
             }
         }
+        self.follow_hub_namespaces(is_other, &mut applied);
         applied
     }
 
@@ -257,10 +261,12 @@ impl GatewayIndex {
     fn cluster_event(&mut self, event: WatchEvent) -> Applied {
         let key = self.cluster_label().to_owned();
         let kinds = self.kinds.clone();
+        let were_known = self.cells_known();
         let (deltas, synced) = apply_event(&mut self.hub.clusters, event, &mut self.words, |o, words| {
             Cell::read(o, &key, &kinds, words)
         });
-        let mut applied = Applied::synced(synced);
+        let mut applied = Applied::synced(synced || were_known != self.cells_known());
+        self.follow_clusters(&mut applied);
         for d in deltas {
             applied.changes.extend(self.member_change(&d));
             self.touched.cell(&d.name.1);
@@ -275,8 +281,9 @@ impl GatewayIndex {
 
     fn city_set_event(&mut self, event: WatchEvent) -> Applied {
         let label = self.cluster_label().to_owned();
+        let kinds = self.kinds.clone();
         let (deltas, synced) = apply_event(&mut self.hub.city_sets, event, &mut self.words, |o, _| {
-            CitySet::read(o, &label)
+            CitySet::read(o, &label, &kinds)
         });
         let mut applied = Applied::synced(synced);
         for d in deltas {

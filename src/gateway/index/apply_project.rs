@@ -65,6 +65,7 @@ impl GatewayIndex {
                 if applied.synced {
                     self.resolve_all_owners(&mut applied);
                 }
+                self.follow_plane(key, known.as_ref(), &mut applied);
                 self.follow_hub(key, &mut applied);
             }
             TableId::Workloads => return self.workload_event(key, event),

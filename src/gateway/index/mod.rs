@@ -14,6 +14,7 @@ pub mod digest;
 pub mod fixture;
 mod kept;
 mod keys;
+pub mod known_plane;
 pub mod lacking;
 pub mod lanes;
 pub mod locations;
@@ -58,6 +59,7 @@ use fedgate_engine::{
 use fedgate_kinds::{
     CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind, PlatformKind,
 };
+use known_plane::PlaneUids;
 use kube::core::ApiResource;
 use lanes::Lanes;
 use locations::LocationKind;
@@ -201,6 +203,8 @@ pub struct GatewayIndex {
     pub hub: Hub,
     /// Which hub it is.
     pub identity: HubIdentity,
+    /// The planes of projects and cells by their UIDs.
+    plane_uids: PlaneUids,
     /// The name under which the hub knows the gateway, once it was asked.
     pub hub_user: Option<Arc<str>>,
     hub_engagement: u64,
@@ -292,6 +296,7 @@ impl GatewayIndex {
             foreign_networks: false,
             hub,
             identity: HubIdentity::default(),
+            plane_uids: PlaneUids::default(),
             hub_user: None,
             hub_engagement: 0,
             engagements: 0,

@@ -2,8 +2,10 @@
 
 use super::{
     GatewayIndex,
+    apply::Applied,
     change::Change,
     digest::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
+    known_plane::KnownPlane,
     locations::ProjectLocations,
     platform::OfPlatform,
     project_hub::OtherHub,
@@ -65,6 +67,8 @@ pub struct Project {
     pub hubs: RefCounts<Arc<str>>,
     /// Another hub that they name.
     pub other_hub: Option<OtherHub>,
+    /// What the gateway has its plane as already.
+    pub known_plane: Option<KnownPlane>,
 }
 
 impl GatewayIndex {
@@ -99,10 +103,12 @@ impl GatewayIndex {
             summary: OfProject::default(),
             hubs: RefCounts::default(),
             other_hub: None,
+            known_plane: None,
         };
         if let Some(earlier) = self.projects.remove(&key) {
             self.summary.forget(&key, &earlier);
             self.unnamed.remove(&key);
+            self.forget_plane(&key, earlier.uid.as_ref(), &mut Applied::default());
         }
         self.projects.insert(key, project);
         self.engagements

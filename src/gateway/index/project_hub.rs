@@ -267,10 +267,11 @@ impl GatewayIndex {
         }
     }
 
-    /// Takes in the hub's Namespaces after an event of theirs.
-    pub(super) fn follow_identity(&mut self, applied: &mut Applied) {
+    /// Takes in the hub's Namespaces after an event of theirs; true if other names count now.
+    pub(super) fn follow_identity(&mut self, applied: &mut Applied) -> bool {
         let now = self.clock.now().wall;
-        if self.identity.read(&self.hub.namespaces, now) {
+        let is_other = self.identity.read(&self.hub.namespaces, now);
+        if is_other {
             // Deployments that named no hub may name ours from now on.
             applied.synced = true;
             let keys: Vec<ProjectKey> = self.projects.keys().cloned().collect();
@@ -278,5 +279,6 @@ impl GatewayIndex {
                 self.follow_hub(&key, applied);
             }
         }
+        is_other
     }
 }

@@ -79,11 +79,13 @@ impl GatewayIndex {
         tables.all(|(table, kind)| kind.write_back.is_none() || table.synced())
     }
 
-    /// True if the project's lists of the first phase are complete, its UID is known, and no other hub has it. Referenced
-    /// data has its own lists, for which only the deployments that reference data wait.
+    /// True if the project's lists of the first phase are complete, its UID is known, its plane is no other one that the
+    /// gateway has, and no other hub has the project. Referenced data has its own lists, for which only the deployments that
+    /// reference data wait.
     pub fn project_specs_synced(&self, key: &ProjectKey) -> bool {
         let project = self.projects.get(key);
-        project.is_some_and(|p| p.uid.is_some() && p.first_lists_complete()) && !self.is_of_other_hub(key)
+        project.is_some_and(|p| p.uid.is_some() && p.known_plane.is_none() && p.first_lists_complete())
+            && !self.is_of_other_hub(key)
     }
 
     /// True if every list that all controllers need of the project is complete, its UID is known, and no other hub has it.
@@ -97,12 +99,12 @@ impl GatewayIndex {
 
     /// True if specs of a project may be synced to the hub.
     pub fn specs_synced(&self, key: &ProjectKey) -> bool {
-        self.hub_specs_synced() && self.project_specs_synced(key)
+        self.hub_specs_synced() && self.project_specs_synced(key) && self.is_compared(key)
     }
 
     /// True if all decisions that concern a project are allowed.
     pub fn is_complete(&self, key: &ProjectKey) -> bool {
-        self.hub_ready() && self.project_ready(key)
+        self.hub_ready() && self.project_ready(key) && self.is_compared(key)
     }
 
     /// True if a plane's lists of the first phase are complete, so that its longer lists may start.

@@ -56,6 +56,7 @@ impl Project {
             summary: _,
             hubs: _,
             other_hub: _,
+            known_plane: _,
             references_watched,
         } = self;
         *of = engagement;

@@ -1,8 +1,8 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
 use super::{
-    GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change, locations,
-    ownership::RejectedClaim, project_hub::OtherHub,
+    GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change,
+    known_plane::KnownPlane, locations, ownership::RejectedClaim, project_hub::OtherHub,
 };
 use crate::gateway::pin;
 use fedgate_api::{keys, names::ProjectKey};
@@ -28,6 +28,8 @@ pub enum Command {
     WatchReferences(ProjectKey, u64, Vec<TableId>),
     /// Deployments of these projects name another hub, or none does any more.
     ReportOtherHubs(Vec<(ProjectKey, Option<OtherHub>)>),
+    /// The gateway has the planes of these projects as other ones, or does not any more.
+    ReportKnownPlanes(Vec<(ProjectKey, Option<KnownPlane>)>),
     /// These claims on hub namespaces are rejected from now on.
     ReportRejected(Vec<RejectedClaim>),
 }
@@ -49,6 +51,7 @@ impl Index for GatewayIndex {
             synced,
             refused,
             other_hubs,
+            known_planes,
         } = applied;
         self.track(&changes);
         self.touch(&changes);
@@ -66,6 +69,9 @@ impl Index for GatewayIndex {
         }
         if !other_hubs.is_empty() {
             commands.push(Command::ReportOtherHubs(other_hubs));
+        }
+        if !known_planes.is_empty() {
+            commands.push(Command::ReportKnownPlanes(known_planes));
         }
         if let Plane::Project(key) = plane
             && let Some(project) = self.projects.get_mut(key)
@@ -269,8 +275,12 @@ impl Index for GatewayIndex {
         let Plane::Project(key) = plane else { return None };
         let project = self.projects.get(key)?;
         let is_unknown = project.namespaces.synced() && project.uid.is_none();
+        let known = || project.known_plane.as_ref().map(KnownPlane::defect);
         let of_other = || project.other_hub.as_ref().map(|_| OTHER_HUB);
-        is_unknown.then_some(NO_PROJECT_UID).or_else(of_other)
+        is_unknown
+            .then_some(NO_PROJECT_UID)
+            .or_else(known)
+            .or_else(of_other)
     }
 
     fn is_connected(&self, plane: &Plane, _: &Watches<TableId>) -> bool {

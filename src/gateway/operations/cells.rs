@@ -90,6 +90,7 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         ready,
         same_as: _,
         is_surveyed: _,
+        id: _,
         kubernetes,
         serves,
     } = &cell.digest;

@@ -1,6 +1,7 @@
 //! The next step for each group of stuck objects.
 
-use crate::gateway::index::{NO_PROJECT_UID, OTHER_HUB};
+use super::stuck::INTRUDER;
+use crate::gateway::index::{NO_PROJECT_UID, OTHER_HUB, known_plane};
 use fedgate_engine::error::Category;
 use fedgate_operations::{Class, Stage};
 
@@ -19,11 +20,14 @@ pub(super) fn next_step(class: Class, plane: &str, word: &str) -> String {
 /// The alert whose runbook goes on from the next step.
 pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static str> {
     let alert = match (class, plane, word) {
-        (Class::Plane, _, "refused" | "other_hub") => "FedgateProjectRefused",
+        (Class::Plane, _, "refused" | "other_hub" | "plane_is_hub" | "plane_is_cell" | "plane_is_taken") => {
+            "FedgateProjectRefused"
+        }
         (Class::Plane, _, "credential_expired") => "FedgateCredentialExpiresToday",
         (Class::Plane, "hub", _) => "FedgateHubDisconnected",
         (Class::Plane, ..) => "FedgateProjectsDisconnected",
         (Class::Right, ..) => "FedgateMissingRight",
+        (Class::Brake, _, INTRUDER) => return None,
         (Class::Brake, _, "drift") => "FedgateInterpreterDrift",
         (Class::Brake, ..) => "FedgateGarbageBrake",
         (Class::Quarantined, ..) => "FedgateQuarantine",
@@ -79,6 +83,7 @@ fn of_plane(plane: &str, word: &str) -> String {
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
         word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
         word if word == OTHER_HUB.word => OTHER_HUB.next.to_owned(),
+        "plane_is_hub" | "plane_is_cell" | "plane_is_taken" => known_plane::NEXT.to_owned(),
         "not_served" => "install the CustomResourceDefinitions on this plane: kubectl apply --server-side -f manifests/crds".to_owned(),
         "throttled" => "give the gateway's user a FlowSchema of its own: kubectl apply --server-side -f manifests/project/flow-control".to_owned(),
         _ => format!("check clusters[].cluster.server in {file}, the network and the API server itself"),
@@ -92,6 +97,9 @@ fn of_brake(word: &str) -> &'static str {
         }
         "platform" => {
             "check that this hub is of the platform whose projects the gateway serves, and that the platform's state is its latest: --hub-kubeconfig, --discovery-kubeconfig; fedgate stuck --class brake -o wide names these projects, of which nothing is changed before"
+        }
+        INTRUDER => {
+            "give its resourceSelectors a namespace, a name or a label of its owner's objects, on the hub; what it has taken to clusters, Karmada takes back"
         }
         "drift" => {
             "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
@@ -151,6 +159,7 @@ mod tests {
         let words = [
             "refused",
             "other_hub",
+            "plane_is_hub",
             "credential_expired",
             "unreachable",
             "drift",

@@ -19,8 +19,10 @@ use fedgate_engine::{
 };
 use fedgate_kinds::KindId;
 use fedgate_operations::{Class, Stage, StuckItem, Time};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+/// The word of a policy that can take objects of tenants.
+pub(super) const INTRUDER: &str = "foreign_policy";
 /// A copy that Karmada has not delivered is shown after this time.
 const UNDELIVERED_BY_KARMADA: Duration = Duration::from_mins(2);
 /// A deletion is shown after this time.
@@ -95,6 +97,10 @@ fn brakes(of: &Operations) -> Vec<Found> {
         ));
     }
     let drift = role.interpreters.drift();
+    {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        found.extend(intruders(&index));
+    }
     if drift > 0 {
         found.push(brake("drift", drift, " interpreters differ from ours".to_owned()));
     }
@@ -118,6 +124,31 @@ pub(in crate::gateway) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
         },
     });
     found.collect()
+}
+
+/// Policies of other clients that can take what the hub has of tenants.
+fn intruders(index: &GatewayIndex) -> Vec<Found> {
+    let one = |table, (namespace, name): (&Arc<str>, &Arc<str>)| {
+        Found {
+        class: Class::Brake,
+        plane: "hub",
+        word: INTRUDER.to_owned(),
+        item: StuckItem {
+            namespace: namespace.to_string(),
+            kind: plural(index, table),
+            name: name.to_string(),
+            message: "its selectors match objects of tenants, which Karmada then takes to the clusters of this policy"
+                .to_owned(),
+            ..StuckItem::default()
+        },
+    }
+    };
+    let (sets, policies) = (index.hub.city_sets.iter(), index.hub.city_policies.iter());
+    let sets = sets.filter(|(_, row)| row.digest.is_intruder);
+    let policies = policies.filter(|(_, row)| row.digest.is_intruder);
+    sets.map(|(name, _)| one(TableId::CitySets, name))
+        .chain(policies.map(|(name, _)| one(TableId::CityPolicies, name)))
+        .collect()
 }
 
 /// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.

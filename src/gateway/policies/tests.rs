@@ -43,6 +43,7 @@ fn routes(texts: &[&str]) -> BTreeSet<Route> {
 
 fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<CityPolicy>) {
     let digest = CityPolicy {
+        is_intruder: false,
         selects: selects.map(|text| (KindId::FIRST, route(text))),
         exact,
         lane: None,

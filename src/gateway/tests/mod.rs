@@ -137,6 +137,13 @@ fn project(hangs: bool) -> Server {
     Server::new(hangs, objects)
 }
 
+/// The same of a project with this UID.
+fn with_uid(mut project: Server, uid: &str) -> Server {
+    let objects = Arc::get_mut(&mut project.objects).unwrap();
+    objects[0].1["metadata"]["uid"] = json!(uid);
+    project
+}
+
 fn settings() -> Settings {
     let minute = Duration::from_mins(1);
     Settings {
@@ -260,7 +267,7 @@ async fn what_a_server_told_to_wait_is_tried_again_by_each_sweep_and_not_before(
 async fn a_defect_in_a_turn_ends_that_turn_alone_and_the_key_is_tried_again() {
     let (hub, mut broken) = (Server::new(false, Vec::new()), project(false));
     broken.broken = true;
-    let well = project(true);
+    let well = with_uid(project(true), "u2");
     let gateway = gateway(&hub);
     let events = futures::stream::iter([engaged("p1", &broken), engaged("p2", &well)]);
     let work = gateway.clone();

@@ -80,7 +80,8 @@ fn fickle(code: &watch::Sender<u16>) -> Connection {
 #[tokio::test(start_paused = true)]
 async fn a_survey_shows_each_change_of_a_plane_at_once() {
     let code = watch::Sender::new(200);
-    let (hub, other) = (Server::new(false, Vec::new()), project(false));
+    let other = with_uid(project(false), "u2");
+    let hub = Server::new(false, Vec::new());
     let gateway = gateway(&hub);
     let (events, received) = mpsc::unbounded_channel();
     let events = |event| events.send(event).unwrap();

@@ -57,16 +57,21 @@ fn tables(gateway: &Runtime<Gateway>, plane: &Plane) -> Vec<TableId> {
     }
 }
 
-/// The Namespace whose UID is that of its project.
-fn identity() -> Box<kube::core::DynamicObject> {
-    let object = fixture::namespace("kube-system", "the-uid", &json!({}));
+/// The Namespace whose UID is that of a plane.
+fn identity(plane: &Plane) -> Box<kube::core::DynamicObject> {
+    let name: String = plane
+        .to_string()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    let object = fixture::namespace("kube-system", &name, &json!({}));
     Box::new(serde_json::from_value(object).unwrap())
 }
 
 fn list(gateway: &Runtime<Gateway>, plane: &Plane, table: TableId, with_identity: bool) {
     report(gateway, plane, table, WatchEvent::Init);
     if with_identity && table == TableId::Namespaces {
-        report(gateway, plane, table, WatchEvent::InitApply(identity()));
+        report(gateway, plane, table, WatchEvent::InitApply(identity(plane)));
     }
     report(gateway, plane, table, WatchEvent::InitDone);
 }
@@ -98,21 +103,21 @@ async fn a_survey_shows_each_kind_of_change_at_the_next_request() {
         &gateway,
         &plane,
         TableId::Namespaces,
-        WatchEvent::Apply(identity()),
+        WatchEvent::Apply(identity(&plane)),
     );
     assert_eq!(states(&agrees(&gateway, "the UID")), connected);
     report(
         &gateway,
         &plane,
         TableId::Namespaces,
-        WatchEvent::Delete(identity()),
+        WatchEvent::Delete(identity(&plane)),
     );
     agrees(&gateway, "a Namespace that is deleted");
     report(
         &gateway,
         &plane,
         TableId::Namespaces,
-        WatchEvent::Apply(identity()),
+        WatchEvent::Apply(identity(&plane)),
     );
     report(&gateway, &plane, TableId::Namespaces, WatchEvent::Rewound);
     assert_eq!(states(&agrees(&gateway, "a restore")), syncing);
@@ -183,8 +188,8 @@ proptest! {
                     gateway.role.on_project(&gateway.shared, ProjectEvent::Removed { key: key.clone() });
                 }
                 (2, _) => report(&gateway, &plane, table, WatchEvent::Rewound),
-                (3, _) => report(&gateway, &plane, TableId::Namespaces, WatchEvent::Apply(identity())),
-                (4, _) => report(&gateway, &plane, TableId::Namespaces, WatchEvent::Delete(identity())),
+                (3, _) => report(&gateway, &plane, TableId::Namespaces, WatchEvent::Apply(identity(&plane))),
+                (4, _) => report(&gateway, &plane, TableId::Namespaces, WatchEvent::Delete(identity(&plane))),
                 (5, _) => report(&gateway, &plane, table, WatchEvent::Failed),
                 // All lists at once, since single ones seldom make a plane complete.
                 (6, _) => tables.iter().for_each(|table| list(&gateway, &plane, *table, identified)),

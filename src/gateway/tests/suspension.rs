@@ -55,7 +55,7 @@ fn operations(gateway: Arc<Runtime<Gateway>>) -> Operations {
 async fn a_server_that_refuses_is_tried_once_a_minute_however_many_objects_wait() {
     let (hub, many) = (Server::new(false, Vec::new()), refusing(50));
     let gateway = gateway(&hub);
-    let others = project(false);
+    let others = with_uid(project(false), "u2");
     let events = futures::stream::iter([engaged("p1", &many), engaged("p2", &others)]);
     let work = gateway.clone();
     let task = tokio::spawn(async move {

@@ -65,7 +65,7 @@ pub(super) fn observe(
     project: &ProjectKey,
     read: Option<&WorkloadDigest>,
 ) -> Result<Observed, NoSnapshot> {
-    if !index.hub_ready() || !index.project_ready(project) {
+    if !index.is_complete(project) {
         return Err(NoSnapshot::Nothing);
     }
     let (Some(kind), Some(p)) = (index.workload_kind(), index.projects.get(project)) else {

@@ -268,6 +268,7 @@ fn unused_set() -> CitySetSnapshot {
         target: Target::cluster(Plane::Hub, &Resources::default().city_sets, "cities-dfw"),
         hub_complete: true,
         row: Some(row(CitySet {
+            is_intruder: false,
             cities: Some([CityCode::parse("DFW").unwrap()].into()),
             exact: true,
         })),

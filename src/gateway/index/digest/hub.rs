@@ -94,6 +94,8 @@ pub struct Cell {
     pub same_as: Option<Arc<str>>,
     /// True if it knows all kinds that its member serves.
     pub is_surveyed: bool,
+    /// UID of namespace `kube-system` of its member.
+    pub id: Option<Arc<str>>,
     /// Version of its Kubernetes.
     pub kubernetes: Option<Arc<str>>,
     /// Kinds that it serves, of the federated and write-back kinds, as `<plural>.<group>`.
@@ -138,6 +140,7 @@ impl Cell {
                 .into_iter()
                 .flatten()
                 .any(|c| c["type"] == "CompleteAPIEnablements" && c["status"] == "True"),
+            id: words.share_some(object.data.pointer("/spec/id").and_then(Value::as_str)),
             kubernetes: words.share_some(status.get("kubernetesVersion").and_then(Value::as_str)),
             serves: served(status, kinds, words),
         }
@@ -190,11 +193,13 @@ pub struct CitySet {
     pub cities: Option<BTreeSet<CityCode>>,
     /// True if every owned field is as we write it, and the codes are those of its name.
     pub exact: bool,
+    /// True if it is another client's, and can take what is in the hub's Namespaces `ns-*`.
+    pub is_intruder: bool,
 }
 
 impl CitySet {
     /// Digests a `ClusterPropagationPolicy`.
-    pub fn read(object: &DynamicObject, label: &str) -> Self {
+    pub fn read(object: &DynamicObject, label: &str, kinds: &[FederatedKind]) -> Self {
         let values = object
             .data
             .pointer("/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values");
@@ -208,19 +213,17 @@ impl CitySet {
                     .and_then(|t| CityCode::parse(t).ok())
             })
             .collect();
-        let set = object
-            .metadata
-            .name
-            .as_deref()
-            .and_then(|n| n.strip_prefix("cities-"))
-            .unwrap_or_default();
+        let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        let name = object.metadata.name.as_deref();
+        let set = name.and_then(|name| name.strip_prefix("cities-"));
+        let is_intruder = set.is_none() && policy_spec::takes_ours(spec, "", kinds);
+        let set = set.unwrap_or_default();
         let wanted = policy_spec::city_set_spec(set, &cities, label);
         let named = names::city_set(&cities).as_deref() == Some(names::plain_set(set));
-        let exact =
-            named && policy_spec::matches_spec(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
         Self {
             cities: named.then_some(cities),
-            exact,
+            exact: named && policy_spec::matches_spec(spec, &wanted),
+            is_intruder,
         }
     }
 }
@@ -234,6 +237,8 @@ pub struct CityPolicy {
     pub exact: bool,
     /// Digest of the `spec` of a lane, by its name; comparable with [`policy_spec::digest`].
     pub lane: Option<Digest>,
+    /// True if it is another client's, and can take what is in a Namespace `ns-*` of the hub.
+    pub is_intruder: bool,
 }
 
 impl CityPolicy {
@@ -265,10 +270,12 @@ impl CityPolicy {
         let exact = found.as_ref().is_some_and(|(index, route)| {
             policy_spec::matches_spec(spec, &policy_spec::route_spec(&kinds[*index], namespace, route))
         });
+        let is_lane = lane::is_lane_name(kinds, name);
         Self {
+            is_intruder: found.is_none() && !is_lane && policy_spec::takes_ours(spec, namespace, kinds),
             selects: found,
             exact,
-            lane: lane::is_lane_name(kinds, name).then(|| policy_spec::digest(spec)),
+            lane: is_lane.then(|| policy_spec::digest(spec)),
         }
     }
 }
@@ -454,7 +461,7 @@ mod tests {
             let spec = policy_spec::city_set_spec("dfw-lhr", &cities, keys::CITY_CODE);
             let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
                 "metadata": {"name": "cities-dfw-lhr"}, "spec": spec});
-            CitySet::read(&serde_json::from_value(object).unwrap(), keys::CITY_CODE)
+            CitySet::read(&serde_json::from_value(object).unwrap(), keys::CITY_CODE, &[])
         };
         assert!(read(&["DFW", "LHR"]).exact);
         assert!(!read(&["DFW"]).exact);

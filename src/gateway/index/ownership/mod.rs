@@ -3,7 +3,8 @@
 //! A hub namespace has at most one owner. Two planes may report the same UID: a plane restored from another's backup,
 //! or a plane that reports a false UID. A hub namespace whose labels name a project belongs to that project alone,
 //! engaged or not; only an operator reassigns it. A hub namespace that names no project goes to the first claim. A
-//! project whose claim is rejected writes nothing to the hub.
+//! project whose claim is rejected writes nothing to the hub. A project whose plane the gateway has as another one owns
+//! nothing, unless an operator says so.
 
 use super::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, digest::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
@@ -166,6 +167,7 @@ impl GatewayIndex {
         }
         self.unnamed.remove(key);
         let uid = project.and_then(|project| project.uid);
+        self.forget_plane(key, uid.as_ref(), &mut applied);
         let left: Vec<Arc<str>> = self
             .owners
             .extract_if(|_, owner| owner.project == *key)
@@ -219,6 +221,7 @@ impl GatewayIndex {
             self.owners.remove(&hub);
             self.claim(&hub, owner, &mut applied);
         }
+        self.follow_hub_namespaces(false, &mut applied);
         applied
     }
 
@@ -288,15 +291,19 @@ impl GatewayIndex {
         if claims.is_empty() || !self.hub.namespaces.synced() {
             return None;
         }
+        let usable = |claim: &OwnershipClaim| !self.has_known_plane(&claim.owner.project);
+        let first = claims.iter().position(usable);
         let Some(row) = self.hub.namespaces.get("", hub) else {
-            return Some(0);
+            return first;
         };
-        let by = |test: &dyn Fn(&ProjectKey) -> bool| claims.iter().position(|c| test(&c.owner.project));
+        let by = |test: &dyn Fn(&ProjectKey) -> bool| {
+            claims.iter().position(|c| usable(c) && test(&c.owner.project))
+        };
         let reassigned = row.digest.reassign_to.as_deref();
-        let reassigned = reassigned.and_then(|to| by(&|key| key.as_str() == to));
-        if reassigned.is_some() || held {
+        let reassigned = reassigned.and_then(|to| claims.iter().position(|c| c.owner.project.as_str() == to));
+        if reassigned.is_some() || held && first == Some(0) {
             // Labels that change while a project owns the namespace are an edit, which the gateway reverts.
-            return reassigned.or(Some(0));
+            return reassigned.or(first);
         }
         match named(&row.digest) {
             Some(Named::Label(label)) => by(&|key| *key.label() == **label),
@@ -309,7 +316,7 @@ impl GatewayIndex {
                 let alone = claims.iter().filter(|c| has(&c.owner.project)).count() == 1;
                 by(&has).filter(|_| alone)
             }
-            None => Some(0),
+            None => first,
         }
     }
 

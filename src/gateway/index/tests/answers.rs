@@ -141,6 +141,7 @@ fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
             }
             Command::ReportRejected(claims) => panic!("{claims:?}"),
             Command::ReportOtherHubs(projects) => panic!("{projects:?}"),
+            Command::ReportKnownPlanes(projects) => panic!("{projects:?}"),
         });
         commands.collect::<Vec<_>>()
     };

@@ -3,6 +3,7 @@
 mod answers;
 mod digests;
 mod enqueued;
+mod known_plane;
 mod locations;
 mod noted;
 mod project_hub;

@@ -34,6 +34,7 @@ fn policy(codes: &[&str]) -> (Arc<str>, Row<CitySet>) {
     (
         name.as_str().into(),
         row(CitySet {
+            is_intruder: false,
             cities: Some(set),
             exact: true,
         }),
@@ -281,6 +282,7 @@ async fn a_policy_with_other_cities_than_its_set_is_restored() {
 #[test]
 fn two_sets_of_one_name_are_told_from_an_edited_policy() {
     let policy = |codes: &[&str]| CitySet {
+        is_intruder: false,
         cities: Some(cities(codes)),
         exact: true,
     };
