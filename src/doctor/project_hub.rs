@@ -52,7 +52,7 @@ impl HubNames {
         Some(names)
     }
 
-    /// What the hub has the plane of this UID as: itself, or a cell.
+    /// The hub itself or the cell whose plane has this UID, in words.
     pub(super) fn known_as(&self, uid: &str) -> Option<String> {
         let cell = self.cells.get(uid).map(|cell| format!("cell {cell}"));
         cell.or_else(|| (self.uid.as_deref() == Some(uid)).then(|| "the hub itself".to_owned()))

@@ -58,7 +58,7 @@ pub(super) fn selector(key: &str) -> Option<String> {
     Some(format!("{UPSTREAM_CLUSTER}={}", key.label()))
 }
 
-/// What the hub has an API server as, other than the project of this name, UID and address. Another project is one with a
+/// The hub, cell or other project, in words, that has the API server of the project of this name, UID and address. Another project is one with a
 /// Secret that has this address, or whose name Namespaces of this UID have.
 pub(super) fn known_as(
     (name, uid, server): (&str, &str, &str),

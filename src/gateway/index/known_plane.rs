@@ -37,7 +37,7 @@ pub const PLANE_IS_TAKEN: Defect = Defect {
     next: NEXT,
 };
 
-/// What the gateway has the plane of a project as.
+/// The role in which the gateway has the plane of a project already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KnownPlane {
     /// The hub.

@@ -67,7 +67,7 @@ pub struct Project {
     pub hubs: RefCounts<Arc<str>>,
     /// Another hub that they name.
     pub other_hub: Option<OtherHub>,
-    /// What the gateway has its plane as already.
+    /// The other role in which the gateway has its plane already.
     pub known_plane: Option<KnownPlane>,
 }
 
