@@ -95,6 +95,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                 &[
                     "commands",
                     "console",
+                    "fedgate_kubeconfig",
                     "fedgate_manifests",
                     "fedgate_operations",
                     "fedgate_terminal",
@@ -107,6 +108,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_api",
                     "fedgate_engine",
                     "fedgate_kinds",
+                    "fedgate_kubeconfig",
                     "fedgate_manifests",
                 ],
             ),
@@ -732,5 +734,34 @@ fn each_explained_survivor_names_a_function_that_is_there() {
         let (_, name) = function.rsplit_once("::").unwrap_or(("", function));
         let there = source.contains(&format!("fn {name}(")) || source.contains(&format!("fn {name}<"));
         assert!(there, "{line}: the function is not there");
+    }
+}
+
+/// Two readers of kubeconfigs would differ in what they take.
+#[test]
+fn one_package_reads_kubeconfigs_for_all_programs() {
+    let mut sources = Vec::new();
+    files(&root("src"), &mut sources);
+    for package in fs::read_dir(root("crates")).unwrap() {
+        let package = package.unwrap().path();
+        if !package.ends_with("kubeconfig") {
+            files(&package.join("src"), &mut sources);
+        }
+    }
+    assert!(sources.len() > 300, "{}", sources.len());
+    for file in sources {
+        let text = fs::read_to_string(&file).unwrap();
+        for word in [
+            "from_custom_kubeconfig",
+            "Kubeconfig::",
+            "KubeConfigOptions",
+            "Config::infer",
+        ] {
+            assert!(
+                !text.contains(word),
+                "{}: {word}; crates/kubeconfig reads kubeconfigs",
+                file.display()
+            );
+        }
     }
 }

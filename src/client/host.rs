@@ -5,8 +5,9 @@ use super::{
     replicas::PodPort,
 };
 use crate::commands::{AdminAuth, WayArgs};
+use fedgate_kubeconfig::{LoadError, client_cause, load};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
-use fedgate_terminal::error::{Absence, Error, Kind, plain, root};
+use fedgate_terminal::error::{Absence, Error, Kind, root};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -14,9 +15,8 @@ use kube::{
     Api, Client, Config,
     api::ListParams,
     client::{Body, ConfigExt},
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 /// The cluster that runs the Pods.
@@ -34,24 +34,15 @@ pub(super) struct Host {
 impl Host {
     /// Reads the kubeconfig as kubectl does. Sends no request.
     pub(super) async fn open(args: &WayArgs, cell: bool) -> Result<Self, Error> {
-        let kubeconfig = match &args.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let options = KubeConfigOptions {
-            context: args.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let config =
-            Config::from_custom_kubeconfig(kubeconfig.map_err(|error| unusable(&error))?, &options).await;
-        let mut config = config.map_err(|error| unusable(&error))?;
+        let loaded = load(args.kubeconfig.as_deref(), args.context.as_deref(), true);
+        let mut config = loaded.await.map_err(|error| unusable(&error))?.config;
         // A forward may be silent for long, and each request has one limit as a whole.
-        config.read_timeout = None;
         config.connect_timeout = Some(args.timeout);
-        config.default_retry = false;
-        let client = Client::try_from(config.clone());
+        let client = fedgate_kubeconfig::client(&config).map_err(|error| {
+            no_host("the kubeconfig cannot be used").because(client_cause(&error, &config))
+        })?;
         Ok(Self {
-            client: client.map_err(|error| no_host("the kubeconfig cannot be used").because(root(&error)))?,
+            client: client.build(),
             server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
             config,
             namespace: args.namespace.clone(),
@@ -221,16 +212,10 @@ fn no_host(cause: &str) -> Error {
         .absent(Absence::Unusable)
 }
 
-fn unusable(error: &KubeconfigError) -> Error {
-    match error {
-        KubeconfigError::CurrentContextNotSet => no_host("no context is set"),
-        KubeconfigError::LoadContext(name) => no_host(&format!("the kubeconfig has no context {name:?}")),
-        KubeconfigError::FindPath => no_host("there is no kubeconfig"),
-        KubeconfigError::ReadConfig(error, path) => {
-            no_host(&format!("{} cannot be read", path.display())).because(plain(&error.to_string()))
-        }
-        // The parser shows the lines around a fault, which may have credentials.
-        KubeconfigError::Parse(_) => no_host("the kubeconfig is no valid YAML"),
-        other => no_host("the kubeconfig cannot be used").because(root(other)),
+fn unusable(error: &LoadError) -> Error {
+    let unusable = no_host(&error.to_string());
+    match error.source() {
+        Some(cause) => unusable.because(root(cause)),
+        None => unusable,
     }
 }

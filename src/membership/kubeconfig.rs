@@ -1,21 +1,17 @@
 //! Kubeconfigs with a token, everything inline.
 
 use super::error::{Error, Kind};
-use fedgate_engine::plane::kubeconfig::{Credential, Rules, token_times};
+use fedgate_engine::plane::kubeconfig::{Credential, Rules};
+use fedgate_kubeconfig::token_times;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The text in base64, as Kubernetes has it in `data`.
-pub fn base64(bytes: &[u8]) -> Value {
-    json!(ByteString(bytes.to_vec()))
-}
+pub use fedgate_kubeconfig::to_base64 as base64;
 
 /// The bytes of a value in base64.
 pub fn from_base64(value: &Value) -> Option<Vec<u8>> {
-    let ByteString(bytes) = serde_json::from_value(value.clone()).ok()?;
-    Some(bytes)
+    fedgate_kubeconfig::from_base64(value.as_str()?)
 }
 
 /// A kubeconfig for a server whose authority is a PEM bundle. `plane` names cluster and context.

@@ -6,16 +6,16 @@ use super::{
 };
 use fedgate_api::keys::HUB_IDENTITY;
 use fedgate_engine::executor::FIELD_MANAGER;
+use fedgate_kubeconfig::{LoadError, client_cause, load};
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{
         ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
     },
-    config::{KubeConfigOptions, Kubeconfig},
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
-use std::{path::Path, time::Duration};
+use std::{error::Error as _, path::Path, time::Duration};
 
 /// Time for one connection, and for a silent answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,26 +78,18 @@ impl Plane {
                 .because(cause)
                 .next("give a kubeconfig with a server, a certificate authority and an administrator's credential")
         };
-        // The parser's own text shows lines around a fault, which may have credentials.
-        let file = Kubeconfig::read_from(path).map_err(|error| {
-            unusable(match error {
-                kube::config::KubeconfigError::Parse(_) => "it is no valid YAML".to_owned(),
-                other => other.to_string(),
-            })
-        })?;
-        let options = KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..KubeConfigOptions::default()
-        };
-        let authority = authority(&file, context).map_err(unusable)?;
-        let mut config = Config::from_custom_kubeconfig(file, &options)
+        let loaded = load(Some(path), context, true)
             .await
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable(told(&error)))?;
+        let missing = || unusable("its cluster has no certificate-authority".to_owned());
+        let authority = loaded.authority.ok_or_else(missing)?;
+        let mut config = loaded.config;
         config.connect_timeout = Some(PATIENCE);
-        config.read_timeout = None;
-        config.default_retry = false;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
+        let client = fedgate_kubeconfig::client(&config);
+        let client = client
+            .map_err(|error| unusable(client_cause(&error, &config)))?
+            .build();
         Ok(Self {
             title,
             server,
@@ -296,27 +288,12 @@ fn value(object: &DynamicObject, like: &Value) -> Value {
     found
 }
 
-/// The PEM bundle of the context's cluster.
-fn authority(file: &Kubeconfig, context: Option<&str>) -> Result<Vec<u8>, String> {
-    let name = context.or(file.current_context.as_deref()).unwrap_or_default();
-    let context = file.contexts.iter().find(|context| context.name == name);
-    let cluster = context
-        .and_then(|context| context.context.as_ref())
-        .and_then(|context| {
-            file.clusters
-                .iter()
-                .find(|cluster| cluster.name == context.cluster)
-        })
-        .and_then(|cluster| cluster.cluster.as_ref())
-        .ok_or_else(|| format!("it has no context {name:?} with a cluster"))?;
-    if let Some(data) = &cluster.certificate_authority_data {
-        let bytes = super::kubeconfig::from_base64(&Value::String(data.clone()));
-        return bytes.ok_or_else(|| "certificate-authority-data is not in base64".to_owned());
-    }
-    let Some(path) = &cluster.certificate_authority else {
-        return Err("its cluster has no certificate-authority".to_owned());
-    };
-    std::fs::read(path).map_err(|error| format!("{path} cannot be read: {error}"))
+/// The error and its cause in one line.
+pub(super) fn told(error: &LoadError) -> String {
+    let cause = error
+        .source()
+        .map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{error}{cause}")
 }
 
 #[cfg(test)]

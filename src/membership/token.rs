@@ -3,17 +3,14 @@
 use super::{
     error::{Error, Kind},
     kubeconfig,
-    plane::Plane,
+    plane::{Plane, told},
 };
+use fedgate_kubeconfig::load_text;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
 };
-use kube::{
-    Api, Client, Config,
-    api::PostParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Api, api::PostParams};
 use std::time::Duration;
 
 /// A `ServiceAccount` of a plane.
@@ -70,12 +67,11 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
         )
         .because(cause)
     };
-    let file = Kubeconfig::from_yaml(kubeconfig).map_err(|_| failed("it is no kubeconfig".to_owned()))?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    let loaded = load_text(kubeconfig.as_bytes())
         .await
-        .map_err(|error| failed(error.to_string()))?;
-    let client = Client::try_from(config).map_err(|error| failed(error.to_string()))?;
-    let reviews: Api<SelfSubjectReview> = Api::all(client);
+        .map_err(|error| failed(told(&error)))?;
+    let client = fedgate_kubeconfig::client(&loaded.config).map_err(|error| failed(error.to_string()))?;
+    let reviews: Api<SelfSubjectReview> = Api::all(client.build());
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await

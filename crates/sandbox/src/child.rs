@@ -1,9 +1,6 @@
 //! What the sandbox's own processes, the stand-ins, have in common.
 
-use kube::{
-    Client,
-    config::{Config, KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use kube_runtime::utils::Backoff;
 use std::{error::Error, path::Path, time::Duration};
 
@@ -19,11 +16,8 @@ pub(super) fn begin_log() {
 
 /// A client for the current context of a file. Calls are not retried by the client itself.
 pub(super) async fn client(file: &Path) -> Result<Client, Box<dyn Error + Send + Sync>> {
-    let kubeconfig = Kubeconfig::read_from(file)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    // The work loops try again by themselves, and sooner.
-    config.default_retry = false;
-    Ok(Client::try_from(config)?)
+    let loaded = fedgate_kubeconfig::load(Some(file), None, false).await?;
+    Ok(fedgate_kubeconfig::client(&loaded.config)?.build())
 }
 
 /// Waits for an interrupt.

@@ -5,7 +5,6 @@ use super::{
     state::{PlaneState, State},
 };
 use futures::future::join_all;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, test_kill_process};
 use std::{fmt::Write, path::Path};
 
@@ -86,20 +85,12 @@ fn quoted(path: &Path) -> String {
 }
 
 async fn answer(state: &State, plane: &PlaneState) -> String {
-    let options = KubeConfigOptions {
-        context: Some(plane.name.clone()),
-        ..Default::default()
-    };
-    let config = match Kubeconfig::read_from(&state.kubeconfig) {
-        Ok(file) => kube::Config::from_custom_kubeconfig(file, &options).await,
+    let loaded = match fedgate_kubeconfig::load(Some(&state.kubeconfig), Some(&plane.name), false).await {
+        Ok(loaded) => loaded,
         Err(error) => return error.to_string(),
     };
-    let client = match config.map(|mut config| {
-        config.default_retry = false;
-        kube::Client::try_from(config)
-    }) {
-        Ok(Ok(client)) => client,
-        Ok(Err(error)) => return error.to_string(),
+    let client = match fedgate_kubeconfig::client(&loaded.config) {
+        Ok(client) => client.build(),
         Err(error) => return error.to_string(),
     };
     get(&client, "/readyz")

@@ -8,10 +8,9 @@ use crate::{
     time::age,
     view::{Counts, Health, Home, Index, InstanceState, Object, location_of, without_registries},
 };
-use kube::config::Kubeconfig;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 use tokio::runtime::Handle;
@@ -34,7 +33,7 @@ pub(super) async fn candidates(
 async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) -> Vec<Candidate> {
     let kubeconfig = context.get("kubeconfig").map(PathBuf::from);
     if live == Live::Contexts {
-        return contexts(kubeconfig);
+        return contexts(kubeconfig.as_deref()).await;
     }
     let choice = Choice {
         kubeconfig,
@@ -47,16 +46,9 @@ async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) 
     ask(live, &choice).await.unwrap_or_default()
 }
 
-fn contexts(kubeconfig: Option<PathBuf>) -> Vec<Candidate> {
-    let read = match kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let contexts = read.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
-    contexts
-        .into_iter()
-        .map(|context| Candidate::new(context.name, ""))
-        .collect()
+async fn contexts(kubeconfig: Option<&Path>) -> Vec<Candidate> {
+    let names = fedgate_kubeconfig::contexts(kubeconfig).await.unwrap_or_default();
+    names.into_iter().map(|name| Candidate::new(name, "")).collect()
 }
 
 async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {

@@ -1,20 +1,15 @@
 //! The control plane that command line and kubeconfig choose.
 
-use super::refusals::{credentials, plain, root};
+use super::refusals::{credentials, root};
 use crate::error::{Error, Kind};
+use fedgate_kubeconfig::{LoadError, Loaded, load};
 use http::Uri;
-use kube::{
-    Config,
-    config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError},
-};
-use std::{path::PathBuf, time::Duration};
+use kube::Config;
+use std::{error::Error as _, path::PathBuf, time::Duration};
 
 /// Path of the control plane of a project at its platform's host.
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
 const CONTROL_PLANE: &str = "/control-plane";
-
-/// The namespace if neither command line nor context has one.
-const NAMESPACE: &str = "default";
 
 /// The choice of the control plane, from the command line. An empty text is no choice.
 #[derive(Debug, Clone, Default)]
@@ -44,38 +39,21 @@ pub(super) struct Chosen {
 impl Choice {
     /// Reads the kubeconfig as kubectl does. Sends no request.
     pub(super) async fn resolve(&self) -> Result<Chosen, Error> {
-        let kubeconfig = match self
-            .kubeconfig
-            .as_ref()
-            .filter(|path| !path.as_os_str().is_empty())
-        {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let kubeconfig = kubeconfig.map_err(|error| unusable(&error))?;
-        let named = self.context.clone().filter(|context| !context.is_empty());
-        let context = named.clone().or_else(|| kubeconfig.current_context.clone());
-        let options = KubeConfigOptions {
-            context: named,
-            ..KubeConfigOptions::default()
-        };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = config.map_err(|error| unusable(&error))?;
+        let loaded = load(
+            self.kubeconfig.as_deref(),
+            self.context.as_deref(),
+            self.is_interactive,
+        );
+        let Loaded {
+            mut config, context, ..
+        } = loaded.await.map_err(|error| unusable(&error))?;
         if !self.project.is_empty() {
             config.cluster_url = of_project(config.cluster_url, &self.project)?;
         }
-        // Each request has one limit as a whole, and a watch may be silent for longer than that.
-        config.read_timeout = None;
+        // Each request has one limit as a whole.
         config.connect_timeout = self.request_timeout;
-        // The client's own retries go on for minutes and hide their cause.
-        config.default_retry = false;
-        if let (false, Some(exec)) = (self.is_interactive, &mut config.auth_info.exec) {
-            exec.interactive_mode = Some(ExecInteractiveMode::Never);
-        }
-        let namespaces = [self.namespace.as_ref(), Some(&config.default_namespace)];
-        let namespace = namespaces.into_iter().flatten().find(|name| !name.is_empty());
-        let namespace = namespace.map_or(NAMESPACE, String::as_str).to_owned();
-        let context = context.unwrap_or_default();
+        let given = self.namespace.clone().filter(|name| !name.is_empty());
+        let namespace = given.unwrap_or_else(|| config.default_namespace.clone());
         let project = project_of(&config.cluster_url).unwrap_or(&context).to_owned();
         Ok(Chosen {
             config,
@@ -105,45 +83,26 @@ fn project_of(url: &Uri) -> Option<&str> {
     rest.split('/').next().filter(|name| !name.is_empty())
 }
 
-/// The error about a control plane that is not known.
-fn no_plane(cause: &str) -> Error {
-    Error::new(Kind::Failed, format!("no control plane: {cause}")).next("kubectl config get-contexts")
-}
-
-/// The error about a kubeconfig.
-fn unusable(error: &KubeconfigError) -> Error {
-    let file = |name: &str, error: &LoadDataError| {
-        no_plane(&format!("the {name} cannot be read")).because(root(error))
+/// The error about a kubeconfig, which leaves no control plane.
+pub(crate) fn unusable(error: &LoadError) -> Error {
+    let unusable = Error::new(Kind::Failed, format!("no control plane: {error}"));
+    let unusable = match error.source() {
+        Some(cause) => unusable.because(root(cause)),
+        None => unusable,
     };
-    match error {
-        KubeconfigError::CurrentContextNotSet => no_plane("no context is set"),
-        KubeconfigError::LoadContext(name) if name.is_empty() => no_plane("no context is set"),
-        KubeconfigError::LoadContext(name) => no_plane(&format!("the kubeconfig has no context {name:?}")),
-        KubeconfigError::LoadClusterOfContext(name) => no_plane(&format!(
-            "the kubeconfig has no cluster {name:?}, which the context names"
-        )),
-        KubeconfigError::FindPath => no_plane("there is no kubeconfig"),
-        KubeconfigError::ReadConfig(error, path) => {
-            no_plane(&format!("{} cannot be read", path.display())).because(plain(&error.to_string()))
-        }
-        // The parser shows the lines around a fault, which may have credentials.
-        KubeconfigError::Parse(_) => no_plane("the kubeconfig is no valid YAML"),
-        KubeconfigError::MissingClusterUrl => no_plane("the context's cluster has no server"),
-        KubeconfigError::ParseClusterUrl(error) => {
-            no_plane("the server of the context's cluster is no URL").because(error.to_string())
-        }
-        KubeconfigError::LoadCertificateAuthority(error) => file("certificate authority", error),
-        KubeconfigError::LoadClientCertificate(error) => file("client certificate", error),
-        KubeconfigError::LoadClientKey(error) => file("client key", error),
-        other => no_plane("the kubeconfig cannot be used").because(root(other)),
-    }
+    unusable.next(match error {
+        LoadError::TokenExpired(context) => format!("kubectl auth whoami --context {context}"),
+        _ => "kubectl config get-contexts".to_owned(),
+    })
 }
 
 /// The error about a client that cannot be made.
 pub(super) fn no_client(error: &kube::Error, config: &Config, context: &str) -> Error {
     match error {
         kube::Error::Auth(error) => credentials(error, config.auth_info.exec.as_ref(), context),
-        other => no_plane("the kubeconfig cannot be used").because(root(other)),
+        other => Error::new(Kind::Failed, "no control plane: the kubeconfig cannot be used")
+            .because(root(other))
+            .next("kubectl config get-contexts"),
     }
 }
 

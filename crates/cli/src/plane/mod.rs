@@ -16,7 +16,7 @@ pub(crate) use watch::{Follow, News};
 
 use crate::{error::Error, time::ServerClock};
 use choice::{Chosen, no_client};
-use kube::{Client, Config, client::ClientBuilder};
+use kube::{Client, Config};
 use parking_lot::Mutex;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tower::util::MapResponseLayer;
@@ -87,7 +87,7 @@ impl Plane {
 
 /// A client that observes the server's clock.
 fn client(config: &Config, clock: &ServerClock, context: &str) -> Result<Client, Error> {
-    let builder = ClientBuilder::try_from(config.clone());
+    let builder = fedgate_kubeconfig::client(config);
     let builder = builder.map_err(|error| no_client(&error, config, context))?;
     let observed = clock.clone();
     let dates = MapResponseLayer::new(move |response: http::Response<_>| {

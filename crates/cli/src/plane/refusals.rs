@@ -1,7 +1,7 @@
 //! Failed requests, as users see them (contract: cli.md §9).
 
 use super::{Plane, Resource, Scope, unknown};
-pub(super) use fedgate_terminal::error::{plain, root};
+pub(super) use fedgate_terminal::error::root;
 
 use crate::error::{Error, Kind};
 use fedgate_api::GROUP;
@@ -196,27 +196,8 @@ fn text(status: &Status) -> String {
 
 /// The error about credentials that cannot be made. The program that makes them is known while the client is made.
 pub(super) fn credentials(error: &AuthError, exec: Option<&ExecConfig>, context: &str) -> Error {
-    let program = exec.and_then(|exec| exec.command.as_deref());
-    let program = program.unwrap_or("the credential plugin");
-    let cause = match error {
-        AuthError::AuthExecStart(error) => {
-            format!("{program} cannot be started: {}", plain(&error.to_string()))
-        }
-        AuthError::AuthExecRun { out, .. } => {
-            let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-            let colon = if words.is_empty() { "" } else { ": " };
-            format!("{program} failed with {}{colon}{words}", out.status)
-        }
-        // The parser shows the lines around a fault, which may have credentials.
-        AuthError::AuthExecParse(_) => format!("{program} printed no ExecCredential"),
-        AuthError::ExecPluginFailed => format!("{program} printed an ExecCredential without a status"),
-        AuthError::ReadTokenFile(error, path) => {
-            format!("{} cannot be read: {}", path.display(), plain(&error.to_string()))
-        }
-        other => root(other),
-    };
     Error::new(Kind::Failed, format!("no credentials for context {context}"))
-        .because(cause)
+        .because(fedgate_kubeconfig::cause(error, exec))
         .next(format!("kubectl auth whoami --context {context}"))
 }
 

@@ -352,6 +352,7 @@ async fn a_fault_of_the_kubeconfig_is_named() {
     let server = "http://127.0.0.1:9";
     let failing = plugin("echo token expired >&2; exit 3");
     let empty = shop.file("empty.yaml", "apiVersion: v1\nkind: Config\n");
+    let broken = shop.file("broken.yaml", "clusters: [\ntoken: secret\n");
     let unset = shop.file(
         "unset.yaml",
         "apiVersion: v1\nkind: Config\ncurrent-context: ''\n",
@@ -370,8 +371,8 @@ async fn a_fault_of_the_kubeconfig_is_named() {
             "error: no control plane: no context is set\n".to_owned(),
         ),
         (
-            shop.file("broken.yaml", "clusters: [\ntoken: secret\n"),
-            "error: no control plane: the kubeconfig is no valid YAML\n".to_owned(),
+            broken.clone(),
+            format!("error: no control plane: {broken} is no kubeconfig\n  cause: line "),
         ),
         (
             kubeconfig(&shop, "failing", server, &failing),
@@ -380,6 +381,24 @@ async fn a_fault_of_the_kubeconfig_is_named() {
         (
             kubeconfig(&shop, "talking", server, &plugin("echo secret: [")),
             "error: no credentials for context talking\n  cause: sh printed no ExecCredential\n".to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "hinted", server, &json!({"exec": {"apiVersion": "x", "command": "/no/plugin",
+                "installHint": "Install it:\n  brew install plugin\n"}})),
+            "error: no credentials for context hinted\n  cause: /no/plugin cannot be started: No such file or directory; \
+             Install it:"
+                .to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "asking", server, &json!({"exec": {"apiVersion": "x", "command": "login", "interactiveMode": "Always"}})),
+            "error: no control plane: login has to ask you (interactiveMode: Always), and standard input is no terminal\n"
+                .to_owned(),
+        ),
+        (
+            kubeconfig(&shop, "expired", server, &json!({"auth-provider": {"name": "oidc", "config": {"id-token": "e30.eyJleHAiOjEwMDAwMDAwMDB9.x"}}})),
+            "error: no control plane: the oidc token of the context's user has expired; kubectl renews it: kubectl auth \
+             whoami --context expired\n  next: kubectl auth whoami --context expired\n"
+                .to_owned(),
         ),
         (
             kubeconfig(&shop, "missing", server, &json!({"exec": {"apiVersion": "x", "command": "/no/plugin"}})),

@@ -1,14 +1,13 @@
 //! The API servers behind a front, and the certificates by which it serves and passes on.
 
 use crate::{SandboxError, child};
-use http::{Uri, uri::Authority};
+use http::uri::Authority;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use rustls::{
     ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -44,10 +43,9 @@ fn refuse(file: &Path, error: impl Display) -> SandboxError {
 impl Upstream {
     /// The API server of a kubeconfig.
     pub(crate) async fn of(file: &Path) -> Result<Self, SandboxError> {
-        let kubeconfig = Kubeconfig::read_from(file).map_err(|error| refuse(file, error))?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let url: Uri = config.map_err(|error| refuse(file, error))?.cluster_url;
-        let authority = url.authority().cloned();
+        let loaded = fedgate_kubeconfig::load(Some(file), None, false).await;
+        let config = loaded.map_err(|error| refuse(file, error))?.config;
+        let authority = config.cluster_url.authority().cloned();
         Ok(Self {
             authority: authority.ok_or_else(|| refuse(file, "its server has no host"))?,
             client: child::client(file).await.map_err(|error| refuse(file, error))?,

@@ -1,6 +1,7 @@
 //! Errors of a kubeconfig, with their location.
 
 use super::SERVICE_ACCOUNT;
+use fedgate_kubeconfig::Malformed;
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -49,15 +50,13 @@ pub enum KubeconfigError {
     },
     /// Not YAML, or not a kubeconfig.
     #[error(
-        "{origin}: {position}not a kubeconfig: {cause}; write it anew, `kubectl config view --raw --minify --flatten` prints one that fits"
+        "{origin}: not a kubeconfig: {cause}; write it anew, `kubectl config view --raw --minify --flatten` prints one that fits"
     )]
     Malformed {
         /// The kubeconfig.
         origin: Origin,
-        /// `line L, column C: ` if known.
-        position: String,
-        /// The reason.
-        cause: String,
+        /// The reason, with its position if it is known.
+        cause: Malformed,
     },
     /// A required field is absent or empty.
     #[error("{origin}: field {field} is missing; {next}")]

@@ -1,9 +1,8 @@
 //! The end of a credential, as far as it says it: of a token that is a JWT, and of certificates. Nothing is verified.
 
+use fedgate_kubeconfig::token_times;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use serde_json::{Value, json};
 
 /// Part of a credential that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,34 +101,6 @@ pub(super) fn earliest(
         .into_iter()
         .filter_map(|(part, at)| Some(Expiry { at: at?, part }));
     known.min_by_key(|expiry| expiry.at)
-}
-
-/// When a token was issued and when it ends, in seconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenTimes {
-    /// Claim `iat`.
-    pub issued: Option<i64>,
-    /// Claim `exp`.
-    pub ends: i64,
-}
-
-/// The times of a JWT; `None` if it is none or has no end. The signature is not checked.
-pub fn token_times(token: &str) -> Option<TokenTimes> {
-    let mut parts = token.split('.');
-    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return None;
-    };
-    let mut standard = claims.replace('-', "+").replace('_', "/");
-    while !standard.len().is_multiple_of(4) {
-        standard.push('=');
-    }
-    let ByteString(claims) = serde_json::from_value(json!(standard)).ok()?;
-    let claims: Value = serde_json::from_slice(&claims).ok()?;
-    Some(TokenTimes {
-        issued: claims["iat"].as_i64(),
-        ends: claims["exp"].as_i64()?,
-    })
 }
 
 /// `notAfter` of a certificate in DER, in seconds since the epoch.

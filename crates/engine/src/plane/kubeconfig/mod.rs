@@ -7,7 +7,7 @@ mod reader;
 mod tls;
 
 pub use error::{KubeconfigError, Origin};
-pub use expiry::{Expiry, Part, TimeLeft, TokenTimes, token_times};
+pub use expiry::{Expiry, Part, TimeLeft};
 
 use reader::{Reader, is_plain, read};
 use rustls::{ClientConfig, pki_types::ServerName};

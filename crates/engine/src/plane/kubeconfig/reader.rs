@@ -1,7 +1,6 @@
 //! Reads a kubeconfig's document field by field.
 
 use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, expiry, tls};
-use k8s_openapi::ByteString;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -57,24 +56,15 @@ impl Section<'_> {
 
 impl Reader<'_> {
     pub(super) fn credential(self, text: &[u8]) -> Result<Credential, KubeconfigError> {
-        let text = std::str::from_utf8(text).map_err(|_| self.malformed("it is not UTF-8 text"))?;
-        // Report only the position of a syntax error: the parser's own message can quote the line, including a
-        // credential.
-        let document: Value = serde_saphyr::from_str(text).map_err(|e| KubeconfigError::Malformed {
+        let document = fedgate_kubeconfig::document(text).map_err(|cause| KubeconfigError::Malformed {
             origin: self.origin.clone(),
-            position: e.location().map_or_else(String::new, |l| {
-                format!("line {}, column {}: ", l.line(), l.column())
-            }),
-            cause: "it is not valid YAML".to_owned(),
+            cause,
         })?;
         self.document(&document)
     }
 
     pub(super) fn document(mut self, document: &Value) -> Result<Credential, KubeconfigError> {
-        let root = document
-            .as_object()
-            .ok_or_else(|| self.malformed("it is not a mapping"))?;
-        let context = self.context(root)?;
+        let context = self.context(document)?;
         let text_of = |field: &str| {
             context
                 .fields
@@ -87,8 +77,8 @@ impl Reader<'_> {
             "" => "default",
             given => given,
         };
-        let cluster = self.named(root, "clusters", "cluster", cluster_name)?;
-        let user = self.named(root, "users", "user", user_name)?;
+        let cluster = self.named(document, "clusters", "cluster", cluster_name)?;
+        let user = self.named(document, "users", "user", user_name)?;
         self.check_cluster(&cluster)?;
         self.check_user(&user)?;
 
@@ -151,14 +141,10 @@ impl Reader<'_> {
         })
     }
 
-    fn context<'d>(&self, root: &'d Map<String, Value>) -> Result<Section<'d>, KubeconfigError> {
-        let name = match root
-            .get("current-context")
-            .and_then(Value::as_str)
-            .filter(|n| !n.is_empty())
-        {
+    fn context<'d>(&self, document: &'d Value) -> Result<Section<'d>, KubeconfigError> {
+        let name = match document["current-context"].as_str().filter(|n| !n.is_empty()) {
             Some(name) => name,
-            None => match root.get("contexts").and_then(Value::as_array).map(Vec::as_slice) {
+            None => match document["contexts"].as_array().map(Vec::as_slice) {
                 Some([only]) => only.get("name").and_then(Value::as_str).unwrap_or_default(),
                 _ => {
                     return Err(KubeconfigError::Missing {
@@ -169,26 +155,18 @@ impl Reader<'_> {
                 }
             },
         };
-        self.named(root, "contexts", "context", name)
+        self.named(document, "contexts", "context", name)
     }
 
     fn named<'d>(
         &self,
-        root: &'d Map<String, Value>,
+        document: &'d Value,
         list: &str,
         field: &str,
         name: &str,
     ) -> Result<Section<'d>, KubeconfigError> {
         let path = format!("{list}[{name}].{field}");
-        root.get(list)
-            .and_then(Value::as_array)
-            .and_then(|items| {
-                items
-                    .iter()
-                    .find(|i| i.get("name").and_then(Value::as_str) == Some(name))
-            })
-            .and_then(|item| item.get(field))
-            .and_then(Value::as_object)
+        fedgate_kubeconfig::entry(document, list, field, name)
             .map(|fields| Section {
                 path: path.clone(),
                 fields,
@@ -295,9 +273,10 @@ impl Reader<'_> {
     fn material(&mut self, section: &Section<'_>, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let data = format!("{field}-data");
         if let Some(value) = section.fields.get(&data).filter(|v| *v != "" && !v.is_null()) {
-            let ByteString(bytes) = serde_json::from_value(value.clone())
-                .map_err(|_| self.invalid(section, &data, "it is not base64 text"))?;
-            return Ok(Some(bytes));
+            let bytes = value.as_str().and_then(fedgate_kubeconfig::from_base64);
+            return bytes
+                .map(Some)
+                .ok_or_else(|| self.invalid(section, &data, "it is not base64 text"));
         }
         self.file(section, field)
     }
@@ -331,12 +310,11 @@ impl Reader<'_> {
             .get("token")
             .and_then(Value::as_str)
             .filter(|t| !t.is_empty());
-        let (field, text) = match inline {
-            Some(text) => ("token", text.as_bytes().to_vec()),
-            None => match self.file(user, "tokenFile")? {
-                Some(bytes) => ("tokenFile", bytes),
-                None => return Ok(None),
-            },
+        // kubectl prefers the file, too.
+        let (field, text) = match (self.file(user, "tokenFile")?, inline) {
+            (Some(bytes), _) => ("tokenFile", bytes),
+            (None, Some(text)) => ("token", text.as_bytes().to_vec()),
+            (None, None) => return Ok(None),
         };
         let bad = || {
             self.invalid(
@@ -374,20 +352,23 @@ impl Reader<'_> {
         [ca, certificate, key]: [Option<&[u8]>; 3],
     ) -> Result<ClientConfig, KubeconfigError> {
         let bad_ca = |why: &str| self.invalid(cluster, "certificate-authority-data", why);
-        let mut roots = RootCertStore::empty();
-        for found in CertificateDer::pem_slice_iter(ca.unwrap_or_default()) {
-            let found = found.map_err(|_| bad_ca("it is no PEM text"))?;
-            roots
-                .add(found)
-                .map_err(|e| bad_ca(&format!("it is no usable CA certificate: {e}")))?;
-        }
-        if ca.is_some() && roots.is_empty() {
-            return Err(bad_ca("it holds no CERTIFICATE"));
-        }
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|e| bad_ca(&e.to_string()))?
-            .with_root_certificates(roots);
+            .map_err(|e| bad_ca(&e.to_string()))?;
+        let builder = match ca {
+            // Plain http.
+            None => builder.with_root_certificates(RootCertStore::empty()),
+            Some(ca) => {
+                let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(ca).collect();
+                let found = found.map_err(|_| bad_ca("it is no PEM text"))?;
+                if found.is_empty() {
+                    return Err(bad_ca("it holds no CERTIFICATE"));
+                }
+                let verifier = fedgate_kubeconfig::verifier(found)
+                    .map_err(|e| bad_ca(&format!("it is no usable CA certificate: {e}")))?;
+                builder.dangerous().with_custom_certificate_verifier(verifier)
+            }
+        };
         let (certificate, key) = match (certificate, key) {
             (None, None) => return Ok(builder.with_no_client_auth()),
             (Some(_), None) => {
@@ -417,14 +398,6 @@ impl Reader<'_> {
                 &format!("it does not fit the certificate: {e}"),
             )
         })
-    }
-
-    fn malformed(&self, cause: &str) -> KubeconfigError {
-        KubeconfigError::Malformed {
-            origin: self.origin.clone(),
-            position: String::new(),
-            cause: cause.to_owned(),
-        }
     }
 
     fn missing(&self, section: &Section<'_>, field: &str, next: &'static str) -> KubeconfigError {

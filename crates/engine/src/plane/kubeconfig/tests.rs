@@ -227,6 +227,36 @@ fn files_are_read_relative_to_the_kubeconfig_and_change_the_credential() {
 }
 
 #[test]
+fn texts_that_kubectl_reads_are_read() {
+    let (certificate, key) = pem();
+    let in_lines = |text: &str| {
+        let text = base64(text).as_str().unwrap().to_owned();
+        let lines = text
+            .as_bytes()
+            .chunks(64)
+            .map(|line| String::from_utf8(line.to_vec()).unwrap() + "\n");
+        json!(lines.collect::<String>())
+    };
+    let cluster = with(cluster(), "certificate-authority-data", in_lines(&certificate));
+    let user = json!({"client-certificate-data": in_lines(&certificate), "client-key-data": in_lines(&key)});
+    let text = document(&cluster, &user);
+    let utf_16 = format!("\u{feff}{text}");
+    let utf_16: Vec<u8> = utf_16.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let ended = format!("{text}\n---\n# no more\n");
+    for bytes in [text.as_bytes(), ended.as_bytes(), utf_16.as_slice()] {
+        let read = Credential::from_secret("n", "s", bytes, Rules::default());
+        assert!(read.is_ok(), "{read:?}");
+    }
+    for wrong in [
+        r#"{"kind": "Pod", "apiVersion": "v1"}"#,
+        r#"{"users": [{"name": "u"}, {"name": "u"}]}"#,
+    ] {
+        let error = secret(wrong).unwrap_err();
+        assert!(matches!(error, KubeconfigError::Malformed { .. }), "{error}");
+    }
+}
+
+#[test]
 fn plain_http_needs_the_development_flag() {
     let text = document(&json!({"server": "http://127.0.0.1:8001"}), &json!({}));
     assert!(Credential::from_secret("n", "s", text.as_bytes(), Rules { plain_http: true }).is_ok());
