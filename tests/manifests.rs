@@ -74,14 +74,13 @@ fn verbs(plane: Plane, group: &str, resource: &str) -> String {
 #[test]
 fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     const ALL: &str = "create delete get list patch watch";
-    const UNREAD: &str = "create delete list patch watch";
     const READ: &str = "get list watch";
     const WATCH: &str = "list watch";
     let ours = "compute.datumapis.com";
     let project = |group: &str, resource: &str| verbs(Plane::Project, group, resource);
     let hub = |group: &str, resource: &str| verbs(Plane::Hub, group, resource);
     assert_eq!(project("", "namespaces"), READ);
-    assert_eq!(hub("", "namespaces"), UNREAD);
+    assert_eq!(hub("", "namespaces"), ALL);
     for resource in ["configmaps", "secrets"] {
         assert_eq!(project("", resource), READ);
         assert_eq!(hub("", resource), ALL);
@@ -94,7 +93,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     assert_eq!(project("services.miloapis.com", "serviceavailabilities"), WATCH);
     assert_eq!(project(ours, "workloads"), "get list patch watch");
     assert_eq!(project(ours, "workloaddeployments"), ALL);
-    assert_eq!(project(ours, "instances"), UNREAD);
+    assert_eq!(project(ours, "instances"), ALL);
     for resource in ["workloaddeployments", "instances"] {
         assert_eq!(project(ours, &format!("{resource}/status")), "patch");
         assert_eq!(hub(ours, &format!("{resource}/status")), "");
@@ -102,11 +101,11 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     assert_eq!(project(ours, "workloads/status"), "patch");
     assert_eq!(project("events.k8s.io", "events"), "create patch");
 
-    assert_eq!(hub("policy.karmada.io", "clusterpropagationpolicies"), UNREAD);
-    assert_eq!(hub("policy.karmada.io", "propagationpolicies"), UNREAD);
+    assert_eq!(hub("policy.karmada.io", "clusterpropagationpolicies"), ALL);
+    assert_eq!(hub("policy.karmada.io", "propagationpolicies"), ALL);
     assert_eq!(
         hub("config.karmada.io", "resourceinterpretercustomizations"),
-        "create list patch watch"
+        "create get list patch watch"
     );
     assert_eq!(hub(ours, "workloaddeployments"), ALL);
     assert_eq!(hub(ours, "instances"), READ);
@@ -440,7 +439,7 @@ fn a_kind_of_the_platform_is_read_on_the_hub_and_kept_in_projects() {
     assert_eq!(verbs(Plane::Hub), json!(["list", "watch"]));
     assert_eq!(
         verbs(Plane::Project),
-        json!(["list", "watch", "create", "patch", "delete"])
+        json!(["get", "list", "watch", "create", "patch", "delete"])
     );
     let files = fedgate_manifests::all(&kinds).unwrap();
     assert!(

@@ -23,6 +23,7 @@ trials![
     a48_unmarked_hub_deployment_is_nobodys,
     #[core]
     a49_one_author,
+    a91_a_gate_that_was_applied_goes_from_the_projection,
 ];
 
 async fn full_chain(case: &Case, cell: &Cell, policy: &str) {
@@ -286,4 +287,34 @@ async fn a49_one_author(case: Case) {
         .await
         .expect("the new write-back stays");
     assert_eq!(still, taken);
+}
+
+/// An API server refuses an apply that takes the last gate of a list away that was empty before; the gateway reads the
+/// projection then. An Instance that is replaced while its projection stays has such gates.
+async fn a91_a_gate_that_was_applied_goes_from_the_projection(case: Case) {
+    case.deploy("web", "DFW").await;
+    let gates = |gates: &[&str], hash: &str| {
+        let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+        json!({"spec": {"controller": {"templateHash": hash, "schedulingGates": gates}}})
+    };
+    let mut instance = case.dfw.instance(&case.hub_ns, "web", 0).await;
+    instance["spec"]["controller"] = gates(&["Quota"], "v1-00")["spec"]["controller"].clone();
+    case.dfw.write_back(&instance).await;
+    case.project
+        .exists(&INSTANCE, &case.ns, "web-0", seconds(30))
+        .await;
+    for (names, hash) in [(&[][..], "v1-01"), (&["Quota"], "v1-02"), (&[], "v1-03")] {
+        case.dfw
+            .hub
+            .merge(&INSTANCE, &case.hub_ns, "web-0", gates(names, hash))
+            .await;
+        let what = format!("has the gates {names:?}");
+        case.project
+            .sees(&INSTANCE, &case.ns, "web-0", &what, seconds(30), |o| {
+                let controller = &o["spec"]["controller"];
+                let left = controller["schedulingGates"].as_array().map_or(0, Vec::len);
+                controller["templateHash"] == hash && left == names.len()
+            })
+            .await;
+    }
 }

@@ -68,37 +68,40 @@ fn a_policy_comes_before_the_roles_that_it_limits() {
     }
 }
 
-/// A server that refuses a patch answers with fields of the patched object, before it asks a policy.
-#[test]
-fn nobody_patches_what_it_may_not_read() {
+/// The resources, without their subresources, that each subject on each plane may patch, and those of which it has one of
+/// these verbs.
+fn patched_and(verbs: &[&str]) -> BTreeMap<(String, String), [BTreeSet<Named>; 2]> {
     let kinds = further(&["clusters.azimuth.stackhpc.com", "clusters.postgresql.cnpg.io"]);
     let files = fedgate_manifests::all(&kinds).unwrap();
     let mut roles = BTreeMap::new();
-    let mut rights: BTreeMap<(&str, String), [BTreeSet<Named>; 2]> = BTreeMap::new();
+    let mut rights: BTreeMap<(String, String), [BTreeSet<Named>; 2]> = BTreeMap::new();
     for file in &files {
         let plane = file.path.split('/').next().unwrap();
-        let named = |object: &Value| {
-            (
-                plane,
-                object["kind"].as_str().unwrap().to_owned(),
-                object["metadata"]["name"].clone().to_string(),
-            )
-        };
+        let key = |of: &Value| (plane, of["kind"].to_string(), of["name"].to_string());
         for object in &file.objects {
             match object["kind"].as_str().unwrap() {
-                "ClusterRole" | "Role" => drop(roles.insert(named(object), object)),
-                "ClusterRoleBinding" | "RoleBinding" => {
-                    let of = &object["roleRef"];
-                    let key = (
+                "ClusterRole" | "Role" => {
+                    let named = (
                         plane,
-                        of["kind"].as_str().unwrap().to_owned(),
-                        of["name"].to_string(),
+                        object["kind"].to_string(),
+                        object["metadata"]["name"].to_string(),
                     );
-                    let Some(role) = roles.get(&key) else { continue };
+                    roles.insert(named, object);
+                }
+                "ClusterRoleBinding" | "RoleBinding" => {
+                    let Some(role) = roles.get(&key(&object["roleRef"])) else {
+                        continue;
+                    };
                     for subject in object["subjects"].as_array().unwrap() {
-                        let [patched, read] = rights.entry((plane, subject.to_string())).or_default();
-                        patched.extend(ruled(role, |verb| verb == "patch"));
-                        read.extend(ruled(role, |verb| READING.contains(&verb)));
+                        let of = (plane.to_owned(), subject.to_string());
+                        let [patched, other] = rights.entry(of).or_default();
+                        let whole = |(group, resource): Named| {
+                            (group, resource.split('/').next().unwrap().to_owned())
+                        };
+                        // An Event has what its writer put there.
+                        let written = ruled(role, |verb| verb == "patch").into_iter();
+                        patched.extend(written.filter(|(group, _)| group != "events.k8s.io").map(whole));
+                        other.extend(ruled(role, |verb| verbs.contains(&verb)));
                     }
                 }
                 _ => {}
@@ -106,12 +109,34 @@ fn nobody_patches_what_it_may_not_read() {
         }
     }
     assert!(rights.len() > 4, "{:?}", rights.keys());
-    for ((plane, subject), [patched, read]) in rights {
-        let whole =
-            |(group, resource): &Named| (group.clone(), resource.split('/').next().unwrap().to_owned());
-        let unread = patched.iter().filter(|one| !read.contains(&whole(one)));
-        // An Event has what its writer put there.
-        let unread: Vec<_> = unread.filter(|(group, _)| group != "events.k8s.io").collect();
+    rights
+}
+
+/// A server that refuses a patch answers with fields of the patched object, before it asks a policy.
+#[test]
+fn nobody_patches_what_it_may_not_read() {
+    for ((plane, subject), [patched, read]) in patched_and(&READING) {
+        let unread: Vec<_> = patched.difference(&read).collect();
+        assert_eq!(unread, Vec::<&Named>::new(), "{subject} on {plane}");
+    }
+}
+
+/// Resources that a cell changes on its own plane by merge patches, after which the executor reads nothing.
+const MERGED_AT_CELLS: [(&str, &str); 4] = [
+    ("", "configmaps"),
+    ("", "namespaces"),
+    ("compute.datumapis.com", "instances"),
+    ("compute.datumapis.com", "workloaddeployments"),
+];
+
+/// The executor reads an object after an API server has refused its apply (contract: federation.md §2.1).
+#[test]
+fn whoever_applies_an_object_may_get_it() {
+    for ((plane, subject), [mut patched, got]) in patched_and(&["get"]) {
+        if plane == "cell" {
+            patched.retain(|(group, resource)| !MERGED_AT_CELLS.contains(&(group, resource)));
+        }
+        let unread: Vec<_> = patched.difference(&got).collect();
         assert_eq!(unread, Vec::<&Named>::new(), "{subject} on {plane}");
     }
 }

@@ -14,10 +14,8 @@ pub(crate) const VIEWER: &str = "fedgate-operations-viewer";
 const WATCH: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
 const KEEP: &[&str] = &["get", "list", "watch", "patch"];
-/// Full control without `get`: the controllers read these objects only through watches.
-const OWN: &[&str] = &["list", "watch", "create", "patch", "delete"];
-/// Full control with `get`: the controllers read these objects again before they write them.
-const OWN_AND_READ: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+/// Full control. It has `get`, because the executor reads an object after an API server has refused its apply.
+const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All role files.
 pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
@@ -142,7 +140,7 @@ fn hub_base() -> Vec<Value> {
         GATEWAY,
         &json!([
             rule("", &["namespaces"], OWN),
-            rule("", &["configmaps", "secrets"], OWN_AND_READ),
+            rule("", &["configmaps", "secrets"], OWN),
             rule(
                 "policy.karmada.io",
                 &["clusterpropagationpolicies", "propagationpolicies"],
@@ -151,7 +149,7 @@ fn hub_base() -> Vec<Value> {
             rule(
                 "config.karmada.io",
                 &["resourceinterpretercustomizations"],
-                &["list", "watch", "create", "patch"]
+                &["get", "list", "watch", "create", "patch"]
             ),
             rule(
                 "work.karmada.io",
@@ -193,11 +191,11 @@ pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
             &json!([rule(&kind.group, &[&kind.plural], WATCH)]),
         );
     }
-    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
+    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN)];
     rules.extend(
         kind.companions
             .iter()
-            .map(|(group, plural)| rule(group, &[plural], OWN_AND_READ)),
+            .map(|(group, plural)| rule(group, &[plural], OWN)),
     );
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], READ));
@@ -237,7 +235,7 @@ fn cells_on_hub() -> Vec<Value> {
     let rules = json!([
         rule("", &["namespaces"], READ),
         rule(GROUP, &["workloaddeployments"], READ),
-        rule(GROUP, &["instances"], OWN_AND_READ),
+        rule(GROUP, &["instances"], OWN),
         rule(GROUP, &["instances/status"], &["patch"]),
     ]);
     let accounts =
@@ -283,7 +281,11 @@ fn cell() -> Vec<Value> {
         rule("", &["configmaps", "secrets"], WATCH),
         rule(GROUP, &["workloaddeployments"], WATCH),
         rule(GROUP, &["workloaddeployments/status"], &["patch"]),
-        rule(GROUP, &["instances"], OWN),
+        rule(
+            GROUP,
+            &["instances"],
+            &["list", "watch", "create", "patch", "delete"]
+        ),
         rule(GROUP, &["instances/status"], &["patch"]),
         rule(
             networking,
@@ -325,8 +327,8 @@ fn cell() -> Vec<Value> {
 fn provider() -> Vec<Value> {
     let name = "fedgate-cell-provider";
     let rules = json!([
-        rule("", &["pods", "services"], OWN_AND_READ),
-        rule("networking.k8s.io", &["networkpolicies"], OWN_AND_READ),
+        rule("", &["pods", "services"], OWN),
+        rule("networking.k8s.io", &["networkpolicies"], OWN),
         // To set the label with the Pod Security profile that the Pods must meet.
         rule("", &["namespaces"], &["patch"]),
     ]);
