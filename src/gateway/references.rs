@@ -67,6 +67,8 @@ impl<'a> References<'a> {
 
 /// Longest name of a companion of a core kind: its binding adds `-configmap`.
 const NAME_LIMIT: usize = 243;
+/// `ConfigMaps` that Kubernetes, and OpenShift, make in every namespace.
+const RESERVED: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.crt"];
 /// Maximum size of a source in bytes, if the rule has none of its own.
 pub const SIZE_LIMIT: usize = 256 * 1024;
 /// Maximum size of all sources of a deployment in bytes.
@@ -159,6 +161,12 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
                 name.len()
             );
             return fail("SourceNameTooLong", message);
+        }
+        if *kind == CompanionKind::CONFIG_MAP && RESERVED.contains(&&**name) {
+            let message = format!(
+                "{subject}: every namespace of a cell has an object of its own of this name; rename it"
+            );
+            return fail("SourceNameReserved", message);
         }
         let limit = of.size_limit(reference);
         match state(*kind, name) {
@@ -298,6 +306,19 @@ mod tests {
             assert_eq!(found.error.map(|e| e.0), Some(reason));
             assert_eq!(found.expected, None);
         }
+    }
+
+    #[test]
+    fn a_name_that_every_namespace_of_a_cell_has_taken_is_refused_at_once() {
+        for optional in [false, true] {
+            let reserved = [reference(MAP, "kube-root-ca.crt", optional)];
+            let found = resolve(&reserved, |_, _| SourceState::Present(1));
+            let message = "ConfigMap kube-root-ca.crt: every namespace of a cell has an object of its own of this name; \
+                           rename it";
+            assert_eq!(found.error, Some(("SourceNameReserved", message.to_owned())));
+        }
+        let secret = [reference(SECRET, "kube-root-ca.crt", false)];
+        assert_eq!(resolve(&secret, |_, _| SourceState::Present(1)).error, None);
     }
 
     #[test]

@@ -159,6 +159,28 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     assert!(rig.enqueued().await.contains(&web));
 }
 
+#[test]
+fn a_companion_that_a_cell_refuses_is_told_of_on_its_deployment() {
+    let mut index = referencing();
+    index.hub_has(TableId::SECRETS, &companion("db", &json!(["default/web"])));
+    let mut binding = fixture::object(HUB, "db-secret", "b-db");
+    binding["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Secret", "name": "db", "uid": "k-db"}]);
+    binding["spec"] = json!({"resource": {"apiVersion": "v1", "kind": "Secret", "name": "db"}, "clusters": [{"name": "dfw-1"}]});
+    let words = "resource(kind=Secret) already exists in the cluster dfw-1";
+    binding["status"] =
+        json!({"aggregatedStatus": [{"clusterName": "dfw-1", "applied": false, "appliedMessage": words}]});
+    let web = index.source_key(KindId::FIRST, &shop(), "default", "web");
+    assert!(index.hub_has(TableId::Bindings, &binding).contains(&web));
+    let refused = |index: &GatewayIndex| observe_source(index, &web, &shop()).unwrap().companion_unapplied;
+    let told = Some(("Secret/db".into(), "dfw-1".into(), words.into()));
+    assert_eq!(refused(&index), told);
+    binding["metadata"]["resourceVersion"] = json!("9");
+    binding["status"]["aggregatedStatus"][0]["applied"] = json!(true);
+    assert!(index.hub_has(TableId::Bindings, &binding).contains(&web));
+    assert_eq!(refused(&index), None);
+}
+
 #[tokio::test]
 async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
     let lost_answer = held_by(json!({keys::REFERENCED_DATA: "true"})).await;

@@ -412,6 +412,16 @@ fn verdict(
     if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, "ApplyFailed", format!("{cell}: {message}")));
     }
+    if let Some((token, cell, words)) = &s.companion_unapplied
+        && binding.clusters.contains(cell)
+    {
+        let next = "if another object has this name at the cell, reference one of another name";
+        return Some((
+            false,
+            "ApplyFailed",
+            format!("{cell} does not take {token}; {next}: {words}"),
+        ));
+    }
     let delivered = binding.scheduled && (binding.applied || reports);
     delivered.then(|| {
         let message = format!("delivered to {}", names(&binding.clusters));

@@ -103,6 +103,8 @@ pub struct Snapshot {
     pub place_refused: Option<String>,
     /// The first expected companion that the hub rejects, with its message.
     pub companion_refused: Option<(String, String)>,
+    /// The first expected companion that a cell refuses, the cell, and its words.
+    pub companion_unapplied: Option<(String, Arc<str>, Arc<str>)>,
     /// True if a companion still names this deployment.
     pub companions_hold: bool,
     /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
@@ -224,6 +226,13 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         companion_refused: expected.iter().find_map(|(kind, name)| {
             let words = refused(TableId::Companions(*kind), hub_name, name)?;
             Some((references::token(&index.companions, *kind, name), words))
+        }),
+        companion_unapplied: expected.iter().find_map(|(kind, name)| {
+            let row = index.hub.companions[*kind].get(hub_name, name)?;
+            let binding = index.own_companion_binding(*kind, (hub_name, name), row)?;
+            let (cell, words) = binding.failed.as_deref()?;
+            let token = references::token(&index.companions, *kind, name);
+            Some((token, cell.clone(), words.clone()))
         }),
         companion_taken: held.map(|(kind, name)| references::token(&index.companions, *kind, name)),
         kinds: index.kinds.clone(),

@@ -324,7 +324,7 @@ impl GatewayIndex {
         }
     }
 
-    /// The change of a companion whose binding tells of other members than before.
+    /// The change of a companion whose binding tells of other members, or of another refusal, than before.
     fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
@@ -332,7 +332,12 @@ impl GatewayIndex {
         let told = |row: Option<&Row<Binding>>| {
             let of = &row?.digest;
             let claimed = (of.policy.clone(), of.owner.clone());
-            Some((of.delivery.clone(), of.clusters.clone(), claimed))
+            Some((
+                of.delivery.clone(),
+                of.clusters.clone(),
+                of.failed.clone(),
+                claimed,
+            ))
         };
         let digest = &new.or(delta.old.as_ref())?.digest;
         let Template::Companion(kind) = digest.template else {

@@ -113,6 +113,7 @@ reasons! {
         SourceNotFound = "A referenced ConfigMap or Secret does not exist in the project.",
         SourceTooLarge = "Referenced data is over its limit of 1 MiB.",
         SourceNameTooLong = "The name of a referenced object is too long to be carried.",
+        SourceNameReserved = "Every namespace of a cell has an object of its own of this name; rename the referenced one.",
         SourceUnauthorized = "The gateway may not read a referenced object of the project.",
     ;
     6:
@@ -129,7 +130,7 @@ reasons! {
     ;
     7:
         NetworkFailedToCreate = "The network of the Instance cannot be made; the message says why.",
-        ApplyFailed = "A cell refuses the deployment; the message names the cell and says why.",
+        ApplyFailed = "A cell or the project refuses the deployment or an object of it; the message says which and why.",
         HubRefused = "The hub refuses the copy; the message says why.",
         HubNameTaken = "An object that is not ours has the name of the copy on the hub.",
         HubNamespaceClaimed = "The namespace on the hub belongs to another project.",
@@ -173,7 +174,7 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
     (
         "placement Available",
         "AvailableDeploymentFound",
-        "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict",
+        "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict ApplyFailed",
     ),
     (
         "Workload Ready",
@@ -192,18 +193,19 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
         "StableInstanceFound",
         "InstancesProvisioning NoCellReporting NetworkProvisioning QuotaNotGranted ReferencedDataNotReady \
          NoMatchingLocation AmbiguousServingLocation CityCodeMismatch LocationMismatch InvalidTemplate \
-         UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+         UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong \
+         SourceNameReserved ApplyFailed",
     ),
     (
         "ReplicasReady",
         "ReplicasAvailable",
         "QuotaExceeded AwaitingPropagation InstancesProvisioning Suspended UnsupportedManagementPolicy \
-         InvalidTemplate InstanceNameConflict QuotaBackendUnavailable",
+         InvalidTemplate InstanceNameConflict QuotaBackendUnavailable ApplyFailed",
     ),
     (
         "ReferencedDataReady",
         "Ready",
-        "Resolving SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+        "Resolving SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong SourceNameReserved",
     ),
     (
         "Federated",
@@ -240,7 +242,8 @@ pub const CONDITIONS: &[(&str, &str, &str)] = &[
     (
         "Instance ReferencedDataReady",
         "Ready",
-        "Resolving AwaitingPropagation SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+        "Resolving AwaitingPropagation SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong \
+         SourceNameReserved",
     ),
 ];
 

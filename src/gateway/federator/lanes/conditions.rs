@@ -25,7 +25,7 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 30] = [
+pub const FAULTS: [&str; 31] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
@@ -45,6 +45,7 @@ pub const FAULTS: [&str; 30] = [
     "NoMemberFits",
     "PlacementImmutable",
     "Retrying",
+    "SourceNameReserved",
     "SourceNameTooLong",
     "SourceNotFound",
     "SourceTooLarge",

@@ -215,6 +215,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         companion_taken: None,
         place_refused: None,
         companion_refused: None,
+        companion_unapplied: None,
         companions_hold: false,
         policy_leaving: false,
         complete: true,

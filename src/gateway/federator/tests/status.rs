@@ -152,6 +152,24 @@ async fn a_binding_of_an_earlier_copy_or_one_that_goes_delivers_nothing() {
 }
 
 #[tokio::test]
+async fn a_companion_that_a_cell_of_the_deployment_does_not_take_is_said_with_the_next_step() {
+    let told = |cell: &str| {
+        let mut s = snapshot(&deployment(), Some(&hub_copy()));
+        s.binding = Some(binding());
+        s.companion_unapplied = Some(("Secret/db".into(), cell.into(), "it exists already".into()));
+        let (mut memory, start) = (Memory::default(), now());
+        drop(decide(&s, &mut memory, &SETTINGS, start));
+        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
+        let condition = patch(&effect)["status"]["conditions"][0].clone();
+        (condition["reason"].clone(), condition["message"].clone())
+    };
+    let message = "dfw-1 does not take Secret/db; if another object has this name at the cell, reference one of another \
+                   name: it exists already";
+    assert_eq!(told("dfw-1"), (json!("ApplyFailed"), json!(message)));
+    assert_eq!(told("lhr-1").0, "Delivered", "another deployment's cell");
+}
+
+#[tokio::test]
 async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_same() {
     let mut d = deployment();
     d["metadata"]["generation"] = json!(4);
