@@ -180,6 +180,24 @@ pub fn is_final_state(before: Option<&Condition>, now: &Condition) -> bool {
     !same && (held || now.status == True || now.status == False && now.priority() >= GRAVE)
 }
 
+/// Prefix of a rejection message, before the server's text.
+pub const REFUSES: &str = "the cell's API server refuses";
+
+/// Prefix of the message of a Pod without a node, before the scheduler's text.
+pub const UNPLACED: &str = "no node of the cell takes the Pod";
+
+/// True if two messages of a server have the same reason. Numbers and ids in server messages may differ each time, and each
+/// written difference would trigger another retry.
+pub fn is_alike(before: &str, now: &str) -> bool {
+    let words = |text: &'_ str| -> Vec<String> {
+        let all = text.split_whitespace();
+        let all = all.filter(|word| !word.bytes().any(|b| b.is_ascii_digit()));
+        all.map(str::to_owned).collect()
+    };
+    let both = |prefix: &str| before.starts_with(prefix) && now.starts_with(prefix);
+    (both(REFUSES) || both(UNPLACED)) && words(before) == words(now)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,5 +354,19 @@ mod tests {
             "Pending",
             "Instance is not available",
         );
+    }
+
+    #[test]
+    fn numbers_and_ids_make_no_other_reason() {
+        let said = |text: &str| format!("{REFUSES} the Pod: {text}");
+        assert!(is_alike(
+            &said("exceeded quota, used cpu=3"),
+            &said("exceeded quota, used cpu=4")
+        ));
+        assert!(!is_alike(&said("exceeded quota"), &said("violates PodSecurity")));
+        assert!(!is_alike(
+            "port 80/TCP is used twice",
+            "port 81/TCP is used twice"
+        ));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{
     Cell,
+    conditions::UNPLACED,
     index::{CellIndex, tables::TableId},
 };
 use crate::views::{
@@ -11,8 +12,11 @@ use crate::views::{
     stuck::{self as views, Found, is_older},
 };
 use fedgate_api::{
-    ConditionStatus,
-    conditions::{find, types::READY},
+    Condition, ConditionStatus,
+    conditions::{
+        find,
+        types::{PROGRAMMED, READY},
+    },
 };
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
@@ -72,8 +76,45 @@ impl Operations {
                 },
             });
         }
+        let index = self.cell.shared.read_index(Holder::Operations);
+        let unserving = unserving(&index, stuck_for, now);
+        drop(index);
+        for (key, class, said) in unserving {
+            found.push(Found {
+                class,
+                plane: "cell",
+                word: said.reason,
+                item: StuckItem {
+                    since: Some(Time(said.last_transition_time.0)),
+                    message: said.message,
+                    ..self.naming(&key)
+                },
+            });
+        }
         found
     }
+}
+
+/// The Instances that the cell cannot place, which its operator mends, and those that cannot run as they are specified.
+fn unserving(index: &CellIndex, stuck_for: Duration, now: Now) -> Vec<(Key, Class, Condition)> {
+    let rows = index.instances.iter().filter(|(_, row)| !row.deleting);
+    let found = rows.filter_map(|((namespace, name), row)| {
+        let said = find(&row.digest.conditions, PROGRAMMED).filter(|c| c.status != ConditionStatus::True)?;
+        let class = if said.message.starts_with(UNPLACED) {
+            Class::Waiting
+        } else if said.priority()
+            >= fedgate_api::Reason::ConfigurationError
+                .priority()
+                .unwrap_or(u8::MAX)
+        {
+            Class::Unavailable
+        } else {
+            return None;
+        };
+        let is_old = is_older(Some(Time(said.last_transition_time.0)), stuck_for, now);
+        is_old.then(|| (TableId::Instances.key(namespace, name), class, said.clone()))
+    });
+    found.collect()
 }
 
 /// The Instances whose deletion lasts.
@@ -115,6 +156,10 @@ fn next_step(class: Class, plane: &str, word: &str) -> String {
             "check the address and the credential of the plane, the network and the API server itself"
                 .to_owned()
         }
+        Class::Waiting if plane == "cell" => {
+            "add nodes with room to the cell, or uncordon some: kubectl get nodes at the cell".to_owned()
+        }
+        Class::Unavailable => "the message says what its template lacks; its tenant corrects that".to_owned(),
         Class::Deleting => "see its finalizers: kubectl get instances -o yaml at the cell".to_owned(),
         _ => "see the log of the cell program for the key".to_owned(),
     }

@@ -79,9 +79,11 @@ pub fn of_runtime<R: Role>(
         });
     }
     for (key, verdict, since) in runtime.shared.quarantine.all() {
+        let failure = runtime.shared.workers.failures().of(&key);
         let item = StuckItem {
             since: Some(wall(now, since)),
             since_at_least: true,
+            message: failure.as_ref().map(words_of).unwrap_or_default(),
             ..naming(&key)
         };
         found.push(Found {
@@ -243,10 +245,14 @@ fn failed(
             since,
             attempts: Some(failure.attempts),
             next_try: failure.next.map(Time),
-            message: format!("{} {}: {}", failure.verb, failure.object, failure.message),
+            message: words_of(failure),
             ..naming(key)
         },
     })
+}
+
+fn words_of(failure: &LastFailure) -> String {
+    format!("{} {}: {}", failure.verb, failure.object, failure.message)
 }
 
 /// True if the query selects an object.

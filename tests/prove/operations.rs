@@ -17,7 +17,7 @@ use fedgate_operations::{
     Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
-use fedgate_simulator::Down;
+use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Sums that differ from the tables, and objects that wait although all is well; a line each.
@@ -319,5 +319,66 @@ fn an_outage_of_the_hub_is_shown_with_what_waits_for_it() {
         let overview = operations.overview();
         assert_eq!(overview.health.state, HealthState::Ok, "{:?}", overview.health);
         assert_eq!(wrong(&rig), [""; 0]);
+    });
+}
+
+/// A Workload whose deployment the project's admission refuses: its tenant and `fedgate stuck` have the server's words.
+#[test]
+fn a_deployment_that_its_project_refuses_is_told_on_its_workload_and_in_stuck() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        let denied = Rule::new(When::Always, Fault::Denied)
+            .plane("p")
+            .verb(Verb::Create)
+            .kind("workloaddeployments");
+        let rule = rig.simulator.faults().add(denied);
+        rig.start();
+        Workload("p", "default", "shop", &["DFW"]).apply(&mut rig);
+        rest(Duration::from_mins(1)).await;
+        let said = |rig: &Rig| {
+            let object = rig.projects["p"].get("Workload", "default", "shop").unwrap();
+            let mut conditions = object["status"]["conditions"].as_array().unwrap().iter();
+            let available = conditions.find(|c| c["type"] == "Available").unwrap();
+            (available["reason"].clone(), available["message"].to_string())
+        };
+        let (reason, message) = said(&rig);
+        assert_eq!(reason, "ApplyFailed");
+        assert!(
+            message.contains("the project refuses deployment shop-main-dfw: ")
+                && message.contains("cannot have this"),
+            "{message}"
+        );
+        let stuck = operations(&rig).stuck(&StuckQuery::default()).items;
+        let items: Vec<_> = stuck.iter().flat_map(|group| &group.items).collect();
+        assert!(
+            items.len() == 1 && items[0].name == "shop" && items[0].message.contains("cannot have this"),
+            "{stuck:?}"
+        );
+        rig.simulator.faults().remove(rule);
+        rest(Duration::from_mins(6)).await;
+        assert_ne!(said(&rig).0, "ApplyFailed");
+        assert_eq!(operations(&rig).stuck(&StuckQuery::default()).items, []);
+    });
+}
+
+/// A projection that the project's admission refuses.
+#[test]
+fn an_instance_that_its_project_refuses_is_in_stuck_with_the_projects_words() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        let denied = Rule::new(When::Always, Fault::Denied)
+            .plane("p")
+            .verb(Verb::Create)
+            .kind("instances");
+        rig.simulator.faults().add(denied);
+        rig.start();
+        Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+        rest(Duration::from_mins(1)).await;
+        let stuck = operations(&rig).stuck(&StuckQuery::default()).items;
+        let mut items = stuck.iter().flat_map(|group| &group.items);
+        assert!(
+            items.any(|item| item.name == "web-0" && item.message.contains("cannot have this")),
+            "{stuck:?}"
+        );
     });
 }

@@ -86,6 +86,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         writes.extend(network(snapshot));
     }
     writes.extend(in_place(snapshot, &steps));
+    // It holds back no other write: what is refused is tried again.
+    let refused = snapshot.refused.as_ref().map(|message| Blocker {
+        reason: Reason::ApplyFailed,
+        message: message.clone(),
+    });
+    let block = block.or(refused);
     Decision {
         writes,
         status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),

@@ -10,14 +10,21 @@ pub mod status;
 mod tests;
 pub mod triggers;
 
-use super::context::{Context, State, request_project};
+use super::{
+    conditions::{REFUSES, is_alike},
+    context::{Context, State, request_project},
+    index::tables::TableId,
+};
 use decide::Decision;
 use fedgate_engine::{
+    error::{Category, Failure},
     key::Key,
     plan::{Applied, Effect, Endpoint, Plan, Requeue},
+    random::HashMap,
     reconcile::throttle::{Rate, Throttle},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// The deployment controller.
@@ -25,6 +32,15 @@ use std::time::Duration;
 pub struct Deployments {
     /// Time of the last status write of each deployment.
     pub(super) written: Throttle,
+    /// What the cell's API server said when it refused an object of a deployment, until it takes all of them.
+    refused: Mutex<HashMap<Key, String>>,
+}
+
+/// State of a deployment's reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The refusal of a write, which is returned to the queue once the status says it.
+    refused: Option<Failure>,
 }
 
 /// Requeue interval while quota is unavailable: not every cause reports its end. A reconcile sends no request to any
@@ -33,21 +49,30 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Reconciler for Deployments {
     type State = State;
-    type Session = ();
+    type Session = Session;
     type Basis = ();
 
     const NAME: &'static str = "deployment";
 
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<()> {
-        let Some(snapshot) = observe::observe(run.ctx, run.key) else {
+        let Some(mut snapshot) = observe::observe(run.ctx, run.key) else {
             self.written.forget(run.key);
+            self.refused.lock().remove(run.key);
             return Step::End(Requeue::AwaitChange);
         };
         if let Some(project) = &snapshot.unwatched {
             request_project(run.ctx, project);
         }
         let now = run.ctx.now();
-        let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
+        snapshot.refused = self.refused.lock().get(run.key).cloned();
+        let Decision {
+            mut writes,
+            status,
+            held,
+        } = decide::decide(&snapshot, now.wall);
+        if run.session.refused.is_some() {
+            writes.clear();
+        }
         let mut next = if held && writes.is_empty() {
             Requeue::After(LOOK_AGAIN)
         } else {
@@ -60,7 +85,10 @@ impl Reconciler for Deployments {
             next = next.earlier(wait.map_or(Requeue::AwaitChange, Requeue::After));
             wait.is_none()
         });
-        Step::Apply(Plan::independent(writes, status, next), ())
+        match run.session.refused.take_if(|_| status.is_none()) {
+            Some(failure) => Step::Fail(failure),
+            None => Step::Apply(Plan::independent(writes, status, next), ()),
+        }
     }
 
     fn applied(&self, ctx: &Context<'_>, key: &Key, effect: &Effect) {
@@ -70,12 +98,37 @@ impl Reconciler for Deployments {
         }
     }
 
-    fn executed(&self, _: &mut Reconcile<'_, Self>, (): &(), plan: &Plan<Applied>) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, (): &(), plan: &Plan<Applied>) -> Flow {
+        let is_write = |effect: &Effect| effect.endpoint == Endpoint::Main;
+        if run.session.refused.is_none() && plan.effects.iter().any(is_write) {
+            self.refused.lock().remove(run.key);
+        }
         if plan.effects.is_empty() {
             Flow::End(plan.next)
         } else {
             Flow::Again
         }
+    }
+
+    async fn failed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        (): &(),
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        // A status that is refused cannot say so.
+        let is_of_status = failure.object.starts_with(TableId::Deployments.kind().as_str());
+        if failure.category != Category::Refused || is_of_status || run.session.refused.is_some() {
+            return Err(failure);
+        }
+        let what = failure.object.rsplit('/').next().unwrap_or_default();
+        let words = format!("{REFUSES} {what}: {}", failure.message);
+        let mut all = self.refused.lock();
+        if all.get(run.key).is_none_or(|old| !is_alike(old, &words)) {
+            all.insert(run.key.clone(), words);
+        }
+        run.session.refused = Some(failure);
+        Ok(Flow::Again)
     }
 
     fn message(&self, (): &()) -> Option<&'static str> {

@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub home: Option<Arc<str>>,
     /// True if interfaces may name Networks of other namespaces.
     pub cross_namespace_networks: bool,
+    /// What the cell's API server said when it refused an object of the deployment.
+    pub refused: Option<String>,
 }
 
 /// An Instance of a deployment.
@@ -123,6 +125,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
         unwatched,
         home,
         cross_namespace_networks: index.reading.limits.cross_namespace_networks,
+        refused: None,
     })
 }
 

@@ -120,7 +120,7 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
     if let Some(block) = seen.block
         && matches!(
             block.reason,
-            Reason::UnsupportedManagementPolicy | Reason::InvalidTemplate
+            Reason::UnsupportedManagementPolicy | Reason::InvalidTemplate | Reason::ApplyFailed
         )
     {
         return Verdict::of(False, block.reason, &*block.message);

@@ -7,14 +7,14 @@ use super::{
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery, Sightings},
-    refusal,
+    refusal::Obstacle,
     report::{self, ConditionValue, Report},
     service,
 };
 use crate::cell::reason::WriteReason;
 use crate::cell::settings::ProviderSettings;
 use crate::cell::{
-    conditions::is_final_state,
+    conditions::{is_alike, is_final_state},
     index::{
         digest::{Instance, Pod},
         tables::TableId,
@@ -48,13 +48,12 @@ pub struct PodContext<'a> {
     pub sizes: &'a InstanceTypes,
     /// Remaining time before the successor of an ended Pod may be created.
     pub successor_in: Option<Duration>,
-    /// Reason why no Pod can be created: an object of another owner holds the name of the Pod or of its
-    /// `NetworkPolicy`, or the API server rejects the Pod or the `NetworkPolicy`.
-    pub held: Option<&'a str>,
+    /// Reason why the Pod or its `NetworkPolicy` cannot be written.
+    pub held: Option<&'a Obstacle>,
     /// Container ends and readiness of the Pod, each with the time of its first observation.
     pub sightings: &'a Sightings,
-    /// Reason why no Service can be created, as in `held`.
-    pub service_held: Option<&'a str>,
+    /// Reason why the Service cannot be written.
+    pub service_held: Option<&'a Obstacle>,
     /// Time since the Pod's deletion was first observed; `None` if the Pod is not being deleted.
     pub going: Option<Duration>,
     /// The current time.
@@ -322,8 +321,8 @@ impl Of<'_> {
         let mut plan = Plan::default();
         match (known, &self.snapshot.pod) {
             (None, None) => {
-                if let Some(held) = held {
-                    return self.unfit(held);
+                if let Some(Obstacle::Refused(why)) = held {
+                    return self.unfit(why);
                 }
                 let pod = match pod::render(instance, &settings.pod, sizes) {
                     Ok(pod) => pod,
@@ -448,7 +447,7 @@ impl Of<'_> {
             }) = said
             {
                 let old = find(&conditions, type_).filter(|old| old.reason == reason.as_str());
-                let old = old.filter(|old| refusal::is_alike(&old.message, message));
+                let old = old.filter(|old| is_alike(&old.message, message));
                 let message = old.map_or_else(|| message.clone(), |old| old.message.clone());
                 let new = Condition::new(type_, *status, reason.as_str(), &message, self.around.now.wall);
                 set(&mut conditions, new.observed(Some(instance.generation)));

@@ -38,6 +38,7 @@ use fedgate_engine::{
 use observe::Snapshot;
 use parking_lot::Mutex;
 use recovery::Sightings;
+use refusal::Obstacle;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -59,10 +60,10 @@ pub struct Provider {
 #[derive(Debug, Default)]
 pub struct Session {
     /// Reason why the Pod or another object except the Service cannot be written.
-    held: Option<String>,
+    held: Option<Obstacle>,
     /// Reason why the Service cannot be written.
-    service_held: Option<String>,
-    /// The rejection of a write, which is returned to the queue once the remaining steps are done.
+    service_held: Option<Obstacle>,
+    /// The failure of a write, which is returned to the queue once the remaining steps are done.
     refused: Option<Failure>,
 }
 
@@ -124,9 +125,9 @@ impl Reconciler for Provider {
             settings: settings.unwrap_or(&none),
             sizes: &run.ctx.settings.sizes,
             successor_in,
-            held: run.session.held.as_deref(),
+            held: run.session.held.as_ref(),
             sightings: &sightings,
-            service_held: run.session.service_held.as_deref(),
+            service_held: run.session.service_held.as_ref(),
             going: self.going.see(run.key, &snapshot, now.instant),
             now,
         };
@@ -182,16 +183,16 @@ impl Reconciler for Provider {
         } else {
             &mut run.session.held
         };
-        match obstacle(run.ctx, run.key, &basis.creates, &failure).await? {
-            Some(Obstacle::Removed) => {}
-            Some(Obstacle::Stays(why)) if slot.is_none() => {
+        match outcome(run.ctx, run.key, basis, &failure).await? {
+            Some(Outcome::Removed) => {}
+            Some(Outcome::Stays(why)) if slot.is_none() => {
                 *slot = Some(why);
-                // The next pass reports the rejection and continues with the remaining steps.
+                // The next pass reports the obstacle and continues with the remaining steps.
                 if failure.category != Category::AlreadyExists {
                     run.session.refused = Some(failure);
                 }
             }
-            Some(Obstacle::Stays(_)) | None => return Err(failure),
+            Some(Outcome::Stays(_)) | None => return Err(failure),
         }
         Ok(Flow::Again)
     }
@@ -223,33 +224,41 @@ impl Provider {
     }
 }
 
-/// Outcome of handling an obstacle to a write.
-enum Obstacle {
+/// Outcome of handling a failed write.
+enum Outcome {
     /// The obstacle is removed.
     Removed,
-    /// The obstacle stays, for this reason.
-    Stays(String),
+    /// The obstacle stays.
+    Stays(Obstacle),
 }
 
 /// Handles a failed write; `None` if a retry is enough.
-async fn obstacle(
+async fn outcome(
     ctx: &Context<'_>,
     key: &Key,
-    made: &[Effect],
+    basis: &Basis,
     failure: &Failure,
-) -> Result<Option<Obstacle>, Failure> {
+) -> Result<Option<Outcome>, Failure> {
     if failure.category != Category::AlreadyExists {
-        return Ok(refusal::of(failure).map(Obstacle::Stays));
+        let is_denied = ctx.executor.missing_right(failure).is_some();
+        let refused = refusal::of(failure, is_denied).map(Obstacle::Refused);
+        // A Pod that runs is reported whatever becomes of its Service and its NetworkPolicy.
+        let attached = [TableId::Services, TableId::NetworkPolicies];
+        let delays =
+            basis.snapshot.pod.is_some() && attached.iter().any(|table| refusal::is_of(failure, *table));
+        return Ok(refused
+            .or(delays.then_some(Obstacle::Delayed))
+            .map(Outcome::Stays));
     }
-    Ok(match holder(ctx, key, made).await? {
+    Ok(match holder(ctx, key, &basis.creates).await? {
         Some(Holder::Ours(labels)) => {
             ctx.execute(Plan::one(*labels)).await?;
-            Some(Obstacle::Removed)
+            Some(Outcome::Removed)
         }
-        Some(Holder::Another) => Some(Obstacle::Stays(format!(
+        Some(Holder::Another) => Some(Outcome::Stays(Obstacle::Refused(format!(
             "{} exists and is not this Instance's; delete or rename it",
             failure.object
-        ))),
+        )))),
         // The Instance's own object exists; its watch event is late.
         None => None,
     })

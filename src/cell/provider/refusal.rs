@@ -1,7 +1,16 @@
 //! Rejections by the API server, as messages for the author of the template.
 
-use crate::cell::index::tables::TableId;
+use crate::cell::{conditions::REFUSES, index::tables::TableId};
 use fedgate_engine::error::{Category, Failure};
+
+/// Reason why the provider cannot write an object of an Instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The cell refuses the object, or another owner holds its name, as this message says.
+    Refused(String),
+    /// The request for a Service or `NetworkPolicy` has failed and is retried.
+    Delayed,
+}
 
 /// True if the failed request was for an object of this table.
 pub fn is_of(failure: &Failure, table: TableId) -> bool {
@@ -10,32 +19,35 @@ pub fn is_of(failure: &Failure, table: TableId) -> bool {
 }
 
 /// Message why the API server rejects a Pod, Service or `NetworkPolicy`; `None` for a failure that may be transient.
-pub fn of(failure: &Failure) -> Option<String> {
+/// `is_denied` is true if the executor held the request back because the cell lacks the right.
+pub fn of(failure: &Failure, is_denied: bool) -> Option<String> {
     let table = TableId::PROVIDER
         .into_iter()
         .find(|table| is_of(failure, *table))?;
     let what = table.resource().kind;
     match failure.category {
         Category::Refused => Some(format!("{REFUSES} the {what}: {}", failure.message)),
-        Category::Forbidden => Some(format!(
+        Category::Server => {
+            let webhook = webhook(&failure.message)?;
+            Some(format!(
+                "{REFUSES} the {what}: its webhook {webhook} does not answer; the cell's operator mends it"
+            ))
+        }
+        _ if is_denied || failure.category == Category::Forbidden => Some(format!(
             "the cell has no right to make the {what}; its operator applies manifests/cell/provider-role.yaml"
         )),
         _ => None,
     }
 }
 
-/// Prefix of a rejection message, before the server's text.
-const REFUSES: &str = "the cell's API server refuses";
+/// Longest name of a webhook in a message, in characters.
+const WEBHOOK: usize = 128;
 
-/// True if two rejections have the same reason. Numbers and ids in server messages may differ each time, and each
-/// written difference would trigger another retry.
-pub fn is_alike(before: &str, now: &str) -> bool {
-    let words = |text: &'_ str| -> Vec<String> {
-        let all = text.split_whitespace();
-        let all = all.filter(|word| !word.bytes().any(|b| b.is_ascii_digit()));
-        all.map(str::to_owned).collect()
-    };
-    before.starts_with(REFUSES) && now.starts_with(REFUSES) && words(before) == words(now)
+/// Name of a webhook that the API server could not call. The rest of the server's text has addresses of the cell.
+fn webhook(message: &str) -> Option<String> {
+    let (_, named) = message.split_once("failed calling webhook \"")?;
+    let (name, _) = named.split_once('"')?;
+    Some(name.chars().take(WEBHOOK).collect())
 }
 
 #[cfg(test)]
@@ -58,11 +70,8 @@ mod tests {
     #[test]
     fn what_a_server_refuses_is_passed_on_and_what_may_pass_by_itself_is_not() {
         let why = |category, table| {
-            of(&failure(
-                category,
-                table,
-                "violates PodSecurity \"restricted:latest\"",
-            ))
+            let failure = failure(category, table, "violates PodSecurity \"restricted:latest\"");
+            of(&failure, false)
         };
         assert_eq!(
             why(Category::Refused, TableId::Pods).unwrap(),
@@ -89,16 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_ids_make_no_other_reason() {
-        let said = |text: &str| of(&failure(Category::Refused, TableId::Pods, text)).unwrap();
-        assert!(is_alike(
-            &said("exceeded quota, used cpu=3"),
-            &said("exceeded quota, used cpu=4")
-        ));
-        assert!(!is_alike(&said("exceeded quota"), &said("violates PodSecurity")));
-        assert!(!is_alike(
-            "port 80/TCP is used twice",
-            "port 81/TCP is used twice"
-        ));
+    fn a_webhook_that_does_not_answer_is_named_without_the_cells_addresses() {
+        let text = "Internal error occurred: failed calling webhook \"pods.policy.example.com\": failed to call webhook: \
+                    Post \"https://policy.ops.svc:443/pods\": dial tcp 10.0.0.7:443: connect: connection refused";
+        let why = of(&failure(Category::Server, TableId::Pods, text), false);
+        let expected = "the cell's API server refuses the Pod: its webhook pods.policy.example.com does not answer; \
+                        the cell's operator mends it";
+        assert_eq!(why.as_deref(), Some(expected));
+        let denied = of(
+            &failure(Category::CircuitOpen, TableId::Services, "held back"),
+            true,
+        );
+        assert!(denied.unwrap().contains("no right to make the Service"));
     }
 }

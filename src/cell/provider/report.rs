@@ -1,9 +1,12 @@
 //! Derives the conditions Available and Programmed of an Instance from its Pod (contract: cell.md §9).
 
+use super::refusal::Obstacle;
+use crate::cell::conditions::UNPLACED;
 use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
     Reason,
 };
+use fedgate_engine::message::clean;
 use serde_json::Value;
 
 /// The value of a condition.
@@ -80,12 +83,18 @@ impl Report {
 
     /// The Pod's state is unchanged, but its Service or `NetworkPolicy` is missing for this reason.
     #[must_use]
-    pub fn without(mut self, why: &str) -> Self {
+    pub fn without(self, why: &Obstacle) -> Self {
         let fails = self.programmed.as_ref().is_some_and(|said| said.status == False);
-        if !fails {
-            self = self.programmed(False, Reason::ConfigurationError, why);
+        if fails {
+            return self;
         }
-        self
+        match why {
+            Obstacle::Refused(why) => self.programmed(False, Reason::ConfigurationError, why),
+            Obstacle::Delayed => {
+                let message = "the Service or NetworkPolicy of the Instance cannot be written now; the cell tries again";
+                self.programmed(Unknown, Reason::ProgrammingInProgress, message)
+            }
+        }
     }
 
     /// The Instance cannot run at this cell.
@@ -101,7 +110,12 @@ const IMAGE: [&str; 5] = [
     "InvalidImageName",
     "RegistryUnavailable",
 ];
-const CONFIGURATION: [&str; 2] = ["CreateContainerError", "CreateContainerConfigError"];
+const CONFIGURATION: [&str; 4] = [
+    "CreateContainerError",
+    "CreateContainerConfigError",
+    "RunContainerError",
+    "PostStartHookError",
+];
 
 /// Derives the report from the Pod; `None` for a Pod that is not created yet. `attempts` is the number of replacements.
 pub fn report(pod: Option<&Value>, attempts: u32) -> Report {
@@ -144,8 +158,30 @@ pub fn report(pod: Option<&Value>, attempts: u32) -> Report {
             Reason::Unknown,
             "nothing is heard of the Instance's node",
         ),
-        _ => starting(),
+        _ => match pod["status"]["unscheduled"].as_str() {
+            Some(words) => unplaced(words),
+            None => starting(),
+        },
     }
+}
+
+/// No node takes the Pod. The scheduler's words count nodes and name what they lack; taints, which may name other tenants,
+/// are left out.
+fn unplaced(words: &str) -> Report {
+    let (words, _) = words.split_once(" preemption: ").unwrap_or((words, ""));
+    let mut rest = words;
+    let mut shown = String::new();
+    while let Some((before, taint)) = rest.split_once('{') {
+        shown.push_str(before.trim_end());
+        rest = taint.split_once('}').map_or("", |(_, after)| after);
+    }
+    shown.push_str(rest);
+    let message = format!("{UNPLACED}: {}", clean(&shown));
+    Report::both(Unknown, Reason::Provisioning, &*message).programmed(
+        Unknown,
+        Reason::ProgrammingInProgress,
+        message,
+    )
 }
 
 fn starting() -> Report {
@@ -186,15 +222,57 @@ fn waiting(pod: &Value) -> Option<Report> {
             return Some(Report::both(False, Reason::ImageUnavailable, message));
         }
         if CONFIGURATION.contains(&reason) {
-            let message =
-                format!("container {name} cannot be made; check its command, environment, mounts and the user that its image runs as");
-            return Some(Report::both(False, Reason::ConfigurationError, message));
+            let words = container["state"]["waiting"]["message"].as_str();
+            return Some(unmade(name, words.unwrap_or_default()));
+        }
+        if let Some(words) = container["lastState"]["terminated"]["unstarted"].as_str() {
+            return Some(unmade(name, words));
         }
         (reason == "CrashLoopBackOff").then(|| {
             let code = container["lastState"]["terminated"]["exitCode"].as_i64();
             crashing(name, code, container["restartCount"].as_u64().unwrap_or_default())
         })
     })
+}
+
+/// A container cannot be made or started.
+fn unmade(container: &str, words: &str) -> Report {
+    let message = match cause(words) {
+        Some(cause) => format!("container {container} cannot be made: {}", clean(&cause)),
+        None => format!(
+            "container {container} cannot be made; check its command, environment, mounts and the user that its image runs as"
+        ),
+    };
+    Report::both(False, Reason::ConfigurationError, message)
+}
+
+/// Why a kernel does not execute a command, as runtimes say it.
+const UNEXECUTABLE: [&str; 4] = [
+    "executable file not found in $PATH",
+    "no such file or directory",
+    "permission denied",
+    "exec format error",
+];
+
+/// What of a runtime's words concerns the template alone; `None` for words that may name nodes and paths of the cell.
+fn cause(words: &str) -> Option<String> {
+    if let Some(place) = words.strip_prefix("couldn't find key ") {
+        // The namespace is the hub's.
+        let (before, name) = place.rsplit_once('/')?;
+        let (before, _) = before.rsplit_once(' ')?;
+        return Some(format!("couldn't find key {before} {name}"));
+    }
+    if words.ends_with(" not found") && (words.starts_with("secret \"") || words.starts_with("configmap \""))
+    {
+        return Some(words.to_owned());
+    }
+    if words.starts_with("container has runAsNonRoot") {
+        return Some(words.split(" (pod: ").next()?.to_owned());
+    }
+    // The command stays out: no answer of the operations API may show it.
+    let (_, command) = words.split_once("exec: \"")?;
+    let why = UNEXECUTABLE.into_iter().find(|why| command.contains(why))?;
+    Some(format!("its command cannot be executed: {why}"))
 }
 
 /// Name, reason and runtime message of each container that cannot start.
@@ -281,6 +359,11 @@ mod tests {
                 0,
                 configuration,
             ),
+            (
+                Some(pod("Pending", &[waits("RunContainerError")])),
+                0,
+                configuration,
+            ),
             (Some(pod("Failed", &[])), 0, "False Failed, False Failed"),
             (Some(pod("Succeeded", &[])), 0, "False Stopped, -"),
             (
@@ -302,6 +385,65 @@ mod tests {
         assert_eq!(words(&Report::suspended()), "False Suspended, False Suspended");
         assert_eq!(words(&Report::stopping()), "False Stopping, False Stopping");
         assert_eq!(words(&Report::unfit(&"x")), configuration);
+    }
+
+    #[test]
+    fn a_container_that_cannot_be_made_says_what_its_template_lacks() {
+        let said = |reason: &str, words: &str| {
+            let container =
+                json!({"name": "web", "state": {"waiting": {"reason": reason, "message": words}}});
+            report(Some(&pod("Pending", &[container])), 0)
+                .available
+                .unwrap()
+                .message
+        };
+        for (words, cause) in [
+            (
+                "couldn't find key PASSWORD in Secret ns-a1/db",
+                "couldn't find key PASSWORD in Secret db",
+            ),
+            ("secret \"db\" not found", "secret \"db\" not found"),
+            (
+                "container has runAsNonRoot and image will run as root (pod: \"web-0_ns-a1(uid)\", container: web)",
+                "container has runAsNonRoot and image will run as root",
+            ),
+            (
+                "failed to create containerd task: runc create failed: exec: \"sleeep\": executable file not found in $PATH: unknown",
+                "its command cannot be executed: executable file not found in $PATH",
+            ),
+        ] {
+            let expected = format!("container web cannot be made: {cause}");
+            assert_eq!(said("CreateContainerConfigError", words), expected);
+        }
+        let secret = said("RunContainerError", "node-7: /var/lib/kubelet is full");
+        assert!(
+            secret.starts_with("container web cannot be made; check"),
+            "{secret}"
+        );
+        let unstarted = json!({"name": "web", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 128, "unstarted": "exec: \"x\": permission denied: unknown"}}});
+        let report = report(Some(&pod("Running", &[unstarted])), 0);
+        let message = report.programmed.unwrap().message;
+        assert_eq!(
+            message,
+            "container web cannot be made: its command cannot be executed: permission denied"
+        );
+    }
+
+    #[test]
+    fn a_pod_that_no_node_takes_has_the_schedulers_words_without_taints() {
+        let mut waits = pod("Pending", &[]);
+        waits["status"]["unscheduled"] = json!(
+            "0/3 nodes are available: 1 node(s) had untolerated taint {tenant: rival}, 2 Insufficient cpu. preemption: 0/3 nodes"
+        );
+        let report = report(Some(&waits), 0);
+        assert_eq!(
+            words(&report),
+            "Unknown Provisioning, Unknown ProgrammingInProgress"
+        );
+        let expected = "no node of the cell takes the Pod: 0/3 nodes are available: 1 node(s) had untolerated taint, 2 \
+                        Insufficient cpu.";
+        assert_eq!(report.available.unwrap().message, expected);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
     },
     views::stuck::{self as views, Found, is_older},
 };
-use fedgate_api::names::ProjectKey;
+use fedgate_api::{conditions::types, names::ProjectKey};
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
     clock::Now,
@@ -237,6 +237,15 @@ pub(super) fn of_problem(
     let hub = index.owned_hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
     let cells = binding.map(|binding| binding.digest.clusters.join(", "));
+    let source = index
+        .projects
+        .get(project)
+        .and_then(|of| of.sources[kind].get(namespace, name));
+    let type_ = match problem.class {
+        ProblemClass::Refused | ProblemClass::Deleting => types::FEDERATED,
+        ProblemClass::Unavailable => types::AVAILABLE,
+    };
+    let said = source.and_then(|row| row.digest.status.condition(type_)?.shown.clone());
     Found {
         class: class_of(problem),
         plane: "project",
@@ -248,6 +257,7 @@ pub(super) fn of_problem(
             name: name.to_string(),
             cell: cells.unwrap_or_default(),
             since: Some(Time::from_second(problem.since)),
+            message: said.as_deref().unwrap_or_default().to_owned(),
             ..StuckItem::default()
         },
     }

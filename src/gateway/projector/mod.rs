@@ -232,9 +232,9 @@ impl Reconciler for Projector {
             verdict: failure.category.into(),
             message: failure.to_string(),
         };
-        Ok(Flow::End(
-            quarantine(run.ctx, run.key, &basis.snapshot, rejection).await,
-        ))
+        // The failure stays in the record of failures, so that `fedgate stuck` has the server's words.
+        quarantine(run.ctx, run.key, &basis.snapshot, rejection).await;
+        Err(failure)
     }
 
     fn message(&self, _: &Basis) -> Option<&'static str> {

@@ -180,7 +180,10 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         let mut changes_of_place = Vec::new();
         for ((pair, found), outcome) in matches.pairs.iter().zip(&mut outcomes) {
             let (done, effect) = upsert(snapshot, pair, found, &mut names);
-            *outcome = done;
+            *outcome = match &snapshot.checks.refused {
+                Some(words) if effect.is_some() => Outcome::Refused(words.clone()),
+                _ => done,
+            };
             match effect {
                 Some(WorkloadEffect::ChangePlace(_)) => changes_of_place.extend(effect),
                 _ => effects.extend(effect),

@@ -21,9 +21,10 @@ use super::{
     index::{GatewayIndex, digest::WorkloadDigest},
     reason::Verdict,
 };
+use decide::WorkloadEffect;
 use fedgate_engine::{
     diff::Digest,
-    error::Failure,
+    error::{Category, Failure},
     key::{Key, Plane},
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, normalized::Normalized, quarantine::RETRY_AFTER},
@@ -85,6 +86,8 @@ pub struct Workloads {
     normalized: Memories<Normalized>,
     /// Workloads whose tenants were told that they fail.
     delayed: Memories<bool>,
+    /// What a project's API server said when it refused a deployment of a Workload, until it takes all of them.
+    refused: Memories<Option<String>>,
 }
 
 impl Workloads {
@@ -93,6 +96,7 @@ impl Workloads {
         let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if index.projects.contains_key(p));
         self.normalized.retain(|key, _| engaged(key));
         self.delayed.retain(|key, _| engaged(key));
+        self.refused.retain(|key, _| engaged(key));
     }
 
     /// Number of remembered Workloads.
@@ -123,6 +127,10 @@ impl ObjectState {
 /// Memory that the bodies of one plan may take, in bytes as the API server counts them; a larger plan is executed in parts.
 const BODIES: usize = 4 * 1024 * 1024;
 
+fn is_deployment(target: &Target) -> bool {
+    target.resource.kind == "WorkloadDeployment"
+}
+
 /// State of a Workload's reconcile.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -134,6 +142,8 @@ pub struct Session {
     read: Option<WorkloadDigest>,
     /// Names of the deployments that earlier parts of the plan have written.
     written: BTreeSet<String>,
+    /// The refusal of a deployment, which is returned to the queue once the status says it.
+    refused: Option<Failure>,
 }
 
 /// The state that a plan for a Workload was decided from.
@@ -172,10 +182,11 @@ impl Reconciler for Workloads {
                 index.is_suspended(project),
             )
         };
-        let observed = match observed {
+        let mut observed = match observed {
             Ok(observed) => observed,
             Err(NoSnapshot::Nothing) => {
                 self.normalized.forget(run.key);
+                self.refused.forget(run.key);
                 run.ctx.quarantine.release(run.key);
                 return Step::End(Requeue::AwaitChange);
             }
@@ -201,10 +212,20 @@ impl Reconciler for Workloads {
         if suspended && observed.snapshot.workload.metadata.deletion_timestamp.is_none() {
             return Step::End(Requeue::AwaitChange);
         }
-        let plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
+        let refused = self.refused.take(run.key);
+        observed.snapshot.checks.refused.clone_from(&refused);
+        self.refused.put(run.key, refused);
+        let mut plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
+        if run.session.refused.is_some() {
+            plan.effects
+                .retain(|effect| matches!(effect, WorkloadEffect::PatchStatus(_)));
+        }
         let doubtful = plan.needs_confirmation(&observed.snapshot);
         if plan.effects.is_empty() {
             self.normalized.forget(run.key);
+            if let Some(failure) = run.session.refused.take() {
+                return Step::Fail(failure);
+            }
             return Step::End(Requeue::AwaitChange);
         }
         let wanted = Digest::of_hash(&(plan.digest(), observed.template_digest));
@@ -284,7 +305,7 @@ impl Reconciler for Workloads {
         Ok(Flow::Again)
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Option<Decided>, _: &Plan<Applied>) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Option<Decided>, plan: &Plan<Applied>) -> Flow {
         let Some(basis) = basis else {
             return Flow::End(Requeue::After(RETRY_AFTER));
         };
@@ -294,6 +315,9 @@ impl Reconciler for Workloads {
             run.session.written.clear();
         } else {
             run.session.written.extend(basis.written.iter().cloned());
+        }
+        if plan.effects.iter().any(|effect| is_deployment(&effect.target)) {
+            self.refused.forget(run.key);
         }
         // The write may have changed the Workload itself.
         run.session.read = None;
@@ -307,6 +331,15 @@ impl Reconciler for Workloads {
         basis: &Option<Decided>,
         failure: Failure,
     ) -> Result<Flow, Failure> {
+        let of_workload = basis.as_ref().map(|decided| decided.target.kind());
+        let is_own = of_workload.is_none_or(|kind| failure.object.starts_with(kind.as_str()));
+        if failure.category == Category::Refused && !is_own && run.session.refused.is_none() {
+            let name = failure.object.rsplit('/').next().unwrap_or_default();
+            let words = format!("the project refuses deployment {name}: {}", failure.message);
+            self.refused.put(run.key, Some(words));
+            run.session.refused = Some(failure);
+            return Ok(Flow::Again);
+        }
         let known = run.ctx.workers.failures().of(run.key);
         let lasts = known.filter(|known| run.ctx.now().since_wall(known.since) >= DELAYED);
         let uid = basis.as_ref().and_then(|decided| decided.state.uid.clone());

@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     Absent,
     /// No live deployment exists: a terminating object blocks the creation.
     Waits,
+    /// Its deployment is to be created or changed, and the project refuses that with these words.
+    Refused(String),
     /// No deployment exists: both forms of its name are in use; this is the second.
     NameConflict(String),
 }
@@ -175,6 +177,8 @@ struct View<'a> {
     unresolved: Option<Unresolved<'a>>,
     /// Names that are in use by other deployments.
     conflicts: Vec<&'a str>,
+    /// What the project's API server said when it refused one of its deployments.
+    refused: Option<&'a str>,
 }
 
 impl<'a> View<'a> {
@@ -190,6 +194,7 @@ impl<'a> View<'a> {
                 .find(|of| of.placement.name == placement.name)
                 .copied(),
             conflicts: Vec::new(),
+            refused: None,
         };
         for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
             if pair.placement.name != placement.name {
@@ -206,6 +211,7 @@ impl<'a> View<'a> {
             }
             match outcome {
                 Outcome::NameConflict(name) => view.conflicts.push(name),
+                Outcome::Refused(words) => view.refused = Some(words),
                 Outcome::Exists | Outcome::Applied | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
             }
         }
@@ -228,10 +234,16 @@ impl<'a> View<'a> {
     /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
     fn available(&self, now: Timestamp) -> Condition {
         let selector = self.unresolved.map(|of| unresolved(of, now));
-        let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now), selector]
-            .into_iter()
-            .flatten()
-            .collect();
+        let refused = self.refused.map(|words| no(Reason::ApplyFailed, words, now));
+        let own: Vec<Condition> = [
+            self.name_conflict(now),
+            self.missing_location(now),
+            selector,
+            refused,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let conditions = || {
             self.deployments
                 .iter()

@@ -48,6 +48,8 @@ pub struct Checks {
     pub catalog: Catalog,
     /// K8: why the Workload's spec is not carried, if it is too large.
     pub too_large: Option<String>,
+    /// What the project's API server said when it refused a deployment.
+    pub refused: Option<String>,
 }
 
 impl Default for Checks {
@@ -60,6 +62,7 @@ impl Default for Checks {
             listed: None,
             catalog: Catalog::default(),
             too_large: None,
+            refused: None,
         }
     }
 }

@@ -5,12 +5,12 @@ use super::{
     courses::SETTLED,
     end::{settled, unready},
     ops::{Op::*, SECOND},
-    planes::NS,
+    planes::{CELL, NS},
     rig::{Rig, USER},
 };
 use crate::rig::{rest, simulate};
 use fedgate_api::keys;
-use fedgate_simulator::Change;
+use fedgate_simulator::{Change, Fault, Rule, Verb, When};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -258,5 +258,72 @@ fn a_binding_goes_when_no_instance_uses_it_any_more_and_not_before() {
         rig.simulator.log().clear();
         rest(SETTLED).await;
         assert_eq!(rig.writes(), Vec::<String>::new());
+    });
+}
+
+/// Status and reason of a condition, and its message.
+fn told(object: &Value, kind: &str) -> (String, String) {
+    let mut conditions = object["status"]["conditions"].as_array().unwrap().iter();
+    let condition = conditions.find(|condition| condition["type"] == kind).unwrap();
+    let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+    (format!("{} {}", text("status"), text("reason")), text("message"))
+}
+
+/// Meets each creation of such objects by the cell with a fault.
+fn uncreatable(kind: &str, fault: Fault) -> Rule {
+    Rule::new(When::Always, fault)
+        .plane(CELL)
+        .user(USER)
+        .verb(Verb::Create)
+        .kind(kind)
+}
+
+#[test]
+fn a_service_that_cannot_be_made_stops_no_report_of_a_pod_that_runs() {
+    for (fault, programmed) in [
+        (Fault::Internal, "Unknown ProgrammingInProgress"),
+        (Fault::Forbidden, "False ConfigurationError"),
+        (Fault::Denied, "False ConfigurationError"),
+    ] {
+        simulate(async {
+            let mut rig = Rig::new(1, false);
+            let rule = rig.simulator.faults().add(uncreatable("services", fault.clone()));
+            rig.start();
+            Create("web", 1).apply(&rig);
+            rest(MINUTE).await;
+            let instance = rig.cell.get("Instance", NS, "web-0").unwrap();
+            assert_eq!(told(&instance, "Available").0, "True Available", "{fault:?}");
+            assert_eq!(told(&instance, "Programmed").0, programmed, "{fault:?}");
+            rig.simulator.faults().remove(rule);
+            rest(6 * MINUTE).await;
+            assert_eq!((settled(&rig), unready(&rig)), (vec![], vec![]), "{fault:?}");
+        });
+    }
+}
+
+#[test]
+fn an_instance_that_its_cell_refuses_is_told_on_the_deployment_in_the_cells_words() {
+    simulate(async {
+        let mut rig = Rig::new(1, false);
+        let rule = rig
+            .simulator
+            .faults()
+            .add(uncreatable("instances", Fault::Denied));
+        rig.start();
+        Create("web", 1).apply(&rig);
+        rest(MINUTE).await;
+        let deployment = rig.cell.get("WorkloadDeployment", NS, "web").unwrap();
+        for kind in ["Available", "ReplicasReady"] {
+            let (reason, message) = told(&deployment, kind);
+            assert_eq!(reason, "False ApplyFailed");
+            let words = "the cell's API server refuses web-0: ";
+            assert!(
+                message.starts_with(words) && message.contains("cannot have this"),
+                "{message}"
+            );
+        }
+        rig.simulator.faults().remove(rule);
+        rest(6 * MINUTE).await;
+        assert_eq!((settled(&rig), unready(&rig)), (vec![], vec![]));
     });
 }

@@ -41,7 +41,7 @@ fn has_ended(object: &DynamicObject) -> bool {
     containers.any(|of| of["state"]["terminated"].is_object())
 }
 
-/// Maximum length of a runtime message in the log, in characters.
+/// Maximum length of a message of a runtime or scheduler, in characters.
 const LONGEST_TEXT: usize = 256;
 
 /// The fields that reports and recovery read. Changes of other fields enqueue no key.
@@ -55,6 +55,13 @@ fn seen(object: &DynamicObject) -> Value {
         .filter(|c| c["type"] == "Ready")
         .map(|c| json!({"type": "Ready", "status": c["status"], "lastTransitionTime": c["lastTransitionTime"]}))
         .collect();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut unscheduled = conditions
+        .filter(|c| c["type"] == "PodScheduled" && c["status"] == "False" && c["reason"] == "Unschedulable");
+    let unscheduled = unscheduled
+        .next()
+        .and_then(|c| c["message"].as_str())
+        .map(shortened);
     let addresses = list(&status["podIPs"], |ip| ip["ip"].clone());
     json!({
         "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp,
@@ -62,16 +69,26 @@ fn seen(object: &DynamicObject) -> Value {
         "spec": {"containers": list(&spec["containers"], |c| json!({"name": c["name"], "image": c["image"]}))},
         "status": {
             "phase": status["phase"], "message": status["message"], "podIP": status["podIP"], "podIPs": addresses,
-            "conditions": ready,
+            "conditions": ready, "unscheduled": unscheduled,
             "containerStatuses": list(&status["containerStatuses"], container),
         },
     })
 }
 
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
+}
+
 fn container(of: &Value) -> Value {
     let ended = |state: &Value| match &state["terminated"] {
         Value::Object(ended) => {
-            json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")})
+            let mut seen = json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")});
+            // The program of the container was never started, so only the runtime says why.
+            if ended.get("reason").is_some_and(|reason| reason == "StartError") {
+                let message = ended.get("message").and_then(Value::as_str);
+                seen["unstarted"] = json!(message.map(shortened).unwrap_or_default());
+            }
+            seen
         }
         _ => Value::Null,
     };
@@ -83,7 +100,7 @@ fn container(of: &Value) -> Value {
                 .get("reason")
                 .is_some_and(|reason| reason == "CrashLoopBackOff");
             let message = message.filter(|_| !pauses);
-            let message = message.map(|text| text.chars().take(LONGEST_TEXT).collect::<String>());
+            let message = message.map(shortened);
             json!({"reason": waiting.get("reason"), "message": message})
         }
         _ => Value::Null,

@@ -9,6 +9,7 @@ use super::{
     decide::{self, PodContext},
     observe,
     recovery::{Sightings, State},
+    refusal::Obstacle,
     report,
 };
 use crate::cell::settings::ProviderSettings;
@@ -41,12 +42,13 @@ fn decided_at(
     successor_in: Option<u64>,
     held: Option<&str>,
 ) -> Plan<Prepared> {
+    let held = held.map(|why| Obstacle::Refused(why.to_owned()));
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     let around = PodContext {
         settings: &ProviderSettings::default(),
         sizes: &InstanceTypes::default(),
         successor_in: successor_in.map(Duration::from_secs),
-        held,
+        held: held.as_ref(),
         sightings: &Sightings::default(),
         service_held: None,
         going: None,

@@ -10,12 +10,13 @@ fn on() -> ProviderSettings {
 }
 
 fn decided_with(fixture: &Fixture, settings: &ProviderSettings, held: Option<&str>) -> Plan<Prepared> {
+    let held = held.map(|why| Obstacle::Refused(why.to_owned()));
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     let around = PodContext {
         settings,
         sizes: &InstanceTypes::default(),
         successor_in: None,
-        held,
+        held: held.as_ref(),
         sightings: &Sightings::default(),
         service_held: None,
         going: None,

@@ -58,13 +58,14 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     let finalizer = decided(&fixture);
     fixture.perform(&finalizer.effects);
     let refused = |fixture: &Fixture, why: &str| {
+        let why = Obstacle::Refused(why.to_owned());
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
         let around = PodContext {
             settings: &ProviderSettings::default(),
             sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,
-            service_held: Some(why),
+            service_held: Some(&why),
             going: None,
             sightings: &Sightings::default(),
             now: Now {
