@@ -32,7 +32,7 @@ use std::time::Duration;
 pub struct Deployments {
     /// Time of the last status write of each deployment.
     pub(super) written: Throttle,
-    /// What the cell's API server said when it refused an object of a deployment, until it takes all of them.
+    /// The words of the cell's API server when it refused an object of a deployment, until it takes all of them.
     refused: Mutex<HashMap<Key, String>>,
 }
 

@@ -63,7 +63,7 @@ pub struct Snapshot {
     pub home: Option<Arc<str>>,
     /// True if interfaces may name Networks of other namespaces.
     pub cross_namespace_networks: bool,
-    /// What the cell's API server said when it refused an object of the deployment.
+    /// The words of the cell's API server when it refused an object of the deployment.
     pub refused: Option<String>,
 }
 

@@ -7,8 +7,7 @@ use super::{
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery, Sightings},
-    refusal::Obstacle,
-    report::{self, ConditionValue, Report},
+    report::{self, ConditionValue, Obstacle, Report},
     service,
 };
 use crate::cell::reason::WriteReason;

@@ -38,7 +38,7 @@ use fedgate_engine::{
 use observe::Snapshot;
 use parking_lot::Mutex;
 use recovery::Sightings;
-use refusal::Obstacle;
+use report::Obstacle;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 

@@ -3,15 +3,6 @@
 use crate::cell::{conditions::REFUSES, index::tables::TableId};
 use fedgate_engine::error::{Category, Failure};
 
-/// Reason why the provider cannot write an object of an Instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The cell refuses the object, or another owner holds its name, as this message says.
-    Refused(String),
-    /// The request for a Service or `NetworkPolicy` has failed and is retried.
-    Delayed,
-}
-
 /// True if the failed request was for an object of this table.
 pub fn is_of(failure: &Failure, table: TableId) -> bool {
     let named = failure.object.split_once(' ').map(|(kind, _)| kind.to_owned());

@@ -1,6 +1,5 @@
 //! Derives the conditions Available and Programmed of an Instance from its Pod (contract: cell.md §9).
 
-use super::refusal::Obstacle;
 use crate::cell::conditions::UNPLACED;
 use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
@@ -8,6 +7,15 @@ use fedgate_api::{
 };
 use fedgate_engine::message::clean;
 use serde_json::Value;
+
+/// Reason why the provider cannot write an object of an Instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The cell refuses the object, or another owner holds its name, as this message says.
+    Refused(String),
+    /// The request for a Service or `NetworkPolicy` has failed and is retried.
+    Delayed,
+}
 
 /// The value of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,7 +262,7 @@ const UNEXECUTABLE: [&str; 4] = [
     "exec format error",
 ];
 
-/// What of a runtime's words concerns the template alone; `None` for words that may name nodes and paths of the cell.
+/// The part of a runtime's words that concerns the template alone; `None` for words that may name nodes and paths of the cell.
 fn cause(words: &str) -> Option<String> {
     if let Some(place) = words.strip_prefix("couldn't find key ") {
         // The namespace is the hub's.

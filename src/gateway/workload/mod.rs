@@ -86,7 +86,7 @@ pub struct Workloads {
     normalized: Memories<Normalized>,
     /// Workloads whose tenants were told that they fail.
     delayed: Memories<bool>,
-    /// What a project's API server said when it refused a deployment of a Workload, until it takes all of them.
+    /// The words of a project's API server when it refused a deployment of a Workload, until it takes all of them.
     refused: Memories<Option<String>>,
 }
 

@@ -177,7 +177,7 @@ struct View<'a> {
     unresolved: Option<Unresolved<'a>>,
     /// Names that are in use by other deployments.
     conflicts: Vec<&'a str>,
-    /// What the project's API server said when it refused one of its deployments.
+    /// The words of the project's API server when it refused one of its deployments.
     refused: Option<&'a str>,
 }
 

@@ -48,7 +48,7 @@ pub struct Checks {
     pub catalog: Catalog,
     /// K8: why the Workload's spec is not carried, if it is too large.
     pub too_large: Option<String>,
-    /// What the project's API server said when it refused a deployment.
+    /// The words of the project's API server when it refused a deployment.
     pub refused: Option<String>,
 }
 

@@ -9,8 +9,7 @@ use super::{
     decide::{self, PodContext},
     observe,
     recovery::{Sightings, State},
-    refusal::Obstacle,
-    report,
+    report::{self, Obstacle},
 };
 use crate::cell::settings::ProviderSettings;
 use crate::cell::{
