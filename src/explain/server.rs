@@ -134,8 +134,8 @@ impl Servers {
         let reason = match (verb, &path.member, at.plural.as_str()) {
             (_, _, "selfsubjectreviews") => "see who it is on the hub".to_owned(),
             (_, _, "events") => format!("tell the tenant: {}", text(&body["reason"])),
-            ("list", Some(_), _) => "see what Karmada still delivers".to_owned(),
-            ("get", Some(_), _) => "see whether the member still has it".to_owned(),
+            ("list", Some(_), "works") => "see what Karmada still delivers".to_owned(),
+            ("get" | "list", Some(_), _) => "see what the member has".to_owned(),
             ("get" | "list", ..) => "read before a write".to_owned(),
             _ => String::new(),
         };

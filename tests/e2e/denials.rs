@@ -109,6 +109,7 @@ async fn v40_a_vault_that_its_member_refuses_is_told_why_and_heals(case: Case) {
     an_update_heals(&case, &closed).await;
     deleted_in_the_lane_send(&case, &closed).await;
     deleted_in_the_lane_pin(&case, &closed).await;
+    deleted_with_a_guard(&case).await;
     closed.open().await;
 }
 
@@ -187,9 +188,38 @@ async fn deleted_in_the_lane_pin(case: &Case, closed: &Closed<'_>) {
     delivered(case, NAME, 1).await;
 }
 
+/// Its member refuses the spec that ends the guard: it stays there until an edit is taken.
+async fn deleted_with_a_guard(case: &Case) {
+    let at = &case.dfw.plane;
+    case.merge(&VAULT, NAME, json!({"spec": {"locked": true}})).await;
+    at.sees(&VAULT, &case.hub_ns, NAME, "is guarded", seconds(120), |o| {
+        o["spec"]["locked"] == true
+    })
+    .await;
+    case.delete(&VAULT, NAME).await;
+    shows(case, NAME, "is held", |o| is(o, "Federated", "DeletionHeld")).await;
+    case.merge(&VAULT, NAME, json!({"spec": {"locked": false, "size": 9}}))
+        .await;
+    let held = shows(case, NAME, "is refused", |o| is(o, "Federated", "ApplyFailed")).await;
+    let told = said(&held, "Federated");
+    for part in ["a guard holds in it there", "a vault here holds less than 5"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    case.quiet_for(seconds(10)).await;
+    let there = at.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
+    assert_eq!(there["spec"]["locked"], true);
+    assert_eq!(there["metadata"].get("deletionTimestamp"), None);
+    sized(case, 2).await;
+    ended(case, NAME).await;
+}
+
 /// Deletes a vault in the project: nothing of it is left.
 async fn ends(case: &Case, name: &str) {
     case.delete(&VAULT, name).await;
+    ended(case, name).await;
+}
+
+async fn ended(case: &Case, name: &str) {
     case.project.gone(&VAULT, &case.ns, name, seconds(120)).await;
     assert_eq!(works(case, name).await, Vec::<Value>::new(), "no Work is left");
     let key = format!("vaults.example.fedgate.dev_{name}");

@@ -161,13 +161,22 @@ async fn ended(case: &Case) {
     let asked = on_hub(case, mark);
     let copy = only(&asked, "delete vaults");
     let (proxied, _) = looks(case, &log, below);
-    let (Some(first), Some(last)) = (proxied.first(), proxied.last()) else {
-        panic!("its member was asked: {:#?}", lines(&asked));
+    let [spec, first, ..] = proxied.as_slice() else {
+        panic!(
+            "its member was asked for its spec, and for its end: {:#?}",
+            lines(&asked)
+        );
     };
+    let last = proxied.last().expect("one at least");
     assert_eq!(last.response_status.code, 404, "its member has the last word");
     let pins = only(&asked, "patch configmaps");
     let project = in_project(case, alpha);
     let order = [
+        (
+            "its member is asked for its spec, before copy to drop",
+            spec,
+            only(&asked, "patch vaults"),
+        ),
         (
             "copy to drop, before copy deleted",
             only(&asked, "patch vaults"),

@@ -613,6 +613,11 @@ mutants! {
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
             "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
     }
+    "src/gateway/federator/decide/lanes/guards.rs" {
+        a_guard_is_deleted_at_its_member:
+            "generation == copy.digest.source_generation" => "true",
+            "gateway::federator::tests::lanes::guards::the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn";
+    }
     "src/gateway/federator/lanes/mod.rs" {
         an_object_asks_for_its_policy_at_each_pass:
             "index.lanes.want(&hub, key, lane)" => "index.lanes.want(&hub, key, lane) || true",

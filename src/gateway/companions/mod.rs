@@ -125,6 +125,7 @@ impl Reconciler for Companions {
                 namespace: &snapshot.hub,
                 name: &snapshot.name,
                 binding: "",
+                guards: &[],
             };
             let sight = member::look(run.ctx, subject, look).await?;
             run.session.seen = Some(self.watches.follow(run.ctx, run.key, sight));

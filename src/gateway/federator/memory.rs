@@ -24,6 +24,7 @@ pub const UNCOPIED_AFTER: Duration = Duration::from_secs(30);
 
 /// State of a deployment between reconciles. Losing it only delays conditions.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Memory {
     /// Time since which the copy is not delivered.
     pub undelivered: Option<Instant>,
@@ -72,6 +73,8 @@ pub struct Memory {
     pub looks: u32,
     /// While it is being deleted: true once Karmada manages the member's object, so that it deletes it.
     pub taken_over: bool,
+    /// While it is being deleted: true once its member was seen to have a spec that no guard of its kind holds.
+    pub unguarded: bool,
     /// When the project's API server last dropped the gateway's own conditions from the status.
     pub pruned: Option<Instant>,
     /// True if its tenant was told that the copy could not be marked as suspended.

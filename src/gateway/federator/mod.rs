@@ -89,6 +89,7 @@ impl Federator {
             namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
             name: &s.name,
             binding: &binding,
+            guards: &s.profile().deletion.guards,
         };
         let sight = member::look(run.ctx, subject, look).await?;
         Ok(self.watches.follow(run.ctx, run.key, sight))

@@ -381,6 +381,7 @@ impl Reconciler for Garbage {
                 namespace: &run.key.namespace,
                 name: &run.key.name,
                 binding: &binding,
+                guards: &[],
             };
             run.session.seen = Some(member::look(run.ctx, subject, look).await?.seen);
         }

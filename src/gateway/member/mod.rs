@@ -7,7 +7,7 @@ mod works;
 pub use watches::Watches;
 pub use works::{is_stuck, named, works_resource};
 
-use super::{context::Context, pin::Pin};
+use super::{context::Context, index::digest::guard_holds, pin::Pin};
 use fedgate_api::keys;
 use fedgate_engine::{
     error::Failure,
@@ -15,7 +15,8 @@ use fedgate_engine::{
     key::Plane,
     plan::Target,
 };
-use kube::core::{ApiResource, Status};
+use fedgate_kinds::Guard;
+use kube::core::{ApiResource, ObjectMeta, Status};
 use std::{sync::Arc, time::Duration};
 
 /// The object, as the hub and its members know it.
@@ -29,6 +30,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// Name of the binding of its copy.
     pub binding: &'a str,
+    /// The guards of its kind; none where nobody asks which spec a member has.
+    pub guards: &'a [Guard],
 }
 
 impl Subject<'_> {
@@ -89,6 +92,10 @@ pub enum Seen {
         deleting: bool,
         /// Its finalizers.
         finalizers: Vec<String>,
+        /// Generation of the project's object whose spec it was given last; `None` if it does not name one of this object.
+        generation: Option<i64>,
+        /// True if a guard of its kind holds in it, or if it is too large to tell.
+        guarded: bool,
     },
     /// No answer proves anything; the reason.
     Unknown(String),
@@ -176,6 +183,8 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
                 Some(true) => Seen::There {
                     deleting: object.metadata.deletion_timestamp.is_some(),
                     finalizers: object.metadata.finalizers.clone().unwrap_or_default(),
+                    generation: generation(pin, &object.metadata),
+                    guarded: guard_holds(s.guards, object),
                 },
                 Some(false) => Seen::Absent,
                 None => Seen::Unknown(format!(
@@ -186,6 +195,14 @@ fn seen(s: Subject<'_>, pin: &Pin, answer: &Answer) -> Seen {
             }
         }
     }
+}
+
+/// The generation of the project's object whose spec a member's object has: both come in one write of the copy.
+fn generation(pin: &Pin, metadata: &ObjectMeta) -> Option<i64> {
+    let annotations = metadata.annotations.as_ref()?;
+    let is_of_source = annotations.get(keys::SOURCE_UID).map(String::as_str) == Some(&*pin.source_uid);
+    let generation = annotations.get(keys::SOURCE_GENERATION)?.parse().ok();
+    generation.filter(|_| is_of_source)
 }
 
 /// True if a refusal is the member's own word that it has no object of this kind and name: a hub's proxy refuses for reasons of
@@ -224,6 +241,7 @@ mod tests {
             namespace: "ns-a1",
             name: "lab",
             binding: "lab-cluster",
+            guards: &[],
         };
         match seen(subject, pin, answer) {
             Seen::Absent => "absent",

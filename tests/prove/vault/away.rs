@@ -2,12 +2,13 @@
 
 use super::{
     end::wrong,
-    ops::Act::{Create, Delete, Ready, Secret},
+    invariants::Guard,
+    ops::Act::{Create, Delete, Lock, Ready, Secret},
     rig::Scene,
 };
 use crate::{
     invariants::restless,
-    rig::{rest, simulate},
+    rig::{HUB, rest, simulate},
     scenarios::SETTLED,
 };
 use fedgate_simulator::Down;
@@ -103,5 +104,42 @@ fn a_status_outlives_minutes_without_its_member() {
 fn a_deletion_outlives_minutes_without_its_member() {
     for down in [Down::Refused, Down::BlackHole] {
         simulate(keeps_its_deletion(down));
+    }
+}
+
+/// A vault is guarded, deleted, and no longer guarded while its member, or its hub, does not answer, and the gateway starts anew.
+async fn gets_the_end_of_its_guard(away: &str) {
+    let mut scene = delivered().await;
+    Lock("p", "default", "gold", true).apply(&scene.rig);
+    rest(SETTLED).await;
+    Delete("p", "default", "gold").apply(&scene.rig);
+    rest(SOON).await;
+    let plane = scene.rig.simulator.plane(away).unwrap();
+    plane.set_down(Some(Down::Refused));
+    Lock("p", "default", "gold", false).apply(&scene.rig);
+    rest(LONG).await;
+    scene.rig.kill().await;
+    scene.rig.start();
+    rest(SOON).await;
+    plane.set_down(None);
+    rest(SETTLED).await;
+    let changes = scene.rig.simulator.take_changes();
+    assert_eq!(
+        Guard::default().violations(&changes),
+        Vec::<String>::new(),
+        "{away}"
+    );
+    assert_eq!(wrong(&scene.rig), Vec::<String>::new(), "{away}");
+    assert_eq!(
+        scene.rig.projects["p"].get("Vault", "default", "gold"),
+        None,
+        "{away}"
+    );
+}
+
+#[test]
+fn a_member_gets_the_end_of_a_guard_before_its_object_is_deleted() {
+    for away in ["dfw-1", HUB] {
+        simulate(gets_the_end_of_its_guard(away));
     }
 }

@@ -45,6 +45,30 @@ const KEPT: &[&[Act]] = &[
 /// At last it is deleted.
 const DELETED: &[Act] = &[Delete("p", "default", "gold")];
 
+/// A vault that is guarded when it is deleted, and then no longer.
+const UNGUARDED: &[&[Act]] = &[
+    &[
+        Secret("p", "default", "b25l"),
+        Create("p", "default", "gold", "DFW"),
+    ],
+    &[Lock("p", "default", "gold", true)],
+    DELETED,
+    &[Lock("p", "default", "gold", false)],
+];
+/// The same of one that is suspended meanwhile, and goes without being resumed.
+const UNGUARDED_AND_HELD: &[&[Act]] = &[
+    &[
+        Secret("p", "default", "b25l"),
+        Create("p", "default", "gold", "DFW"),
+        Lock("p", "default", "gold", true),
+    ],
+    &[Suspend("p", "default", "gold", true)],
+    &[
+        Lock("p", "default", "gold", false),
+        Delete("p", "default", "gold"),
+    ],
+];
+
 /// A change of Karmada's choice while the gateway is dead, which ends a step later.
 type Choice = Option<(Act, Act)>;
 
@@ -166,6 +190,16 @@ fn whole() -> Vec<&'static [Act]> {
 #[test]
 fn a_vault() {
     every_request("vault", &whole(), None, STRIDE, true);
+}
+
+#[test]
+fn a_vault_that_was_guarded() {
+    every_request("guarded vault", UNGUARDED, None, STRIDE, true);
+}
+
+#[test]
+fn a_vault_that_was_guarded_and_is_held() {
+    every_request("guarded vault, held", UNGUARDED_AND_HELD, None, STRIDE, true);
 }
 
 #[test]

@@ -66,6 +66,12 @@ fn is_member(plane: &str) -> bool {
     MEMBERS.iter().any(|(name, _)| *name == plane)
 }
 
+/// L6: a member's object is not deleted while a guard of its kind holds in it, because its operator cleans up nothing then.
+fn guarded(vault: &Value) -> Option<String> {
+    let is_guarded = vault["spec"]["locked"] == true;
+    is_guarded.then(|| "L6: it goes though its guard is set there".to_owned())
+}
+
 impl Guard {
     /// What the next changes violate, a line each.
     pub(super) fn violations(&mut self, changes: &[Change]) -> Vec<String> {
@@ -151,6 +157,7 @@ impl Guard {
                     self.ended_by_hand.insert(text(vault, "uid").to_owned());
                 } else {
                     lines.extend(self.unasked(vault));
+                    lines.extend(guarded(vault));
                 }
             }
             "Secret" | "Seal" if goes => {

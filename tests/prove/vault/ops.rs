@@ -23,6 +23,8 @@ pub(super) enum Act {
     Create(&'static str, &'static str, &'static str, &'static str),
     Edit(&'static str, &'static str, &'static str, u32),
     Suspend(&'static str, &'static str, &'static str, bool),
+    /// The guard of a vault is set, or taken off.
+    Lock(&'static str, &'static str, &'static str, bool),
     Delete(&'static str, &'static str, &'static str),
     /// Someone deletes all copies of this name on the hub by hand.
     DropCopy(&'static str),
@@ -61,6 +63,12 @@ impl Act {
                 let value = if on { json!("true") } else { Value::Null };
                 let mark = json!({"metadata": {"annotations": {SUSPENDED: value}}});
                 change(rig, p, ns, name, mark);
+            }
+            Self::Lock(p, ns, name, on) => {
+                let vault = rig.projects[p].get("Vault", ns, name);
+                if vault.is_some_and(|vault| (vault["spec"]["locked"] == true) != on) {
+                    change(rig, p, ns, name, json!({"spec": {"locked": on}}));
+                }
             }
             Self::Delete(p, ns, name) => drop(rig.projects[p].delete("Vault", ns, name)),
             Self::DropCopy(wanted) => delete_each(rig, "Vault", |name| name == wanted),

@@ -4,7 +4,7 @@ use super::{Executor, creation, failure};
 use crate::{
     error::Failure,
     key::Plane,
-    object::{LenientObject, MetadataOnly},
+    object::LenientObject,
     plan::{Endpoint, Target},
 };
 use futures::{AsyncBufReadExt, AsyncReadExt};
@@ -36,7 +36,7 @@ struct Event {
 /// Answer of an API server to a GET, which a proxy has passed on or has answered itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The object, without its body.
+    /// The object, without its status.
     Found(Box<DynamicObject>),
     /// A refusal, which may be a proxy's.
     Refused(Box<Status>),
@@ -111,14 +111,16 @@ impl Executor {
         Ok(user.and_then(|user| user.username).unwrap_or_default())
     }
 
-    /// Gets the metadata of an object and returns a refusal as it is: what it proves, its caller knows.
+    /// Gets an object and returns a refusal as it is: what it proves, its caller knows.
     pub async fn ask(&self, target: &Target) -> Result<Answer, Failure> {
         self.may_write(target, "get")?;
         let api = self.api(target, Endpoint::Main, "get")?;
         let request = Request::new(api.resource_url()).get(&target.name, &GetParams::default());
         let request = request.map_err(|e| failure(target, "get", &kube::Error::BuildRequest(e)))?;
-        match api.into_client().request(request).await {
-            Ok(MetadataOnly(object)) => Ok(Answer::Found(Box::new(object))),
+        let read =
+            |text: String| LenientObject::read(text.as_bytes(), &["status"]).map_err(kube::Error::SerdeError);
+        match api.into_client().request_text(request).await.and_then(read) {
+            Ok(found) => Ok(Answer::Found(Box::new(found.object))),
             Err(kube::Error::Api(status)) => Ok(Answer::Refused(status)),
             Err(error) => Err(failure(target, "get", &error)),
         }

@@ -143,17 +143,6 @@ impl<'de> Deserialize<'de> for LenientObject {
     }
 }
 
-/// An object of which only the metadata is kept, whatever its server sends beside it.
-#[derive(Debug, Clone)]
-pub struct MetadataOnly(pub DynamicObject);
-
-impl<'de> Deserialize<'de> for MetadataOnly {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Roots::MetadataAlone.deserialize(deserializer)?;
-        Ok(Self(read.object))
-    }
-}
-
 /// Visitor methods that accept any JSON value except a map and return `$nothing`.
 macro_rules! no_map {
     ($nothing:expr) => {

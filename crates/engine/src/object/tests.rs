@@ -208,13 +208,3 @@ fn sizes_and_levels_are_those_of_the_text() {
         assert_eq!(levels(&value), deep);
     }
 }
-
-#[test]
-fn of_metadata_alone_nothing_else_is_kept() {
-    let text = r#"{"spec":[1,2,3],"metadata":{"name":"a","finalizers":["x/y"]},"status":{"big":"text"}}"#;
-    let MetadataOnly(object) = serde_json::from_str(text).unwrap();
-    assert_eq!(object.metadata.name.as_deref(), Some("a"));
-    assert_eq!(object.metadata.finalizers, Some(vec!["x/y".to_owned()]));
-    assert_eq!(object.data, json!({}));
-    assert!(is_partial(&object));
-}

@@ -166,6 +166,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         };
     }
     memory.pause_failed &= pauses::differs(s);
+    memory.unguarded = false;
     if let Some(step) = suspension_step(s, source, memory, permit) {
         return step;
     }

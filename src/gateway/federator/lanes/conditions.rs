@@ -13,6 +13,7 @@ use crate::gateway::{
     member::Seen,
     pin::{Pin, PinnedCluster},
 };
+use fedgate_api::keys;
 use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -101,6 +102,60 @@ pub(in crate::gateway::federator) fn waiting(c: &Case<'_>, pin: &Pin, seen: Opti
             format!("being deleted at {member} since {since}: {found}"),
         )),
     )
+}
+
+/// While an object of a kind with guards is being deleted: its member does not have its last spec, as far as that was seen; the
+/// member's words if it refuses that spec.
+pub(in crate::gateway::federator) fn lags(
+    c: &Case<'_>,
+    pin: &Pin,
+    seen: Option<&Seen>,
+    refusal: Option<&str>,
+) -> OwnCondition {
+    let since = c.source.digest.deleted.unwrap_or(c.now.wall);
+    let member = &pin.member;
+    let (reason, found) = match (refusal, seen) {
+        (Some(words), _) => {
+            let abandon = format!(
+                ", or annotate it with {}: {member}, which leaves it there",
+                keys::ABANDON
+            );
+            let abandon = Some(abandon).filter(|_| c.s.profile().deletion.abandon);
+            let found = format!(
+                "a guard holds in it there, and {member} refuses the spec in which none does; edit the object until {member} \
+                 takes it{}: {words}",
+                abandon.unwrap_or_default()
+            );
+            ("ApplyFailed", found)
+        }
+        (None, Some(Seen::Unknown(why))) => {
+            let found =
+                format!("{member} does not say whether it has the last spec, in which no guard holds: {why}");
+            ("WaitingForMember", found)
+        }
+        (None, _) => {
+            let found =
+                "it does not have the last spec yet, and a guard may hold in an earlier one".to_owned();
+            ("WaitingForMember", found)
+        }
+    };
+    let message = format!("being deleted at {member} since {since}: {found}");
+    condition(c, FEDERATED, Err((reason, message)))
+}
+
+/// While an object is being deleted: its last spec is refused before it reaches the member, and a guard holds in the one before.
+pub(in crate::gateway::federator) fn undeliverable(
+    c: &Case<'_>,
+    pin: &Pin,
+    reason: &'static str,
+    message: &str,
+) -> OwnCondition {
+    let since = c.source.digest.deleted.unwrap_or(c.now.wall);
+    let message = format!(
+        "being deleted at {} since {since}: a guard holds in the spec there, and the last one is not delivered: {message}",
+        pin.member
+    );
+    condition(c, FEDERATED, Err((reason, message)))
 }
 
 /// While an object is being deleted: its Cluster is another one, so that nobody can say whether its object is gone.

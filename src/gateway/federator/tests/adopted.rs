@@ -246,6 +246,7 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
+    world.memory.unguarded = true;
     assert_eq!(
         world.seal_decides(None),
         "nothing",
@@ -310,6 +311,7 @@ fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped(
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
+    world.memory.unguarded = true;
     assert_records(&mut world);
     world.pin(&json!({"kept": [SEAL]}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
@@ -328,6 +330,7 @@ fn one_whose_source_is_gone_is_recorded_too() {
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
+    world.memory.unguarded = true;
     let recorded = world.decides();
     assert!(recorded[0].contains(SEAL), "{recorded:?}");
 }

@@ -64,6 +64,7 @@ fn everything(at: Instant) -> Memory {
         binding_id: Some("id".into()),
         looks: 3,
         taken_over: true,
+        unguarded: false,
         pruned: Some(at),
         pause_failed: true,
         status_refused: None,

@@ -14,7 +14,7 @@ use fedgate_engine::{
     diff::{Digest, is_payload},
     object::{is_partial, levels, size},
 };
-use fedgate_kinds::{CompanionKinds, FederatedKind, Suspension};
+use fedgate_kinds::{CompanionKinds, FederatedKind, Guard, Suspension};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -208,6 +208,8 @@ pub struct HubCopy {
     pub instances: u32,
     /// Names of the Secrets that come back for it; `None` for a kind without any.
     pub returning: Option<Box<Returning>>,
+    /// True if a guard of its kind holds in it, or if it is too large to tell.
+    pub guarded: bool,
 }
 
 /// Which of the two names of a place an object lacks: a copy in its spec, a write-back among its labels. Both are false for
@@ -368,6 +370,15 @@ fn with_metadata(object: &DynamicObject) -> Value {
     whole
 }
 
+/// True if a guard holds in an object, or if it is too large to tell.
+pub fn guard_holds(guards: &[Guard], object: &DynamicObject) -> bool {
+    let holds = || {
+        let whole = with_metadata(object);
+        guards.iter().any(|guard| guard.holds(&whole))
+    };
+    !guards.is_empty() && (is_partial(object) || holds())
+}
+
 impl HubCopy {
     /// Digest of its whole payload.
     pub fn whole(&self) -> Digest {
@@ -423,6 +434,7 @@ impl HubCopy {
             instances: instances(object),
             returning: (!kind.returns.is_empty())
                 .then(|| Box::new(Returning::read(kind, &with_metadata(object), words))),
+            guarded: guard_holds(&kind.deletion.guards, object),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Deletion of an object that lives at one member: its copy is stopped and deleted, the member is asked, and only then are
 //! companions, pin and finalizers released (contract: clusters.md §3.4). Pure.
 
-use super::{Case, abandon, pins::record};
+use super::{Case, abandon, guards, pins::record};
 use crate::gateway::{
     federator::{
         conditions::hub_refused,
@@ -136,6 +136,11 @@ fn stop(
     {
         return step;
     }
+    if wanted == Stage::Drop
+        && let Some(step) = guards::deliver_first(c, pin, copy, stage, memory, settings, permit)
+    {
+        return step;
+    }
     if stage != Some(wanted) {
         memory.seen = None;
         let lane = Lane::At(c.s.kind, wanted, pin.member.clone());
@@ -151,6 +156,9 @@ fn stop(
         };
     };
     match (&memory.seen, &delivery.id) {
+        (Some(Seen::WorksStopped), _) if guards::asks(c, pin, memory) => {
+            Step::Look(Look::Object { pin: pin.clone() })
+        }
         (Some(Seen::WorksStopped), _) => {
             memory.seen = None;
             memory.looks = 0;
@@ -258,6 +266,7 @@ fn confirm_absent(
             }
             memory.seen = None;
             memory.taken_over = false;
+            memory.unguarded = false;
             let step = c.create_again(pin, memory, permit);
             c.taken_over(step)
         }
@@ -301,7 +310,8 @@ fn finish(c: &Case<'_>, memory: &mut Memory) -> Step {
     remove_finalizers(c.s, c.source, memory)
 }
 
-fn tell(
+/// Tells the tenant, and nothing else.
+pub(super) fn tell(
     c: &Case<'_>,
     said: &[crate::gateway::index::digest::status::OwnCondition],
     memory: &Memory,

@@ -3,6 +3,7 @@
 
 mod abandon;
 pub(super) mod deletion;
+mod guards;
 mod pins;
 mod stage;
 mod stuck;
@@ -347,9 +348,12 @@ impl Case<'_> {
         self.unapplied(pin, wanted, item, next, memory)
     }
 
-    /// True if a new spec may be written: before the first delivery it waits for nothing.
+    /// True if a new spec may be written: before the first delivery it waits for nothing. That of an object that is being deleted
+    /// does not wait, either, because its sources may be gone with their namespace.
     fn is_furnished_for(&self, stage: Stage) -> bool {
-        if stage.delivers() {
+        if self.source.deleting {
+            true
+        } else if stage.delivers() {
             self.is_furnished()
         } else {
             self.has_sources()

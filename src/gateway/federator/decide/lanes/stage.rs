@@ -110,7 +110,7 @@ impl Case<'_> {
 
     /// An object that Karmada has let go of is taken over again, after a while and not too often.
     /// Such a round counts from its write on ([`Case::taken_over`]): until then its policy and a permit may be awaited.
-    fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
+    pub(super) fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
         let since = *memory.unapplied.get_or_insert(self.now.instant);
         let due = memory.mended.map_or(since + GRACE_PERIOD, |at| {
             (at + MEND_EVERY).max(since + GRACE_PERIOD)

@@ -127,6 +127,7 @@ fn a_deletion_that_the_hub_refuses_is_told_and_tried_again_later() {
     let mut world = pinned(Stage::Pin);
     let deleted = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": [keys::FEDERATOR_FINALIZER]}});
     world.source(&deleted);
+    world.memory.unguarded = true;
     hub_refuses(&mut world, false);
     assert_eq!(world.decides(), ["return_status"]);
     world.now = later(world.now, RETRY_AFTER);

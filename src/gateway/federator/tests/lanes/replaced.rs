@@ -51,6 +51,8 @@ fn what_is_taken_over_for_its_deletion_needs_no_sources() {
     world.memory.seen = Some(Seen::There {
         deleting: false,
         finalizers: Vec::new(),
+        generation: None,
+        guarded: false,
     });
     let decided = world.decides();
     assert!(

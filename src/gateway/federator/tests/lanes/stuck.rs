@@ -131,6 +131,8 @@ fn a_deletion_takes_nothing_over_that_its_member_does_not_have() {
     world.memory.seen = Some(Seen::There {
         deleting: false,
         finalizers: Vec::new(),
+        generation: None,
+        guarded: false,
     });
     assert_eq!(world.decides(), ["return_status"], "it must be taken over first");
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
