@@ -67,7 +67,7 @@ impl<'a> References<'a> {
 
 /// Longest name of a companion of a core kind: its binding adds `-configmap`.
 const NAME_LIMIT: usize = 243;
-/// `ConfigMaps` that Kubernetes, and OpenShift, make in every namespace.
+/// `ConfigMaps` that Kubernetes, and `OpenShift`, make in every namespace.
 const RESERVED: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.crt"];
 /// Maximum size of a source in bytes, if the rule has none of its own.
 pub const SIZE_LIMIT: usize = 256 * 1024;

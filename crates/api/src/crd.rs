@@ -18,8 +18,9 @@ pub fn workload() -> Result<Value, SchemaError> {
     strict::apply(root)?;
     rules::apply(root)?;
     schema::at(root, "status")?.insert("default".to_owned(), first_workload_status());
-    let name =
-        json!([{"rule": format!("size(self.metadata.name) <= {WORKLOAD_NAME_LIMIT}"), "message": LONG_NAME}]);
+    // A Workload that exists already can still be edited and released.
+    let rule = format!("oldSelf.hasValue() || size(self.metadata.name) <= {WORKLOAD_NAME_LIMIT}");
+    let name = json!([{"rule": rule, "optionalOldSelf": true, "message": LONG_NAME}]);
     schema::at(root, "")?.insert("x-kubernetes-validations".to_owned(), name);
     Ok(crd)
 }
@@ -219,7 +220,11 @@ mod tests {
     fn a_name_that_is_no_label_value_is_refused() {
         let mut crd = workload().unwrap();
         let rules = &schema_of(&mut crd)["x-kubernetes-validations"];
-        assert_eq!(rules[0]["rule"], "size(self.metadata.name) <= 63");
+        assert_eq!(
+            rules[0]["rule"],
+            "oldSelf.hasValue() || size(self.metadata.name) <= 63"
+        );
+        assert_eq!(rules[0]["optionalOldSelf"], true, "one that exists can be released");
         assert!(
             rules[0]["message"]
                 .as_str()

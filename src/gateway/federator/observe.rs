@@ -227,13 +227,9 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
             let words = refused(TableId::Companions(*kind), hub_name, name)?;
             Some((references::token(&index.companions, *kind, name), words))
         }),
-        companion_unapplied: expected.iter().find_map(|(kind, name)| {
-            let row = index.hub.companions[*kind].get(hub_name, name)?;
-            let binding = index.own_companion_binding(*kind, (hub_name, name), row)?;
-            let (cell, words) = binding.failed.as_deref()?;
-            let token = references::token(&index.companions, *kind, name);
-            Some((token, cell.clone(), words.clone()))
-        }),
+        companion_unapplied: expected
+            .iter()
+            .find_map(|of| companion_unapplied(index, hub_name, of)),
         companion_taken: held.map(|(kind, name)| references::token(&index.companions, *kind, name)),
         kinds: index.kinds.clone(),
         kind,
@@ -282,6 +278,19 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         hub,
         source,
     })
+}
+
+/// A companion that a cell refuses, the cell, and its words.
+fn companion_unapplied(
+    index: &GatewayIndex,
+    hub: &str,
+    (kind, name): &(CompanionKind, Arc<str>),
+) -> Option<(String, Arc<str>, Arc<str>)> {
+    let row = index.hub.companions[*kind].get(hub, name)?;
+    let binding = index.own_companion_binding(*kind, (hub, name), row)?;
+    let (cell, words) = binding.failed.as_deref()?;
+    let token = references::token(&index.companions, *kind, name);
+    Some((token, cell.clone(), words.clone()))
 }
 
 /// The hub namespace of a deployment, and true if another project owns that of its project namespace.

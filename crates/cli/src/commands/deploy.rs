@@ -171,12 +171,12 @@ async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
 }
 
 /// Refuses a city or location that does not exist, if Locations can be listed: an empty list would say that nothing is there.
-pub(super) async fn check_place(plane: &Plane, place: &str) -> Result<(), Error> {
+pub(super) async fn check_place(plane: &Plane, wanted: &str) -> Result<(), Error> {
     let locations = plane.locations().await;
     let names = locations.iter().map(|location| location.name().to_owned());
     let known = plane.cities().await.into_iter().chain(names).collect();
     let what = "there is no city or location";
-    check_known(&known, &[place.to_owned()], what, "cities and locations")
+    check_known(&known, &[wanted.to_owned()], what, "cities and locations")
 }
 
 /// Refuses the first name that is not known. Without known names all are accepted.

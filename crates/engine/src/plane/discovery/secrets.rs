@@ -136,7 +136,7 @@ impl State {
             None => Err(DiscoveryError::NoKubeconfig {
                 namespace: self.namespace.clone(),
                 name: name.clone(),
-                keys: keys(&secret),
+                keys: keys(secret),
             }),
         };
         self.projects
