@@ -42,6 +42,8 @@ fn settings() -> Settings {
         require_owner: false,
         manage_interpreters: false,
         max_spec_size: 256 * 1024,
+        instance_types: Vec::new(),
+        cross_namespace_networks: false,
         status_interval: Duration::from_millis(250),
         hub_limits: rate_limit::Limits::default(),
         location_source: LocationSource::None,

@@ -122,6 +122,8 @@ pub(crate) fn settings() -> Settings {
         require_owner: false,
         manage_interpreters: true,
         max_spec_size: 256 * 1024,
+        instance_types: Vec::new(),
+        cross_namespace_networks: false,
         status_interval: Duration::from_millis(250),
         hub_limits: rate_limit::Limits::default(),
         location_source: LocationSource::None,

@@ -224,7 +224,10 @@ mod tests {
             rules[0]["rule"],
             "oldSelf.hasValue() || size(self.metadata.name) <= 63"
         );
-        assert_eq!(rules[0]["optionalOldSelf"], true, "one that exists can be released");
+        assert_eq!(
+            rules[0]["optionalOldSelf"], true,
+            "one that exists can be released"
+        );
         assert!(
             rules[0]["message"]
                 .as_str()
