@@ -32,7 +32,7 @@ struct Pace {
     short: u32,
     /// True if the watch has already waited for the probe turn of its next request.
     has_turn: bool,
-    /// True if the plane has answered a request of this watch other than to open it since its last failure.
+    /// True if the plane has answered a request of this watch other than to open it since it was open or has failed.
     answers: bool,
 }
 
@@ -116,7 +116,10 @@ impl WatchSession {
             self.health.success();
         }
         if watch && status.is_success() {
-            self.pace.lock().open = Some(Instant::now());
+            let mut pace = self.pace.lock();
+            pace.open = Some(Instant::now());
+            // Answers before the watch was open say nothing of a failure after it.
+            pace.answers = false;
             self.opened.notify_one();
         } else if status.is_success() {
             self.pace.lock().answers = true;
