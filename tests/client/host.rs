@@ -212,6 +212,8 @@ async fn relay<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
             .await
             .unwrap();
         let _ = client.close(None).await;
+        // A connection that is dropped with unread requests is reset, and the client loses the words.
+        while let Some(Ok(_)) = client.next().await {}
         return;
     };
     let mut bytes = vec![0; 16 << 10];

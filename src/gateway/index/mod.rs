@@ -7,6 +7,7 @@ mod apply_project;
 pub mod arriving;
 mod bindings;
 pub mod by_cell;
+pub mod catalog;
 pub mod change;
 pub mod delivery;
 pub mod digest;
@@ -41,9 +42,9 @@ pub mod watches;
 pub mod withheld;
 
 use super::route::Route;
-use super::workload::snapshot::Catalog;
 use arriving::Arriving;
 use by_cell::WriteBacksByCell;
+use catalog::Catalog;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,

@@ -1,6 +1,7 @@
 //! Input of a Workload's decision.
 
-use fedgate_api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
+use crate::gateway::index::catalog::Catalog;
+use fedgate_api::{Workload, WorkloadDeployment, names::HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -108,25 +109,6 @@ impl Locations {
         match self {
             Self::Unchecked | Self::Pending => true,
             Self::Serving(cities) => cities.contains(city),
-        }
-    }
-}
-
-/// Known instance types and machine images (contract: api.md §5).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Catalog {
-    /// Names of instance types.
-    pub instance_types: BTreeSet<String>,
-    /// Images and the storage that each image needs.
-    pub images: BTreeMap<String, Quantity>,
-}
-
-impl Default for Catalog {
-    fn default() -> Self {
-        let types = ["datumcloud/d1-standard-2", "datumcloud-d1-standard-2"];
-        Self {
-            instance_types: types.map(str::to_owned).into(),
-            images: [("datumcloud/ubuntu-2204-lts".to_owned(), Quantity::from("25Gi"))].into(),
         }
     }
 }

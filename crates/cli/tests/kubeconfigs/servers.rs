@@ -25,7 +25,7 @@ pub(crate) const NAME: &str = "api.example.invalid";
 /// An address to which every connection fails at once.
 pub(crate) const ADDRESS: &str = "255.255.255.255";
 
-/// What was reached, with the credential of each request.
+/// The servers that were reached, with the credential of each request.
 pub(crate) type Log = Arc<Mutex<BTreeSet<String>>>;
 
 /// A certificate with its key, in PEM.

@@ -10,6 +10,7 @@ local grave = {
   NodeLost = true,
   SourceNotFound = true,
   SourceTooLarge = true,
+  SourceNameReserved = true,
   SourceNameTooLong = true,
   SourceUnauthorized = true,
   NetworkNotFound = true,
