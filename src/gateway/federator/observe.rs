@@ -214,10 +214,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let expected = references.as_ref().and_then(|r| r.expected.as_deref());
     let expected = expected.unwrap_or_default();
     let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
-    let is_held = |(kind, name): &&(CompanionKind, Arc<str>)| {
-        index.name_taken.contains(&(*kind, hub_name.into(), name.clone()))
-    };
-    let held = expected.iter().find(is_held);
+    let held = held(index, hub_name, expected);
     let refused = |table, namespace, name| index.refused.get(&index.hub_key(table, namespace, name)).cloned();
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
@@ -278,6 +275,16 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         hub,
         source,
     })
+}
+
+/// The first companion whose name another object on the hub has.
+fn held<'a>(
+    index: &GatewayIndex,
+    hub: &str,
+    expected: &'a [(CompanionKind, Arc<str>)],
+) -> Option<&'a (CompanionKind, Arc<str>)> {
+    let mut all = expected.iter();
+    all.find(|(kind, name)| index.name_taken.contains(&(*kind, hub.into(), name.clone())))
 }
 
 /// A companion that a cell refuses, the cell, and its words.
