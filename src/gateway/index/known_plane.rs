@@ -6,7 +6,6 @@ use super::{GatewayIndex, apply::Applied, change::Change, digest::Cell};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{random::HashMap, runtime::index::Defect, store::table::Table};
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -128,11 +127,11 @@ impl GatewayIndex {
 
     /// True if a project need not wait for the list of cells, because they are known or because it was federated before.
     pub(super) fn is_compared(&self, key: &ProjectKey) -> bool {
-        self.cells_known() || self.held_by(key) > 0
+        self.cells_known() || self.is_holder(key)
     }
 
-    /// Of the projects of one UID, the one to whose namespaces the most Namespaces of the hub belong has the plane; of as
-    /// many, the first by name.
+    /// Of the projects of one UID, those to whose namespaces Namespaces of the hub belong are not refused: a plane says its UID
+    /// itself, and may say another tenant's. Without any, the first by name has the plane.
     fn find_known_plane(&self, key: &ProjectKey) -> Option<KnownPlane> {
         let project = self.projects.get(key).filter(|project| !project.is_identified)?;
         let uid = project.uid.as_ref()?;
@@ -143,12 +142,15 @@ impl GatewayIndex {
             return Some(KnownPlane::Cell(name.clone()));
         }
         let same = self.plane_uids.projects.get(uid).filter(|same| same.len() > 1)?;
-        let first = same.iter().min_by_key(|key| (Reverse(self.held_by(key)), *key))?;
+        if self.is_holder(key) {
+            return None;
+        }
+        let first = same.iter().min_by_key(|key| (!self.is_holder(key), *key))?;
         (first != key).then(|| KnownPlane::Project(first.clone()))
     }
 
-    /// Number of Namespaces of the hub that belong to namespaces of a project, or are labelled for it while they are nobody's.
-    fn held_by(&self, key: &ProjectKey) -> usize {
+    /// True if a Namespace of the hub belongs to a namespace of a project, or is labelled for it while it is nobody's.
+    fn is_holder(&self, key: &ProjectKey) -> bool {
         let label = key.label();
         let is_held = |hub: &Arc<str>| {
             let row = self.hub.namespaces.get("", hub);
@@ -158,10 +160,8 @@ impl GatewayIndex {
             })
         };
         let project = self.projects.get(key).into_iter();
-        let namespaces = project.flat_map(|of| of.namespaces.iter());
-        namespaces
-            .filter(|(_, row)| is_held(&Self::hub_of(&row.uid)))
-            .count()
+        let mut namespaces = project.flat_map(|of| of.namespaces.iter());
+        namespaces.any(|(_, row)| is_held(&Self::hub_of(&row.uid)))
     }
 
     /// Follows an event that may have changed the UID of a project's plane, or which of its namespaces are on the hub.

@@ -166,6 +166,29 @@ fn a_project_that_reports_the_uid_of_another_takes_nothing_from_it_whatever_its_
 }
 
 #[test]
+fn a_project_that_holds_namespaces_is_not_refused_for_another_that_holds_more() {
+    let mut index = GatewayIndex::fixture();
+    index.with_zoo("z1", "a1");
+    for uid in ["a1", "a2", "a3"] {
+        let name = format!("zoo-{uid}");
+        index.project_event(
+            &zoo(),
+            TableId::Namespaces,
+            event(&namespace(&name, uid, &json!({}))),
+        );
+        let labels =
+            json!({fedgate_api::keys::UPSTREAM_CLUSTER: zoo().label(), fedgate_api::keys::PROJECT_UID: "z1"});
+        let hub = namespace(&format!("ns-{uid}"), &format!("hub-{uid}"), &labels);
+        index.hub_event(TableId::Namespaces, event(&hub));
+    }
+    let mut forged = namespace("kube-system", "p1", &json!({}));
+    forged["metadata"]["resourceVersion"] = json!("6");
+    index.project_event(&zoo(), TableId::Namespaces, event(&forged));
+    assert_eq!(index.projects[&zoo()].uid.as_deref(), Some("p1"));
+    is_federated(&index, &shop());
+}
+
+#[test]
 fn projects_that_a_platform_identifies_are_not_compared() {
     let mut index = GatewayIndex::fixture();
     let key = zoo();
