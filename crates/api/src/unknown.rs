@@ -2,6 +2,7 @@
 //! got lost on the way would build other Instances than the tenant asked for.
 
 use super::{InstanceTemplate, crd};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
@@ -18,8 +19,7 @@ static SPEC: LazyLock<Value> = LazyLock::new(|| {
 ///
 /// If the template is not one of Instances.
 pub fn written_template(template: &Value) -> serde_json::Result<Value> {
-    let typed: InstanceTemplate = serde_json::from_value(template.clone())?;
-    let mut written = serde_json::to_value(typed)?;
+    let mut written = serde_json::to_value(InstanceTemplate::deserialize(template)?)?;
     carry(&mut written["spec"], &template["spec"], &SPEC);
     Ok(written)
 }

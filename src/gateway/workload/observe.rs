@@ -21,6 +21,7 @@ use fedgate_engine::{diff::Digest, key::Key};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -240,10 +241,9 @@ fn listed(project: &Project) -> Listed {
 
 /// A Workload, and its template as it is written to deployments.
 fn parse(text: &str) -> Result<(Workload, Value), serde_json::Error> {
-    let workload = serde_json::from_str(text)?;
     let whole: Value = serde_json::from_str(text)?;
     let template = written_template(&whole["spec"]["template"])?;
-    Ok((workload, template))
+    Ok((Workload::deserialize(&whole)?, template))
 }
 
 /// Rebuilds a deployment from its digest. If it differs from this program's serialization, the labels are left out, so
