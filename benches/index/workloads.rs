@@ -1,4 +1,4 @@
-//! What the Workloads of one project take, each with an environment variable of some bytes.
+//! Memory of the Workloads of one project, each with an environment variable of some bytes.
 
 use super::{
     fill::{Part, list, live, namespace, uid},

@@ -219,7 +219,7 @@ pub(crate) fn admin_flags(port: &str, probes: &str) -> [Value; 3] {
     ]
 }
 
-/// The same at the default ports.
+/// Flags of the administrative address and of the probes, at the default ports.
 pub(crate) fn default_admin_flags() -> [Value; 3] {
     admin_flags(&ADMIN_PORT_NUMBER.to_string(), &PROBE_PORT_NUMBER.to_string())
 }

@@ -38,7 +38,7 @@ pub(super) fn files(manifests: &[Manifest]) -> Vec<Manifest> {
     files
 }
 
-/// The same in the order of its resources. The usual order has roles before the policies that limit them.
+/// A Kustomization that keeps the order of its resources, because Kustomize's own order has roles before the policies that limit them.
 fn in_order(folder: &str, mut fields: Value) -> Manifest {
     fields["sortOptions"] = json!({"order": "fifo"});
     kustomization(folder, &fields)

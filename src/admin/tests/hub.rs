@@ -45,7 +45,7 @@ impl Hub {
         review
     }
 
-    /// This user loses its rights.
+    /// A user loses its rights.
     pub(super) fn revokes(&self, user: &'static str) {
         *self.revoked.lock() = Some(user);
     }

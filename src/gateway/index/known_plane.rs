@@ -43,7 +43,7 @@ pub enum KnownPlane {
     Hub,
     /// The cell with this name.
     Cell(Arc<str>),
-    /// This other project.
+    /// The other project with this key.
     Project(ProjectKey),
 }
 

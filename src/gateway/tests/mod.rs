@@ -137,7 +137,7 @@ fn project(hangs: bool) -> Server {
     Server::new(hangs, objects)
 }
 
-/// The same of a project with this UID.
+/// A project with this UID, on the same server.
 fn with_uid(mut project: Server, uid: &str) -> Server {
     let objects = Arc::get_mut(&mut project.objects).unwrap();
     objects[0].1["metadata"]["uid"] = json!(uid);

@@ -62,7 +62,7 @@ impl World {
         cluster(&format!("https://127.0.0.1:{}", self.ports[0]), &self.authority)
     }
 
-    /// The same server by a name that a proxy alone resolves.
+    /// A server by a name that a proxy alone resolves.
     fn far(&self) -> Value {
         cluster(&format!("https://{NAME}:{}", self.ports[0]), &self.authority)
     }

@@ -365,7 +365,7 @@ impl World {
         self.has(generation, false);
     }
 
-    /// The same of a spec in which a guard holds, or none.
+    /// Its member says that it has the spec of this generation, and whether a guard holds in it.
     pub(super) fn has(&mut self, generation: i64, guarded: bool) {
         self.memory.seen = Some(Seen::There {
             deleting: false,
