@@ -85,6 +85,41 @@ fn a_binding_in_a_namespace_that_is_torn_down_goes_and_the_namespace_after_it() 
     });
 }
 
+/// Chaos on real Karmada, seed 11: the namespace around a deployment that was ending was made again.
+async fn ends_in_a_namespace_made_again(is_restarted: bool, has_others: bool) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    Namespace("p", "shop").apply(&mut rig);
+    Create("p", "shop", "web", "DFW", 0).apply(&mut rig);
+    rest(SETTLED).await;
+    rig.karmada.hold_bindings(true);
+    Delete("p", "shop", "web").apply(&mut rig);
+    rest(Duration::from_secs(10)).await;
+    rig.projects["p"].forget_namespace("shop");
+    Namespace("p", "shop").apply(&mut rig);
+    if has_others {
+        Create("p", "shop", "api", "DFW", 1).apply(&mut rig);
+    }
+    rest(COLLECTED).await;
+    if is_restarted {
+        rig.kill().await;
+        rig.start();
+        rest(COLLECTED).await;
+    }
+    rig.karmada.hold_bindings(false);
+    rest(COLLECTED).await;
+    assert_eq!(rig.projects["p"].get("WorkloadDeployment", "shop", "web"), None);
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+}
+
+#[test]
+fn a_deployment_ends_though_its_namespace_was_made_again_around_it() {
+    for (is_restarted, has_others) in [(false, false), (false, true), (true, false), (true, true)] {
+        println!("restarted: {is_restarted}, others: {has_others}");
+        simulate(ends_in_a_namespace_made_again(is_restarted, has_others));
+    }
+}
+
 #[test]
 fn a_binding_whose_template_is_there_is_never_deleted() {
     simulate(async {

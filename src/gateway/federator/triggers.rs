@@ -11,6 +11,7 @@ use fedgate_kinds::CompanionKind;
 
 /// Adds the keys of the deployments whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    keys.extend(former(index, change));
     match change {
         Change::HubNamespace { hub } | Change::Owner { hub } | Change::CityPolicy { hub } => {
             keys.extend(index.source_keys(hub));
@@ -112,6 +113,22 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Workload { .. }
         | Change::WorkloadChecks { .. }
         | Change::WriteBack { .. } => {}
+    }
+}
+
+/// The deployments that are being deleted of a namespace that was made again, if the change is of their hub namespace.
+fn former(index: &GatewayIndex, change: &Change) -> Vec<Key> {
+    match change {
+        Change::HubNamespace { hub }
+        | Change::CityPolicy { hub }
+        | Change::Companion { hub, .. }
+        | Change::CompanionDelivered { hub, .. }
+        | Change::Pinned((_, hub, _))
+        | Change::Binding(BindingChange { hub, .. })
+        | Change::Copy {
+            copy: (_, hub, _), ..
+        } => index.former_source_keys(hub),
+        _ => Vec::new(),
     }
 }
 

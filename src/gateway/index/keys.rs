@@ -188,6 +188,23 @@ impl GatewayIndex {
             .collect()
     }
 
+    /// Keys of the deployments that are being deleted and have named a hub namespace that no project namespace owns: theirs was
+    /// deleted without them, and may have been made again with another UID.
+    pub fn former_source_keys(&self, hub: &str) -> Vec<Key> {
+        let projects = self.projects.iter().filter(|_| !self.owners.contains_key(hub));
+        let leaving = projects.flat_map(|(key, project)| {
+            let all = project.secondary.all_leaving();
+            all.map(move |(namespace, kind, name)| (key, project, namespace, kind, name))
+        });
+        leaving
+            .filter(|(_, project, namespace, kind, name)| {
+                let row = project.sources[*kind].get(namespace, name);
+                row.is_some_and(|row| row.digest.federation_namespace.as_deref() == Some(hub))
+            })
+            .map(|(key, _, namespace, kind, name)| self.source_key(kind, key, namespace, name))
+            .collect()
+    }
+
     /// Keys of the deployments that are being deleted and have nothing left on the hub but the policy of their city.
     pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
         let found = self.owners.get(hub);

@@ -330,6 +330,12 @@ impl Plane {
         })
     }
 
+    /// Removes a Namespace and nothing in it, as Kubernetes does with one that is deleted before its API server names all kinds.
+    pub fn forget_namespace(&self, name: &str) {
+        self.0
+            .with(|state| drop(state.remove(crate::state::NAMESPACES, name)));
+    }
+
     /// The version of the newest write.
     pub fn revision(&self) -> u64 {
         self.0.state.lock().revision

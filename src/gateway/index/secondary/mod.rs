@@ -168,6 +168,17 @@ impl SourceIndex {
         all.map(|(kind, name)| (*kind, name))
     }
 
+    /// The deployments of all namespaces that are being deleted and have our finalizer: namespace, kind and name.
+    pub fn all_leaving(&self) -> impl Iterator<Item = (&Arc<str>, KindId, &Arc<str>)> {
+        let some = (!self.deleting.is_empty()).then_some(&self.namespaces);
+        let all = some.into_iter().flatten();
+        all.flat_map(|(namespace, of)| {
+            of.leaving
+                .iter()
+                .map(move |(kind, name)| (namespace, *kind, name))
+        })
+    }
+
     /// The deployments that a Workload with this UID controls.
     pub fn controlled<'a>(&'a self, namespace: &str, uid: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
         let uid = uid.clone();
