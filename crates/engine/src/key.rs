@@ -116,7 +116,9 @@ impl Key {
         }
     }
 
-    /// The lane in which the key queues: all keys of a tenant share one lane, so that no tenant starves another.
+    /// The lane in which the key queues while the queue knows no project of its namespace
+    /// ([`Queue::assign`](crate::runtime::queue::Queue::assign)): all keys of a tenant share one lane, so that no tenant starves
+    /// another.
     pub fn lane(&self) -> Lane {
         match &self.plane {
             Plane::Project(key) => Lane(key.as_str().into()),

@@ -5,10 +5,11 @@ use super::failures::Cause;
 use crate::{
     backoff::Backoff,
     error::Category,
-    key::{Key, Lane},
+    key::{Key, Lane, Plane},
     random::{HashMap, HashSet},
     shrink::shrink_if_sparse,
 };
+use fedgate_api::names::ProjectKey;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -65,6 +66,8 @@ struct Entry {
     due: Option<Due>,
     failures: u32,
     mark: Option<Mark>,
+    /// The lane whose share a running key takes.
+    lane: Option<Lane>,
 }
 
 /// The last failure of a key that is retried.
@@ -105,8 +108,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn push(&mut self, key: Key) {
-        let lane = key.lane();
+    fn push(&mut self, key: Key, lane: Lane) {
         let queue = self.waiting.entry(lane.clone()).or_default();
         if queue.is_empty() {
             self.ring.push_back(lane);
@@ -152,6 +154,8 @@ struct State {
     backlog: Lanes,
     delayed: BTreeMap<Due, Key>,
     running_in: HashMap<Lane, usize>,
+    /// Projects' lanes, by the lane of a namespace that belongs to the project.
+    owners: HashMap<Lane, Lane>,
     sequence: u64,
     added: u64,
     taken: u64,
@@ -263,6 +267,20 @@ impl Queue {
         backoff(key, failures + 1).max(at_least)
     }
 
+    /// Records that the namespace of `key` belongs to this project, so that its keys share the project's lane from now on; `None`
+    /// if it belongs to no project any longer.
+    pub fn assign(&self, key: &Key, owner: Option<&ProjectKey>) {
+        if matches!(key.plane, Plane::Project(_)) {
+            return;
+        }
+        let owners = &mut self.state.lock().owners;
+        if let Some(owner) = owner {
+            owners.insert(key.lane(), Lane(owner.as_str().into()));
+        } else if owners.remove(&key.lane()).is_some() {
+            shrink_if_sparse(owners);
+        }
+    }
+
     /// Records the failure of a running key, before [`Queue::done`].
     pub fn mark(&self, key: &Key, mark: Mark) {
         if let Some(entry) = self.state.lock().entries.get_mut(key) {
@@ -337,7 +355,13 @@ impl Queue {
 }
 
 impl State {
+    fn lane(&self, key: &Key) -> Lane {
+        let lane = key.lane();
+        self.owners.get(&lane).cloned().unwrap_or(lane)
+    }
+
     fn add(&mut self, key: Key, urgency: Priority) {
+        let lane = self.lane(&key);
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.running {
             entry.again = entry.again.max(Some(urgency));
@@ -348,7 +372,7 @@ impl State {
             // The backlog lane keeps its entry of the key; `Lanes::pop` skips that entry.
             Some(_) => {
                 entry.queued = Some(urgency);
-                self.fresh.push(key);
+                self.fresh.push(key, lane);
             }
             None => {
                 self.added += 1;
@@ -358,8 +382,8 @@ impl State {
                     self.delayed.remove(&due);
                 }
                 match urgency {
-                    Priority::Fresh => self.fresh.push(key),
-                    Priority::Backlog => self.backlog.push(key),
+                    Priority::Fresh => self.fresh.push(key, lane),
+                    Priority::Backlog => self.backlog.push(key, lane),
                 }
             }
         }
@@ -395,19 +419,24 @@ impl State {
         let key = turn
             .into_iter()
             .find_map(|urgency| self.pop(urgency, lane_limit))?;
-        *self.running_in.entry(key.lane()).or_default() += 1;
+        let lane = self.lane(&key);
+        *self.running_in.entry(lane.clone()).or_default() += 1;
         let mut since = now;
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.queued = None;
             entry.running = true;
+            entry.lane = Some(lane);
             since = entry.since.take().unwrap_or(now);
         }
         Some(Dequeued { key, since })
     }
 
     fn pop(&mut self, urgency: Priority, lane_limit: usize) -> Option<Key> {
-        let (running_in, entries) = (&self.running_in, &self.entries);
-        let has_room = |lane: &Lane| running_in.get(lane).copied().unwrap_or(0) < lane_limit;
+        let (running_in, entries, owners) = (&self.running_in, &self.entries, &self.owners);
+        let has_room = |lane: &Lane| {
+            let lane = owners.get(lane).unwrap_or(lane);
+            running_in.get(lane).is_none_or(|running| *running < lane_limit)
+        };
         let waits = |key: &Key| entries.get(key).is_some_and(|e| e.queued == Some(urgency));
         match urgency {
             Priority::Fresh => self.fresh.pop(has_room, waits),
@@ -416,16 +445,17 @@ impl State {
     }
 
     fn done(&mut self, key: &Key, outcome: Outcome) {
-        let lane = key.lane();
-        if let Some(running) = self.running_in.get_mut(&lane) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        if let Some(lane) = entry.lane.take()
+            && let Some(running) = self.running_in.get_mut(&lane)
+        {
             *running -= 1;
             if *running == 0 {
                 self.running_in.remove(&lane);
             }
         }
-        let Some(entry) = self.entries.get_mut(key) else {
-            return;
-        };
         entry.running = false;
         let again = entry.again.take();
         let delay = match outcome {

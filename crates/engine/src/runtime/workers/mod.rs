@@ -55,7 +55,7 @@ pub trait Dispatch: Send + Sync + 'static {
         None
     }
 
-    /// The project that a key belongs to, for logs.
+    /// The project that a key belongs to, for the queue and for logs.
     fn project(&self, key: &Key) -> Option<ProjectKey>;
 }
 
@@ -109,6 +109,8 @@ impl Workers {
             && let Some(taken) = self.queue.next().await
         {
             while reconciles.try_join_next().is_some() {}
+            let owner = controllers.project(&taken.key);
+            self.queue.assign(&taken.key, owner.as_ref());
             reconciles.spawn(self.clone().reconcile(controllers.clone(), taken, place));
         }
         let last_reconciles = async { while reconciles.join_next().await.is_some() {} };

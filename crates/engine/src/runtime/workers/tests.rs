@@ -147,3 +147,60 @@ async fn a_refused_object_is_reported_once_until_it_is_accepted() {
     let next = running.workers.failures().of(&key()).unwrap().next;
     assert_eq!(next.unwrap().to_string(), "2026-12-01T10:05:00Z");
 }
+
+/// A project with many namespaces on the hub, whose plane takes 9.9 s for each answer, and one whose plane answers at once.
+struct Slow(Mutex<Option<Instant>>);
+
+impl Dispatch for Slow {
+    fn controller(&self, _key: &Key) -> &'static str {
+        "projector"
+    }
+
+    async fn reconcile(&self, key: &Key, _: Instant, _: &AtomicBool) -> Result<Requeue, Failure> {
+        if &*key.namespace == "ns-quick" {
+            *self.0.lock() = Some(Instant::now());
+        } else {
+            tokio::time::sleep(Duration::from_millis(9_900)).await;
+        }
+        Ok(Requeue::AwaitChange)
+    }
+
+    fn project(&self, key: &Key) -> Option<ProjectKey> {
+        ProjectKey::parse(if &*key.namespace == "ns-quick" {
+            "quick"
+        } else {
+            "slow"
+        })
+        .ok()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_namespaces_of_a_slow_plane_share_what_one_project_may_hold() {
+    let key = |namespace: &str| Key::new(Plane::Hub, Kind::new("instances", "x.y"), namespace, "web-0");
+    let clock = Clock::fixed("2026-12-01T10:00:00Z".parse().unwrap());
+    let queue = Arc::new(Queue::new(2));
+    let workers = Arc::new(Workers::new(
+        queue.clone(),
+        Arc::default(),
+        Metrics::new().unwrap(),
+        clock,
+        4,
+    ));
+    let controllers = Arc::new(Slow(Mutex::default()));
+    tokio::spawn(workers.run(controllers.clone()));
+    let add = |namespace: &str| queue.add(key(namespace), crate::runtime::queue::Priority::Fresh);
+    let namespaces: Vec<String> = (0..200).map(|i| format!("ns-{i}")).collect();
+    // Which project a namespace belongs to is learned when its first key is handed out.
+    for round in 0..2 {
+        namespaces.iter().for_each(|namespace| add(namespace));
+        let wait = if round == 0 { 600 } else { 1 };
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+    }
+    let asked = Instant::now();
+    add("ns-quick");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let waited = controllers.0.lock().map(|at| at - asked).unwrap();
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+    assert!(queue.depth().running <= 2, "{:?}", queue.depth());
+}
