@@ -479,7 +479,7 @@ fn report_known_planes(shared: &Shared, projects: &[(ProjectKey, Option<KnownPla
             .planes
             .state_may_have_changed(&Plane::Project(project.clone()));
         let Some(known) = known else {
-            tracing::info!(%project, "the project's API server is no other plane of the gateway any more; the project is federated");
+            tracing::info!(%project, "the project's API server is no longer another plane of the gateway; the project is federated");
             continue;
         };
         let Defect { text, next, .. } = known.defect();
@@ -494,7 +494,7 @@ fn report_other_hubs(shared: &Shared, projects: &[(ProjectKey, Option<OtherHub>)
             .planes
             .state_may_have_changed(&Plane::Project(project.clone()));
         let Some(OtherHub { uid, share }) = other else {
-            tracing::info!(%project, "no deployment of the project names another hub any more; it is federated to this one");
+            tracing::info!(%project, "no deployment of the project names another hub now; it is federated to this one");
             continue;
         };
         let Defect { text, next, .. } = OTHER_HUB;

@@ -176,7 +176,7 @@ pub enum Change {
         /// Cities or Networks that changed; `None` if their first list is complete, which concerns all Workloads.
         names: Option<BTreeSet<Arc<str>>>,
     },
-    /// The platform suspends a project, or ends that; or the gateway has its plane as no other one any more.
+    /// The platform suspends a project, or ends that; or its plane is no longer another plane of the gateway.
     Suspension {
         /// The project.
         project: ProjectKey,

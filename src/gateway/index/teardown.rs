@@ -161,7 +161,7 @@ impl GatewayIndex {
                 "projects on the hub do not exist on the platform, and nobody saw them being deleted; they are kept until an operator confirms that they are deleted: is it the right platform, and is its state the latest?"
             );
         } else if !held && self.teardown.held {
-            tracing::info!("no project is kept any more for its deletion not having been observed");
+            tracing::info!("no project is left whose deletion was not observed");
         }
         self.teardown.held = held;
         self.announce();

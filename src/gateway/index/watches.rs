@@ -28,7 +28,7 @@ pub enum Command {
     WatchReferences(ProjectKey, u64, Vec<TableId>),
     /// Deployments of these projects name another hub, or none does any more.
     ReportOtherHubs(Vec<(ProjectKey, Option<OtherHub>)>),
-    /// The gateway has the planes of these projects as other ones, or does not any more.
+    /// The planes of these projects became other planes of the gateway, or are so no longer.
     ReportKnownPlanes(Vec<(ProjectKey, Option<KnownPlane>)>),
     /// These claims on hub namespaces are rejected from now on.
     ReportRejected(Vec<RejectedClaim>),
