@@ -42,7 +42,7 @@ impl Fence {
         right.until = until;
     }
 
-    fn lapses(&self) -> u64 {
+    pub(super) fn lapses(&self) -> u64 {
         self.0.lock().lapses
     }
 

@@ -44,7 +44,11 @@ pub(super) type Watching = Client<Dialer, kube::client::Body>;
 
 /// Connection pool; see the module.
 pub(super) struct Pool {
-    pub(super) calls: Hyper,
+    /// The client for short calls, and how often the right to write had lapsed when it was made: its connections send nothing
+    /// after the next lapse.
+    calls: Mutex<(u64, Hyper)>,
+    call_connector: HttpsConnector<Connector>,
+    fence: Fence,
     connector: HttpsConnector<Connector>,
     /// True if the last connection for watches did not agree on HTTP/2.
     is_http1: Arc<AtomicBool>,
@@ -136,14 +140,11 @@ impl Drop for Slot {
 
 impl Pool {
     pub(super) fn new(credential: &Credential, limits: Limits, fence: Fence) -> Self {
-        let mut builder = Client::builder(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MAX_IDLE);
+        let call_connector = connector(credential, &limits, false, Some(fence.clone()));
         Self {
-            calls: builder.build(connector(credential, &limits, false, Some(fence))),
+            calls: Mutex::new((fence.lapses(), calls(call_connector.clone()))),
+            call_connector,
+            fence,
             // Watches write nothing.
             connector: connector(credential, &limits, !credential.is_plain(), None),
             // Plain http (development) cannot negotiate HTTP/2.
@@ -151,6 +152,15 @@ impl Pool {
             limits,
             lanes: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The client for short calls.
+    pub(super) fn calls(&self) -> Hyper {
+        let (mut made, lapses) = (self.calls.lock(), self.fence.lapses());
+        if made.0 != lapses {
+            *made = (lapses, calls(self.call_connector.clone()));
+        }
+        made.1.clone()
     }
 
     /// True if the server was last found not to speak HTTP/2.
@@ -220,6 +230,15 @@ impl Pool {
     pub(super) fn lanes(&self) -> usize {
         self.lanes.lock().len()
     }
+}
+
+fn calls(connector: HttpsConnector<Connector>) -> Hyper {
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(MAX_IDLE)
+        .build(connector)
 }
 
 fn connector(

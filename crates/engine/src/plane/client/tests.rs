@@ -136,6 +136,28 @@ fn object(name: &str) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
+/// A standby that was stopped for longer than its Lease lasted saw the Lease again after eleven seconds, because its first request
+/// failed on a connection that may send nothing more, and the hub counted as down.
+#[tokio::test]
+async fn the_first_call_after_the_right_to_write_has_lapsed_has_a_connection_of_its_own() {
+    let server = Server::start(|_, _| async { object("a") }).await;
+    let (clients, _registry) = clients(Limits::default());
+    let plane = clients.plane(PlaneKind::Hub, &server.credential());
+    let maps = config_maps(&plane.client());
+    let now = tokio::time::Instant::now;
+    plane.fence.allow(Some(now() + Duration::from_secs(10)));
+    for _ in 0..2 {
+        maps.get("a").await.unwrap();
+        // The connection goes back to the pool once its task has run.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+    plane.fence.allow(Some(now()));
+    plane.fence.allow(None);
+    maps.get("a").await.unwrap();
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2);
+}
+
 #[tokio::test]
 async fn a_call_that_never_ends_is_ended_headers_and_bodies_alike() {
     let server = Server::start(|request, _| async move {

@@ -53,7 +53,7 @@ impl Transport {
         match self {
             Self::Network(network) => match network.address(request) {
                 Ok(request) => {
-                    let answer = network.pool.calls.request(request);
+                    let answer = network.pool.calls().request(request);
                     Box::pin(async { Ok(answer.await?.map(received)) })
                 }
                 Err(error) => Box::pin(ready(Err(error))),
