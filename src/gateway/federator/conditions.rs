@@ -465,7 +465,14 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
         .as_ref()
         .map(|b| names(&b.digest.clusters))
         .filter(|c| !c.is_empty());
+    let is_held = s.binding.as_ref().is_some_and(|b| b.digest.is_held);
     let message = match cells {
+        _ if is_held => {
+            let controller = "Karmada's dependencies distributor";
+            format!(
+                "being deleted since {since}: it is gone at its cells, and {controller} does not release its binding on the hub"
+            )
+        }
         Some(cells) => format!("being deleted since {since}: {cells} has not confirmed"),
         None => format!("being deleted since {since}: the hub has not confirmed"),
     };

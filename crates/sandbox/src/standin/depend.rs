@@ -8,6 +8,7 @@ use super::{
     wire,
     world::{StepError, World},
 };
+use fedgate_karmada::names;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -72,12 +73,12 @@ async fn record(
     let (wanted, values): (Vec<ObjectRef>, Vec<Value>) = found.into_iter().unzip();
     let text = Value::Array(values).to_string();
     let mut finalizers = binding.metadata.finalizers.clone().unwrap_or_default();
-    let marked = finalizers.iter().any(|have| have == wire::DEPENDENCIES_FINALIZER);
+    let marked = finalizers.iter().any(|have| have == names::DISTRIBUTOR_FINALIZER);
     if marked && wire::annotation(&binding, wire::DEPENDENCIES) == text {
         return Ok((binding, wanted));
     }
     if !marked {
-        finalizers.push(wire::DEPENDENCIES_FINALIZER.to_owned());
+        finalizers.push(names::DISTRIBUTOR_FINALIZER.to_owned());
     }
     let patch = json!({"metadata": {"finalizers": finalizers, "annotations": {wire::DEPENDENCIES: text}}});
     let binding = world.merge(&wire::binding(), &binding, patch).await?;

@@ -6,9 +6,6 @@ use fedgate_karmada::names;
 use kube::{api::DynamicObject, core::TypeMeta};
 use serde_json::Value;
 
-/// Finalizer of a binding whose template's dependencies are synced with it.
-pub(super) const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
-
 /// Annotation of a binding: the dependencies of its template, as JSON.
 pub(super) const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
 /// Prefix of the labels which record that a binding needs an attached binding.

@@ -60,6 +60,28 @@ async fn a_cell_that_does_not_answer_is_named() {
     assert!(condition["message"].as_str().unwrap().contains("dfw-1"));
 }
 
+/// Chaos on real Karmada, seed 23: a finalizer that Karmada does not take away kept a deployment whose cells had confirmed.
+#[tokio::test]
+async fn a_binding_that_karmada_alone_holds_is_not_said_of_the_cells() {
+    let wait = |finalizers: &[&str], deleted: bool| {
+        let mut s = snapshot(&leaving(), None);
+        let mut value = binding_value();
+        value["metadata"]["finalizers"] = json!(finalizers);
+        if deleted {
+            value["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+        }
+        s.binding = Some(read_binding(&value));
+        let (mut memory, start) = (Memory::default(), now());
+        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
+        patch(&effect)["status"]["conditions"][0]["message"].to_string()
+    };
+    let distributor = "karmada.io/binding-dependencies-distributor";
+    assert!(wait(&[distributor], true).contains("gone at its cells, and Karmada's dependencies distributor"));
+    let cells = "dfw-1 has not confirmed";
+    assert!(wait(&["karmada.io/binding-controller", distributor], true).contains(cells));
+    assert!(wait(&[distributor], false).contains(cells));
+}
+
 #[tokio::test]
 async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
     let mut d = leaving();

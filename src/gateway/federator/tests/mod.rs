@@ -150,13 +150,20 @@ fn hub_copy() -> Value {
 }
 
 fn binding() -> Row<Binding> {
-    let value = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+    read_binding(&binding_value())
+}
+
+fn binding_value() -> Value {
+    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": "storefront-us-dfw-workloaddeployment", "namespace": HUB, "uid": "u-b", "resourceVersion": "1",
             "ownerReferences": [{"apiVersion": "x", "kind": "WorkloadDeployment", "name": "storefront-us-dfw", "uid": "u-copy"}]},
         "spec": {"resource": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "storefront-us-dfw"}, "clusters": [{"name": "dfw-1"}]},
-        "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}});
+        "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}})
+}
+
+fn read_binding(value: &Value) -> Row<Binding> {
     row(
-        &value,
+        value,
         Binding::read(
             &object(value.clone()),
             &KINDS,

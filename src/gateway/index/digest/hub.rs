@@ -329,6 +329,8 @@ pub struct Binding {
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
+    /// True if it is deleted at the members, and Karmada's dependencies distributor alone keeps it on the hub.
+    pub is_held: bool,
     /// State at each member, if a lane claims it.
     pub delivery: Option<Box<Delivery>>,
 }
@@ -399,6 +401,9 @@ impl Binding {
             applied: is(&condition("FullyApplied"), "status", "True"),
             clusters,
             failed,
+            is_held: object.metadata.deletion_timestamp.is_some()
+                && object.metadata.finalizers.as_deref()
+                    == Some(&[fedgate_karmada::names::DISTRIBUTOR_FINALIZER.to_owned()]),
         }
     }
 }
