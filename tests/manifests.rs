@@ -289,6 +289,12 @@ fn policies_admit_scrapers_and_operators_alone_and_nobody_to_the_probes() {
                 panic!("{object}");
             };
             assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 8080}]));
+            // A policy concerns the port of the name server's Pod: 5353 on OpenShift.
+            for (port, protocol) in [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")] {
+                let dns = json!({"port": port, "protocol": protocol});
+                let egress = object["spec"]["egress"][0]["ports"].as_array().unwrap();
+                assert!(egress.contains(&dns), "{dns}");
+            }
             let peers = rule["from"].as_array().unwrap();
             assert!(!peers.is_empty(), "an empty list admits everybody");
             for peer in peers {
@@ -309,7 +315,9 @@ fn policies_admit_scrapers_and_operators_alone_and_nobody_to_the_probes() {
             ]);
             assert_eq!(container["ports"], ports);
             let arguments = container["args"].as_array().unwrap();
-            assert!(arguments.contains(&json!("--probe-address=0.0.0.0:8081")));
+            for address in ["--probe-address=[::]:8081", "--admin-address=[::]:8080"] {
+                assert!(arguments.contains(&json!(address)), "{address}");
+            }
         }
     }
     assert_eq!(policies, 3);
@@ -549,11 +557,13 @@ fn the_image_is_built_by_the_pinned_toolchain_for_the_deployments_user() {
     let files = fedgate_manifests::all(&kinds()).unwrap();
     let deploy = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
     let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
+    // The image alone says its user, whose group reads the mounted Secrets.
     let security = &pod["securityContext"];
-    assert_eq!(
-        line(container, "USER "),
-        format!("{}:{}", security["runAsUser"], security["runAsGroup"])
-    );
+    let user = line(container, "USER ");
+    assert_eq!(user, format!("{0}:{0}", security["fsGroup"]));
+    for fixed in ["runAsUser", "runAsGroup"] {
+        assert!(security[fixed].is_null(), "{fixed}");
+    }
     assert_eq!(
         pod["containers"][0]["image"],
         concat!("fedgate:", env!("CARGO_PKG_VERSION"))

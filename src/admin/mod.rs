@@ -194,10 +194,19 @@ async fn listen(flag: &'static str, address: SocketAddr) -> Result<(TcpListener,
         address,
         source,
     };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = match TcpListener::bind(address).await {
+        Err(error) if may_lack_ipv6(address, &error) => TcpListener::bind(("0.0.0.0", address.port())).await,
+        bound => bound,
+    };
+    let listener = bound.map_err(failed)?;
     // The port may have been 0.
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
+}
+
+/// True if `[::]`, which stands for all addresses, may have failed because this machine has no IPv6.
+fn may_lack_ipv6(address: SocketAddr, error: &std::io::Error) -> bool {
+    address.ip() == std::net::Ipv6Addr::UNSPECIFIED && error.kind() != std::io::ErrorKind::AddrInUse
 }
 
 /// Binds the addresses; if there are a token, a certificate and a key, their files must be readable. Serving starts with

@@ -112,6 +112,9 @@ pub struct JoinArgs {
     /// Name of the cell's Location. Default: the cell's name.
     #[arg(long, value_name = "NAME", requires = "agent_image_cell")]
     pub location: Option<String>,
+    /// Leave definitions out: another tool, such as Helm or Argo CD, installs them.
+    #[arg(long)]
+    pub skip_crds: bool,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
     pub kinds: KindsArgs,
@@ -323,6 +326,9 @@ pub struct ProjectAddArgs {
     /// Lifetime of the credential; the project may shorten it.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "8760h")]
     pub lifetime: Duration,
+    /// Leave definitions out: another tool, such as Helm or Argo CD, installs them.
+    #[arg(long)]
+    pub skip_crds: bool,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
     pub kinds: KindsArgs,

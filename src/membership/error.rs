@@ -131,7 +131,7 @@ impl Error {
 
 const STALE: &str = "another client changes the object all the time; run the command again";
 const CONFLICT: &str = "let the owner of the field give it up or set the same value, then run the command again; nothing \
-                        was overwritten";
+                        was overwritten. --skip-crds leaves CustomResourceDefinitions to their owner";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

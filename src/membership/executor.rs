@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 pub enum Mode {
     /// Changes are sent.
     Write,
-    /// Changes are shown.
+    /// Changes are shown, up to the first conflict that the server would answer.
     DryRun,
     /// The wanted objects are printed as YAML, without credentials.
     Print,
@@ -117,6 +117,7 @@ impl Executor {
             }
             Mode::DryRun => {
                 say(&format!("{}: {change} (dry run)", plane.title));
+                plane.rehearse(change).await?;
                 Ok(change.object.clone())
             }
             Mode::Print => {

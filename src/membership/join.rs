@@ -119,7 +119,8 @@ impl Join<'_> {
     /// Definitions and roles at the member, before it is opened.
     async fn definitions(&mut self, cell: &Cell<'_>) -> Result<(), Error> {
         let mark = cell.mark();
-        for object in agent::definitions(&self.manifests).map_err(internal)? {
+        let objects = agent::definitions(&self.manifests).map_err(internal)?;
+        for object in super::without_crds(objects, self.args.skip_crds) {
             self.executor
                 .ensure(&self.member, object, Owner::Cell(&mark))
                 .await?;

@@ -45,6 +45,12 @@ pub fn document(
         .map_err(|error| Error::new(Kind::Failed, "cannot write a kubeconfig").because(error.to_string()))
 }
 
+/// Seconds of life that a server has given a token; `None` if the token does not say it.
+pub fn granted(token: &str) -> Option<i64> {
+    let times = token_times(token)?;
+    Some(times.ends.saturating_sub(times.issued?))
+}
+
 /// True if a kubeconfig of [`with_token`] leads to the server and its token has more than half of its life left: of the
 /// lifetime that is asked for or, if the server has granted less, of that.
 pub fn is_fresh(text: &[u8], server: &str, lifetime: Duration, now: Timestamp) -> bool {
@@ -53,11 +59,7 @@ pub fn is_fresh(text: &[u8], server: &str, lifetime: Duration, now: Timestamp) -
     };
     let document: Value = serde_json::from_slice(text).unwrap_or_default();
     let token = document["users"][0]["user"]["token"].as_str();
-    let granted = token.and_then(token_times).map_or(i64::MAX, |times| {
-        times
-            .issued
-            .map_or(i64::MAX, |issued| times.ends.saturating_sub(issued))
-    });
+    let granted = token.and_then(granted).unwrap_or(i64::MAX);
     let half = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX).min(granted) / 2;
     let same = credential.server().to_string().trim_end_matches('/') == server.trim_end_matches('/');
     same && credential

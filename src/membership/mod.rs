@@ -96,6 +96,12 @@ fn internal(error: impl fmt::Display) -> Error {
     Error::new(Kind::Failed, "the manifests cannot be made").because(error.to_string())
 }
 
+/// Objects to install, without definitions if another tool installs those.
+fn without_crds(mut objects: Vec<serde_json::Value>, skip_crds: bool) -> Vec<serde_json::Value> {
+    objects.retain(|object| !skip_crds || object["kind"] != "CustomResourceDefinition");
+    objects
+}
+
 fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
     let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
     kinds.map_err(|error| Error::new(Kind::Usage, format!("{}: {error}", error.flag())))

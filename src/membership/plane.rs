@@ -243,6 +243,22 @@ impl Plane {
             .map_err(|error| self.error(&error, &what))
     }
 
+    /// Fails if the server would refuse the apply of an object that is there because another manager owns a field of it. The
+    /// server stores nothing.
+    pub async fn rehearse(&self, change: &Change) -> Result<(), Error> {
+        if change.verb != Verb::Apply || change.is_new {
+            return Ok(());
+        }
+        let (api, name) = self.place(&change.object);
+        let params = PatchParams::apply(FIELD_MANAGER).dry_run();
+        let answer = api.patch(&name, &params, &Patch::Apply(&change.object)).await;
+        match answer.map_err(|error| self.error(&error, &change.to_string())) {
+            Err(error) if error.kind == Kind::Conflict => Err(error),
+            // Not every webhook answers a dry run, and a preview needs no right to write.
+            _ => Ok(()),
+        }
+    }
+
     async fn delete(
         &self,
         api: &Api<DynamicObject>,

@@ -55,7 +55,8 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
     refuse_known(name, &hub, &plane).await?;
     let kinds = super::load_kinds(&args.kinds)?;
     let kinds = KindManifests::all(&kinds, false);
-    for object in project::objects(&kinds).map_err(internal)? {
+    let objects = project::objects(&kinds).map_err(internal)?;
+    for object in super::without_crds(objects, args.skip_crds) {
         executor.ensure(&plane, object, Owner::Shared).await?;
     }
     let server = args.project_endpoint.as_deref().unwrap_or(&plane.server);

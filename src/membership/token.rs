@@ -6,6 +6,7 @@ use super::{
     plane::{Plane, told},
 };
 use fedgate_kubeconfig::load_text;
+use jiff::SignedDuration;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
@@ -29,7 +30,8 @@ impl Account<'_> {
     }
 }
 
-/// Issues a token. With `bound_to`, name and UID of a Secret beside the account, it ends with that Secret.
+/// Issues a token, and says it if the server has given it a shorter life. With `bound_to`, name and UID of a Secret beside
+/// the account, it ends with that Secret.
 pub async fn issue(
     plane: &Plane,
     account: Account<'_>,
@@ -55,7 +57,24 @@ pub async fn issue(
         .await
         .map_err(|error| plane.error(&error, &format!("issue a token of {}", account.user())))?;
     let token = answer.status.and_then(|status| status.token);
-    token.ok_or_else(|| Error::new(Kind::Failed, format!("{} issued no token", plane.title)))
+    let token = token.ok_or_else(|| Error::new(Kind::Failed, format!("{} issued no token", plane.title)))?;
+    if let Some(granted) = shortened(&token, lifetime) {
+        let (title, user) = (&plane.title, account.user());
+        super::executor::say(&format!("{title}: the token of {user} {granted}"));
+    }
+    Ok(token)
+}
+
+/// The life of a token that a server has shortened, and what to do about it.
+fn shortened(token: &str, asked: Duration) -> Option<String> {
+    let granted = SignedDuration::from_secs(kubeconfig::granted(token)?);
+    let asked = SignedDuration::try_from(asked).ok()?;
+    (granted < asked).then(|| {
+        format!(
+            "lives {granted:#}, not {asked:#}: the server grants no more (--service-account-max-token-expiration); run the \
+             command again in every half of that time"
+        )
+    })
 }
 
 /// The user that a kubeconfig logs in as.
@@ -104,4 +123,21 @@ pub async fn prove(
         "give the address of the same API server; its user should be {}",
         account.user()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_the_server_has_shortened_is_named_with_its_life() {
+        // {"iat":1800000000,"exp":1800086400}: a day.
+        let day = "e30.eyJpYXQiOjE4MDAwMDAwMDAsImV4cCI6MTgwMDA4NjQwMH0.x";
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        let said = shortened(day, hours(8_760)).unwrap();
+        assert!(said.starts_with("lives 24h, not 8760h"), "{said}");
+        assert_eq!(shortened(day, hours(24)), None);
+        assert_eq!(shortened(day, hours(4)), None);
+        assert_eq!(shortened("opaque", hours(8_760)), None);
+    }
 }

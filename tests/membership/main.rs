@@ -13,6 +13,7 @@
 
 mod adoption;
 mod kills;
+mod owners;
 mod players;
 mod returns;
 mod server;

@@ -247,6 +247,17 @@ impl World {
         self.run_at(0, words).await
     }
 
+    /// Runs `fedgate projects` with these words, and the member as the project.
+    pub(crate) async fn run_for_project(&self, words: &[&str]) -> ExitCode {
+        let project = ["--project-kubeconfig", self.kubeconfigs[1].to_str().unwrap()];
+        let hub = ["--hub-kubeconfig", self.kubeconfigs[0].to_str().unwrap()];
+        let line = [&["fedgate", "projects"], words, &project, &hub].concat();
+        let Command::Projects(command) = Command::try_parse_from(line).unwrap() else {
+            panic!("it is a command about projects");
+        };
+        Box::pin(membership::projects(&command)).await
+    }
+
     async fn run_at(&self, hub: usize, words: &[&str]) -> ExitCode {
         let hub = ["--hub-kubeconfig", self.kubeconfigs[hub].to_str().unwrap()];
         let line = [&["fedgate", "cells"], words, &hub].concat();

@@ -21,10 +21,13 @@ pub(crate) const HUB_SECRET: &str = "fedgate-hub";
 const ADMIN_FOLDER: &str = "/etc/fedgate/admin";
 /// Name of the volume with the folder of federated kinds.
 const KINDS: &str = "interpreters";
-/// The UID of user `nonroot` in distroless images.
-const NONROOT: u32 = 65532;
+/// The group that owns mounted Secrets: that of user `nonroot` in distroless images.
+pub(crate) const FS_GROUP: u32 = 65532;
 /// Ports of API servers to which egress is open.
 pub(crate) const API_SERVER_PORTS: [u16; 3] = [443, 5443, 6443];
+/// Ports of name servers to which egress is open. A policy concerns the port of the Pod behind a Service, which is 5353 on
+/// `OpenShift`.
+const DNS_PORTS: [u16; 2] = [53, 5353];
 
 /// A role that runs as Pods.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +86,9 @@ pub(crate) struct Places {
     pub(crate) port: Value,
     /// The port of the probes' address.
     pub(crate) probe_port: Value,
-    /// Further fields of the Pod.
+    /// Further fields of the Pod, and of its security context.
     pub(crate) pod: Map<String, Value>,
+    pub(crate) security: Map<String, Value>,
     pub(crate) spread: Value,
     pub(crate) volumes: Vec<Value>,
     pub(crate) mounts: Vec<Value>,
@@ -93,6 +97,8 @@ pub(crate) struct Places {
     pub(crate) to: Map<String, Value>,
     /// Ports of API servers.
     pub(crate) api_server_ports: Value,
+    /// Further rules for egress.
+    pub(crate) egress: Vec<Value>,
 }
 
 impl Places {
@@ -124,6 +130,7 @@ impl Places {
             port: json!(ADMIN_PORT_NUMBER),
             probe_port: json!(PROBE_PORT_NUMBER),
             pod: Map::new(),
+            security: Map::from_iter([("fsGroup".to_owned(), json!(FS_GROUP))]),
             spread: spread(role),
             volumes,
             mounts,
@@ -133,6 +140,7 @@ impl Places {
             )]),
             to: Map::new(),
             api_server_ports: API_SERVER_PORTS.iter().map(|port| tcp(&json!(port))).collect(),
+            egress: Vec::new(),
         }
     }
 }
@@ -210,11 +218,11 @@ pub(crate) fn own_namespace(role: &Role) -> Option<Value> {
         .then(|| json!(format!("--namespace={NAMESPACE}")))
 }
 
-/// The flags of the administrative address and of the probes' address at these ports.
+/// The flags of the administrative address and of the probes' address at these ports, by IPv6 and IPv4.
 pub(crate) fn admin_flags(port: &str, probes: &str) -> [Value; 3] {
     [
-        json!(format!("--probe-address=0.0.0.0:{probes}")),
-        json!(format!("--admin-address=0.0.0.0:{port}")),
+        json!(format!("--probe-address=[::]:{probes}")),
+        json!(format!("--admin-address=[::]:{port}")),
         json!(format!("--admin-token-file={ADMIN_FOLDER}/{ADMIN_TOKEN}")),
     ]
 }
@@ -323,11 +331,13 @@ pub(crate) fn operators() -> Vec<Value> {
 /// Egress: DNS and API servers. Ingress: metrics and the operations API. The kubelet needs no rule for its probes: a policy
 /// does not concern what a Pod's own node sends.
 fn network_policy(role: &Role, places: &Places) -> Value {
-    let dns = json!([{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]);
+    let dns = DNS_PORTS.map(|port| [json!({"protocol": "UDP", "port": port}), tcp(&json!(port))]);
     let mut ingress = Map::from_iter([("ports".to_owned(), json!([tcp(&places.port)]))]);
     ingress.extend(places.from.clone());
     let mut egress = Map::from_iter([("ports".to_owned(), places.api_server_ports.clone())]);
     egress.extend(places.to.clone());
+    let mut rules = vec![json!({"ports": dns.concat()}), json!(egress)];
+    rules.extend(places.egress.iter().cloned());
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -336,7 +346,7 @@ fn network_policy(role: &Role, places: &Places) -> Value {
             "podSelector": {"matchLabels": labels(role)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [ingress],
-            "egress": [{"ports": dns}, egress],
+            "egress": rules,
         },
     })
 }
@@ -365,6 +375,7 @@ fn deployment(role: &Role, places: &Places) -> Value {
     })
 }
 
+/// The user is that of the image, or the one that `OpenShift` gives to the Namespace.
 fn pod(role: &Role, places: &Places) -> Value {
     let mut pod = json!({
         "serviceAccountName": role.name,
@@ -373,9 +384,6 @@ fn pod(role: &Role, places: &Places) -> Value {
         "terminationGracePeriodSeconds": 30,
         "securityContext": {
             "runAsNonRoot": true,
-            "runAsUser": NONROOT,
-            "runAsGroup": NONROOT,
-            "fsGroup": NONROOT,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": places.spread,
@@ -383,6 +391,7 @@ fn pod(role: &Role, places: &Places) -> Value {
         "volumes": places.volumes,
     });
     merge(&mut pod, &places.pod);
+    merge(&mut pod["securityContext"], &places.security);
     pod
 }
 

@@ -139,6 +139,22 @@ async fn a_flood_of_connections_stops_neither_probes_nor_the_holder_of_a_token()
 }
 
 #[tokio::test]
+async fn the_wildcard_of_ipv6_stands_for_all_addresses() {
+    let any: SocketAddr = "[::]:0".parse().unwrap();
+    let (_listener, bound) = listen("--admin-address", any).await.unwrap();
+    let _ipv4 = connect_from(1, SocketAddr::from((Ipv4Addr::LOCALHOST, bound.port()))).await;
+
+    let no_ipv6 = std::io::Error::from_raw_os_error(97);
+    let taken = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+    let may = |address: &str, error| may_lack_ipv6(address.parse().unwrap(), error);
+    assert!(may("[::]:8080", &no_ipv6));
+    assert!(!may("[::]:8080", &taken));
+    for chosen in ["[::1]:8080", "0.0.0.0:8080"] {
+        assert!(!may(chosen, &no_ipv6), "{chosen}");
+    }
+}
+
+#[tokio::test]
 async fn the_probes_address_serves_nothing_of_a_tenant() {
     let served = served(None).await;
     for (path, status) in [

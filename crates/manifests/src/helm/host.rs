@@ -85,7 +85,7 @@ fn role(role: &Role, plane: &'static str) -> Result<Templates, ManifestError> {
 fn places(role: &Role, template: &mut Template) -> Result<Places, ManifestError> {
     let values = format!(".Values.{}", role.command);
     let port = template.text("{{ .Values.admin.port }}");
-    let probe_port = template.text("{{ .Values.admin.probePort }}");
+    let probe_port = template.text("{{ include \"fedgate.probePort\" . }}");
     Ok(Places {
         replicas: template.value(&format!("{values}.replicas")),
         image: template.value("include \"fedgate.image\" . | quote"),
@@ -95,12 +95,16 @@ fn places(role: &Role, template: &mut Template) -> Result<Places, ManifestError>
         port: json!(port),
         probe_port: json!(probe_port),
         pod: pod(&values, template),
+        security: template.fields("{{- with .Values.fsGroup }}\nfsGroup: {{ int64 . }}\n{{- end }}"),
         spread: json!([json!(spread(role, template)?)]),
         volumes: volumes(role, template)?,
         mounts: mounts(role, template)?,
         from: from(template),
         to: to(template),
         api_server_ports: json!([ports(template)?]),
+        egress: vec![json!(template.lines(
+            "{{- with .Values.networkPolicy.extraEgress }}\n{{- toYaml . | nindent +0 }}\n{{- end }}"
+        ))],
     })
 }
 

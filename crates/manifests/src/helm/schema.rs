@@ -14,12 +14,13 @@ pub(super) fn of(flags: &Flags) -> Value {
     }
     root["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     root["title"] = json!("Values of the chart fedgate");
-    // A parent chart sets it.
+    // A parent chart sets both.
     root["properties"]["global"] = json!({
         "type": "object",
-        "additionalProperties": false,
-        "description": "A parent chart sets it; nothing of it is read.",
+        "description": "Values of a parent chart for all its parts; nothing of it is read.",
     });
+    let enabled = "For the condition of a parent chart, which leaves this chart out while it is false.";
+    root["properties"]["enabled"] = json!({"type": "boolean", "const": true, "description": enabled});
     root["required"] = json!(["planes"]);
     root["allOf"] = json!(rules());
     root

@@ -5,8 +5,8 @@ use super::{Flags, PLANES, schema::of_type};
 use crate::{
     ADMIN_SECRET, NAMESPACE,
     deployment::{
-        ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, GATEWAY_ROLE, HUB_SECRET, PROBE_PORT_NUMBER,
-        RETURNS_ROLE, Role, operators, resources, scrapers,
+        ADMIN_PORT_NUMBER, API_SERVER_PORTS, CELL_ROLE, FS_GROUP, GATEWAY_ROLE, HUB_SECRET,
+        PROBE_PORT_NUMBER, RETURNS_ROLE, Role, operators, resources, scrapers,
     },
 };
 use k8s_openapi::api::{
@@ -14,7 +14,7 @@ use k8s_openapi::api::{
         Affinity, CSIVolumeSource, ConfigMapVolumeSource, ProjectedVolumeSource, ResourceRequirements,
         SecretVolumeSource, Toleration,
     },
-    networking::v1::NetworkPolicyPeer,
+    networking::v1::{NetworkPolicyEgressRule, NetworkPolicyPeer},
     rbac::v1::Subject,
 };
 use serde_json::{Value, json};
@@ -121,6 +121,12 @@ pub(super) fn all(flags: &Flags) -> Vec<Entry> {
         name(),
     ));
     all.push(topology_spread());
+    all.push(value(
+        "fsGroup",
+        json!(FS_GROUP),
+        "Group that owns mounted Secrets. 0: none, where the cluster gives each Pod user and group, as OpenShift does.",
+        json!({"type": "integer", "minimum": 0}),
+    ));
     all.extend(credentials());
     all.extend(network());
     all.extend(monitoring());
@@ -309,7 +315,7 @@ fn credentials() -> Vec<Entry> {
         value(
             "admin.probePort",
             json!(PROBE_PORT_NUMBER),
-            "Port of /livez and /readyz for the kubelet, without TLS. No NetworkPolicy admits anybody else to it.",
+            "Other port, of /livez and /readyz for the kubelet, without TLS. No NetworkPolicy admits anybody else to it.",
             port(),
         ),
         value(
@@ -398,6 +404,12 @@ fn network() -> Vec<Entry> {
             json!([]),
             "Addresses of these API servers. Empty: any.",
             list(&json!({"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"})),
+        ),
+        value(
+            "networkPolicy.extraEgress",
+            json!([]),
+            "Further rules for egress, as in a NetworkPolicy, e.g. to a proxy or to name servers not at 53 or 5353.",
+            list(&of_type::<NetworkPolicyEgressRule>()),
         ),
         value(
             "networkPolicy.scrapeFrom",

@@ -22,6 +22,16 @@ app.kubernetes.io/version: {{ $root.Chart.AppVersion | replace "+" "_" | trunc 6
 {{- end -}}
 {{- end }}
 
+{{- /* A schema cannot compare two values. */}}
+{{- define "fedgate.probePort" -}}
+{{- with .Values.admin -}}
+{{- if eq (int .port) (int .probePort) -}}
+{{- fail (printf "admin.port and admin.probePort are both %d: give each a port of its own" (int .port)) -}}
+{{- end -}}
+{{ .probePort }}
+{{- end -}}
+{{- end }}
+
 {{- /* Flags as arguments. Numbers of a file of values are floating-point numbers, which Helm prints as 1e+06. */}}
 {{- define "fedgate.flags" -}}
 {{- range $flag, $value := . }}
