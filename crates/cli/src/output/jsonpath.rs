@@ -1,20 +1,25 @@
-//! Templates in kubectl's dialect of `JSONPath`: text with `{expressions}`, `{range}` and `{end}`. The paths themselves are
-//! evaluated by `jsonpath-rust`, in the dialect of RFC 9535.
+//! Templates in kubectl's dialect of `JSONPath`: text with `{expressions}`, `{range}` and `{end}`. The steps of a path are
+//! evaluated by `jsonpath-rust`, in the dialect of RFC 9535; their order and the bounds of lists are kubectl's.
 
-use crate::error::Error;
-use jsonpath_rust::JsonPath;
+use crate::error::{Error, Kind};
+use jsonpath_rust::{
+    parser::{
+        model::{JpQuery, Segment, Selector},
+        parse_json_path,
+    },
+    query::{QueryRef, js_path_process},
+};
 use serde_json::Value;
 
 /// A parsed template.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Template(Vec<Part>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Part {
     Text(String),
-    /// A path in the form of RFC 9535.
-    Path(String),
-    Range(String, Vec<Part>),
+    Path(JpQuery),
+    Range(JpQuery, Vec<Part>),
 }
 
 impl Template {
@@ -25,10 +30,10 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// The template's text for an object. A missing key is empty.
+    /// The template's text for an object. A missing key is empty; an index or slice that a list lacks is an error.
     pub(crate) fn render(&self, object: &Value) -> Result<String, Error> {
         let mut text = String::new();
-        render(&self.0, object, &mut text).map_err(Error::usage)?;
+        render(&self.0, object, &mut text).map_err(|error| Error::new(Kind::Failed, error))?;
         Ok(text)
     }
 }
@@ -107,8 +112,18 @@ fn parts(tokens: &mut impl Iterator<Item = Token>, in_range: bool) -> Result<Vec
     Ok(parts)
 }
 
-/// A path of kubectl in the form of RFC 9535: it begins with `$`, and a key with escaped dots is quoted.
-fn path_of(path: &str) -> Result<String, String> {
+/// A bracket of kubectl in the form of RFC 9535: `[*]` is a slice of all, keys have escaped dots, and an object without
+/// the field of a filter does not differ from its value.
+fn bracket_of(bracket: &str) -> String {
+    match bracket.strip_prefix("[?(").map(|filter| filter.split_once("!=")) {
+        Some(Some((left, right))) => format!("[?({left} && {left}!={right}"),
+        Some(None) => bracket.to_owned(),
+        None => bracket.replace("[*]", "[:]").replace("\\.", "."),
+    }
+}
+
+/// A path of kubectl, whose form of RFC 9535 begins with `$` and quotes a key with escaped dots.
+fn path_of(path: &str) -> Result<JpQuery, String> {
     let path = path.trim();
     let path = path.strip_prefix(['$', '@']).unwrap_or(path);
     let mut rfc = String::from("$");
@@ -133,7 +148,7 @@ fn path_of(path: &str) -> Result<String, String> {
                 None
             });
             let end = end.ok_or_else(|| format!("jsonpath: a bracket is not closed in {path:?}"))?;
-            rfc.push_str(&rest[..end]);
+            rfc.push_str(&bracket_of(&rest[..end]));
             rest = &rest[end..];
             continue;
         }
@@ -167,25 +182,59 @@ fn path_of(path: &str) -> Result<String, String> {
             _ => rfc.extend(["['", &key, "']"]),
         }
     }
-    jsonpath_rust::parser::parse_json_path(&rfc).map_err(|error| format!("jsonpath: {path:?}: {error}"))?;
-    Ok(rfc)
+    parse_json_path(&rfc).map_err(|error| format!("jsonpath: {path:?}: {error}"))
+}
+
+/// The values at a path. Of a union all values of one part come before those of the next.
+fn find<'a>(path: &JpQuery, object: &'a Value) -> Result<Vec<&'a Value>, String> {
+    let mut values = vec![object];
+    for segment in &path.segments {
+        let parts = match segment {
+            Segment::Selectors(parts) => parts.iter().cloned().map(Segment::Selector).collect(),
+            part => vec![part.clone()],
+        };
+        let mut found = Vec::new();
+        for step in parts.into_iter().map(|part| JpQuery::new(vec![part])) {
+            for value in &values {
+                check_bounds(&step.segments[0], value)?;
+                let here = js_path_process(&step, *value).map_err(|error| format!("jsonpath: {error}"))?;
+                found.extend(here.into_iter().map(QueryRef::val));
+            }
+        }
+        values = found;
+    }
+    Ok(values)
+}
+
+/// Refuses an index, slice or filter of what is no list, and an index or slice that a list lacks.
+fn check_bounds(step: &Segment, value: &Value) -> Result<(), String> {
+    let (start, end) = match step {
+        Segment::Selector(Selector::Index(at)) => (*at, (*at != -1).then_some(at + 1)),
+        Segment::Selector(Selector::Slice(start, end, _)) => (start.unwrap_or(0), *end),
+        Segment::Selector(Selector::Filter(_)) => (0, None),
+        _ => return Ok(()),
+    };
+    let length = match value {
+        Value::Array(list) => i64::try_from(list.len()).unwrap_or(i64::MAX),
+        other => return Err(format!("jsonpath: {other} is no list")),
+    };
+    let [from, to] = [start, end.unwrap_or(length)].map(|at| if at < 0 { at + length } else { at });
+    if from == to || (0..to).contains(&from) && to <= length {
+        return Ok(());
+    }
+    Err(format!("jsonpath: a list of {length} has no [{step}]"))
 }
 
 fn render(parts: &[Part], object: &Value, into: &mut String) -> Result<(), String> {
-    let found = |path: &str| {
-        object
-            .query(path)
-            .map_err(|error| format!("jsonpath: {path:?}: {error}"))
-    };
     for part in parts {
         match part {
             Part::Text(text) => into.push_str(text),
             Part::Path(path) => {
-                let texts: Vec<String> = found(path)?.into_iter().map(plain).collect();
+                let texts: Vec<String> = find(path, object)?.into_iter().map(plain).collect();
                 into.push_str(&texts.join(" "));
             }
             Part::Range(path, body) => {
-                for item in found(path)? {
+                for item in find(path, object)? {
                     render(body, item, into)?;
                 }
             }
@@ -207,13 +256,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn rendered(template: &str) -> String {
-        let object = json!({
+    fn object() -> Value {
+        json!({
             "metadata": {"name": "web", "labels": {"app.example.com/name": "shop", "city-code": "DFW"}},
             "items": [{"name": "a", "n": 1}, {"name": "b", "n": 2}, {"name": "c"}],
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
-        });
-        Template::parse(template).unwrap().render(&object).unwrap()
+        })
+    }
+
+    fn rendered(template: &str) -> String {
+        Template::parse(template).unwrap().render(&object()).unwrap()
     }
 
     #[test]
@@ -233,14 +285,53 @@ mod tests {
             ("{.metadata.labels['city-code']}", "DFW"),
             ("{.metadata.labels.city-code}", "DFW"),
             ("{..type}", "Ready Other"),
+            ("{.metadata.labels['app\\.example\\.com/name']}", "shop"),
+            ("{.items[*]['name','n']}", "a b c 1 2"),
+            ("{['metadata']['name','none']}", "web"),
+            ("{.items[0,2].name}", "a c"),
+            ("{.items[?(@.n!=1)].name}", "b"),
+            ("{.items[?(@.n>1)].name}", "b"),
+            ("{.items[?(@.n)].name}", "a b"),
+            ("{.items[1:1].name}", ""),
+            ("{.items[-2:].name}", "b c"),
+            ("{.items[::2].name}", "a c"),
+            ("{.none[7].name}", ""),
         ] {
             assert_eq!(rendered(template), text, "{template}");
         }
     }
 
     #[test]
+    fn an_index_or_slice_that_a_list_lacks_fails_as_in_kubectl() {
+        for (template, why) in [
+            ("{.items[3].name}", "jsonpath: a list of 3 has no [3]"),
+            ("{.items[-4].name}", "jsonpath: a list of 3 has no [-4]"),
+            ("{.items[0,5].name}", "jsonpath: a list of 3 has no [5]"),
+            ("{.items[0:9].name}", "jsonpath: a list of 3 has no [0:9:1]"),
+            ("{.items[2:1].name}", "jsonpath: a list of 3 has no [2:1:1]"),
+            ("{range .items[*]}{.name[0]}{end}", "jsonpath: \"a\" is no list"),
+            ("{.metadata.name[*]}", "jsonpath: \"web\" is no list"),
+        ] {
+            let error = Template::parse(template).unwrap().render(&object()).unwrap_err();
+            assert_eq!(
+                (error.what.as_str(), error.kind),
+                (why, Kind::Failed),
+                "{template}"
+            );
+        }
+    }
+
+    #[test]
     fn a_bad_template_is_an_error() {
-        for template in ["{.a", "{end}", "{range .a[*]}{.b}", "{.a[}", "{.a[?(]}"] {
+        for template in [
+            "{.a",
+            "{end}",
+            "{range .a[*]}{.b}",
+            "{.a[}",
+            "{.a[?(]}",
+            "{.a[b]}",
+            "{.a[?(@.b[*].c==1)]}",
+        ] {
             assert!(Template::parse(template).is_err(), "{template}");
         }
     }
