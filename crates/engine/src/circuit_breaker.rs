@@ -10,6 +10,8 @@ use tokio::time::Instant;
 pub const FAILURES: u32 = 3;
 /// Interval of the probe requests while the circuit is open.
 pub const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// Time without a probe after which an open circuit is forgotten.
+pub const FORGET_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 struct Failing {
@@ -73,9 +75,11 @@ impl<K: Eq + Hash + Clone> CircuitBreaker<K> {
         self.0.lock().remove(key).is_some_and(|failing| failing.is_held())
     }
 
-    /// The keys with an open circuit.
+    /// The keys with an open circuit. A key for which no probe was sent for [`FORGET_AFTER`] is forgotten, because nothing
+    /// needs it: a request that waits is repeated at shorter intervals.
     pub fn open_keys(&self) -> Vec<K> {
-        let all = self.0.lock();
+        let (mut all, now) = (self.0.lock(), Instant::now());
+        all.retain(|_, failing| now.saturating_duration_since(failing.next) < FORGET_AFTER);
         let held = all.iter().filter(|(_, failing)| failing.is_held());
         held.map(|(key, _)| key.clone()).collect()
     }
@@ -113,6 +117,20 @@ mod tests {
         assert!(probes.success(&1));
         assert!(!probes.success(&1));
         assert_eq!((probes.admit(&1), probes.is_empty()), (Ok(()), true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_asks_for_is_forgotten_and_what_is_asked_for_stays() {
+        let probes = CircuitBreaker::default();
+        for key in [1, 1, 1, 2, 2, 2] {
+            probes.failure(&key);
+        }
+        for _ in 0..FORGET_AFTER.as_secs() / 20 + 1 {
+            tokio::time::advance(Duration::from_secs(20)).await;
+            assert_eq!(probes.admit(&2), Ok(()), "the probe of a request that waits");
+        }
+        assert_eq!(probes.open_keys(), [2]);
+        assert_eq!((probes.admit(&1), probes.kept()), (Ok(()), 1));
     }
 
     #[test]
