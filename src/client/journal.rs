@@ -5,7 +5,7 @@ use super::{
     output::{Output, counted, print, query},
     replicas::Replicas,
 };
-use crate::commands::{JournalArgs, ListFormat};
+use crate::commands::{JournalArgs, ListFormat, ObjectName};
 use fedgate_operations::{Answer as Document, Journal, JournalRow, Replica, Time, query::MOST};
 use fedgate_terminal::{
     error::{Error, Kind},
@@ -36,7 +36,12 @@ pub(super) async fn run(args: &JournalArgs) -> Result<(), Error> {
     let mut widths = Vec::new();
     print(&text(&rows, output, output.headers, &mut widths))?;
     match journal.body.remaining {
-        _ if rows.is_empty() => say("No write is in the journal."),
+        _ if rows.is_empty() => say(&match &args.object {
+            None => "No write is in the journal.".to_owned(),
+            Some(ObjectName { namespace, name }) => format!(
+                "No write of {namespace}/{name} is in the journal; fedgate trace PROJECT {namespace}/{name} shows whether it exists."
+            ),
+        }),
         Some(earlier @ 1..) => say(&format!("{} before these", counted(earlier, "write"))),
         _ => {}
     }

@@ -89,10 +89,23 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     Ok(())
 }
 
+/// Beginnings of the names of targets that log: the program's own and those of the libraries that it is linked with.
+const TARGETS: &[&str] = &[
+    "fedgate", "kube", "hyper", "h2", "rustls", "tower", "tokio", "axum",
+];
+
 /// The filter; an error names the fault. A word without a level would be taken for the name of a target, and nothing else
-/// would be logged.
+/// would be logged; a level of a target that does not exist changes nothing.
 fn parsed(filter: &str) -> Result<EnvFilter, String> {
     let words = filter.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let is_known = |target: &str| target.is_empty() || TARGETS.iter().any(|known| target.starts_with(known));
+    let mut targets = words.clone().filter_map(|word| word.split_once(['=', '[']));
+    if let Some((target, _)) = targets.find(|(target, _)| !is_known(target)) {
+        let known = TARGETS.join(", ");
+        return Err(format!(
+            "nothing logs as {target:?}; names of targets begin with {known}"
+        ));
+    }
     let unknown = words
         .clone()
         .find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err());
@@ -196,15 +209,36 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_level_is_refused() {
-        for good in ["info", "WARN", "off", "fedgate=debug", "info,fedgate=debug"] {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "fedgate=debug",
+            "info,fedgate_engine::plane=debug",
+            "kube_client=trace",
+            "[x]=info",
+        ] {
             assert!(parsed(good).is_ok(), "{good}");
         }
-        for bad in ["wran", "info,debgu", "fedgate", "", ",", "fedgate=wran"] {
+        for bad in [
+            "wran",
+            "info,debgu",
+            "fedgate",
+            "",
+            ",",
+            "fedgate=wran",
+            "info,fedgtae=debug",
+        ] {
             assert!(parsed(bad).is_err(), "{bad}");
         }
         let error = parsed("wran").unwrap_err();
         assert!(
             error.starts_with("\"wran\" is no level; the levels are off, error"),
+            "{error}"
+        );
+        let error = parsed("fedgtae=debug").unwrap_err();
+        assert!(
+            error.starts_with("nothing logs as \"fedgtae\"; names of targets begin with fedgate, kube"),
             "{error}"
         );
     }

@@ -187,6 +187,15 @@ async fn each_verdict_has_its_exit_code() {
     assert_eq!(seen.stdout.lines().count(), 3);
     let last = replica.requests().pop().unwrap().0;
     assert_eq!(last, "/api/v1/journal?namespace=default&name=web&limit=500");
+    replica.serves("/journal", documents::answer("Journal", json!({"items": []})));
+    let seen = ask(&replica, "journal --object default/webb").await;
+    assert_eq!((seen.exit, seen.stdout.as_str()), (0, ""));
+    assert!(
+        seen.stderr
+            .contains("No write of default/webb is in the journal; fedgate trace PROJECT default/webb"),
+        "{}",
+        seen.stderr
+    );
     assert_eq!(ask(&replica, "status --nonsense").await.exit, 2);
 }
 
