@@ -212,6 +212,30 @@ fn a_script_that_fails_for_the_object_is_named() {
 }
 
 #[test]
+fn a_script_that_fails_while_a_status_lacks_a_field_is_named() {
+    let file = "status-reflection.lua";
+    let dir = changed("explain-less-status", file, |text| {
+        let (head, body) = text.split_once(")\n").unwrap();
+        let (_, object) = head.rsplit_once('(').unwrap();
+        format!("{head})\n  local first = string.sub({object}.status.phase, 1, 1)\n{body}")
+    });
+    let case = "operation: statusReflection\ncases:\n- {name: ready, observed: {status: {phase: Ready}}, expect: {phase: Ready}}\n";
+    fs::create_dir_all(dir.join("testdata")).unwrap();
+    fs::write(dir.join("testdata/status-reflection.yaml"), case).unwrap();
+    let dir = dir.to_str().unwrap();
+    let error = refused(&["kinds", "explain", dir]);
+    let place = format!("{dir}/{file}:");
+    for word in [
+        place.as_str(),
+        " (without ",
+        "statusReflection fails",
+        "correct the script",
+    ] {
+        assert!(error.contains(word), "{word} is not in {error}");
+    }
+}
+
+#[test]
 fn the_secrets_that_come_back_are_reported_and_why_one_does_not() {
     let notes = |status: &str| {
         let dir = changed("explain-returns", "example.yaml", |text| {

@@ -4,7 +4,10 @@ use super::{ExplainError, store::merge};
 use fedgate_api::yaml;
 use fedgate_kinds::{
     FederatedKind,
-    lua::checks::{self, Report},
+    lua::{
+        Operation,
+        checks::{self, Report},
+    },
 };
 use serde_json::{Value, json};
 use std::{
@@ -67,6 +70,21 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
         city,
         origin,
     })
+}
+
+/// Refuses scripts that fail for the object while it has less status than the example, as when it was just created.
+pub(super) fn check_less_status(kind: &FederatedKind, example: &Example) -> Result<(), ExplainError> {
+    for mut case in checks::cases::load(&folder(kind), &mut Report::default()) {
+        case.object.clone_from(&example.object);
+        case.object["status"].clone_from(&example.status);
+        let is_of_member =
+            [Operation::StatusReflection, Operation::HealthInterpretation].contains(&case.operation);
+        if let Some((lacks, error)) = case.failures_with_less_status().pop().filter(|_| is_of_member) {
+            let lacks = format!(" ({lacks})");
+            return Err(ExplainError::of_script(kind, case.operation, error, &lacks));
+        }
+    }
+    Ok(())
 }
 
 /// Reports the documents to which nothing refers.

@@ -18,7 +18,10 @@ pub use text::{text, yaml};
 
 use crate::gateway::settings::Settings;
 use fedgate_engine::random::Random;
-use fedgate_kinds::{FederatedKind, Kinds, LoadError, folder_names, lua::LuaError};
+use fedgate_kinds::{
+    FederatedKind, Kinds, LoadError, folder_names,
+    lua::{LuaError, Operation},
+};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -129,6 +132,18 @@ pub enum ExplainError {
     Runtime(#[from] io::Error),
 }
 
+impl ExplainError {
+    fn of_script(kind: &FederatedKind, operation: Operation, error: LuaError, lacks: &str) -> Self {
+        let file = example::folder(kind).join(operation.file());
+        let line = error.line().map_or_else(String::new, |line| format!(":{line}"));
+        Self::Script {
+            place: format!("{}{line}{lacks}", file.display()),
+            operation: operation.key(),
+            error,
+        }
+    }
+}
+
 /// The course of an object's life.
 #[derive(Debug, Clone)]
 pub struct Explanation {
@@ -191,6 +206,7 @@ pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation
             &chapters,
             settings,
         )?);
+        example::check_less_status(kind, &found)?;
     }
     match &options.object {
         Some(file) if explained.is_empty() => {

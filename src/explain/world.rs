@@ -355,13 +355,7 @@ impl<'a> World<'a> {
             servers.happens(Happening::Other(who, line));
         }
         if let Some((operation, error)) = self.karmada.failed.get() {
-            let file = super::example::folder(self.kind).join(operation.file());
-            let line = error.line().map_or_else(String::new, |line| format!(":{line}"));
-            return Err(ExplainError::Script {
-                place: format!("{}{line}", file.display()),
-                operation: operation.key(),
-                error: error.clone(),
-            });
+            return Err(ExplainError::of_script(self.kind, *operation, error.clone(), ""));
         }
         Ok(servers.store.version > before)
     }

@@ -60,6 +60,11 @@ cases:
         "operation: retention\ncases:\n- nome: x\n",
     )
     .unwrap();
+    let lint = checks::lint(&dir.0).to_string();
+    assert!(
+        lint.contains("testdata/a.yaml:3: grows (without a status): "),
+        "{lint}"
+    );
     let report = checks::cases::run(&dir.0);
     let text = report
         .to_string()

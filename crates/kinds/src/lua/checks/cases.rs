@@ -128,6 +128,19 @@ impl Case {
         fields.into_iter().map(Some).chain([None]).map(lacks).collect()
     }
 
+    /// The errors of the script for the case with less status, each with what that case lacks.
+    pub fn failures_with_less_status(&self) -> Vec<(String, LuaError)> {
+        let run = |(lacks, less): (String, Self)| Some((lacks, less.evaluate(&Host::new()).err()?));
+        self.with_less_status().into_iter().filter_map(run).collect()
+    }
+
+    /// Reports the errors of the script for the case with less status.
+    pub(super) fn run_with_less_status(&self, report: &mut Report) {
+        for (lacks, error) in self.failures_with_less_status() {
+            report.add(&self.file, self.line, format!("{} ({lacks}): {error}", self.name));
+        }
+    }
+
     /// The objects whose status the operation reads.
     fn status_holders(&mut self) -> Vec<&mut Value> {
         match self.operation {
@@ -184,11 +197,7 @@ pub fn run(dir: &Path) -> Report {
                 break;
             }
         }
-        for (lacks, less) in case.with_less_status() {
-            if let Err(error) = less.evaluate(&fresh) {
-                report.add(&case.file, case.line, format!("{} ({lacks}): {error}", case.name));
-            }
-        }
+        case.run_with_less_status(&mut report);
     }
     report.findings.sort();
     report

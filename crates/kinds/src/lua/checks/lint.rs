@@ -1,7 +1,10 @@
 //! Finds the parts of a script that Karmada would reject, or silently evaluate incorrectly, before the script is
 //! deployed.
 
-use super::report::{Report, folders, scripts};
+use super::{
+    cases,
+    report::{Report, folders, scripts},
+};
 use crate::{
     Kinds, LoadError,
     folder::KIND_FILE,
@@ -54,8 +57,9 @@ const FIELDS: [(&str, &[&str]); 4] = [
     ("package", &["loaded", "loaders", "loadlib", "preload"]),
 ];
 
-/// Checks every kind at or below `dir`: its `kind.yaml` as the gateway reads it, and its scripts without calling their
-/// functions: file name, syntax, `goto`, entry point, globals, functions that Karmada forbids.
+/// Checks every kind at or below `dir`: its `kind.yaml` as the gateway reads it, and its scripts: file name, syntax, `goto`,
+/// entry point, globals, functions that Karmada forbids. Of their functions those of a status alone are called, with less
+/// status than their cases have.
 pub fn lint(dir: &Path) -> Report {
     let mut report = Report::default();
     let folders = folders(dir, &mut report);
@@ -86,6 +90,9 @@ pub fn lint(dir: &Path) -> Report {
         {
             report.add(Path::new(&file), usize::try_from(line).unwrap_or(1), message);
         }
+    }
+    for case in cases::load(dir, &mut Report::default()) {
+        case.run_with_less_status(&mut report);
     }
     report.findings.sort();
     report
