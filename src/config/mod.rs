@@ -13,7 +13,7 @@ pub use returns::{ReturnsArgs, ReturnsConfig};
 use crate::cell::instance_types::InstanceSize;
 use crate::gateway::{
     rate_limit::Limits,
-    settings::{LocationSource, Settings},
+    settings::{LARGEST_SPEC, LocationSource, Settings},
 };
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::client::Clients;
@@ -387,10 +387,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Upper limit of a spec's size: the maximum that API servers accept for an object.
-const SIZE_LIMIT: u32 = 1024 * 1024;
-
-/// Parses `4096`, `256Ki` or `1Mi` to bytes.
+/// Parses `4096` or `256Ki` to bytes.
 fn size(text: &str) -> Result<u32, String> {
     let units = [("Mi", 1024 * 1024), ("Ki", 1024), ("", 1)];
     let bytes = units.into_iter().find_map(|(unit, of)| {
@@ -398,12 +395,10 @@ fn size(text: &str) -> Result<u32, String> {
         count.checked_mul(of)
     });
     match bytes {
-        None => Err(format!(
-            "{text:?} is no size; write for example 4096, 256Ki or 1Mi"
-        )),
+        None => Err(format!("{text:?} is no size; write for example 4096 or 256Ki")),
         Some(0) => Err("a size of nothing carries nothing; write for example 256Ki".to_owned()),
-        Some(bytes) if bytes > SIZE_LIMIT => Err(format!(
-            "{text:?} is more than 1Mi, which API servers take of an object at most"
+        Some(bytes) if bytes > LARGEST_SPEC => Err(format!(
+            "{text:?} is more than 256Ki, the largest spec that comes back from a cell and is projected"
         )),
         Some(bytes) => Ok(bytes),
     }

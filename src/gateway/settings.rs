@@ -3,6 +3,9 @@
 use super::rate_limit::Limits;
 use std::time::Duration;
 
+/// Maximum size of a spec that is synced, in bytes, unless `--max-spec-size` is lower.
+pub const LARGEST_SPEC: u32 = 256 * 1024;
+
 /// Which objects of a project tell its locations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LocationSource {

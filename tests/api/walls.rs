@@ -109,14 +109,14 @@ pub(crate) async fn a_cell_puts_nothing_else_on_a_write_back(sandbox: &Sandbox) 
     let mut large = good.clone();
     large["metadata"]["name"] = json!("d-2");
     large["spec"]["runtime"]["sandbox"]["containers"][0]["env"] =
-        json!([{"name": "A", "value": "x".repeat(256 * 1024 - 1_000)}]);
+        json!([{"name": "A", "value": "x".repeat(512 * 1024 - 1_000)}]);
     assert_eq!(create(&dfw, &large).await, "200", "almost as large as it may be");
     large["spec"]["runtime"]["sandbox"]["containers"][0]["env"] =
-        json!([{"name": "A", "value": "x".repeat(256 * 1024)}]);
+        json!([{"name": "A", "value": "x".repeat(512 * 1024)}]);
     large["metadata"]["name"] = json!("d-3");
     denied(
         &create(&dfw, &large).await,
-        "spec of a write-back may have at most 256 KiB",
+        "spec of a write-back may have at most 512 KiB",
     );
     assert_eq!(verdict(dfw.delete("d-2", &DeleteParams::default()).await), "200");
 

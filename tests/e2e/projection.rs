@@ -371,14 +371,14 @@ async fn a40_nothing_extra_arrives(case: Case) {
     release(&case, "web-0").await;
     case.project.gone(&INSTANCE, &case.ns, "web-0", seconds(20)).await;
     let mut large = by_hand(&case, "web-1", "web");
-    large["spec"]["runtime"]["sandbox"]["containers"][0]["env"] = (0..80)
+    large["spec"]["runtime"]["sandbox"]["containers"][0]["env"] = (0..340)
         .map(|n| json!({"name": format!("V{n}"), "value": "x".repeat(1_000)}))
         .collect();
     write(&case, large).await;
     case.event("web", "QuarantinedTooLarge").await;
     assert!(
         case.project.get(&INSTANCE, &case.ns, "web-1").await.is_none(),
-        "over 64 KiB it is not projected"
+        "over 320 KiB it is not projected"
     );
     let crowded: Vec<Value> = (0..33).map(|n| json!({"type": format!("C{n}"), "status": "True", "reason": "R", "message": "", "lastTransitionTime": THEN})).collect();
     write(&case, by_hand(&case, "web-2", "web")).await;

@@ -275,7 +275,7 @@ mutants! {
             "p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid)" => "true",
             "gateway::projector::tests::a_dead_owner_is_replaced_by_the_live_one";
         tenants_own_instance_taken_over:
-            "owner.is_none_or(|(name, _)| **name != *deployment)" => "false",
+            "owner.map_or(p.orphaned, |(name, _)| **name == *deployment)" => "true",
             "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
         tenants_own_instance_deleted:
             "!ours || projection.deleting" => "projection.deleting",

@@ -177,9 +177,6 @@ pub struct NamespaceOwner {
     pub namespace: Arc<str>,
 }
 
-/// Default maximum size of a spec that is synced, in bytes.
-pub const LARGEST_SPEC: u32 = 256 * 1024;
-
 /// The gateway's index.
 #[derive(Debug)]
 pub struct GatewayIndex {
@@ -292,7 +289,7 @@ impl GatewayIndex {
             platform: Arc::new(PerKind::from(Vec::new())),
             resources,
             checks,
-            largest_spec: LARGEST_SPEC,
+            largest_spec: crate::gateway::settings::LARGEST_SPEC,
             catalog: Catalog::default(),
             foreign_networks: false,
             hub,

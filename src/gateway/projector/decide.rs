@@ -343,9 +343,9 @@ fn write(
     };
     let p = &projection.digest;
     let owner = p.owner.as_ref();
-    if p.cluster.as_deref() != Some(&*s.project.label())
-        || owner.is_none_or(|(name, _)| **name != *deployment)
-    {
+    // Without any owner its labels tell: a deployment that was deleted with `orphan`, or an earlier gateway, has left it.
+    let is_ours = owner.map_or(p.orphaned, |(name, _)| **name == *deployment);
+    if p.cluster.as_deref() != Some(&*s.project.label()) || !is_ours {
         return refuse(
             Verdict::NameTaken,
             format!(

@@ -12,8 +12,8 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Maximum size of a projected spec and status, in bytes.
-pub const SIZE_LIMIT: u32 = 64 * 1024;
+/// Maximum size of a projected spec and status, in bytes: a spec as large as a Workload's may be, and a status.
+pub const SIZE_LIMIT: u32 = (256 + 64) * 1024;
 
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]

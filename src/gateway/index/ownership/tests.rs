@@ -5,6 +5,7 @@ use crate::gateway::{
     index::{
         GatewayIndex, TableId,
         apply::Applied,
+        digest::SIZE_LIMIT,
         fixture::{HUB, list, namespace},
         networking::WorkloadChecks,
         ownership::RejectedClaim,
@@ -305,7 +306,7 @@ fn a_body_is_kept_only_where_a_turn_follows_that_may_write_it() {
     engage(&mut index, "prod");
     index.hub_event(table, instance(11, 2));
     assert!(held(&index));
-    index.hub_event(table, instance(12, 64 * 1024));
+    index.hub_event(table, instance(12, SIZE_LIMIT as usize));
     assert!(!held(&index), "it is too large to go anywhere");
     index.hub_event(table, instance(13, 3));
     assert!(held(&index));

@@ -10,6 +10,7 @@ use super::{
     memory::Memory,
 };
 use crate::gateway::index::digest::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest};
+use crate::gateway::settings::LARGEST_SPEC;
 use fedgate_api::{
     keys,
     names::{HubNamespace, ProjectKey},
@@ -246,6 +247,27 @@ fn a_dead_owner_is_replaced_by_the_live_one() {
 }
 
 #[test]
+fn a_projection_without_an_owner_gets_the_live_one_if_it_has_every_label_of_ours() {
+    let mut left = projection("u-source");
+    left["metadata"]["ownerReferences"] = json!([]);
+    for key in &KINDS[KindId::FIRST].write_back.as_ref().unwrap().linking_labels {
+        left["metadata"]["labels"][key] = json!("x");
+    }
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&left)), LENIENT));
+    let Write::Merge { patch } = &made[0].write else {
+        panic!("{made:?}")
+    };
+    assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u-source");
+    assert_eq!(patch["metadata"]["uid"], "u-p");
+    let mut theirs = left;
+    theirs["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-else");
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)),
+        "name_taken"
+    );
+}
+
+#[test]
 fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
     let gone = effects(decide(&snapshot(None, Some(&projection("u-source"))), LENIENT));
     assert_eq!(
@@ -327,7 +349,7 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
         "missing_deployment_name"
     );
     let mut w = write_back();
-    w["spec"]["big"] = json!("x".repeat(64 * 1024));
+    w["spec"]["big"] = json!("x".repeat(SIZE_LIMIT as usize));
     assert_eq!(
         quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
         "too_large"
@@ -345,6 +367,12 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     );
     let fits = decide(&snapshot(Some(&of_size(SIZE_LIMIT)), None), LENIENT);
     assert_eq!(effects(fits).len(), 1, "the last byte that fits");
+    let of_largest_spec = decide(&snapshot(Some(&of_size(LARGEST_SPEC + 32 * 1024)), None), LENIENT);
+    assert_eq!(
+        effects(of_largest_spec).len(),
+        1,
+        "a spec that a Workload may have, and a status"
+    );
     let mut theirs = projection("u-source");
     theirs["metadata"]["ownerReferences"] = json!([]);
     assert_eq!(
