@@ -258,6 +258,28 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_only_an_autoscaler_would_read_are_said_to_have_no_effect() {
+        let told = |crd: Value, within: &str, field: &str| {
+            let mut nodes = all_nodes(crd).into_iter();
+            let node = nodes.find(|(path, _)| path.ends_with(&format!("{within}.{field}")));
+            let description = node.unwrap().1["description"].as_str().unwrap().to_owned();
+            assert!(
+                description.contains("ave no effect") || description.starts_with("Has no effect"),
+                "{field}: {description}"
+            );
+            assert!(
+                description.contains("inReplicas` is what"),
+                "{field}: {description}"
+            );
+        };
+        told(workload_deployment().unwrap(), "spec", "replicas");
+        for field in ["metrics", "maxReplicas"] {
+            told(workload_deployment().unwrap(), "spec.scaleSettings", field);
+            told(workload().unwrap(), "scaleSettings", field);
+        }
+    }
+
+    #[test]
     fn required_fields_and_defaults_are_those_of_the_contract() {
         let list = |crd: Value| -> BTreeSet<String> {
             all_nodes(crd)

@@ -79,7 +79,7 @@ pub struct WorkloadDeploymentSpec {
     /// Target location, by name; it decides where `cityCode` is set as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location_ref: Option<LocationReference>,
-    /// Admitted for peers that scale by it, and carried; not read.
+    /// Has no effect: `scaleSettings.minReplicas` is what a cell runs. Admitted for peers that scale by it, and carried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The Workload's template, verbatim.

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct ScaleSettings {
     /// The desired number of Instances in each city.
     pub min_replicas: i32,
-    /// Carried for an autoscaler; without one it has no effect.
+    /// Has no effect, because fedgate has no autoscaler: `minReplicas` is what runs. Carried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<i32>,
-    /// Carried for an autoscaler; without one they have no effect.
+    /// Have no effect, because fedgate has no autoscaler: `minReplicas` is what runs. Carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
     /// `OrderedReady` makes and replaces Instances one at a time, `Parallel` all at once.
