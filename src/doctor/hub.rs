@@ -114,7 +114,8 @@ pub(super) async fn policies(subject: &Subject, kinds: &[FederatedKind]) -> Find
     subject.fail(
         Check::Policies,
         format!("policies of others match objects of tenants in Namespaces ns-* and take them to their own clusters: {}", taking.join(", ")),
-        "give their resourceSelectors a namespace, a name or a label of their owners' objects",
+        "give their resourceSelectors a namespace, a name or a label of their owners' objects; two operators whose objects are in the \
+         same Namespaces need a hub each (docs/operations/install.md)",
     )
 }
 

@@ -205,6 +205,9 @@ mod tests {
             json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance"}),
             json!({"apiVersion": "v1", "kind": "Namespace"}),
             json!({"apiVersion": "v1", "kind": "Namespace", "name": "ns-a1"}),
+            // network-services-operator, which keeps its objects in Namespaces of the same names.
+            json!({"apiVersion": "v1", "kind": "Namespace", "labelSelector": {"matchExpressions":
+                [{"key": keys::UPSTREAM_NAMESPACE, "operator": "Exists"}]}}),
         ] {
             assert!(takes("", taken.clone()), "{taken}");
         }
