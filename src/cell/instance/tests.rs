@@ -367,6 +367,43 @@ fn a_claim_asks_for_the_size_and_names_its_instance() {
     );
 }
 
+/// The entry of the service catalogue limits each resource that a cell claims, in the units of the claim.
+#[test]
+fn the_example_of_the_service_catalogue_limits_what_a_claim_asks_for() {
+    let size = InstanceSize {
+        millicores: 1000,
+        mebibytes: 2048,
+    };
+    let entry = include_str!("../../../examples/milo-compute-service.yaml");
+    let entry = fedgate_api::yaml::documents(entry).unwrap().pop().unwrap();
+    let claimed = claim::render(&OF, &shop(), "default", size);
+    let (limits, metrics) = (&entry["spec"]["quota"]["limits"], &entry["spec"]["metrics"]);
+    let unit = |metric: &Value| {
+        let mut all = metrics.as_array().unwrap().iter();
+        all.find(|of| of["name"] == *metric).unwrap()["unit"].clone()
+    };
+    for request in claimed["spec"]["requests"].as_array().unwrap() {
+        let metric = &request["resourceType"];
+        let limit = limits
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|of| of["metric"] == *metric);
+        assert_eq!(limit.unwrap()["consumerType"]["kind"], "Project", "{metric}");
+        assert!(
+            limit.unwrap()["defaultLimit"].as_i64() >= request["amount"].as_i64(),
+            "{metric}"
+        );
+        let expected = match metric.as_str().unwrap() {
+            "compute.datumapis.com/instances" => "1",
+            "compute.datumapis.com/vcpus" => "m1",
+            "compute.datumapis.com/memory" => "MiBy",
+            other => panic!("{other}"),
+        };
+        assert_eq!(unit(metric), expected, "{metric}");
+    }
+}
+
 /// The patch that sets Ready to False also records Initialized, so the fact that the Instance has been ready persists.
 #[test]
 fn an_instance_that_has_been_ready_says_so_for_good() {
