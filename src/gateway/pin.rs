@@ -2,8 +2,12 @@
 
 use fedgate_api::keys;
 use fedgate_kinds::FederatedKind;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// An object that is made again twice within this time is withheld from its member.
+const REMADE_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// Largest number of copies whose UIDs a pin names. More are made only where copies are deleted by hand again and again.
 const MOST_COPIES: usize = 64;
@@ -38,6 +42,22 @@ pub struct Pin {
     /// Companions that went with the object to its member, as `<kind>.<group>/<name>`.
     #[serde(default)]
     pub kept: Vec<Arc<str>>,
+    /// The last time that the member's object was seen to be another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remade: Option<Remade>,
+}
+
+/// Another object at the member: its own controllers ended the one before, and Karmada made it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remade {
+    /// UID of the member's object.
+    pub uid: Arc<str>,
+    /// When the gateway heard of it.
+    pub at: Timestamp,
+    /// Generation of the project's object then.
+    pub generation: i64,
+    /// True if it was the second time within an hour.
+    pub again: bool,
 }
 
 /// The Cluster that has the name of a pin's member.
@@ -106,6 +126,29 @@ impl Pin {
         };
         let is_named = self.copy_uids.iter().any(|own| **own == *uid);
         (is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)
+    }
+
+    /// The pin once the member's object was made again, while the project's object has this generation.
+    #[must_use]
+    pub fn remade(&self, uid: Arc<str>, at: Timestamp, generation: i64) -> Self {
+        let last = self.remade.as_ref().filter(|last| last.generation == generation);
+        let again = last.is_some_and(|last| at.duration_since(last.at) <= REMADE_WITHIN);
+        let remade = Some(Remade {
+            uid,
+            at,
+            generation,
+            again,
+        });
+        Self {
+            remade,
+            ..self.clone()
+        }
+    }
+
+    /// When the member's object was made again for the last time, if an object of this generation is withheld for it.
+    pub fn withheld(&self, generation: i64) -> Option<Timestamp> {
+        let last = self.remade.as_ref()?;
+        (last.again && last.generation == generation).then_some(last.at)
     }
 
     /// The value of its key.

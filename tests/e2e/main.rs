@@ -50,6 +50,7 @@ mod suspension;
 mod unasked;
 mod vault_hands;
 mod vault_held;
+mod vault_remade;
 mod vault_requests;
 mod vault_status;
 mod workload;
@@ -89,6 +90,7 @@ fn together() -> Vec<Trial> {
         vault_status::trials(),
         vault_held::trials(),
         vault_requests::trials(),
+        vault_remade::trials(),
         returns::trials(),
         return_admission::trials(),
         adopted::trials(),

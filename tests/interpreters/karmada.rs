@@ -228,6 +228,7 @@ pub(crate) fn karmada_agrees_on_every_case() {
         recorded: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         cases: Vec::new(),
     };
+    takes_the_uid_of_a_members_object_along(&karmadactl, &dir.0);
     let mut wrong = Vec::new();
     for (kind, case) in cases() {
         let theirs = ask_karmada(&karmadactl, &kind, &case, &dir.0);
@@ -371,4 +372,36 @@ pub(crate) fn the_recorded_answers_are_karmadas() {
         wrong.extend(differences(&expected, &status));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// What the gateway adds to the scripts of a kind whose objects live at one member does there what it does here.
+fn takes_the_uid_of_a_members_object_along(karmadactl: &Path, dir: &Path) {
+    let key = fedgate_api::keys::UID_AT_MEMBER;
+    let mut asked = 0;
+    let kinds = roots().map(|root| Kinds::load_dir(&root).unwrap().federated);
+    for kind in kinds.iter().flatten().filter(|kind| kind.is_exactly_one()) {
+        let (resource, scripts) = (&kind.resource, &kind.interpreter.scripts);
+        let object = json!({"apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": {"name": "example", "namespace": "default", "uid": "m-1"}, "status": {"phase": "Ready"}});
+        for (operation, wanted) in [
+            (Operation::StatusReflection, json!("m-1")),
+            (Operation::StatusAggregation, Value::Null),
+        ] {
+            let Some((_, script)) = scripts.iter().find(|(of, _)| of == operation.key()) else {
+                continue;
+            };
+            let mut case = reflection(script.to_string(), object.clone());
+            if operation == Operation::StatusAggregation {
+                let reported = json!({"phase": "Ready", key: "m-1"});
+                case.items = vec![json!({"clusterName": "dfw-1", "applied": true, "status": reported})];
+            }
+            case.operation = operation;
+            let ours = case.evaluate(&Host::new()).unwrap();
+            let theirs = ask_karmada(karmadactl, kind, &case, dir).unwrap();
+            assert_eq!(ours, theirs, "{} {operation:?}", resource.api_version);
+            assert_eq!(theirs[key], wanted, "{} {operation:?}", resource.api_version);
+            asked += 1;
+        }
+    }
+    assert!(asked > 4, "{asked}");
 }

@@ -140,6 +140,9 @@ mutants! {
             "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
     }
     "src/gateway/pin.rs" {
+        rounds_of_all_times_are_counted:
+            "at.duration_since(last.at) <= REMADE_WITHIN" => "true",
+            "gateway::federator::tests::lanes::remade::rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object";
         what_was_never_delivered_is_waited_for:
             "self.delivered" => "true",
             "gateway::member::tests::an_object_of_another_template_is_not_ours";

@@ -145,6 +145,9 @@ pub const CLUSTER_CLAIM_ID: &str = "clusterpropagationpolicy.karmada.io/permanen
 pub const CLUSTER_CLAIM_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 /// Annotation of Karmada on an object at a member: UID of the hub's object that it was made from.
 pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+/// Key in the status that a member reports of an object that lives there alone: UID of the member's object. The gateway's
+/// scripts add and remove it (contract: clusters.md §3.6), so that no copy has it.
+pub const UID_AT_MEMBER: &str = "fedgate.dev/uid-at-member";
 /// Annotation of Karmada on the Works of a binding: its namespace.
 pub const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
 /// Annotation of Karmada on the Works of a binding: its name.

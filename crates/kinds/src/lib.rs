@@ -157,7 +157,8 @@ pub struct WriteBack {
 pub struct Interpreter {
     /// Name of the `ResourceInterpreterCustomization`.
     pub name: String,
-    /// `(key under spec.customizations, Lua text)`, e.g. `("statusReflection", …)`, sorted by key.
+    /// `(key under spec.customizations, Lua text)`, e.g. `("statusReflection", …)`, sorted by key. Of a kind whose objects live at
+    /// one member the text is longer than the file's (contract: clusters.md §3.6).
     pub scripts: Vec<(String, Arc<str>)>,
 }
 
@@ -194,7 +195,7 @@ impl FederatedKind {
         self.resource.group == fedgate_api::GROUP && self.resource.kind == "WorkloadDeployment"
     }
 
-    /// The `ResourceInterpreterCustomization` of the kind (contract: federation.md §2.4), scripts verbatim.
+    /// The `ResourceInterpreterCustomization` of the kind (contract: federation.md §2.4).
     pub fn interpreter_object(&self) -> Value {
         let customizations: Map<String, Value> = self
             .interpreter

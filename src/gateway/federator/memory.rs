@@ -55,6 +55,8 @@ pub struct Memory {
     pub lane: Option<Lane>,
     /// Time since which its binding is not given to its member alone.
     pub strayed: Option<Instant>,
+    /// UID of the member's object when it was seen first; a pin has that of one that was made again.
+    pub uid_at_member: Option<Arc<str>>,
     /// Time since which its member no longer has it applied.
     pub unapplied: Option<Instant>,
     /// Time of the last round in which the member's object was taken over again.

@@ -17,9 +17,15 @@ use fedgate_engine::{
 use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
-/// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
-/// returned status from the copy.
-const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
+/// Each cell's status in a binding, of which one text alone is decoded ([`keys::UID_AT_MEMBER`]): a cell may write any value
+/// there, and the gateway reads the returned status from the copy.
+const STATUS_OF_CELLS: Unread = &[
+    "status",
+    "aggregatedStatus",
+    "*",
+    "status",
+    "!fedgate.dev/uid-at-member",
+];
 
 /// A command of the index to the gateway's main loop.
 #[derive(Debug)]

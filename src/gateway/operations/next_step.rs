@@ -126,6 +126,9 @@ fn of_refused(word: &str) -> &'static str {
         "ApplyFailed" => {
             "a cell rejects the object: the message says why; kubectl describe resourcebinding on the hub"
         }
+        "EndedByMember" => {
+            "a controller of the member deletes the object each time that Karmada has made it, as an expired lease does: see its log there; then the tenant edits the object's spec, or deletes it"
+        }
         _ => "the tenant's matter: the condition Federated says what to change",
     }
 }

@@ -3,6 +3,7 @@
 mod away;
 mod crash;
 mod end;
+mod ended;
 mod explained;
 mod invariants;
 mod ops;

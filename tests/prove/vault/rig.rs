@@ -17,6 +17,12 @@ pub(super) const MEMBERS: [(&str, &str); 3] = [("dfw-1", "DFW"), ("dfw-2", "DFW"
 pub(super) const CLUSTER: &str = "Cluster.cluster.karmada.io";
 /// What a member's operator holds its object with.
 const DRAIN: &str = "example.fedgate.dev/drain";
+/// The size of a vault that another controller of the member deletes, as one does of which a lease has expired.
+pub(super) const EXPIRED: u32 = 13;
+/// The size of one that such a controller deletes without its operator's leave, so that it is gone at once.
+pub(super) const LAPSED: u32 = 14;
+/// How long such a controller lets a vault be; long enough for Karmada to stop when it is told to.
+const LAPSES_AFTER: Duration = Duration::from_secs(15);
 /// How long the operator takes to let an object go.
 const DRAINS_FOR: Duration = Duration::from_secs(3);
 
@@ -110,7 +116,7 @@ fn adopt(member: &Plane, vault: &Value) {
 async fn operate(member: Plane) {
     let mut changed = member.changed();
     loop {
-        let mut ends = false;
+        let (mut ends, mut lapsed) = (false, Vec::new());
         for vault in member.list("Vault") {
             let text = |key: &str| vault["metadata"][key].as_str().unwrap_or_default();
             let (namespace, name) = (text("namespace"), text("name"));
@@ -122,11 +128,15 @@ async fn operate(member: Plane) {
                 continue;
             }
             adopt(&member, &vault);
-            if !is_held {
+            if vault["spec"]["size"] == LAPSED {
+                lapsed.push((namespace.to_owned(), name.to_owned()));
+            } else if !is_held {
                 let _ = member.merge("Vault", namespace, name, finalizers(json!([DRAIN])));
             } else if vault["status"]["ready"] != vault["spec"]["size"] {
                 let status = json!({"phase": "Ready", "ready": vault["spec"]["size"]});
                 let _ = member.merge_status("Vault", namespace, name, json!({"status": status}));
+            } else if vault["spec"]["size"] == EXPIRED {
+                let _ = member.delete("Vault", namespace, name);
             }
         }
         if ends {
@@ -137,6 +147,13 @@ async fn operate(member: Plane) {
                     let free = json!({"metadata": {"finalizers": null}});
                     let _ = member.merge("Vault", text("namespace"), text("name"), free);
                 }
+            }
+        } else if !lapsed.is_empty() {
+            tokio::time::sleep(LAPSES_AFTER).await;
+            for (namespace, name) in lapsed {
+                let free = json!({"metadata": {"finalizers": null}});
+                let _ = member.merge("Vault", &namespace, &name, free);
+                let _ = member.delete("Vault", &namespace, &name);
             }
         } else if changed.changed().await.is_err() {
             return;

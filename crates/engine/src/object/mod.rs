@@ -28,7 +28,7 @@ const VALUE: u32 = 64;
 const MAP: u32 = 640;
 
 /// A path to a field that no controller uses: names, and `*` for each entry of a list. The reader skips the named
-/// value.
+/// value. With `!` before the last name it skips everything but this field, of which it reads a text alone.
 pub type Unread = &'static [&'static str];
 
 /// The kind of an object of which only the metadata is known.
@@ -267,7 +267,15 @@ fn field<'de, A: MapAccess<'de>>(
     progress: &Progress,
 ) -> Result<Option<Value>, A::Error> {
     let unread = match unread {
-        [last] if *last == name => {
+        [last] if last.strip_prefix('!') == Some(name) => {
+            let text = Bounded {
+                levels: 0,
+                unread: &[],
+                progress: &Progress::default(),
+            };
+            return entries.next_value_seed(text).map(Some);
+        }
+        [last] if *last == name || last.starts_with('!') => {
             entries.next_value::<IgnoredAny>()?;
             return Ok(None);
         }
@@ -344,7 +352,8 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        if self.ends_here() {
+        let has_no_field = matches!(self.unread, [last] if last.starts_with('!'));
+        if has_no_field || self.ends_here() {
             while entries.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);
         }

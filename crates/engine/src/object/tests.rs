@@ -202,6 +202,26 @@ fn a_field_that_nobody_reads_is_passed_over_wherever_it_is() {
 }
 
 #[test]
+fn of_a_field_with_one_that_is_read_nothing_else_is_and_of_that_one_a_text_alone() {
+    let unread: Unread = &["items", "*", "status", "!kept"];
+    let text = format!(
+        r#"{{"items":[{{"status":{{"kept":"a","other":{0}}}}},{{"status":[{0}]}},{{"status":{{"kept":{0}}}}},
+        {{"status":{{"kept":[{0}]}}}},{{"status":"b"}},{{"kept":1}}],"status":{{"x":1}}}}"#,
+        maps(500)
+    );
+    let read = LenientObject::read(text.as_bytes(), unread).unwrap();
+    assert_eq!(read.malformed_fields, [""; 0]);
+    assert_eq!(
+        read.object.data,
+        json!({
+            "items": [{"status": {"kept": "a"}}, {"status": null}, {"status": {"kept": null}}, {"status": {"kept": null}},
+                {"status": "b"}, {"kept": 1}],
+            "status": {"x": 1},
+        })
+    );
+}
+
+#[test]
 fn sizes_and_levels_are_those_of_the_text() {
     for (value, deep) in [(json!(1), 0), (json!({}), 1), (json!({"a": [1, {"b": "ü"}]}), 3)] {
         assert_eq!(size(&value) as usize, value.to_string().len());

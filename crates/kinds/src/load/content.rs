@@ -172,6 +172,17 @@ fn is_script(name: &str) -> bool {
         .is_some_and(|extension| extension == "lua")
 }
 
+/// A script as Karmada gets it. Of an object that lives at one member the binding has the UID of the member's object beside the
+/// status, and the copy does not.
+fn deployed(text: &str, operation: Operation, cardinality: Cardinality) -> Arc<str> {
+    let more = match (operation, cardinality) {
+        (Operation::StatusReflection, Cardinality::ExactlyOne) => include_str!("../lua/uid/reflection.lua"),
+        (Operation::StatusAggregation, Cardinality::ExactlyOne) => include_str!("../lua/uid/aggregation.lua"),
+        _ => return text.into(),
+    };
+    format!("{}\n\n{more}", text.trim_end()).into()
+}
+
 /// The kind's scripts, sorted by key; each is parsed and must define its entry point.
 fn scripts(folder: &Folder, cardinality: Cardinality) -> Result<Vec<(String, Arc<str>)>, LoadError> {
     let mut scripts = Vec::new();
@@ -195,9 +206,12 @@ fn scripts(folder: &Folder, cardinality: Cardinality) -> Result<Vec<(String, Arc
                 allowed(Some(operation))
             ));
         }
-        lua::check_entry_point(text, operation)
-            .map_err(|error| LoadError::at(&file, error.line().unwrap_or(1) as u64, error.to_string()))?;
-        scripts.push((operation.key().to_owned(), text.as_str().into()));
+        let deployed = deployed(text, operation, cardinality);
+        for script in [text, &*deployed] {
+            lua::check_entry_point(script, operation)
+                .map_err(|error| LoadError::at(&file, error.line().unwrap_or(1) as u64, error.to_string()))?;
+        }
+        scripts.push((operation.key().to_owned(), deployed));
     }
     scripts.sort();
     Ok(scripts)

@@ -1,7 +1,10 @@
 //! The kinds in the executable that are federated only when they are named.
 
 use super::{FederatedKind, Kinds};
-use crate::{Cardinality, FinishedWhen, PlatformKind, Required};
+use crate::{
+    Cardinality, FinishedWhen, PlatformKind, Required,
+    lua::{Host, Operation},
+};
 use kube::core::ApiResource;
 use serde_json::json;
 use std::path::Path;
@@ -154,6 +157,46 @@ fn a_database_names_its_secrets_and_returns_the_applications() {
     assert_eq!(kind.status.counters, ["instances", "readyInstances"]);
     assert_eq!(kind.carried_annotations.len(), 2);
     assert_eq!(kind.interpreter.scripts.len(), 4);
+}
+
+/// A binding tells when its member's object is another one, and no copy does.
+#[test]
+fn the_uid_of_a_members_object_is_reported_and_is_no_part_of_the_status() {
+    let key = fedgate_api::keys::UID_AT_MEMBER;
+    for folder in [CLUSTERS, DATABASES, DEFAULT] {
+        let kind = named(&[folder]).federated.pop().unwrap();
+        let script = |operation: Operation| {
+            let mut scripts = kind.interpreter.scripts.iter();
+            let found = scripts.find(|(key, _)| key == operation.key());
+            found.map(|(_, text)| text.clone()).unwrap()
+        };
+        let lua = Host::new();
+        for said in [json!({"phase": "Ready"}), json!({})] {
+            let observed = json!({"metadata": {"name": "lab", "uid": "m-1"}, "status": said});
+            let status = lua
+                .reflect_status(&script(Operation::StatusReflection), &observed)
+                .unwrap();
+            if !kind.is_exactly_one() {
+                assert_eq!(status[key], json!(null), "{folder} goes to many members");
+                continue;
+            }
+            let mut wanted = said.clone();
+            wanted[key] = json!("m-1");
+            assert_eq!(status, wanted, "{folder}");
+            let items = [json!({"clusterName": "dfw-1", "status": status})];
+            let desired = json!({"kind": "Cluster", "status": {"phase": "Pending"}});
+            let aggregated = lua
+                .aggregate_status(&script(Operation::StatusAggregation), &desired, &items)
+                .unwrap();
+            let is_report = said != json!({});
+            let wanted = if is_report {
+                said
+            } else {
+                desired["status"].clone()
+            };
+            assert_eq!(aggregated["status"], wanted, "{folder}");
+        }
+    }
 }
 
 #[test]

@@ -26,11 +26,12 @@ pub const APPLIED: &str = "Applied";
 pub const STATUS_CURRENT: &str = "StatusCurrent";
 
 /// Reasons that are faults: their tenant gets an Event.
-pub const FAULTS: [&str; 31] = [
+pub const FAULTS: [&str; 32] = [
     "ApplyFailed",
     "CompanionRefused",
     "CompanionShared",
     "DeletionHeld",
+    "EndedByMember",
     "HubIdentityRefused",
     "HubNameTaken",
     "HubNamespaceClaimed",
@@ -365,6 +366,14 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     if c.is_at(PinnedCluster::Replaced) {
         let message = format!("{}; nothing is delivered until then", joined_anew(pin));
         return idle(Some(Err(("MemberReplaced", message))));
+    }
+    if let Some(since) = c.withheld_since(pin) {
+        let message = format!(
+            "{} deletes it there by itself: it was made again twice within an hour, and is not made any more since {since}; edit \
+             its spec to have it delivered again, or delete it",
+            pin.member
+        );
+        return idle(Some(Err(("EndedByMember", message))));
     }
     let stage = stage(c, copy, pin);
     if c.source.digest.suspended && stage.is_some_and(|stage| !stage.delivers()) {

@@ -56,6 +56,7 @@ fn everything(at: Instant) -> Memory {
         bound: true,
         lane: None,
         strayed: Some(at),
+        uid_at_member: None,
         unapplied: Some(at),
         mended: Some(at),
         seen: Some(Seen::Absent),

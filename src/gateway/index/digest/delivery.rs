@@ -29,10 +29,15 @@ pub struct Item {
     pub applied: bool,
     /// The member's words if it has not.
     pub message: Arc<str>,
+    /// UID of the member's object, as the member reports it.
+    pub uid: Option<Arc<str>>,
 }
 
 /// Most characters of a member's words that a condition shows: a cell writes them.
 const SHOWN: usize = 1_024;
+
+/// Most bytes of a UID that a member reports.
+const UID: usize = 64;
 
 fn shown(message: &Value) -> Arc<str> {
     let text = message.as_str().unwrap_or_default();
@@ -68,6 +73,10 @@ impl Delivery {
                     member: words.intern(&text(&item["clusterName"])),
                     applied: item["applied"] == true,
                     message: shown(&item["appliedMessage"]),
+                    uid: item["status"][fedgate_api::keys::UID_AT_MEMBER]
+                        .as_str()
+                        .filter(|uid| uid.len() <= UID)
+                        .map(Arc::from),
                 })
                 .collect(),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Reasons of `Federated`=False that the tenant or the operator of a cell has to mend: the object waits for neither the
 /// gateway nor a plane.
-pub const REFUSED: [&str; 14] = [
+pub const REFUSED: [&str; 15] = [
     "InvalidCityCode",
     "InvalidLocation",
     "PlaceConflict",
@@ -21,6 +21,7 @@ pub const REFUSED: [&str; 14] = [
     "MemberApiMissing",
     "PlacementImmutable",
     "ApplyFailed",
+    "EndedByMember",
 ];
 
 /// The class of a problem, the worst first.

@@ -3,6 +3,7 @@
 use super::actor::Actor;
 use crate::{meta, prepare::Endpoint, state::State};
 use fedgate_karmada::{
+    Object,
     condition::fully_applied,
     names,
     schedule::{self, Placed},
@@ -126,16 +127,29 @@ impl State {
         let Some((table, template)) = self.template_of(binding) else {
             return;
         };
-        let definition = &self.tables[table].definition;
-        let asked = self.karmada.as_ref().is_some_and(|actor| {
-            let mut kinds = actor.aggregated.iter();
-            kinds.any(|kind| definition.is_called(kind))
-        });
-        if !asked || item["status"].is_null() || template["status"] == item["status"] {
+        let asked = self.is_aggregated(template.api_version(), template.kind());
+        let mut reported = item["status"].clone();
+        if let Some(fields) = reported.as_object_mut() {
+            fields.remove(super::UID);
+        }
+        let is_empty = reported.as_object().is_none_or(serde_json::Map::is_empty);
+        if !asked || is_empty || template["status"] == reported {
             return;
         }
-        let status = crate::merge::replacing(&template["status"], &item["status"]);
+        let status = crate::merge::replacing(&template["status"], &reported);
         self.karmada_patch(table, &template, Endpoint::Status, &json!({"status": status}));
+    }
+
+    /// True if the status that the only member reports goes to the templates of a kind.
+    pub(super) fn is_aggregated(&self, api_version: &str, kind: &str) -> bool {
+        let Some(table) = self.kind_table(api_version, kind) else {
+            return false;
+        };
+        let definition = &self.tables[table].definition;
+        self.karmada.as_ref().is_some_and(|actor| {
+            let mut kinds = actor.aggregated.iter();
+            kinds.any(|kind| definition.is_called(kind))
+        })
     }
 
     /// The template that a binding names.

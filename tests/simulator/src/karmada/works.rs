@@ -189,7 +189,8 @@ impl State {
             && let Some(observed) = observe(member, work::content(work))
             && observed.annotation(names::WORK_NAME) == Some(meta::name(work))
         {
-            let reported = Some(&observed["status"]).filter(|status| !status.is_null());
+            let reported = self.reported(&observed);
+            let reported = Some(&reported).filter(|status| !status.is_null());
             status["manifestStatuses"] = work::reflected(work, reported, "Healthy");
         } else {
             status["manifestStatuses"] = work["status"]["manifestStatuses"].clone();
@@ -198,6 +199,16 @@ impl State {
         if !same("conditions") || !same("manifestStatuses") {
             self.karmada_patch(works, work, Endpoint::Status, &json!({"status": status}));
         }
+    }
+
+    /// The status that a member reports of an object: of a kind whose status is aggregated with the object's UID, as the script of
+    /// such a kind does.
+    fn reported(&self, observed: &Value) -> Value {
+        let mut status = observed["status"].clone();
+        if self.is_aggregated(observed.api_version(), observed.kind()) {
+            status[super::UID] = observed["metadata"]["uid"].clone();
+        }
+        status
     }
 
     /// Brings the member's object to what a Work says; the error is the reason why it is not.

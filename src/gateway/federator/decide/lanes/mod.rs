@@ -5,6 +5,7 @@ mod abandon;
 pub(super) mod deletion;
 mod guards;
 mod pins;
+mod remade;
 mod stage;
 mod stuck;
 
@@ -312,6 +313,9 @@ impl Case<'_> {
                 };
                 return self.patch_pin(&delivered, memory);
             }
+        }
+        if let Some(step) = self.record_remade(pin, item, memory) {
+            return step;
         }
         if stage == Some(Stage::Drop)
             && self.is_at(PinnedCluster::Replaced)

@@ -62,6 +62,7 @@ impl Case<'_> {
             source_uid: self.source.uid.clone(),
             delivered,
             kept: Vec::new(),
+            remade: None,
         };
         self.patch_pin(&pin, memory)
     }

@@ -63,7 +63,7 @@ impl Case<'_> {
         let Some(stage) = stage else {
             return idle(Stage::Drop);
         };
-        if self.source.digest.suspended {
+        if self.source.digest.suspended || self.withheld_since(pin).is_some() {
             memory.strayed = None;
             return idle(if stage == Stage::Away { stage } else { back });
         }

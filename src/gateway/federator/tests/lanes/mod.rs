@@ -38,6 +38,7 @@ mod earlier;
 mod guards;
 mod namesakes;
 mod refused;
+mod remade;
 mod replaced;
 mod resumed;
 mod status;

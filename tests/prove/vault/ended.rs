@@ -1,0 +1,83 @@
+//! A member whose own controller deletes a vault each time that Karmada makes it does not get it for ever (G55).
+
+use super::{
+    end::wrong,
+    ops::Act::{Create, Delete, Edit, Ready, Secret},
+    rig::{EXPIRED, LAPSED, Scene},
+};
+use crate::{
+    invariants::restless,
+    rig::{rest, simulate},
+    scenarios::SETTLED,
+};
+use fedgate_simulator::karmada::KARMADA;
+use std::time::Duration;
+
+/// Longer than many rounds take, and shorter than the hour in which two are counted.
+const ROUNDS: Duration = Duration::from_mins(10);
+
+/// How often Karmada has made a vault at the member since this was last asked.
+fn made(scene: &Scene) -> usize {
+    let changes = scene.rig.simulator.take_changes();
+    let made = changes.iter().filter(|change| {
+        let after = change.after.as_ref();
+        let is_vault = after.is_some_and(|after| after["kind"] == "Vault");
+        &*change.plane == "dfw-1" && &*change.user == KARMADA && change.before.is_none() && is_vault
+    });
+    made.count()
+}
+
+/// Reasons of the conditions of the vault that say why it is not at its member.
+fn reasons(scene: &Scene) -> Vec<String> {
+    let gold = scene.rig.projects["p"].get("Vault", "default", "gold").unwrap();
+    let conditions = gold["status"]["conditions"].as_array().unwrap();
+    let of = |kind: &str| {
+        let one = conditions.iter().find(|condition| condition["type"] == kind);
+        one.unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    ["Federated", "Applied"].map(of).to_vec()
+}
+
+async fn is_withheld_after_two_rounds(size: u32) {
+    let mut scene = Scene::new(1, &["p"]);
+    Ready("dfw-2", false).apply(&scene.rig);
+    Secret("p", "default", "b25l").apply(&scene.rig);
+    Create("p", "default", "gold", "DFW").apply(&scene.rig);
+    scene.rig.start();
+    rest(SETTLED).await;
+    assert_eq!((made(&scene), wrong(&scene.rig)), (1, Vec::new()));
+    Edit("p", "default", "gold", size).apply(&scene.rig);
+    rest(ROUNDS).await;
+    assert_eq!(made(&scene), 2, "after each of two ends, and not after the third");
+    assert_eq!(reasons(&scene), ["EndedByMember", "EndedByMember"]);
+    scene.rig.simulator.log().clear();
+    scene.rig.kill().await;
+    scene.rig.start();
+    rest(ROUNDS).await;
+    assert_eq!(
+        restless(&scene.rig.simulator.log().entries()),
+        Vec::<String>::new()
+    );
+    assert_eq!(made(&scene), 0, "over a restart, too");
+    Edit("p", "default", "gold", 2).apply(&scene.rig);
+    rest(SETTLED).await;
+    assert_eq!((made(&scene), wrong(&scene.rig)), (1, Vec::new()), "edited");
+    Edit("p", "default", "gold", size).apply(&scene.rig);
+    rest(ROUNDS).await;
+    assert_eq!(reasons(&scene), ["EndedByMember", "EndedByMember"]);
+    Delete("p", "default", "gold").apply(&scene.rig);
+    rest(SETTLED).await;
+    assert_eq!(
+        wrong(&scene.rig),
+        Vec::<String>::new(),
+        "withheld, it can be deleted"
+    );
+    assert_eq!(scene.rig.projects["p"].get("Vault", "default", "gold"), None);
+}
+
+#[test]
+fn a_vault_that_its_member_ends_each_time_is_withheld_after_two_rounds() {
+    for size in [EXPIRED, LAPSED] {
+        simulate(is_withheld_after_two_rounds(size));
+    }
+}
