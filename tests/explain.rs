@@ -255,7 +255,7 @@ fn the_secrets_that_come_back_are_reported_and_why_one_does_not() {
             .filter_map(|line| line.trim().strip_prefix("comes back: "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let second = "Secret gold-app of the member, by ns-a1/gold-app of the hub to default/gold-app of the project, \
+    let second = "Secret gold-app of the member, by ns-a1/<member>.gold-app of the hub to default/gold-app of the project, \
                   with at most 4096 bytes";
     let first = |status: &str| {
         let lines = notes(status);
@@ -265,7 +265,7 @@ fn the_secrets_that_come_back_are_reported_and_why_one_does_not() {
     };
     assert_eq!(
         first("status: {phase: Ready, accessSecret: gold-access}"),
-        "Secret gold-access of the member, by ns-a1/gold-access of the hub to default/gold-access of the project, \
+        "Secret gold-access of the member, by ns-a1/<member>.gold-access of the hub to default/gold-access of the project, \
          with at most 4096 bytes"
     );
     assert!(

@@ -45,7 +45,7 @@ fn note(rule: &Return, object: &Value, copy: Option<&Value>) -> String {
         );
     }
     format!(
-        "Secret {name} of the member, by {}/{name} of the hub to {NAMESPACE}/{name} of the project, with at most {} bytes",
+        "Secret {name} of the member, by {}/<member>.{name} of the hub to {NAMESPACE}/{name} of the project, with at most {} bytes",
         copy.namespace(),
         rule.max_bytes
     )

@@ -71,7 +71,9 @@ async fn x02_a_postgresql_cluster_is_at_one_member_and_keeps_what_is_filled_in_t
     at_member(&case, "orders-app", "app").await;
     let returned = in_project(&case, "orders-app", "app").await;
     assert_eq!(returned["metadata"]["ownerReferences"][0]["uid"], uid(&made));
-    assert_eq!(case.hub.get(&SECRET, &case.hub_ns, "orders-ca").await, None);
+    for name in ["orders-ca", &format!("{}.orders-ca", case.dfw.name)] {
+        assert_eq!(case.hub.get(&SECRET, &case.hub_ns, name).await, None);
+    }
     dropped(&case).await;
 }
 
@@ -175,7 +177,9 @@ async fn dropped(case: &Case) {
             plane.gone(&SECRET, &case.hub_ns, name, seconds(60)).await;
         }
     }
-    for (plane, namespace) in [(&case.hub, &case.hub_ns), (&case.project, &case.ns)] {
-        plane.gone(&SECRET, namespace, "orders-app", seconds(60)).await;
-    }
+    let on_hub = format!("{}.orders-app", case.dfw.name);
+    case.hub.gone(&SECRET, &case.hub_ns, &on_hub, seconds(60)).await;
+    case.project
+        .gone(&SECRET, &case.ns, "orders-app", seconds(60))
+        .await;
 }

@@ -29,14 +29,14 @@ lone_trials![r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack];
 /// A value that no refusal may show.
 const HIDDEN: &str = "aGlkZGVuLWZyb20tbWVtYmVycw==";
 
-/// A Secret that DFW may return for the vault.
-fn admitted(case: &Case, copy: &Value) -> Value {
+/// A Secret that a member may return for the vault.
+pub(crate) fn admitted(case: &Case, member: &str, copy: &Value) -> Value {
     json!({
         "metadata": {
-            "name": "gold-app",
+            "name": format!("{member}.gold-app"),
             "labels": {
                 keys::UPSTREAM_CLUSTER: Case::project_label(), keys::UPSTREAM_NAMESPACE: case.ns,
-                keys::CELL: case.dfw.name, keys::RETURNED: "vaults.example.fedgate.dev", keys::RETURNED_FOR: NAME,
+                keys::CELL: member, keys::RETURNED: "vaults.example.fedgate.dev", keys::RETURNED_FOR: NAME,
             },
             "annotations": {keys::SOURCE_UID: "u"},
             "ownerReferences": [{"apiVersion": VAULT.api_version(), "kind": VAULT.name, "name": NAME, "uid": uid(copy),
@@ -74,6 +74,8 @@ fn attacks(case: &Case) -> Vec<Attack> {
     };
     let other_kind = labels(keys::RETURNED, "gadgets.example.fedgate.dev");
     let other_namespace = labels(keys::UPSTREAM_NAMESPACE, "other");
+    let named = |name: String| json!({"metadata": {"name": name}});
+    let (dfw, lhr) = (&case.dfw.name, &case.lhr.name);
     vec![
         (
             "another member's label",
@@ -89,7 +91,18 @@ fn attacks(case: &Case) -> Vec<Attack> {
         ("another namespace of the tenant's", other_namespace, TENANT_RULE),
         (
             "a name that no pattern fits",
-            json!({"metadata": {"name": "gold-admin"}}),
+            named(format!("{dfw}.gold-admin")),
+            NAME_RULE,
+        ),
+        ("a name of no member", named("gold-app".into()), NAME_RULE),
+        (
+            "another member's name",
+            named(format!("{lhr}.gold-app")),
+            NAME_RULE,
+        ),
+        (
+            "a name that begins with the member's, of another member",
+            named(format!("{dfw}-1.gold-app")),
             NAME_RULE,
         ),
         ("another kind", other_kind, NAME_RULE),
@@ -175,7 +188,11 @@ fn refused<T: std::fmt::Debug>(what: &str, answer: kube::Result<T>) -> String {
 async fn r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothing(case: Case) {
     delivered(&case).await;
     let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
-    let (hub, ns, good) = (&case.dfw.hub, &*case.hub_ns, admitted(&case, &copy));
+    let (hub, ns, good) = (
+        &case.dfw.hub,
+        &*case.hub_ns,
+        admitted(&case, &case.dfw.name, &copy),
+    );
     wait_for("the hub admits what a member may return", seconds(60), || async {
         hub.would_create(&SECRET, ns, good.clone()).await.then_some(())
     })
@@ -201,9 +218,10 @@ async fn r03_the_hub_admits_of_a_member_only_what_it_may_return_and_shows_nothin
             assert!(words.contains(rule), "{what}: {words}");
         }
     }
-    may_not_patch(hub, ns, "gold-app").await;
+    let name = format!("{}.gold-app", case.dfw.name);
+    may_not_patch(hub, ns, &name).await;
     another_s_secrets(&case, &good).await;
-    hub.try_delete(&SECRET, ns, "gold-app", None)
+    hub.try_delete(&SECRET, ns, &name, None)
         .await
         .expect("a member takes back what it has returned");
 }
@@ -252,17 +270,25 @@ async fn may_not_patch(hub: &Plane, ns: &str, name: &str) {
     }
 }
 
+/// A Secret of nobody's, under a name that DFW may return.
+fn plain(case: &Case) -> Value {
+    let name = format!("{}.plain-app", case.dfw.name);
+    json!({"metadata": {"name": name}, "data": {"token": HIDDEN}})
+}
+
 /// Secrets that the member has not returned: a companion, another member's, and one without any label.
 async fn another_s_secrets(case: &Case, good: &Value) {
     let (hub, ns) = (&case.dfw.hub, &*case.hub_ns);
-    let mut anothers = merged(
-        good.clone(),
-        &json!({"metadata": {"name": "lhr-app", "labels": {keys::CELL: case.lhr.name}}}),
-    );
-    anothers["metadata"]["ownerReferences"] = good["metadata"]["ownerReferences"].clone();
-    let plain = json!({"metadata": {"name": "plain-app"}, "data": {"token": HIDDEN}});
+    let of_lhr = |name: String| {
+        let mut secret = good.clone();
+        secret["metadata"]["name"] = json!(name);
+        secret["metadata"]["labels"][keys::CELL] = json!(case.lhr.name);
+        secret
+    };
+    let (own, other) = (&case.dfw.name, &case.lhr.name);
+    let anothers = [format!("{own}.lhr-app"), format!("{other}.gold-app")].map(of_lhr);
     let mut names = vec![COMPANION.to_owned()];
-    for secret in [anothers, plain] {
+    for secret in anothers.into_iter().chain([plain(case)]) {
         names.push(secret["metadata"]["name"].as_str().expect("a name").to_owned());
         case.hub.create(&SECRET, ns, secret).await;
     }
@@ -299,8 +325,12 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
     const POLICY_NAME: &str = fedgate_manifests::CELL_RETURNS;
     delivered(&case).await;
     let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
-    let (hub, ns, good) = (&case.dfw.hub, &*case.hub_ns, admitted(&case, &copy));
-    case.hub.exists(&SECRET, ns, COMPANION, seconds(60)).await;
+    let (hub, ns, good) = (
+        &case.dfw.hub,
+        &*case.hub_ns,
+        admitted(&case, &case.dfw.name, &copy),
+    );
+    case.hub.create(&SECRET, ns, plain(&case)).await;
     let policy = case
         .hub
         .get(&ADMISSION_POLICY, "", POLICY_NAME)
@@ -327,7 +357,7 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
                             Some((_, change, _)) => {
                                 hub.would_create(&SECRET, ns, merged(good.clone(), change)).await
                             }
-                            None => would_take(hub, ns, &good).await,
+                            None => would_take(hub, ns, &good, &plain(&case)).await,
                         };
                         is_admitted.then_some(())
                     },
@@ -348,14 +378,15 @@ async fn r06_each_rule_of_the_hub_is_the_one_that_refuses_its_attack(case: Case)
         assert!(tried.iter().any(|says| says.contains(rule)), "{what}: {tried:?}");
     }
     wait_for("the shipped policy refuses again", seconds(60), || async {
-        (!would_take(hub, ns, &good).await).then_some(())
+        (!would_take(hub, ns, &good, &plain(&case)).await).then_some(())
     })
     .await;
 }
 
-/// Whether the hub would let the member take a companion over.
-async fn would_take(hub: &Plane, ns: &str, good: &Value) -> bool {
-    let mut taken = merged(good.clone(), &json!({"metadata": {"name": COMPANION}}));
+/// Whether the hub would let the member take this Secret over.
+async fn would_take(hub: &Plane, ns: &str, good: &Value, plain: &Value) -> bool {
+    let mut taken = good.clone();
+    taken["metadata"]["name"] = plain["metadata"]["name"].clone();
     taken["data"]["token"] = json!("AAAA");
     let dry = PostParams {
         dry_run: true,

@@ -1,6 +1,7 @@
 //! Secrets that members have for objects which live there, and that go back to the project (docs/contract/clusters.md §7).
 //! `fedgate returns` runs at the member DFW; the operator there that makes the Secrets is the test.
 
+use crate::return_admission::admitted;
 use crate::support::{
     Case,
     credentials::{Twin, with_token},
@@ -128,12 +129,42 @@ pub(crate) async fn in_project(case: &Case, name: &str, value: &str) -> Value {
         .await
 }
 
+/// LHR, where the vault does not live, returns a Secret for it under each name that could be in the way of DFW's. The names that the
+/// hub admits.
+async fn planted_by_lhr(case: &Case) -> Vec<String> {
+    let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
+    let (dfw, lhr) = (&case.dfw.name, &case.lhr.name);
+    let mut names = Vec::new();
+    for name in [
+        "gold-app".to_owned(),
+        format!("{dfw}.gold-app"),
+        format!("{lhr}.gold-app"),
+    ] {
+        let mut planted = admitted(case, lhr, &copy);
+        planted["metadata"]["name"] = json!(name);
+        if case
+            .lhr
+            .hub
+            .try_create(&SECRET, &case.hub_ns, planted)
+            .await
+            .is_ok()
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
 async fn r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else(case: Case) {
     let made = delivered(&case).await;
+    let planted = planted_by_lhr(&case).await;
+    let event = case.event(NAME, "ReturnRejected").await;
+    assert!(event.to_string().contains(&*case.lhr.name), "{event}");
     at_member(&case, "gold-admin", "never").await;
     at_member(&case, "gold-app", "one").await;
     at_member(&case, "lab-access", "access").await;
     let app = in_project(&case, "gold-app", "one").await;
+    assert_eq!(planted, [format!("{}.gold-app", case.lhr.name)]);
     assert_eq!(app["metadata"]["labels"], json!({keys::RETURNED: "true"}));
     assert!(app["metadata"].get("annotations").is_none(), "{app}");
     let owner =
@@ -142,7 +173,12 @@ async fn r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else(case: Cas
     assert_eq!(app["type"], "Opaque");
     let on_hub = case
         .hub
-        .exists(&SECRET, &case.hub_ns, "gold-app", seconds(5))
+        .exists(
+            &SECRET,
+            &case.hub_ns,
+            &format!("{}.gold-app", case.dfw.name),
+            seconds(5),
+        )
         .await;
     let copy = case.hub.exists(&VAULT, &case.hub_ns, NAME, seconds(5)).await;
     assert_eq!(label(&on_hub, keys::CELL), Some(&*case.dfw.name));
@@ -185,10 +221,10 @@ async fn r01_what_a_member_has_for_a_vault_comes_back_and_nothing_else(case: Cas
     case.project
         .gone(&SECRET, &case.ns, "gold-app", seconds(60))
         .await;
-    assert!(
-        case.hub.get(&SECRET, &case.hub_ns, "gold-admin").await.is_none(),
-        "it never left the member"
-    );
+    for name in ["gold-admin", &format!("{}.gold-admin", case.dfw.name)] {
+        let on_hub = case.hub.get(&SECRET, &case.hub_ns, name).await;
+        assert!(on_hub.is_none(), "it never left the member");
+    }
     assert!(case.project.get(&SECRET, &case.ns, "gold-admin").await.is_none());
 }
 

@@ -173,6 +173,12 @@ impl HubNamespace {
     }
 }
 
+/// Name on the hub of a Secret that a member returns: it begins with the member, whose name has no dot, so that admission keeps it
+/// for this member (contract: clusters.md §7 rule 2).
+pub fn return_name(member: &str, name: &str) -> String {
+    format!("{member}.{name}")
+}
+
 /// First `digits` hex digits of SHA-256.
 pub fn short_hash(text: &str, digits: usize) -> String {
     let mut hash = hex(&Sha256::digest(text.as_bytes()));

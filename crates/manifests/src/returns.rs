@@ -95,8 +95,8 @@ fn gateways_secrets() -> Vec<Value> {
     policy("fedgate-gateway-returns", &spec, None)
 }
 
-/// Limits a member to Secrets that it has returned itself, of names that a kind admits. No message shows anything of a
-/// Secret: a refused one may be another's.
+/// Limits a member to Secrets that it has returned itself. Their names begin with its own, so that it takes no name of another
+/// member's, and go on with one that a kind admits. No message shows anything of a Secret: a refused one may be another's.
 fn members_secrets(kinds: &[Returning<'_>]) -> Vec<Value> {
     let validations = [whose(), which(kinds), what_comes_along()].concat();
     let spec = json!({
@@ -117,6 +117,10 @@ fn members_secrets(kinds: &[Returning<'_>]) -> Vec<Value> {
                 &format!("k == '{}' && variables.annotations[k].size() <= 64", keys::SOURCE_UID),
             ),
             json!({"name": "kind", "expression": format!("variables.labels[?'{}'].orValue('')", keys::RETURNED)}),
+            // No pattern fits the empty name.
+            json!({"name": "name", "expression":
+                "object != null && object.metadata.name.startsWith(variables.writer + '.') ? \
+                 object.metadata.name.substring(variables.writer.size() + 1) : ''"}),
             json!({"name": "owners", "expression":
                 "object != null && has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : []"}),
             json!({"name": "bytes", "expression":
@@ -167,7 +171,7 @@ fn which(kinds: &[Returning<'_>]) -> Vec<Value> {
         });
         each.collect::<Vec<_>>().join(" || ")
     };
-    let fits = |pattern: &str| format!("object.metadata.name.matches('{}')", regular(pattern));
+    let fits = |pattern: &str| format!("variables.name.matches('{}')", regular(pattern));
     let named = of_kinds(&|(_, returns)| {
         let all = returns.patterns.iter().map(|(pattern, _)| fits(pattern));
         all.collect::<Vec<_>>().join(" || ")
@@ -189,7 +193,8 @@ fn which(kinds: &[Returning<'_>]) -> Vec<Value> {
     vec![
         validation(
             format!("object == null || {named}"),
-            "label fedgate.dev/returned must be a kind with returns, and the name of the Secret fit what this kind allows",
+            "label fedgate.dev/returned must be a kind with returns, and metadata.name the name of the member, a dot, and a \
+             name that this kind allows",
         ),
         validation(
             format!(

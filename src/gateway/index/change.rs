@@ -121,7 +121,7 @@ pub enum Change {
     Returned {
         /// Its hub namespace.
         hub: Arc<str>,
-        /// Its name.
+        /// Its name in the project.
         name: Arc<str>,
     },
     /// A write-back changed.

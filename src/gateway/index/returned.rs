@@ -11,10 +11,11 @@ use fedgate_api::{
 use fedgate_engine::{
     key::{Key, Kind, Plane},
     plane::watch::WatchEvent,
-    store::apply::apply_event,
+    store::{apply::apply_event, table::Row},
 };
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
+use std::sync::Arc;
 
 impl GatewayIndex {
     /// True if Secrets of a federated kind come back from members.
@@ -26,6 +27,51 @@ impl GatewayIndex {
     pub fn returns_listed(&self, project: &ProjectKey) -> bool {
         let of = self.projects.get(project);
         self.hub.returned.synced() && of.is_some_and(|of| of.returned.synced())
+    }
+
+    /// Kind and name of the object that the labels of a returned Secret name.
+    pub fn object_of_return(&self, secret: &Returned) -> Option<(KindId, Arc<str>)> {
+        let kind = self.kinds.position(|kind| {
+            !kind.returns.is_empty() && secret.kind.as_deref() == Some(Kind::of(&kind.resource).as_str())
+        });
+        kind.zip(secret.object.clone())
+    }
+
+    /// Whether the object of a returned Secret names it; `None` if the object is not at this member.
+    fn names(&self, (hub, member, name): (&str, &str, &str), secret: &Returned) -> Option<bool> {
+        let (kind, object) = self.object_of_return(secret)?;
+        self.pin(kind, hub, &object)
+            .filter(|pin| *pin.member == *member)?;
+        let copy = self.hub.copies[kind].get(hub, &object);
+        let named = copy.and_then(|copy| copy.digest.returning.as_deref());
+        Some(named.is_some_and(|named| named.names().flatten().any(|named| **named == *name)))
+    }
+
+    /// The Secret that members have returned under a name, and its member. One that an object at its member names comes before all
+    /// others, that of the owner of the project's Secret first. While the project has one, those of other objects count only so.
+    pub fn returned(
+        &self,
+        hub: &str,
+        name: &str,
+        own: Option<&Row<OwnReturn>>,
+    ) -> Option<(Arc<str>, Row<Returned>)> {
+        let owner = own.and_then(|own| Some(&own.digest.owner.as_ref()?.name));
+        let beginning = format!("{name}/");
+        let rows = self.hub.returned.beginning_with(hub, &beginning);
+        let rows = rows.map(|(row, secret)| {
+            let member = &row[beginning.len()..];
+            let names = self.names((hub, member, name), &secret.digest);
+            let is_owners = names.is_some() && secret.digest.object.as_ref() == owner;
+            ((names == Some(true), is_owners), member, secret)
+        });
+        let (rank, member, secret) = rows.max_by_key(|(rank, ..)| *rank)?;
+        (rank.0 || rank.1 || own.is_none()).then(|| (member.into(), secret.clone()))
+    }
+
+    /// The Secrets that members have returned to a hub namespace, each with its name in the project.
+    fn returned_in(&self, hub: &str) -> impl Iterator<Item = (&str, &Row<Returned>)> {
+        let rows = self.hub.returned.in_namespace(hub);
+        rows.filter_map(|(row, secret)| Some((row.split_once('/')?.0, secret)))
     }
 
     /// The key of a Secret in the project namespace that owns a hub namespace.
@@ -41,7 +87,7 @@ impl GatewayIndex {
         if !self.has_returns() {
             return;
         }
-        let on_hub = self.hub.returned.in_namespace(hub).map(|(name, _)| name);
+        let on_hub = self.returned_in(hub).map(|(name, _)| name);
         keys.extend(on_hub.filter_map(|name| self.return_key(hub, name)));
         let found = self.owners.get(hub);
         let own = found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
@@ -66,7 +112,7 @@ impl GatewayIndex {
             .into_iter()
             .flat_map(|returning| returning.names().flatten());
         keys.extend(named.filter_map(|secret| self.return_key(hub, secret)));
-        let on_hub = self.hub.returned.in_namespace(hub);
+        let on_hub = self.returned_in(hub);
         let on_hub = on_hub.filter(|(_, row)| row.digest.object.as_deref() == Some(name));
         keys.extend(on_hub.filter_map(|(secret, _)| self.return_key(hub, secret)));
         let found = self.owners.get(hub);
@@ -81,13 +127,23 @@ impl GatewayIndex {
         }
     }
 
-    /// Applies an event of the Secrets that members have returned to the hub.
-    pub(super) fn hub_returned_event(&mut self, event: WatchEvent) -> Applied {
+    /// Applies an event of the Secrets that members have returned to the hub. A row is called `<name>/<member>`, so that the rows of
+    /// all members for one name stand together.
+    pub(super) fn hub_returned_event(&mut self, mut event: WatchEvent) -> Applied {
+        use WatchEvent::{Apply, Delete, InitApply, Written};
+        if let InitApply(object) | Apply(object) | Written(object) | Delete(object) = &mut event {
+            let on_hub = object.metadata.name.take().unwrap_or_default();
+            let parts = on_hub.split_once('.');
+            object.metadata.name = parts.map(|(member, name)| format!("{name}/{member}"));
+        }
         let (deltas, synced) = apply_event(&mut self.hub.returned, event, &mut self.words, Returned::read);
         let mut applied = Applied::synced(synced);
         for d in deltas {
-            let (hub, name) = d.name;
-            applied.changes.push(Change::Returned { hub, name });
+            let (hub, row) = d.name;
+            let name = row.split_once('/').map(|(name, _)| name.into());
+            applied
+                .changes
+                .extend(name.map(|name| Change::Returned { hub, name }));
         }
         applied
     }

@@ -38,8 +38,10 @@ pub struct Snapshot {
     pub namespace: Arc<str>,
     /// The hub namespace.
     pub hub: HubNamespace,
-    /// Name of the Secret on every plane.
+    /// Name of the Secret at the member and in the project.
     pub name: Arc<str>,
+    /// Name of the Secret on the hub; `None` if no pin tells its member.
+    pub on_hub: Option<String>,
     /// True if the hub Namespace has this project's UID.
     pub bound: bool,
     /// The Secret on the hub.
@@ -150,6 +152,7 @@ pub fn decide(
         return gone(s);
     };
     let r = &returned.digest;
+    let body = body.filter(|body| body.metadata.uid.as_deref() == Some(&*returned.uid));
     if !s.bound {
         return Decision::Wait;
     }
@@ -281,7 +284,7 @@ fn gone(s: &Snapshot) -> Decision {
     }
     let is_delivered = object.copy.as_ref().is_some_and(|copy| {
         let lane = CopyLane::read(s.kind_of(object), copy.digest.lane.as_deref());
-        !copy.deleting && matches!(lane, CopyLane::At(Stage::Pin | Stage::Hold, _))
+        object.pin.is_some() && !copy.deleting && matches!(lane, CopyLane::At(Stage::Pin | Stage::Hold, _))
     });
     // While the object lives or is at its member, what came back stays until its copy is delivered again: a hub may have lost
     // copy and pin.

@@ -17,6 +17,7 @@ use super::{
     reason::{IdentityRejection, Verdict},
 };
 use decide::{Decision, Object, Rejection, Snapshot};
+use fedgate_api::names::return_name;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
@@ -31,12 +32,20 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 use memory::Memory;
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
+
+/// Limits the log lines about Secrets that do not come back, of which a member may write any number.
+const LOG_RATE: Rate = Rate {
+    interval: Duration::from_secs(1),
+    burst: 25,
+};
 
 /// The controller of returns, and the state that it keeps for each Secret.
 #[derive(Debug, Default)]
 pub struct Returns {
     memory: Memories<Memory>,
+    logged: Mutex<TokenBucket>,
 }
 
 impl Returns {
@@ -131,12 +140,11 @@ impl Reconciler for Returns {
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         let s = &basis.snapshot;
         if let Some(rejection) = &basis.rejection {
-            return Ok(Flow::End(
-                quarantine(run.ctx, run.key, s, rejection.clone()).await,
-            ));
+            let next = quarantine(run.ctx, run.key, s, rejection.clone(), &self.logged).await;
+            return Ok(Flow::End(next));
         }
         // Not the index's own read: on the hub a Secret of this name may be a companion's.
-        let found = run.ctx.executor.get(&on_hub(s)).await?;
+        let found = on_hub(run.ctx, s).await?;
         let known = s.returned.as_ref();
         let is_same = |object: &DynamicObject| {
             let mut index = run.ctx.index.lock();
@@ -164,7 +172,7 @@ impl Reconciler for Returns {
         basis: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let is_there = basis.gone && run.ctx.executor.get(&on_hub(&basis.snapshot)).await?.is_some();
+        let is_there = basis.gone && on_hub(run.ctx, &basis.snapshot).await?.is_some();
         Ok(if is_there {
             Flow::End(Requeue::AwaitChange)
         } else {
@@ -198,7 +206,7 @@ impl Reconciler for Returns {
         let Decision::Quarantine(rejection) = decide::name_taken(&basis.snapshot) else {
             return Err(failure);
         };
-        let next = quarantine(run.ctx, run.key, &basis.snapshot, rejection).await;
+        let next = quarantine(run.ctx, run.key, &basis.snapshot, rejection, &self.logged).await;
         Ok(Flow::End(next))
     }
 
@@ -215,13 +223,21 @@ fn awaits_proof(index: &mut GatewayIndex, key: &Key, hub: &str) {
     }
 }
 
-/// The Secret on the hub.
-fn on_hub(s: &Snapshot) -> Target {
-    Target::namespaced(Plane::Hub, &s.resource, s.hub.as_str(), &s.name)
+/// Reads the Secret from the hub. Without a pin there is nothing to ask for: its object is gone.
+async fn on_hub(ctx: &Context<'_>, s: &Snapshot) -> Result<Option<DynamicObject>, Failure> {
+    let Some(name) = &s.on_hub else { return Ok(None) };
+    let target = Target::namespaced(Plane::Hub, &s.resource, s.hub.as_str(), name);
+    ctx.executor.get(&target).await
 }
 
 /// Reports a verdict once: a log line and, if the project is beyond doubt, an Event on the object.
-async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejection) -> Requeue {
+async fn quarantine(
+    ctx: &Context<'_>,
+    key: &Key,
+    s: &Snapshot,
+    rejection: Rejection,
+    logged: &Mutex<TokenBucket>,
+) -> Requeue {
     let next = Requeue::After(RETRY_AFTER);
     let Rejection { verdict, message } = rejection;
     if !ctx.quarantine.insert(key, verdict) {
@@ -232,7 +248,9 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
         ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
     }
     let (namespace, name) = (s.hub.as_str(), &*s.name);
-    tracing::warn!(plane = "hub", controller = "returns", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "returned Secret quarantined");
+    if logged.lock().try_take(LOG_RATE, ctx.now().instant) {
+        tracing::warn!(plane = "hub", controller = "returns", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "returned Secret quarantined");
+    }
     let object = s.object.as_ref().filter(|_| !is_foreign);
     let Some((object, source)) = object.and_then(|object| Some((object, object.source.as_ref()?))) else {
         return next;
@@ -276,16 +294,10 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     // The ownership holds only if the Namespace on the hub names this project too.
     let home = index.hub.namespaces.get("", hub.as_str());
     let bound = home.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
-    let returned = index.hub.returned.get(hub.as_str(), &key.name).cloned();
     let own = project.returned.get(&key.namespace, &key.name).cloned();
+    let (member, returned) = index.returned(hub.as_str(), &key.name, own.as_ref()).unzip();
     let of: Option<(KindId, Arc<str>)> = match (&returned, &own) {
-        (Some(row), _) => index
-            .kinds
-            .position(|kind| {
-                let name = fedgate_engine::key::Kind::of(&kind.resource);
-                !kind.returns.is_empty() && row.digest.kind.as_deref() == Some(name.as_str())
-            })
-            .zip(row.digest.object.clone()),
+        (Some(row), _) => index.object_of_return(&row.digest),
         (None, Some(row)) => index
             .kinds
             .position(|kind| !kind.returns.is_empty() && row.digest.is_of(kind))
@@ -299,6 +311,8 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         source: project.sources[kind].get(&key.namespace, &name).cloned(),
         name,
     });
+    let pin = object.as_ref().and_then(|object| object.pin.as_ref());
+    let member = member.or_else(|| Some(pin?.member.clone()));
     let source = object.as_ref().and_then(|object| object.source.as_ref());
     let of_other_hub =
         source.is_some_and(|row| index.named_hub(project, &key.namespace, row) == NamedHub::Other);
@@ -309,6 +323,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         project: project_key.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
+        on_hub: member.map(|member| return_name(&member, &key.name)),
         bound,
         returned,
         object,

@@ -1,5 +1,7 @@
 //! Decisions on Secrets that come back, and the changes that wake them. A fixture of the index takes the place of the planes.
 
+mod members;
+
 use super::{
     decide::{self, Decision},
     memory::Memory,
@@ -28,6 +30,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 const NAME: &str = "gold";
 const SECRET: &str = "gold-app";
+/// A vault that lives at member `lhr-1`.
+const OTHER: &str = "silver";
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A project with a vault that its member has, and what the member has returned.
@@ -114,9 +118,13 @@ impl World {
     }
 
     fn pin(&mut self, copies: &[&str]) -> Vec<Key> {
-        let pin = json!({"member": "dfw-1", "memberUid": "m", "copyUids": copies, "sourceUid": "u-gold", "delivered": true});
+        let pin = |member: &str, source: &str| {
+            let pin = json!({"member": member, "memberUid": "m", "copyUids": copies, "sourceUid": source, "delivered": true});
+            pin.to_string()
+        };
         let mut record = fixture::object(keys::SYSTEM_NAMESPACE, &pin::record_name(HUB).unwrap(), "pins");
-        record["data"] = json!({pin::key(&self.index.kinds[self.kind], NAME): pin.to_string()});
+        let kind = &self.index.kinds[self.kind];
+        record["data"] = json!({pin::key(kind, NAME): pin("dfw-1", "u-gold"), pin::key(kind, OTHER): pin("lhr-1", "u-silver")});
         if copies.is_empty() {
             record["data"] = json!({});
         }
@@ -124,9 +132,9 @@ impl World {
         self.index.hub_has(TableId::Pins, &record)
     }
 
-    /// The Secret on the hub, with these changes.
+    /// The Secret on the hub that `dfw-1` returns under a name, with these changes.
     fn secret(&mut self, name: &str, changes: &Value) -> Value {
-        let mut secret = fixture::object(HUB, name, &format!("h-{name}"));
+        let mut secret = fixture::object(HUB, &format!("dfw-1.{name}"), &format!("h-{name}"));
         (secret["apiVersion"], secret["kind"]) = (json!("v1"), json!("Secret"));
         secret["metadata"]["labels"] = json!({
             keys::UPSTREAM_CLUSTER: shop().label(), keys::UPSTREAM_NAMESPACE: "default", keys::CELL: "dfw-1",
@@ -283,10 +291,6 @@ fn one_that_another_owns_or_that_the_kind_does_not_admit_is_quarantined() {
         ),
         (labels(keys::CELL, "lhr-1"), Verdict::OwnerMismatch),
         (
-            labels(keys::RETURNED, "gadgets.example.fedgate.dev"),
-            Verdict::NotAllowed,
-        ),
-        (
             json!({"metadata": {"ownerReferences": [{"apiVersion": "example.fedgate.dev/v1", "kind": "Vault", "name": NAME,
                 "uid": "c-other", "controller": true}]}}),
             Verdict::OwnerMismatch,
@@ -307,6 +311,14 @@ fn one_that_another_owns_or_that_the_kind_does_not_admit_is_quarantined() {
             "what came back before stays: {changes}"
         );
     }
+    let mut w = World::new();
+    w.returns(SECRET, &labels(keys::RETURNED, "gadgets.example.fedgate.dev"));
+    assert_eq!(w.verdict(SECRET), Verdict::NotAllowed);
+    w.own(SECRET, &json!({}));
+    assert!(
+        matches!(w.decide(SECRET), Decision::Confirm(_)),
+        "it stays, because the hub has one of the name"
+    );
     let mut w = World::new();
     w.returns("gold-admin", &json!({}));
     assert_eq!(w.verdict("gold-admin"), Verdict::NotAllowed);
@@ -409,6 +421,13 @@ fn one_that_is_gone_on_the_hub_goes_unless_only_its_copy_has_gone() {
     }
     w.copy("c-2", "hold", &json!({}));
     assert_eq!(w.write(SECRET).write, delete(SECRET));
+    let mut w = gone();
+    w.pin(&[]);
+    assert_eq!(
+        w.decide(SECRET),
+        Decision::Wait,
+        "no record tells which member to ask for"
+    );
     let mut w = gone();
     w.lose_copy();
     assert_eq!(w.decide(SECRET), Decision::Wait, "the pin holds it");

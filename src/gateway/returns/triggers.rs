@@ -19,7 +19,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             name,
         } => {
             let hub = index.hub_namespace(project, namespace);
-            let awaited = hub.filter(|hub| index.hub.returned.get(hub.as_str(), name).is_some());
+            let awaited = hub.filter(|hub| index.returned(hub.as_str(), name, None).is_some());
             keys.extend(awaited.and_then(|hub| index.return_key(hub.as_str(), name)));
         }
         Change::Copy {

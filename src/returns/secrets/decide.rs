@@ -5,7 +5,7 @@ use crate::returns::{
     index::digest::{Home, Object, SecretMark},
     reason::{Verdict, WriteReason},
 };
-use fedgate_api::{keys, names::is_label_value};
+use fedgate_api::{keys, names};
 use fedgate_engine::{
     diff::Digest,
     key::{Kind, Plane},
@@ -149,7 +149,7 @@ pub fn decide(s: &Snapshot, known: &Knowledge, body: Option<&Body>) -> Decision 
         return Decision::Wait;
     };
     let kind = Kind::of(&s.kinds[s.kind].resource);
-    let has_labels = is_label_value(&s.name) && is_label_value(kind.as_str());
+    let has_labels = names::is_label_value(&s.name) && names::is_label_value(kind.as_str());
     if !has_labels && !object.names.is_empty() {
         let message = format!(
             "{kind} {} has a name of more than 63 characters, which no label holds: it returns no Secret",
@@ -256,7 +256,7 @@ fn identity(s: &Snapshot, object: &Object) -> Option<Value> {
 
 fn render(s: &Snapshot, name: &str, identity: &Value, secret: &DynamicObject) -> Value {
     let mut metadata = identity.clone();
-    metadata["name"] = json!(name);
+    metadata["name"] = json!(names::return_name(&s.member, name));
     metadata["namespace"] = json!(&*s.namespace);
     let mut object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
     for field in ["type", "data"] {
@@ -280,8 +280,9 @@ fn delete(s: &Snapshot, name: Arc<str>, reason: WriteReason, after: Option<Known
 }
 
 fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect {
+    let name = names::return_name(&s.member, name);
     Effect {
-        target: Target::namespaced(Plane::Hub, &s.resource, &s.namespace, name),
+        target: Target::namespaced(Plane::Hub, &s.resource, &s.namespace, &name),
         endpoint: Endpoint::Main,
         write,
         reason: reason.into(),

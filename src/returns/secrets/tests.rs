@@ -22,6 +22,8 @@ use std::path::Path;
 const NS: &str = "ns-a1";
 const NAME: &str = "gold";
 const SECRET: &str = "gold-app";
+/// Name of [`SECRET`] on the hub.
+const ON_HUB: &str = "dfw-1.gold-app";
 
 /// A member with a vault, its Secret, and the hub's Namespace.
 struct World {
@@ -150,7 +152,7 @@ fn a_secret_is_sent_with_the_tenants_identity_its_object_and_the_copy_as_owner()
     let effect = w.write();
     assert_eq!(
         (effect.target.plane, effect.target.name.as_str()),
-        (Plane::Hub, SECRET)
+        (Plane::Hub, ON_HUB)
     );
     let Write::Replace { body } = effect.write else {
         panic!()
@@ -158,7 +160,7 @@ fn a_secret_is_sent_with_the_tenants_identity_its_object_and_the_copy_as_owner()
     assert_eq!(
         body,
         json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": "b25l"}, "metadata": {
-            "name": SECRET, "namespace": NS,
+            "name": ON_HUB, "namespace": NS,
             "labels": {keys::UPSTREAM_CLUSTER: "cluster-shop", keys::UPSTREAM_NAMESPACE: "default", keys::CELL: "dfw-1",
                 keys::RETURNED: "vaults.example.fedgate.dev", keys::RETURNED_FOR: NAME},
             "annotations": {keys::SOURCE_UID: "p-gold"},
@@ -192,7 +194,11 @@ fn one_that_is_gone_is_deleted_once_whatever_was_known_of_it() {
         }
         let secret = w.secret.clone();
         assert_eq!(w.lost(TableId::Secrets, secret), [w.key()]);
-        assert_eq!(w.write().write, Write::DeleteNamed);
+        let effect = w.write();
+        assert_eq!(
+            (effect.target.name.as_str(), effect.write),
+            (ON_HUB, Write::DeleteNamed)
+        );
         assert_eq!(w.decide(), Decision::Wait);
         w.secret("dHdv", &json!({}));
         assert!(matches!(w.write().write, Write::Replace { .. }));
@@ -209,19 +215,19 @@ fn one_that_the_object_no_longer_names_is_deleted_and_one_that_the_kind_does_not
     let effect = w.write();
     assert_eq!(
         (effect.target.name.as_str(), effect.write),
-        ("lab-access", Write::DeleteNamed)
+        ("dfw-1.lab-access", Write::DeleteNamed)
     );
     let mut secret = object(NS, "lab-access");
     secret["data"] = json!({"token": "eA=="});
     w.has(TableId::Secrets, secret.clone());
     secret["metadata"]["resourceVersion"] = json!(w.version.to_string());
     w.secret = secret;
-    assert_eq!(w.write().target.name, "lab-access");
+    assert_eq!(w.write().target.name, "dfw-1.lab-access");
     w.vault("c-1", &json!({}));
     let effect = w.write();
     assert_eq!(
         (effect.target.name.as_str(), effect.write),
-        ("lab-access", Write::DeleteNamed)
+        ("dfw-1.lab-access", Write::DeleteNamed)
     );
     assert_eq!(w.decide(), Decision::Wait);
 }

@@ -5,7 +5,7 @@ use crate::{
     key::Plane,
     plan::Event,
     random::{HashMap, Random},
-    reconcile::throttle::{Rate, TokenBucket, WriteKind},
+    reconcile::throttle::{Rate, TokenBucket},
     shrink::shrink_if_sparse,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -49,13 +49,7 @@ impl EventRecorder {
     fn admits(&self, event: &Event) -> bool {
         let now = Instant::now();
         let of = Random.hash_one((&event.plane, &event.about.uid, &event.reason));
-        let mut buckets = self.buckets.lock();
-        let bucket = buckets.entry(of).or_default();
-        let is_admitted = bucket.wait(RATE, WriteKind::Transition, now).is_none();
-        if is_admitted {
-            bucket.take(RATE, now);
-        }
-        is_admitted
+        self.buckets.lock().entry(of).or_default().try_take(RATE, now)
     }
 
     /// Publishes an event, unless there were too many of its reason about its object; that and a failure are logged at debug

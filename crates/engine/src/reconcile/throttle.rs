@@ -61,6 +61,15 @@ impl TokenBucket {
         self.0 = Some(full.min(now + rate.interval * rate.burst));
     }
 
+    /// Takes a token, the last one, too; false if there is none.
+    pub fn try_take(&mut self, rate: Rate, now: Instant) -> bool {
+        let has_one = self.wait(rate, WriteKind::Transition, now).is_none();
+        if has_one {
+            self.take(rate, now);
+        }
+        has_one
+    }
+
     /// True if no token is missing: the bucket need not be kept.
     pub fn is_full(self, now: Instant) -> bool {
         self.0.is_none_or(|full| full <= now)
