@@ -160,7 +160,7 @@ fn released() -> BTreeSet<(String, String)> {
         let arch = match target.split('-').next().unwrap() {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
-            other => panic!("krew's name of {other}"),
+            other => other,
         };
         let systems = ["linux", "darwin", "windows"];
         let os = systems.into_iter().find(|os| target.contains(os));

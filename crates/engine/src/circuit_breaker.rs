@@ -125,7 +125,7 @@ mod tests {
         for key in [1, 1, 1, 2, 2, 2] {
             probes.failure(&key);
         }
-        for _ in 0..FORGET_AFTER.as_secs() / 20 + 1 {
+        for _ in 0..=FORGET_AFTER.as_secs() / 20 {
             tokio::time::advance(Duration::from_secs(20)).await;
             assert_eq!(probes.admit(&2), Ok(()), "the probe of a request that waits");
         }

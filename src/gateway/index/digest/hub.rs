@@ -309,6 +309,7 @@ impl Template {
 }
 
 /// Karmada's binding of a copy or companion.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// UID of the owner.

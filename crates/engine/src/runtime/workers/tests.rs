@@ -193,7 +193,9 @@ async fn the_namespaces_of_a_slow_plane_share_what_one_project_may_hold() {
     let namespaces: Vec<String> = (0..200).map(|i| format!("ns-{i}")).collect();
     // Which project a namespace belongs to is learned when its first key is handed out.
     for round in 0..2 {
-        namespaces.iter().for_each(|namespace| add(namespace));
+        for namespace in &namespaces {
+            add(namespace);
+        }
         let wait = if round == 0 { 600 } else { 1 };
         tokio::time::sleep(Duration::from_secs(wait)).await;
     }
