@@ -17,6 +17,7 @@ const KUBECTL: &[&str] = &[
     r"kubectl --context hub describe clusters.cluster.karmada.io dfw-1",
     r"kubectl --context hub label clusters.cluster.karmada.io dfw-1 topology\.datum\.net/city-code=DFW",
     r"kubectl --context hub annotate namespace -l meta\.datumapis\.com/upstream-cluster-name=cluster-alpha --overwrite fedgate\.dev/garbage-confirmed=\$\(date -u \+%FT%TZ\)",
+    r"kubectl --context hub -n ns-5d4c edit resourcebinding settings-configmap",
     r"kubectl --context hub delete namespaces -l meta\.datumapis\.com/upstream-cluster-name=cluster-alpha",
     r"kubectl --context alpha annotate workloaddeployments\.compute\.datumapis\.com --all -A fedgate\.dev/hub-",
     r"kubectl --context (host|hub|dfw-1) apply --server-side( --force-conflicts)?( -f (-|manifests/[a-z./]+))+",

@@ -6,8 +6,6 @@ pub use fedgate_api::karmada::{member_of, safe_hash, work, work_namespace};
 pub const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
 /// Finalizer of a `ResourceBinding`.
 pub const BINDING_FINALIZER: &str = "karmada.io/binding-controller";
-/// Finalizer of a `ResourceBinding`, of the controller that delivers what a template names beside it.
-pub const DISTRIBUTOR_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 /// Finalizer of a `ClusterResourceBinding`.
 pub const CLUSTER_BINDING_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
 /// Label: permanent ID of a `ResourceBinding`, also on the objects that it delivers.

@@ -37,7 +37,7 @@ async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Res
     let own = [
         names::BINDING_FINALIZER,
         names::CLUSTER_BINDING_FINALIZER,
-        names::DISTRIBUTOR_FINALIZER,
+        fedgate_api::keys::DISTRIBUTOR_FINALIZER,
     ];
     let mut left = binding.metadata.finalizers.clone().unwrap_or_default();
     left.retain(|have| !own.contains(&have.as_str()));

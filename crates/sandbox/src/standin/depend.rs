@@ -8,7 +8,6 @@ use super::{
     wire,
     world::{StepError, World},
 };
-use fedgate_karmada::names;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -73,12 +72,14 @@ async fn record(
     let (wanted, values): (Vec<ObjectRef>, Vec<Value>) = found.into_iter().unzip();
     let text = Value::Array(values).to_string();
     let mut finalizers = binding.metadata.finalizers.clone().unwrap_or_default();
-    let marked = finalizers.iter().any(|have| have == names::DISTRIBUTOR_FINALIZER);
+    let marked = finalizers
+        .iter()
+        .any(|have| have == fedgate_api::keys::DISTRIBUTOR_FINALIZER);
     if marked && wire::annotation(&binding, wire::DEPENDENCIES) == text {
         return Ok((binding, wanted));
     }
     if !marked {
-        finalizers.push(names::DISTRIBUTOR_FINALIZER.to_owned());
+        finalizers.push(fedgate_api::keys::DISTRIBUTOR_FINALIZER.to_owned());
     }
     let patch = json!({"metadata": {"finalizers": finalizers, "annotations": {wire::DEPENDENCIES: text}}});
     let binding = world.merge(&wire::binding(), &binding, patch).await?;

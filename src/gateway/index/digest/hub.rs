@@ -403,8 +403,7 @@ impl Binding {
             clusters,
             failed,
             is_held: object.metadata.deletion_timestamp.is_some()
-                && object.metadata.finalizers.as_deref()
-                    == Some(&[fedgate_karmada::names::DISTRIBUTOR_FINALIZER.to_owned()]),
+                && object.metadata.finalizers.as_deref() == Some(&[keys::DISTRIBUTOR_FINALIZER.to_owned()]),
         }
     }
 }
