@@ -47,8 +47,9 @@ impl GatewayIndex {
         Some(named.is_some_and(|named| named.names().flatten().any(|named| **named == *name)))
     }
 
-    /// The Secret that members have returned under a name, and its member. One that an object at its member names comes before all
-    /// others, that of the owner of the project's Secret first. While the project has one, those of other objects count only so.
+    /// The Secret that members have returned under a name, and its member. That of the owner of the project's Secret comes before
+    /// all others, also while its status names none for a moment, because another member would take the name over; then one that
+    /// an object at its member names. While the project has one, no others count.
     pub fn returned(
         &self,
         hub: &str,
@@ -62,7 +63,7 @@ impl GatewayIndex {
             let member = &row[beginning.len()..];
             let names = self.names((hub, member, name), &secret.digest);
             let is_owners = names.is_some() && secret.digest.object.as_ref() == owner;
-            ((names == Some(true), is_owners), member, secret)
+            ((is_owners, names == Some(true)), member, secret)
         });
         let (rank, member, secret) = rows.max_by_key(|(rank, ..)| *rank)?;
         (rank.0 || rank.1 || own.is_none()).then(|| (member.into(), secret.clone()))

@@ -94,7 +94,16 @@ fn of_two_objects_that_name_one_secret_the_one_that_has_it_keeps_it() {
     );
     assert_eq!(w.decide(ACCESS), idle());
     w.own(ACCESS, &json!({}));
+    // Its status names none for a moment, as when its object was made again at the member.
+    w.copy("c-gold", "pin", &json!({}));
+    assert_eq!(w.decide(ACCESS), Decision::Wait);
     w.copy("c-gold", "pin", &json!({"accessSecret": "new-access"}));
+    assert_eq!(
+        w.verdict(ACCESS),
+        Verdict::NotAllowed,
+        "its member deletes it first"
+    );
+    w.loses(ACCESS);
     assert_eq!(
         w.write(ACCESS).write,
         delete(ACCESS),
