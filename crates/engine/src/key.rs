@@ -121,7 +121,7 @@ impl Key {
     /// another.
     pub fn lane(&self) -> Lane {
         match &self.plane {
-            Plane::Project(key) => Lane(key.as_str().into()),
+            Plane::Project(key) => Lane::of(key),
             Plane::Hub | Plane::Cell if self.namespace.is_empty() => Lane(self.name.clone()),
             Plane::Hub | Plane::Cell => Lane(self.namespace.clone()),
         }
@@ -136,4 +136,11 @@ impl fmt::Display for Key {
 
 /// A fairness group of the queue; see [`Key::lane`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Lane(pub Arc<str>);
+pub struct Lane(Arc<str>);
+
+impl Lane {
+    /// The lane of a project; no namespace has such a name.
+    pub fn of(project: &ProjectKey) -> Self {
+        Self(format!("project/{project}").into())
+    }
+}

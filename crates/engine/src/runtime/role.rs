@@ -54,7 +54,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// Name of the controller that reconciles a key, for metrics and logs.
     fn controller(&self, shared: &SharedOf<Self>, key: &Key) -> &'static str;
 
-    /// The project that a key belongs to, for logs; `None` if it belongs to none, or to several.
+    /// The project that a key belongs to, for the queue's lanes and for logs; `None` if it belongs to none, or to several.
     fn project(&self, _shared: &SharedOf<Self>, key: &Key) -> Option<ProjectKey> {
         match &key.plane {
             Plane::Project(project) => Some(project.clone()),

@@ -267,18 +267,22 @@ impl Queue {
         backoff(key, failures + 1).max(at_least)
     }
 
-    /// Records that the namespace of `key` belongs to this project, so that its keys share the project's lane from now on; `None`
-    /// if it belongs to no project any longer.
-    pub fn assign(&self, key: &Key, owner: Option<&ProjectKey>) {
+    /// Records that the namespace of a key, which was just dequeued, belongs to this project, so that it shares the project's lane
+    /// from now on; `None` if it belongs to no project. False if that lane has no room: then the key waits in it.
+    pub fn assign(&self, Dequeued { key, since }: &Dequeued, owner: Option<&ProjectKey>) -> bool {
         if matches!(key.plane, Plane::Project(_)) {
-            return;
+            return true;
         }
-        let owners = &mut self.state.lock().owners;
-        if let Some(owner) = owner {
-            owners.insert(key.lane(), Lane(owner.as_str().into()));
-        } else if owners.remove(&key.lane()).is_some() {
-            shrink_if_sparse(owners);
-        }
+        let mut state = self.state.lock();
+        let lane = key.lane();
+        let Some(owner) = owner.map(Lane::of) else {
+            if state.owners.remove(&lane).is_some() {
+                shrink_if_sparse(&mut state.owners);
+            }
+            return true;
+        };
+        let had = state.owners.insert(lane.clone(), owner.clone()).unwrap_or(lane);
+        had == owner || state.moves(key, *since, owner, self.lane_limit)
     }
 
     /// Records the failure of a running key, before [`Queue::done`].
@@ -431,6 +435,38 @@ impl State {
         Some(Dequeued { key, since })
     }
 
+    /// Counts a running key in another lane. False if that has no room: then the key is queued in it.
+    fn moves(&mut self, key: &Key, since: Instant, to: Lane, lane_limit: usize) -> bool {
+        self.leave_lane(key);
+        let running = self.running_in.entry(to.clone()).or_default();
+        let has_room = *running < lane_limit;
+        *running += usize::from(has_room);
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.running = has_room;
+            if has_room {
+                entry.lane = Some(to);
+            } else {
+                entry.again = None;
+                (entry.queued, entry.since) = (Some(Priority::Fresh), Some(since));
+                self.fresh.push(key.clone(), to);
+            }
+        }
+        has_room
+    }
+
+    /// Gives back the share of a running key.
+    fn leave_lane(&mut self, key: &Key) {
+        let lane = self.entries.get_mut(key).and_then(|entry| entry.lane.take());
+        if let Some(lane) = lane
+            && let Some(running) = self.running_in.get_mut(&lane)
+        {
+            *running -= 1;
+            if *running == 0 {
+                self.running_in.remove(&lane);
+            }
+        }
+    }
+
     fn pop(&mut self, urgency: Priority, lane_limit: usize) -> Option<Key> {
         let (running_in, entries, owners) = (&self.running_in, &self.entries, &self.owners);
         let has_room = |lane: &Lane| {
@@ -445,17 +481,10 @@ impl State {
     }
 
     fn done(&mut self, key: &Key, outcome: Outcome) {
+        self.leave_lane(key);
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        if let Some(lane) = entry.lane.take()
-            && let Some(running) = self.running_in.get_mut(&lane)
-        {
-            *running -= 1;
-            if *running == 0 {
-                self.running_in.remove(&lane);
-            }
-        }
         entry.running = false;
         let again = entry.again.take();
         let delay = match outcome {

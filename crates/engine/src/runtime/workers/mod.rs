@@ -110,7 +110,9 @@ impl Workers {
         {
             while reconciles.try_join_next().is_some() {}
             let owner = controllers.project(&taken.key);
-            self.queue.assign(&taken.key, owner.as_ref());
+            if !self.queue.assign(&taken, owner.as_ref()) {
+                continue;
+            }
             reconciles.spawn(self.clone().reconcile(controllers.clone(), taken, place));
         }
         let last_reconciles = async { while reconciles.join_next().await.is_some() {} };
