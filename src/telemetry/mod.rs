@@ -91,7 +91,18 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
 
 /// Beginnings of the names of targets that log: the program's own and those of the libraries that it is linked with.
 const TARGETS: &[&str] = &[
-    "fedgate", "kube", "hyper", "h2", "rustls", "tower", "tokio", "axum",
+    "fedgate",
+    "kube",
+    "hyper",
+    "h2",
+    "rustls",
+    "tower",
+    "tokio",
+    "axum",
+    "notify",
+    "mio",
+    "jiff",
+    "tungstenite",
 ];
 
 /// The filter; an error names the fault. A word without a level would be taken for the name of a target, and nothing else
