@@ -71,8 +71,8 @@ fn shortened(token: &str, asked: Duration) -> Option<String> {
     let asked = SignedDuration::try_from(asked).ok()?;
     (granted < asked).then(|| {
         format!(
-            "lives {granted:#}, not {asked:#}: the server grants no more (--service-account-max-token-expiration); run the \
-             command again in every half of that time"
+            "lives {granted:#}, not {asked:#}: the server grants no more (--service-account-max-token-expiration); run it \
+             again each time that half of it is over"
         )
     })
 }

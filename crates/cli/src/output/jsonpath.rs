@@ -216,6 +216,8 @@ fn check_bounds(step: &Segment, value: &Value) -> Result<(), String> {
     };
     let length = match value {
         Value::Array(list) => i64::try_from(list.len()).unwrap_or(i64::MAX),
+        Value::Null => return Ok(()),
+        Value::Object(_) => return Err("jsonpath: a map is no list".to_owned()),
         other => return Err(format!("jsonpath: {other} is no list")),
     };
     let [from, to] = [start, end.unwrap_or(length)].map(|at| if at < 0 { at + length } else { at });
