@@ -469,9 +469,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
     let message = match cells {
         _ if is_held => {
             let controller = "Karmada's dependencies distributor";
-            format!(
-                "being deleted since {since}: it is gone at its cells, and {controller} does not release its binding on the hub"
-            )
+            format!("being deleted since {since}: {controller} does not release its binding on the hub")
         }
         Some(cells) => format!("being deleted since {since}: {cells} has not confirmed"),
         None => format!("being deleted since {since}: the hub has not confirmed"),

@@ -76,7 +76,7 @@ async fn a_binding_that_karmada_alone_holds_is_not_said_of_the_cells() {
         patch(&effect)["status"]["conditions"][0]["message"].to_string()
     };
     let distributor = "karmada.io/binding-dependencies-distributor";
-    assert!(wait(&[distributor], true).contains("gone at its cells, and Karmada's dependencies distributor"));
+    assert!(wait(&[distributor], true).contains("Karmada's dependencies distributor"));
     let cells = "dfw-1 has not confirmed";
     assert!(wait(&["karmada.io/binding-controller", distributor], true).contains(cells));
     assert!(wait(&[distributor], false).contains(cells));

@@ -330,7 +330,7 @@ pub struct Binding {
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
-    /// True if it is deleted at the members, and Karmada's dependencies distributor alone keeps it on the hub.
+    /// True if it is being deleted and Karmada's dependencies distributor alone keeps it on the hub.
     pub is_held: bool,
     /// State at each member, if a lane claims it.
     pub delivery: Option<Box<Delivery>>,
