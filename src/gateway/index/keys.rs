@@ -191,6 +191,9 @@ impl GatewayIndex {
     /// Keys of the deployments that are being deleted and have named a hub namespace that no project namespace owns: theirs was
     /// deleted without them, and may have been made again with another UID.
     pub fn former_source_keys(&self, hub: &str) -> Vec<Key> {
+        if self.owners.contains_key(hub) {
+            return Vec::new();
+        }
         // Without its Namespace nothing tells whose a hub namespace was.
         let is_there = self.hub.namespaces.get("", hub).is_some();
         let of = is_there.then(|| self.project_of(hub));
@@ -198,7 +201,6 @@ impl GatewayIndex {
             .projects
             .iter()
             .filter(|(key, _)| of.is_none_or(|of| of == Some(*key)));
-        let projects = projects.filter(|_| !self.owners.contains_key(hub));
         let leaving = projects.flat_map(|(key, project)| {
             let all = project.secondary.all_leaving();
             all.map(move |(namespace, kind, name)| (key, project, namespace, kind, name))
