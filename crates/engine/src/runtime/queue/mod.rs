@@ -66,8 +66,8 @@ struct Entry {
     due: Option<Due>,
     failures: u32,
     mark: Option<Mark>,
-    /// The lane whose share a running key takes.
-    lane: Option<Lane>,
+    /// The lane whose share a running key takes, and the priority that it was taken with.
+    share: Option<(Lane, Priority)>,
 }
 
 /// The last failure of a key that is retried.
@@ -385,10 +385,7 @@ impl State {
                 if let Some(due) = entry.due.take() {
                     self.delayed.remove(&due);
                 }
-                match urgency {
-                    Priority::Fresh => self.fresh.push(key, lane),
-                    Priority::Backlog => self.backlog.push(key, lane),
-                }
+                self.push(key, lane, urgency);
             }
         }
     }
@@ -420,16 +417,16 @@ impl State {
         } else {
             [Priority::Fresh, Priority::Backlog]
         };
-        let key = turn
+        let (urgency, key) = turn
             .into_iter()
-            .find_map(|urgency| self.pop(urgency, lane_limit))?;
+            .find_map(|urgency| Some((urgency, self.pop(urgency, lane_limit)?)))?;
         let lane = self.lane(&key);
         *self.running_in.entry(lane.clone()).or_default() += 1;
         let mut since = now;
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.queued = None;
             entry.running = true;
-            entry.lane = Some(lane);
+            entry.share = Some((lane, urgency));
             since = entry.since.take().unwrap_or(now);
         }
         Some(Dequeued { key, since })
@@ -437,34 +434,43 @@ impl State {
 
     /// Counts a running key in another lane. False if that has no room: then the key is queued in it.
     fn moves(&mut self, key: &Key, since: Instant, to: Lane, lane_limit: usize) -> bool {
-        self.leave_lane(key);
+        let Some(urgency) = self.leave_lane(key) else {
+            return true;
+        };
         let running = self.running_in.entry(to.clone()).or_default();
         let has_room = *running < lane_limit;
         *running += usize::from(has_room);
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.running = has_room;
-            if has_room {
-                entry.lane = Some(to);
-            } else {
-                entry.again = None;
-                (entry.queued, entry.since) = (Some(Priority::Fresh), Some(since));
-                self.fresh.push(key.clone(), to);
-            }
+        let Some(entry) = self.entries.get_mut(key) else {
+            return true;
+        };
+        if has_room {
+            entry.share = Some((to, urgency));
+            return true;
         }
-        has_room
+        let urgency = entry.again.take().max(Some(urgency)).unwrap_or(urgency);
+        entry.running = false;
+        (entry.queued, entry.since) = (Some(urgency), Some(since));
+        self.push(key.clone(), to, urgency);
+        false
     }
 
-    /// Gives back the share of a running key.
-    fn leave_lane(&mut self, key: &Key) {
-        let lane = self.entries.get_mut(key).and_then(|entry| entry.lane.take());
-        if let Some(lane) = lane
-            && let Some(running) = self.running_in.get_mut(&lane)
-        {
+    fn push(&mut self, key: Key, lane: Lane, urgency: Priority) {
+        match urgency {
+            Priority::Fresh => self.fresh.push(key, lane),
+            Priority::Backlog => self.backlog.push(key, lane),
+        }
+    }
+
+    /// Gives back the share of a running key; the priority that it was taken with.
+    fn leave_lane(&mut self, key: &Key) -> Option<Priority> {
+        let (lane, urgency) = self.entries.get_mut(key)?.share.take()?;
+        if let Some(running) = self.running_in.get_mut(&lane) {
             *running -= 1;
             if *running == 0 {
                 self.running_in.remove(&lane);
             }
         }
+        Some(urgency)
     }
 
     fn pop(&mut self, urgency: Priority, lane_limit: usize) -> Option<Key> {

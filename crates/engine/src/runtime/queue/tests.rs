@@ -192,3 +192,27 @@ async fn keys_in_backoff_are_counted_by_controller_and_category_until_they_succe
     }
     assert_eq!(queue.backoffs(), Backoffs::default());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_project_has_its_share_running_waits_with_its_priority() {
+    let queue = Queue::new(1);
+    let shop = ProjectKey::parse("shop").unwrap();
+    let hub = |namespace: &str| Key::new(Plane::Hub, Kind::new("things", "x.y"), namespace, namespace);
+    for namespace in ["ns-1", "ns-2"] {
+        queue.add(hub(namespace), Priority::Backlog);
+    }
+    let first = queue.next().await.unwrap();
+    assert!(queue.assign(&first, Some(&shop)));
+    let second = queue.next().await.unwrap();
+    assert!(
+        !queue.assign(&second, Some(&shop)),
+        "it waits in the project's lane"
+    );
+    queue.add(key("other", "a"), Priority::Fresh);
+    queue.done(&first.key, Outcome::Done);
+    assert_eq!(
+        names(&queue, 2).await,
+        ["a", "ns-2"],
+        "what was edited comes first"
+    );
+}
