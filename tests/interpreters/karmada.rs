@@ -374,7 +374,7 @@ pub(crate) fn the_recorded_answers_are_karmadas() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// What the gateway adds to the scripts of a kind whose objects live at one member does there what it does here.
+/// The lines that the gateway adds to the scripts of a kind whose objects live at one member have the same effect in Karmada.
 fn takes_the_uid_of_a_members_object_along(karmadactl: &Path, dir: &Path) {
     let key = fedgate_api::keys::UID_AT_MEMBER;
     let mut asked = 0;

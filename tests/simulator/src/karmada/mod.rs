@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 /// Who makes Karmada's changes, at members too.
 pub const KARMADA: &str = "karmada";
 
-/// What fedgate's scripts add to the reported status of an object that lives at one member: its UID there.
+/// Key that fedgate's scripts add to the reported status of an object that lives at one member: its UID there.
 const UID: &str = "fedgate.dev/uid-at-member";
 
 /// A member cluster, as its `Cluster` object shows it.
