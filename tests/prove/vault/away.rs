@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_mins(11);
 const SOON: Duration = Duration::from_secs(30);
 
 /// A vault that is at `dfw-1`.
-async fn delivered() -> Scene {
+pub(super) async fn delivered() -> Scene {
     let mut scene = Scene::new(1, &["p"]);
     Ready("dfw-2", false).apply(&scene.rig);
     Secret("p", "default", "b25l").apply(&scene.rig);

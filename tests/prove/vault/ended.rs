@@ -1,8 +1,9 @@
 //! A member whose own controller deletes a vault each time that Karmada makes it does not get it for ever (G55).
 
 use super::{
+    away::delivered,
     end::wrong,
-    ops::Act::{Create, Delete, Edit, Ready, Secret},
+    ops::Act::{Delete, Edit},
     rig::{EXPIRED, LAPSED, Scene},
 };
 use crate::{
@@ -39,13 +40,8 @@ fn reasons(scene: &Scene) -> Vec<String> {
 }
 
 async fn is_withheld_after_two_rounds(size: u32) {
-    let mut scene = Scene::new(1, &["p"]);
-    Ready("dfw-2", false).apply(&scene.rig);
-    Secret("p", "default", "b25l").apply(&scene.rig);
-    Create("p", "default", "gold", "DFW").apply(&scene.rig);
-    scene.rig.start();
-    rest(SETTLED).await;
-    assert_eq!((made(&scene), wrong(&scene.rig)), (1, Vec::new()));
+    let mut scene = delivered().await;
+    assert_eq!(made(&scene), 1);
     Edit("p", "default", "gold", size).apply(&scene.rig);
     rest(ROUNDS).await;
     assert_eq!(made(&scene), 2, "after each of two ends, and not after the third");
