@@ -7,9 +7,6 @@ CARGO ?= cargo
 KEEP ?=
 # make e2e ARGS=a14 or make cells ARGS=w07 runs some tests only.
 ARGS ?=
-# make mutants FILES='src/gateway/policies/decide.rs' judges the mutations of some files only; FILES=survivors those that
-# survived the last run.
-FILES ?= all
 # make image IMAGE=registry.example.com/fedgate:0.1.0 BUILDER=podman
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 IMAGE ?= fedgate:$(VERSION)
@@ -25,7 +22,7 @@ PARTS := unit demo e2e cells platform prove mutants memory chaos
 PLANES := crates/sandbox/modules/build.sh planes
 
 .PHONY: help demo test verify $(PARTS:%=verify-%) build install image prepare lint manifests docs sandbox down e2e cells platform \
-  console chaos memory bench bench-cells bench-scale mutants release clean
+  console chaos memory bench bench-cells bench-scale release clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9 -]*:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,9 +103,6 @@ console: ## Check the console in headless Chromium; screenshots and figures in t
 
 chaos: prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
 	$(CARGO) test --workspace --test chaos
-
-mutants: ## Change every decision and the indexes, one place at a time, and see the unit tests notice; FILES=src/x.rs does that one alone
-	FEDGATE_MUTANTS='$(FILES)' $(CARGO) test --workspace --test mutants
 
 memory: ## Check what objects take in memory, and the benches' code, with the allocator of releases
 	$(CARGO) clippy --features jemalloc --benches --test memory -- -D warnings

@@ -1,14 +1,9 @@
 //! Tells `fedgate` and `kubectl-compute` what they were built from: the revision of the sources, and the compiler.
 
-use std::{env, path::Path, process::Command};
+use std::{env, process::Command};
 
 fn main() {
     println!("cargo:rerun-if-env-changed=FEDGATE_REVISION");
-    // A file that comes is embedded, too. A path that is missing would run this at each build.
-    let assets = Path::new("src/console/assets");
-    if assets.exists() {
-        println!("cargo:rerun-if-changed={}", assets.display());
-    }
     let given = env::var("FEDGATE_REVISION")
         .ok()
         .filter(|revision| !revision.is_empty());

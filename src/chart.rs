@@ -1,10 +1,8 @@
 //! The files of `charts/fedgate` (contract: operations.md §5): templates from the manifests and the rows of the metrics,
 //! flags from the command line.
 
-use crate::{
-    commands::chart_flags,
-    monitoring::{self, MonitoringError},
-};
+use crate::commands::chart_flags;
+use crate::monitoring::{self, MonitoringError};
 use fedgate_engine::metrics::Row;
 use fedgate_manifests::{File, KindManifests, ManifestError, helm};
 

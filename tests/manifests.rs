@@ -165,8 +165,8 @@ fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_res
         );
     }
     let viewer = &file("hub/operations-viewer.yaml").objects[0];
-    let mut wanted: Vec<_> = fedgate::operations::Route::all()
-        .map(fedgate::operations::Route::resource)
+    let mut wanted: Vec<_> = fedgate_admin::api::Route::all()
+        .map(fedgate_admin::api::Route::resource)
         .collect();
     wanted.dedup();
     wanted.push("metrics");

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::CommandFactory;
-use fedgate::{commands, monitoring::alerts::ALERTS};
+use fedgate::commands;
+use fedgate::monitoring::alerts::ALERTS;
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::FederatedKind;
@@ -350,7 +351,7 @@ fn the_operations_api_is_that_of_the_routes_and_types() {
          Gateway and cell serve it on the admin address, with GET and HEAD. It is answered from memory: no request goes to any \
          plane. Times are instants in UTC; `complete` is false while first lists are read, and `missing` names them. A list has \
          `continue` and `remaining`; no answer is larger than 1 MiB.\n\n{}{EVENTS}",
-        fedgate::operations::reference::markdown()
+        fedgate_admin::api::reference::markdown()
     );
     let schemas = [
         schema::<Answer<Overview>>("overview", "Overview"),

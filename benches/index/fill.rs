@@ -2,16 +2,16 @@
 
 use super::objects;
 use anyhow::{Result, anyhow};
-use fedgate::gateway::{
-    index::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks},
-    policy_spec,
-    route::Route,
-};
 use fedgate_api::{
     keys,
     names::{CityCode, HubNamespace, ProjectKey},
 };
 use fedgate_engine::plane::watch::WatchEvent;
+use fedgate_gateway::{
+    index::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks},
+    policy_spec,
+    route::Route,
+};
 use fedgate_kinds::{FederatedKind, KindId};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,10 +4,6 @@
 use super::fill::{Part, live};
 use anyhow::Result;
 use axum::body::Body;
-use fedgate::gateway::{
-    self, rate_limit,
-    settings::{LocationSource, Settings},
-};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     clock::Clock,
@@ -18,6 +14,10 @@ use fedgate_engine::{
         lease::LeaseHandle,
     },
     runtime::Setup,
+};
+use fedgate_gateway::{
+    self, rate_limit,
+    settings::{LocationSource, Settings},
 };
 use fedgate_kinds::FederatedKind;
 use futures::stream;

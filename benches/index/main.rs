@@ -9,8 +9,8 @@ mod sets;
 mod workloads;
 
 use anyhow::Result;
-use fedgate::gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
 use fedgate_engine::store::table::Row;
+use fedgate_gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
 use fill::{Filled, Size};
 
 #[global_allocator]

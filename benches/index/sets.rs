@@ -2,16 +2,16 @@
 
 use super::fill::{list, namespace, uid};
 use anyhow::{Context, Result};
-use fedgate::gateway::{
-    Gateway,
-    index::{GatewayIndex, TableId, networking::WorkloadChecks},
-    namespaces, policy_spec,
-};
 use fedgate_api::{
     keys,
     names::{CityCode, HubNamespace, ProjectKey, city_set_policy},
 };
 use fedgate_engine::{clock::Clock, runtime::role::Role};
+use fedgate_gateway::{
+    Gateway,
+    index::{GatewayIndex, TableId, networking::WorkloadChecks},
+    namespaces, policy_spec,
+};
 use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::{

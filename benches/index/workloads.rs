@@ -5,8 +5,8 @@ use super::{
     objects,
 };
 use anyhow::Result;
-use fedgate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks};
 use fedgate_api::names::ProjectKey;
+use fedgate_gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks};
 use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,18 +1,15 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
-use fedgate::{
-    chart, client,
-    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
-    config::{self, AdminAuth, CellArgs, GatewayArgs, ReturnsArgs},
-    doctor::{self, Role},
-    membership, monitoring, process, telemetry,
-};
+use fedgate::chart;
+use fedgate::commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat};
 #[cfg(feature = "checks")]
-use fedgate::{
-    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
-    explain,
-};
+use fedgate::commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir};
+use fedgate::config::{self, AdminAuth, CellArgs, GatewayArgs, ReturnsArgs};
+use fedgate::explain;
+use fedgate::monitoring;
+use fedgate::process;
+use fedgate::telemetry;
 use fedgate_engine::{
     metrics::Metrics,
     plane::kubeconfig::{Credential, Rules},
@@ -21,6 +18,10 @@ use fedgate_kinds::Kinds;
 #[cfg(feature = "checks")]
 use fedgate_kinds::lua::checks;
 use fedgate_manifests::{File, KindManifests, Manifest};
+use fedgate_operator::client;
+use fedgate_operator::client::args::WayArgs;
+use fedgate_operator::doctor::{self, Role};
+use fedgate_operator::membership;
 use std::{path::Path, process::ExitCode};
 
 #[cfg(feature = "jemalloc")]

@@ -1,23 +1,20 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the reference.
 
-mod ask;
 mod flags;
 mod tables;
 
-pub use ask::{
-    AdminAuth, AskArgs, ConsoleArgs, JournalArgs, ListFormat, ObjectName, StatusArgs, StuckArgs, TraceArgs,
-    TraceFormat, WayArgs,
-};
 pub use flags::chart_flags;
 pub use tables::{cell_flags, gateway_flags, other_commands, returns_flags};
 
+use crate::config::{self, CellArgs, GatewayArgs, ReturnsArgs};
 #[cfg(feature = "checks")]
 use crate::explain::Chapter;
-use crate::{
-    config::{self, CellArgs, GatewayArgs, ReturnsArgs},
+use clap::{Args, Parser, ValueEnum};
+use fedgate_operator::{
+    args::KindsArgs,
+    client::args::{ConsoleArgs, JournalArgs, StatusArgs, StuckArgs, TraceArgs},
     membership::args::{CellsCommand, ProjectsCommand},
 };
-use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 
 /// Version and revision, by which executables are compared.
@@ -101,7 +98,7 @@ pub struct DoctorArgs {
     pub admin_auth: config::AdminAuth,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
-    pub kinds: config::KindsArgs,
+    pub kinds: KindsArgs,
     /// Exit with 1 if a check is open, too.
     #[arg(long)]
     pub strict: bool,

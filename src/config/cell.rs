@@ -1,14 +1,15 @@
 //! The settings of a cell: every flag with its environment variable and meaning.
 
-use super::{ConfigError, ProcessArgs, ProcessConfig, duration};
-use crate::cell::{
+use super::{ConfigError, ProcessArgs, ProcessConfig};
+use clap::{Args, ValueEnum};
+use fedgate_api::{Quantity, names::ProjectKey};
+use fedgate_cell::{
     index::IndexConfig,
     instance_types::{InstanceSize, InstanceTypes},
     limits::{Limits, MAX_REPLICAS},
     settings::{PodSettings, ProviderSettings, Security, Settings, SinglePort},
 };
-use clap::{Args, ValueEnum};
-use fedgate_api::{Quantity, names::ProjectKey};
+use fedgate_operator::args::duration;
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 

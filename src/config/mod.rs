@@ -10,13 +10,14 @@ pub use process::{ProcessArgs, ProcessConfig};
 pub use projects::{ProjectMode, Projects};
 pub use returns::{ReturnsArgs, ReturnsConfig};
 
-use crate::cell::instance_types::InstanceSize;
-use crate::gateway::{
+use clap::{Args, ValueEnum};
+use fedgate_cell::instance_types::InstanceSize;
+use fedgate_engine::plane::client::Clients;
+use fedgate_gateway::{
     rate_limit::Limits,
     settings::{LARGEST_SPEC, LocationSource, Settings},
 };
-use clap::{Args, ValueEnum};
-use fedgate_engine::plane::client::Clients;
+use fedgate_operator::args::{KindsArgs, duration};
 use projects::Given;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -183,22 +184,6 @@ pub struct GatewayArgs {
 /// See [`GatewayArgs::release_after`]; `None` waits forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseAfter(pub Option<Duration>);
-
-/// The federated kinds beside those that are loaded by default.
-#[derive(Debug, Clone, clap::Args)]
-pub struct KindsArgs {
-    /// Folder with additional federated kinds.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    pub interpreters: Option<PathBuf>,
-    /// Kinds in the executable that are not loaded by default, by `<plural>.<group>`, e.g. clusters.azimuth.stackhpc.com.
-    #[arg(
-        long,
-        env = "FEDGATE_BUILTIN_KINDS",
-        value_name = "NAME,…",
-        value_delimiter = ','
-    )]
-    pub builtin_kinds: Vec<String>,
-}
 
 /// The gateway's settings, complete and consistent.
 #[derive(Debug, Clone)]
@@ -371,20 +356,6 @@ pub enum DefaultsError {
     /// It does not go with the others.
     #[error("{0}")]
     Config(#[from] ConfigError),
-}
-
-/// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|_| format!("{text:?} is no duration; write for example 250ms, 60s, 5m or 1h30m"))?;
-    let duration =
-        Duration::try_from(span).map_err(|_| format!("{text:?} is negative; a duration must be positive"))?;
-    if duration.is_zero() {
-        Err(format!("{text:?} is no time at all; a duration must be positive"))
-    } else {
-        Ok(duration)
-    }
 }
 
 /// Parses `4096` or `256Ki` to bytes.

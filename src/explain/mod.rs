@@ -16,8 +16,8 @@ mod world;
 pub use server::{Happening, Request};
 pub use text::{text, yaml};
 
-use crate::gateway::settings::Settings;
 use fedgate_engine::random::Random;
+use fedgate_gateway::settings::Settings;
 use fedgate_kinds::{
     FederatedKind, Kinds, LoadError, folder_names,
     lua::{LuaError, Operation},

@@ -4,7 +4,6 @@ use super::{
     server::Servers,
     store::{Address, Server},
 };
-use crate::gateway::Gateway;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     executor::PlaneAccess,
@@ -16,6 +15,7 @@ use fedgate_engine::{
     },
     runtime::{Runtime, index::Index},
 };
+use fedgate_gateway::Gateway;
 use futures::future::BoxFuture;
 use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;

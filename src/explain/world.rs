@@ -10,7 +10,6 @@ use super::{
     server::{self, Happening, Servers},
     store::{Address, Server},
 };
-use crate::gateway::{self, Gateway, context::Context, index::GatewayIndex, settings::Settings};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::{Clock, Now},
@@ -25,13 +24,14 @@ use fedgate_engine::{
         role::Role,
     },
 };
+use fedgate_gateway::{Gateway, context::Context, index::GatewayIndex, settings::Settings};
 use fedgate_kinds::{FederatedKind, Kinds, lua::Host};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    cell::OnceCell,
     collections::BTreeMap,
+    fedgate_cell::OnceCell,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
             federated: all.to_vec(),
             platform: Vec::new(),
         };
-        let runtime = gateway::over(kinds, settings.clone(), setup, &|_| access.clone());
+        let runtime = fedgate_gateway::over(kinds, settings.clone(), setup, &|_| access.clone());
         // It is set here alone.
         let _ = planes.runtime.set(Arc::downgrade(&runtime));
         let name = example.object["metadata"]["name"].as_str().unwrap_or_default();

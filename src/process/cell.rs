@@ -1,11 +1,9 @@
 //! The process around a cell.
 
 use super::{AdminServer, BUILD, RoleStatus, StartError, elect, follow, identity};
-use crate::{
-    cell::{self, projects::Projects},
-    config::{self, CellConfig, Quota},
-};
+use crate::config::{self, CellConfig, Quota};
 use fedgate_api::names::ProjectKey;
+use fedgate_cell::projects::Projects;
 use fedgate_engine::{
     clock::Clock,
     metrics::{Metrics, PlaneKind},
@@ -58,7 +56,7 @@ pub async fn run_cell(
         &metrics,
         &mut background,
     );
-    let planes = cell::Setup {
+    let planes = fedgate_cell::Setup {
         cell,
         hub,
         projects: projects(&config, &clients),
@@ -69,12 +67,12 @@ pub async fn run_cell(
         lease: lease.clone(),
         identity: identity.clone(),
         workers: config.process.workers,
-        sweep_interval: cell::SWEEP_INTERVAL,
+        sweep_interval: fedgate_cell::SWEEP_INTERVAL,
         metrics: metrics.clone(),
         clock: Clock::system(),
     };
-    let role = cell::new(planes, setup);
-    let operations = cell::operations::Operations::new(role.clone(), subject.process.clone());
+    let role = fedgate_cell::new(planes, setup);
+    let operations = fedgate_cell::operations::Operations::new(role.clone(), subject.process.clone());
     subject.runs(role.clone(), Arc::new(operations));
     tracing::info!(
         identity,

@@ -3,16 +3,11 @@
 mod cell;
 mod returns;
 
-pub use cell::run_cell;
-pub use returns::run_returns;
+pub use fedgate_cell::run_cell;
+pub use fedgate_returns::run_returns;
 
-use crate::{
-    admin::{self, AdminError, AdminSource, Token},
-    config::{self, GatewayConfig, ProcessConfig, Projects},
-    doctor::{PreflightError, preflight},
-    gateway,
-    views::{header::Process, starting::Starting},
-};
+use crate::config::{self, GatewayConfig, ProcessConfig, Projects};
+use fedgate_admin::{AdminError, AdminSource, Token};
 use fedgate_engine::{
     backoff::Backoff,
     runtime::{Runtime, Setup, role::Role},
@@ -28,7 +23,9 @@ use fedgate_engine::{
     },
 };
 use fedgate_kinds::{Kinds, LoadError};
+use fedgate_operations::views::{header::Process, starting::Starting};
 use fedgate_operations::{OperationsSource, Time};
+use fedgate_operator::doctor::{PreflightError, preflight};
 use jiff::Timestamp;
 use std::{
     path::Path,
@@ -167,8 +164,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         metrics: metrics.clone(),
         clock: Clock::system(),
     };
-    let gateway = gateway::new(hub, kinds, config.settings.clone(), setup);
-    let operations = gateway::operations::Operations::new(gateway.clone(), subject.process.clone());
+    let gateway = fedgate_gateway::new(hub, kinds, config.settings.clone(), setup);
+    let operations = fedgate_gateway::operations::Operations::new(gateway.clone(), subject.process.clone());
     subject.runs(gateway.clone(), Arc::new(operations));
     tracing::info!(
         identity,
@@ -274,7 +271,7 @@ impl AdminServer {
         subject: &Arc<RoleStatus>,
         reviewer: Option<Connection>,
     ) -> Result<Self, StartError> {
-        let bound = admin::bind(admin::Settings {
+        let bound = fedgate_admin::bind(fedgate_admin::Settings {
             address: config.admin_address,
             token: config.admin_token_file.clone().map(Token::of),
             reviewer,

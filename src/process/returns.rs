@@ -1,10 +1,7 @@
 //! The process around the returns of a member.
 
 use super::{AdminServer, BUILD, RoleStatus, StartError, elect, follow, identity};
-use crate::{
-    config::{self, ReturnsConfig},
-    returns,
-};
+use crate::config::{self, ReturnsConfig};
 use fedgate_engine::{
     clock::Clock,
     metrics::{Metrics, PlaneKind},
@@ -56,7 +53,7 @@ pub async fn run_returns(
         &metrics,
         &mut background,
     );
-    let planes = returns::Setup {
+    let planes = fedgate_returns::Setup {
         member,
         hub,
         name: config.name.clone(),
@@ -66,12 +63,12 @@ pub async fn run_returns(
         lease: lease.clone(),
         identity: identity.clone(),
         workers: config.process.workers,
-        sweep_interval: returns::SWEEP_INTERVAL,
+        sweep_interval: fedgate_returns::SWEEP_INTERVAL,
         metrics: metrics.clone(),
         clock: Clock::system(),
     };
-    let role = returns::new(planes, setup);
-    let operations = returns::operations::Operations::new(role.clone(), subject.process.clone());
+    let role = fedgate_returns::new(planes, setup);
+    let operations = fedgate_returns::operations::Operations::new(role.clone(), subject.process.clone());
     subject.runs(role.clone(), Arc::new(operations));
     tracing::info!(
         identity,

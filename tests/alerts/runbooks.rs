@@ -2,10 +2,8 @@
 
 use crate::root;
 use clap::CommandFactory;
-use fedgate::{
-    commands::Command,
-    monitoring::{alerts::ALERTS, dashboard::SECTIONS},
-};
+use fedgate::commands::Command;
+use fedgate::monitoring::{alerts::ALERTS, dashboard::SECTIONS};
 use regex::Regex;
 use std::{collections::BTreeSet, fs};
 

@@ -1,12 +1,12 @@
 //! `fedgate doctor` on a real API server, which publishes schemas and defaults policies in its own way.
 
 use anyhow::Result;
-use fedgate::doctor::{Check, Planes, Role, Verdict, examine};
 use fedgate_engine::{
     metrics::Metrics,
     plane::kubeconfig::{Credential, Rules},
 };
 use fedgate_kinds::FederatedKind;
+use fedgate_operator::doctor::{Check, Planes, Role, Verdict, examine};
 use fedgate_sandbox::{Sandbox, User};
 
 /// Of what manifests/ has applied nothing is missing or differs.

@@ -14,7 +14,7 @@ mod closing;
 mod compute;
 mod crashes;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
-#[path = "../../src/client/tests/documents.rs"]
+#[path = "../../crates/operator/src/client/tests/documents.rs"]
 mod documents;
 mod gates;
 mod locations;

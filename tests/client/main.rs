@@ -7,7 +7,7 @@
 mod bare_hub;
 mod console;
 mod doctor;
-#[path = "../../src/client/tests/documents.rs"]
+#[path = "../../crates/operator/src/client/tests/documents.rs"]
 mod documents;
 mod forwarded;
 mod host;

@@ -5,8 +5,9 @@ use crate::{
     server::{Authority, Server},
 };
 use clap::Parser;
-use fedgate::{commands::Command, membership};
+use fedgate::commands::Command;
 use fedgate_api::crd;
+use fedgate_operator::membership;
 use fedgate_simulator::{Entry, Plane, Simulator, Verb};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};

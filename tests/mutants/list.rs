@@ -13,7 +13,7 @@ pub(crate) struct Mutant {
     pub original: &'static str,
     /// What stands there in its place.
     pub mutated: &'static str,
-    /// The unit test that must fail: `module::test` of the root package, `engine/module::test` of `crates/engine`.
+    /// The unit test that must fail: `engine/module::test` is `module::test` of `crates/engine`.
     pub caught_by: &'static str,
 }
 
@@ -31,352 +31,352 @@ macro_rules! mutants {
 }
 
 mutants! {
-    "src/gateway/federator/decide/mod.rs" {
+    "crates/gateway/src/federator/decide/mod.rs" {
         a_refused_spec_stops_the_way_to_its_member:
             "is_valid || keeps_member(s, source)" => "is_valid",
-            "gateway::federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
+            "gateway/federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.is_ready" => "s.hub_state == HubNamespaceState::Ours",
-            "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
+            "gateway/federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
         copy_before_it_is_announced:
             "annotations.is_empty() && finalizers == before" => "true",
-            "gateway::federator::tests::finalizer_and_annotation_come_before_anything_on_the_hub";
+            "gateway/federator::tests::finalizer_and_annotation_come_before_anything_on_the_hub";
     }
-    "src/gateway/federator/decide/deletion.rs" {
+    "crates/gateway/src/federator/decide/deletion.rs" {
         no_wait_for_the_binding:
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
-            "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+            "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
         no_word_of_the_hub_before_it_lets_go:
             "!memory.bound && !released" => "false",
-            "gateway::federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
+            "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions_hold || s.policy_leaving)" => "false",
-            "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+            "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
     }
-    "src/gateway/federator/arrival.rs" {
+    "crates/gateway/src/federator/arrival.rs" {
         binding_not_asked_for:
             "ctx.executor.any(&binding, Which::Named).await?" => "false",
-            "gateway::federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
+            "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
         copy_sent_to_a_city_that_is_taken_away:
             "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
-            "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
+            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
-    "src/gateway/index/arriving.rs" {
+    "crates/gateway/src/index/arriving.rs" {
         route_of_a_copy_on_its_way_given_up:
             "self.0\n            .insert((hub.into(), kind, name.clone()), destination.clone())" => "None",
-            "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
+            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
-    "src/gateway/federator/decide/copy.rs" {
+    "crates/gateway/src/federator/decide/copy.rs" {
         copy_before_its_companions:
             "s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving)" => "true",
-            "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
+            "gateway/federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
         copy_of_an_earlier_deployment_kept:
             "*uid != source.uid" => "false",
-            "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
+            "gateway/federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
         city_move_keeps_the_claim:
             "copy.digest.routed != Routed::Nowhere && copy.digest.route().as_ref() != Some(&destination.route)" => "false",
-            "gateway::federator::tests::city::a_city_move_is_one_patch_that_takes_the_claim_off";
+            "gateway/federator::tests::city::a_city_move_is_one_patch_that_takes_the_claim_off";
         claim_repair_at_once:
             "now.instant < due" => "false",
-            "gateway::federator::tests::city::a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty";
+            "gateway/federator::tests::city::a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty";
         edit_of_a_fixed_place_carried:
             "differs && s.asks_for.is_none()" => "differs",
-            "gateway::federator::tests::fixed::a_place_that_is_edited_changes_nothing_once_a_copy_is_there";
+            "gateway/federator::tests::fixed::a_place_that_is_edited_changes_nothing_once_a_copy_is_there";
         copy_deleted_without_its_uid:
             "copy.uid.to_string()" => "String::new()",
-            "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
+            "gateway/federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
     }
-    "src/gateway/federator/conditions.rs" {
+    "crates/gateway/src/federator/conditions.rs" {
         older_generation_carried:
             "carried > source.digest.generation" => "false",
-            "gateway::federator::tests::an_older_generation_is_carried_and_said_only_if_the_project_confirms_it";
+            "gateway/federator::tests::an_older_generation_is_carried_and_said_only_if_the_project_confirms_it";
         guarded_object_deleted:
             "source.digest.ending.as_ref()?.guard?" => "None::<usize>?",
-            "gateway::federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
+            "gateway/federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
-    "src/gateway/federator/decide/lanes/stage.rs" {
+    "crates/gateway/src/federator/decide/lanes/stage.rs" {
         an_object_strays_before_bindings_are_read:
             "!self.s.complete" => "false",
-            "gateway::federator::tests::lanes::resumed::an_object_is_not_strayed_before_bindings_are_read";
+            "gateway/federator::tests::lanes::resumed::an_object_is_not_strayed_before_bindings_are_read";
         rounds_of_a_deletion_have_no_pause:
             "MEND_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
-            "gateway::federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
+            "gateway/federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
         a_refused_spec_is_taken_for_furnished:
             "self.source.digest.fits(self.s.largest_spec)" => "true",
-            "gateway::federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
+            "gateway/federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
         delivered_before_its_namespace_is_kept:
             "is_there && self.lanes.is_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
-            "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
+            "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_before_its_companions:
             "self.lanes.is_kept && self.may_be_delivered(pin)" => "self.lanes.is_kept",
-            "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
+            "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
         preserved_before_it_was_applied:
             "if pin.delivered { Stage::Mend } else { Stage::Send }" => "if pin.delivered { Stage::Mend } else { Stage::Pin }",
-            "gateway::federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
+            "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_to_a_cluster_that_joined_anew:
             "self.lanes.cluster" => "Some(PinnedCluster::Same)",
-            "gateway::federator::tests::lanes::nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same";
+            "gateway/federator::tests::lanes::nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same";
         suspended_object_dispatched:
             "self.source.digest.suspended" => "false",
-            "gateway::federator::tests::lanes::a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them";
+            "gateway/federator::tests::lanes::a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them";
         taken_over_all_the_time:
             "self.now.instant < due" => "false",
-            "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
+            "gateway/federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
     }
-    "src/gateway/platform/decide.rs" {
+    "crates/gateway/src/platform/decide.rs" {
         objects_of_a_project_are_overwritten:
             "!of.labelled && !is_of_object" => "false",
-            "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
+            "gateway/platform::tests::an_object_of_the_project_itself_is_left_alone";
         objects_of_a_project_are_deleted:
             "!projection.digest.labelled || projection.deleting" => "projection.deleting",
-            "gateway::platform::tests::an_object_of_the_project_itself_is_left_alone";
+            "gateway/platform::tests::an_object_of_the_project_itself_is_left_alone";
         deleted_projections_are_written:
             "projection.deleting || is_same" => "is_same",
-            "gateway::platform::tests::what_is_being_deleted_is_neither_written_nor_made_again";
+            "gateway/platform::tests::what_is_being_deleted_is_neither_written_nor_made_again";
     }
-    "src/gateway/index/platform.rs" {
+    "crates/gateway/src/index/platform.rs" {
         incomplete_lists_are_compared:
             "project.is_some_and(|project| project.platform[kind].rows.synced())" => "project.is_some()",
-            "gateway::platform::tests::nothing_is_compared_before_both_lists_are_complete";
+            "gateway/platform::tests::nothing_is_compared_before_both_lists_are_complete";
     }
-    "src/gateway/pin.rs" {
+    "crates/gateway/src/pin.rs" {
         rounds_of_all_times_are_counted:
             "at.duration_since(last.at) <= REMADE_WITHIN" => "true",
-            "gateway::federator::tests::lanes::remade::rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object";
+            "gateway/federator::tests::lanes::remade::rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object";
         what_was_never_delivered_is_waited_for:
             "self.delivered" => "true",
-            "gateway::member::tests::an_object_of_another_template_is_not_ours";
+            "gateway/member::tests::an_object_of_another_template_is_not_ours";
         an_object_of_a_copy_that_was_forgotten_is_ours:
             "(is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)" => "Some(is_named || self.copy_uids.len() >= MOST_COPIES)",
-            "gateway::member::tests::an_object_of_another_template_is_not_ours";
+            "gateway/member::tests::an_object_of_another_template_is_not_ours";
     }
-    "src/gateway/federator/decide/lanes/pins.rs" {
+    "crates/gateway/src/federator/decide/lanes/pins.rs" {
         a_record_is_written_whatever_its_version_is:
             r#"json!({"uid": &**uid, "resourceVersion": version})"# => r#"json!({"uid": &**uid})"#,
-            "gateway::federator::tests::lanes::a_record_that_is_there_is_written_by_its_version";
+            "gateway/federator::tests::lanes::a_record_that_is_there_is_written_by_its_version";
     }
-    "src/gateway/member/mod.rs" {
+    "crates/gateway/src/member/mod.rs" {
         absence_by_another_group:
             "of.group == resource.group" => "true",
-            "gateway::member::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";
+            "gateway/member::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";
     }
-    "src/gateway/policies/decide.rs" {
+    "crates/gateway/src/policies/decide.rs" {
         policy_deleted_as_it_is_now:
             "Some(row.resource_version())" => "None",
-            "gateway::policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
+            "gateway/policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
         policy_deleted_though_needed:
             "!s.needed[*id].contains(route)" => "true",
-            "gateway::policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
+            "gateway/policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
         terminating_policy_restored:
             "!row.deleting && !row.digest.exact" => "!row.digest.exact",
-            "gateway::policies::tests::a_policy_that_terminates_is_awaited";
+            "gateway/policies::tests::a_policy_that_terminates_is_awaited";
         policy_relied_on_while_it_goes:
             "matches!(e.write, Write::Delete { .. })" => "false",
-            "gateway::policies::tests::nobody_may_rely_on_a_policy_that_is_taken_away";
+            "gateway/policies::tests::nobody_may_rely_on_a_policy_that_is_taken_away";
     }
-    "src/gateway/namespaces/decide/mod.rs" {
+    "crates/gateway/src/namespaces/decide/mod.rs" {
         city_leaves_the_set_while_a_write_back_may_be_there:
             "lingered < linger || s.unlabelled" => "lingered < linger",
-            "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
+            "gateway/namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
         city_leaves_the_set_at_once:
             "linger.saturating_sub(lingered)" => "Duration::ZERO",
-            "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
+            "gateway/namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
         anothers_namespace_taken:
             "r.digest.is_foreign(&s.cluster, &s.namespace)" => "false",
-            "gateway::namespaces::decide::tests::a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise";
+            "gateway/namespaces::decide::tests::a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise";
         wider_set_keeps_the_claim:
             "metadata[\"annotations\"][keys::CLUSTER_CLAIM_NAME] = Value::Null" => "()",
-            "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+            "gateway/namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
         set_beyond_what_the_project_may_use:
             "!sets.has_room(&set)" => "false",
-            "gateway::namespaces::decide::tests::a_namespace_whose_project_may_have_no_more_sets_stays_where_it_is";
+            "gateway/namespaces::decide::tests::a_namespace_whose_project_may_have_no_more_sets_stays_where_it_is";
         set_whose_policy_is_being_deleted:
             "row.deleting || sets.is_ending(&policy)" => "row.deleting",
-            "gateway::namespaces::decide::tests::a_policy_that_is_being_deleted_is_waited_for_and_the_set_is_noted";
+            "gateway/namespaces::decide::tests::a_policy_that_is_being_deleted_is_waited_for_and_the_set_is_noted";
         namespace_moved_unseen:
             "json!({\"uid\": &*row.uid, \"resourceVersion\": row.resource_version()})" => "json!({})",
-            "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+            "gateway/namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
     }
-    "src/gateway/namespaces/sets.rs" {
+    "crates/gateway/src/namespaces/sets.rs" {
         a_namespace_that_cannot_move_enqueues_itself:
             "*key.name != *hub" => "true",
-            "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
+            "gateway/namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
         sets_that_are_being_sent_do_not_count:
             "**of == *label" => "false",
-            "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
+            "gateway/namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
     }
-    "src/gateway/queries/cities.rs" {
+    "crates/gateway/src/queries/cities.rs" {
         code_without_a_cell_enters_a_set:
             "self.hub.secondary.serves(city) || there().contains(city)" => "true",
-            "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
+            "gateway/namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
         cell_that_leaves_takes_its_city_along:
             "there().contains(city)" => "false",
-            "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
+            "gateway/namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
     }
-    "src/gateway/index/proof.rs" {
+    "crates/gateway/src/index/proof.rs" {
         city_left_while_clusters_are_not_seen:
             "hub.clusters.proves()" => "true",
-            "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
+            "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "src/gateway/federator/observe.rs" {
+    "crates/gateway/src/federator/observe.rs" {
         copy_without_a_member_that_serves_it:
             "self.member_api != MemberApi::Fit" => "false",
-            "gateway::federator::tests::fixed::a_new_copy_waits_for_a_member_that_serves_its_kind";
+            "gateway/federator::tests::fixed::a_new_copy_waits_for_a_member_that_serves_its_kind";
         cell_denied_while_clusters_are_not_seen:
             "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
-            "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
+            "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "src/gateway/namespaces/triggers.rs" {
+    "crates/gateway/src/namespaces/triggers.rs" {
         end_of_a_policy_wakes_nobody:
             "index.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
-            "gateway::index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
+            "gateway/index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
-    "src/gateway/garbage/decide.rs" {
+    "crates/gateway/src/garbage/decide.rs" {
         orphan_by_an_incomplete_list:
             "self.hub_complete && c.orphaned()" => "c.orphaned()",
-            "gateway::garbage::tests::decisions::a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten";
+            "gateway/garbage::tests::decisions::a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten";
         orphan_deleted_at_once:
             "patience.saturating_sub(now.since(since))" => "Duration::ZERO",
-            "gateway::garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
+            "gateway/garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
         orphan_deleted_without_its_uid:
             "orphan.uid.to_string()" => "String::new()",
-            "gateway::garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
+            "gateway/garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
         full_namespace_collected:
             "!s.empty" => "false",
-            "gateway::garbage::tests::decisions::an_empty_namespace_without_origin_goes_as_seen_after_its_retention";
+            "gateway/garbage::tests::decisions::an_empty_namespace_without_origin_goes_as_seen_after_its_retention";
         used_city_set_collected:
             "!ours || s.used || !s.hub_complete" => "!ours || !s.hub_complete",
-            "gateway::garbage::tests::decisions::a_policy_that_is_used_or_not_of_our_shape_is_never_touched";
+            "gateway/garbage::tests::decisions::a_policy_that_is_used_or_not_of_our_shape_is_never_touched";
         city_set_collected_while_it_may_be_arriving:
             "s.sent" => "false",
-            "gateway::garbage::tests::decisions::a_city_set_that_was_sent_somewhere_stays_until_it_is_known_where_it_is";
+            "gateway/garbage::tests::decisions::a_city_set_that_was_sent_somewhere_stays_until_it_is_known_where_it_is";
     }
-    "src/gateway/garbage/brake.rs" {
+    "crates/gateway/src/garbage/brake.rs" {
         no_brake:
             "self.orphans > 10.max(self.total / 10)" => "false",
-            "gateway::garbage::tests::decisions::more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on";
+            "gateway/garbage::tests::decisions::more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on";
     }
-    "src/gateway/garbage/mod.rs" {
+    "crates/gateway/src/garbage/mod.rs" {
         an_orphan_without_a_copy_forgets_that_it_waits:
             "index.pin(kind, &run.key.namespace, &run.key.name).is_some()" => "false",
-            "gateway::federator::tests::lanes::replaced::an_orphan_without_a_copy_waits_for_what_its_hub_can_prove";
+            "gateway/federator::tests::lanes::replaced::an_orphan_without_a_copy_waits_for_what_its_hub_can_prove";
         orphan_without_a_get:
             "confirm::deployment_gone(run.ctx, origin.clone()).await?" => "true",
-            "gateway::garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
+            "gateway/garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
         city_set_without_a_list:
             "confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?" => "true",
-            "gateway::garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
+            "gateway/garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
     }
-    "src/gateway/projector/decide.rs" {
+    "crates/gateway/src/projector/decide.rs" {
         ready_of_an_instance_waits_behind_progress:
             "w.serving == projection.serving" => "true",
-            "gateway::projector::tests::updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait_behind_progress";
+            "gateway/projector::tests::updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait_behind_progress";
         identity_label_followed:
             "w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace)" => "false",
-            "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
+            "gateway/projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
         projection_of_a_dead_deployment:
             "p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid)" => "true",
-            "gateway::projector::tests::a_dead_owner_is_replaced_by_the_live_one";
+            "gateway/projector::tests::a_dead_owner_is_replaced_by_the_live_one";
         tenants_own_instance_taken_over:
             "owner.map_or(p.orphaned, |(name, _)| **name == *deployment)" => "true",
-            "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
+            "gateway/projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
         tenants_own_instance_deleted:
             "!ours || projection.deleting" => "projection.deleting",
-            "gateway::projector::tests::a_write_back_that_is_gone_takes_its_projection_along_and_no_other";
+            "gateway/projector::tests::a_write_back_that_is_gone_takes_its_projection_along_and_no_other";
         projection_gone_with_a_hub_that_was_made_anew:
             "settings.projection_retention.saturating_sub(now.since(since))" => "Duration::ZERO",
-            "gateway::projector::tests::a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells";
+            "gateway/projector::tests::a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells";
         write_back_of_an_untied_namespace:
             "!s.bound" => "false",
-            "gateway::projector::tests::what_is_missing_is_awaited";
+            "gateway/projector::tests::what_is_missing_is_awaited";
         write_back_of_a_cell_that_left:
             "!s.cells.is_empty()" => "false",
-            "gateway::projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
+            "gateway/projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
     }
-    "src/gateway/companions/observe.rs" {
+    "crates/gateway/src/companions/observe.rs" {
         a_companion_may_outgrow_the_limit_of_its_reference:
             "users.size_limit.unwrap_or(references::SIZE_LIMIT)" => "references::SIZE_LIMIT",
-            "gateway::federator::tests::adopted::one_that_outgrows_its_references_limit_gets_no_new_data";
+            "gateway/federator::tests::adopted::one_that_outgrows_its_references_limit_gets_no_new_data";
         an_unreachable_member_has_the_new_spec:
             "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
-            "gateway::federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
+            "gateway/federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         companion_released_before_the_copy_is_gone:
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
-            "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+            "gateway/companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
         a_refused_spec_loses_the_companions_of_the_one_before:
             "is_applied && expired.contains(&entry)" => "expired.contains(&entry)",
-            "gateway::federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
+            "gateway/federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
         companion_released_before_the_binding_is_gone:
             "index.binding(i, hub, name).is_some()" => "false",
-            "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+            "gateway/companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
     }
-    "src/gateway/companions/users.rs" {
+    "crates/gateway/src/companions/users.rs" {
         adopted_companion_is_never_kept:
             "Some(Lane::Keep(member()))" => "Some(Lane::With([member()].into()))",
-            "gateway::federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
+            "gateway/federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
             "self.severed.insert(member)" => "self.members.insert(member)",
-            "gateway::federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
+            "gateway/federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
             "self.severed.contains(&adopter.member)" => "false",
-            "gateway::federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
+            "gateway/federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
         data_goes_to_a_cluster_that_is_another_one:
             "self.frozen.is_empty() && self.unknown.is_empty()" => "true",
-            "gateway::federator::tests::severed::one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_reported";
+            "gateway/federator::tests::severed::one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_reported";
         data_goes_to_a_cluster_that_is_being_left:
             "given.iter().any(|cluster| self.severed.contains(cluster))" => "false",
-            "gateway::federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
+            "gateway/federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
         an_old_binding_gives_a_companion_back:
             "given.as_ref().is_some_and(|lane| lane::names(lane, member))" => "true",
-            "gateway::federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
+            "gateway/federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
         a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
             "!self.members.contains(member)" => "true",
-            "gateway::federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
+            "gateway/federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
         what_a_lost_record_is_about_leaves_its_member:
             "is_given && self.lost" => "false",
-            "gateway::federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
+            "gateway/federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
         what_only_objects_without_a_member_name_stays:
             "self.others || self.unplaced || !self.severed.is_empty()" => "self.others || !self.severed.is_empty()",
-            "gateway::federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
+            "gateway/federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
-    "src/gateway/index/kept.rs" {
+    "crates/gateway/src/index/kept.rs" {
         a_companion_of_another_holds_a_deletion:
             "row.filter(|row| secondary::lists(&row.digest, object))" => "row",
-            "gateway::federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
+            "gateway/federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
         object_is_deleted_while_its_companion_is_dispatched:
             "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
-            "gateway::federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
+            "gateway/federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
-    "src/gateway/garbage/triggers.rs" {
+    "crates/gateway/src/garbage/triggers.rs" {
         an_orphan_hears_of_no_cluster:
             "keys.extend(pinned.iter().map(key))" => "()",
-            "gateway::federator::tests::lanes::replaced::an_orphan_hears_of_its_cluster";
+            "gateway/federator::tests::lanes::replaced::an_orphan_hears_of_its_cluster";
     }
-    "src/gateway/index/change.rs" {
+    "crates/gateway/src/index/change.rs" {
         a_refusal_is_no_change:
             "new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied)" => "new.is_some_and(|row| row.digest.applied)",
-            "gateway::federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
+            "gateway/federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
     }
-    "src/gateway/index/pins.rs" {
+    "crates/gateway/src/index/pins.rs" {
         a_cluster_that_is_not_known_is_the_pinned_one:
             "PinnedCluster::Unknown" => "PinnedCluster::Same",
-            "gateway::federator::tests::severed::a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back";
+            "gateway/federator::tests::severed::a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back";
     }
-    "src/gateway/garbage/members.rs" {
+    "crates/gateway/src/garbage/members.rs" {
         an_orphan_is_gone_at_a_cluster_that_is_another_one:
             "s.cluster == Some(PinnedCluster::Same)" => "true",
-            "gateway::garbage::members::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
+            "gateway/garbage::members::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
     }
-    "src/gateway/companions/decide.rs" {
+    "crates/gateway/src/companions/decide.rs" {
         a_withdrawal_waits_for_a_permit:
             "is_move(effect) && only_withdraws" => "false",
-            "gateway::federator::tests::severed::moves_that_only_withdraw_need_no_permit";
+            "gateway/federator::tests::severed::moves_that_only_withdraw_need_no_permit";
         companion_deleted_without_its_uid:
             "row.uid.to_string()" => "String::new()",
-            "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
+            "gateway/companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
         new_data_changes_the_lane_without_its_claim:
             "render(s, body, row.digest.lane.as_deref())" => "render(s, body, s.open_lane.as_deref())",
-            "gateway::companions::decide::tests::new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim";
+            "gateway/companions::decide::tests::new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim";
     }
     "crates/engine/src/executor/mod.rs" {
         list_that_an_apply_cannot_empty_stays:
@@ -442,107 +442,107 @@ mutants! {
             "kind == WriteKind::Progress && rate.burst > 1" => "rate.burst > 1",
             "engine/reconcile::throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
     }
-    "src/gateway/federator/decide/status.rs" {
+    "crates/gateway/src/federator/decide/status.rs" {
         available_waits_behind_progress:
             "new != source.digest.status.serving()" => "false",
-            "gateway::federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
+            "gateway/federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
         status_that_the_project_refuses_is_written_again:
             "refusal.is_none()" => "true",
-            "gateway::federator::tests::lanes::status::a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes";
+            "gateway/federator::tests::lanes::status::a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes";
     }
-    "src/cell/rollout/order.rs" {
+    "crates/cell/src/rollout/order.rs" {
         hold_ignored:
             "hold == Some(RolloutHold::Rolls)" => "false",
-            "cell::rollout::tests::scenarios::s30_s31_holds_are_said";
+            "cell/rollout::tests::scenarios::s30_s31_holds_are_said";
         fixed_forward_whatever_it_is_now:
             "(!instance.ready).then(|| instance.version.clone())" => "None",
-            "cell::rollout::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
+            "cell/rollout::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
         step_beside_a_stray:
             "self.strays.iter().all(|step| step.why == StepReason::Lost)" => "true",
-            "cell::rollout::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
+            "cell/rollout::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
     }
-    "src/cell/provider/decide.rs" {
+    "crates/cell/src/provider/decide.rs" {
         limits_that_nobody_enforces_are_run:
             "network_policy::limits(instance)" => "false",
-            "cell::provider::tests::policies::limits_that_nobody_would_enforce_are_refused";
+            "cell/provider::tests::policies::limits_that_nobody_would_enforce_are_refused";
         policy_goes_before_its_pod:
             "pod.is_none()" => "true",
-            "cell::provider::tests::policies::a_policy_comes_before_the_pod_is_mended_and_goes_after_it";
+            "cell/provider::tests::policies::a_policy_comes_before_the_pod_is_mended_and_goes_after_it";
     }
-    "src/cell/provider/network_policy.rs" {
+    "crates/cell/src/provider/network_policy.rs" {
         peer_without_a_range_is_everybody:
             "block(&peer[\"ipBlock\"])\n                .ok_or_else(|| UnsupportedSpec::PeerWithoutBlock(format!(\"{at}.from[{i}]\")))" => "Ok::<Value, UnsupportedSpec>(block(&peer[\"ipBlock\"]).unwrap_or_default())",
-            "cell::provider::network_policy::tests::a_peer_without_a_range_is_refused_and_lets_nobody_in";
+            "cell/provider::network_policy::tests::a_peer_without_a_range_is_refused_and_lets_nobody_in";
     }
-    "src/cell/instance/writeback/decide.rs" {
+    "crates/cell/src/instance/writeback/decide.rs" {
         write_back_into_anothers_namespace:
             "seen.here.as_ref().and_then(both) != Some(there)" => "false",
-            "cell::instance::writeback::tests::whose_instance_it_is_has_to_be_clear";
+            "cell/instance::writeback::tests::whose_instance_it_is_has_to_be_clear";
         anothers_write_back_taken:
             "has_left(&deployment.delivered, there, here)" => "true",
-            "cell::instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
+            "cell/instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
-    "src/gateway/federator/destination.rs" {
+    "crates/gateway/src/federator/destination.rs" {
         places_of_a_part_of_the_clusters_count:
             "labels.listed && labels.places.serves(city)" => "true",
-            "gateway::federator::tests::places::before_the_clusters_are_listed_a_copy_keeps_its_place";
+            "gateway/federator::tests::places::before_the_clusters_are_listed_a_copy_keeps_its_place";
         copy_taken_from_cells_without_a_location:
             "!labels.places.are_located(city)" => "false",
-            "gateway::federator::tests::places::a_copy_changes_its_route_when_no_cell_would_lose_it";
+            "gateway/federator::tests::places::a_copy_changes_its_route_when_no_cell_would_lose_it";
     }
-    "src/gateway/index/secondary/places.rs" {
+    "crates/gateway/src/index/secondary/places.rs" {
         location_carried_to_the_whole_city:
             "Route::Location(location.clone())" => "Route::City(city.clone())",
-            "gateway::federator::tests::places::a_location_of_a_city_with_several_has_its_own_route";
+            "gateway/federator::tests::places::a_location_of_a_city_with_several_has_its_own_route";
     }
-    "src/gateway/index/withheld.rs" {
+    "crates/gateway/src/index/withheld.rs" {
         projections_go_with_the_first_report:
             "self.count_of(deployment) >= instances" => "true",
-            "gateway::index::tests::withheld::a_report_of_what_was_written_back_lets_a_deployments_projections_go";
+            "gateway/index::tests::withheld::a_report_of_what_was_written_back_lets_a_deployments_projections_go";
     }
-    "src/gateway/index/project_hub.rs" {
+    "crates/gateway/src/index/project_hub.rs" {
         hub_named_in_another_namespace_counts:
             "live.is_none_or(|uid| uid == of)" => "true",
-            "gateway::index::tests::project_hub::a_name_that_was_copied_from_another_namespace_does_not_count";
+            "gateway/index::tests::project_hub::a_name_that_was_copied_from_another_namespace_does_not_count";
         former_hub_keeps_its_projects:
             "self.former.contains(uid) || self.replaced.contains(uid)" => "self.former.contains(uid)",
-            "gateway::index::tests::project_hub::a_hub_takes_the_place_of_those_that_an_operator_names";
+            "gateway/index::tests::project_hub::a_hub_takes_the_place_of_those_that_an_operator_names";
     }
-    "src/gateway/federator/pauses.rs" {
+    "crates/gateway/src/federator/pauses.rs" {
         pause_that_fails_in_silence:
             "!is_paused || failure.plane != Plane::Hub || !lasts" => "true",
-            "gateway::federator::tests::suspension::a_pause_that_fails_is_told_in_words_of_our_own";
+            "gateway/federator::tests::suspension::a_pause_that_fails_is_told_in_words_of_our_own";
         event_for_a_suspended_project:
             "differs(s) && !s.suspended" => "differs(s)",
-            "gateway::federator::tests::suspension::no_event_is_meant_for_a_suspended_project_or_for_what_was_never_paused";
+            "gateway/federator::tests::suspension::no_event_is_meant_for_a_suspended_project_or_for_what_was_never_paused";
     }
-    "src/gateway/index/locations.rs" {
+    "crates/gateway/src/index/locations.rs" {
         location_that_is_not_available_is_used:
             "is_open(row) && self.is_available(name)" => "is_open(row)",
-            "gateway::workload::tests::location_sources::where_availability_is_served_a_location_needs_one_of_the_service";
+            "gateway/workload::tests::location_sources::where_availability_is_served_a_location_needs_one_of_the_service";
         late_event_of_a_lesser_kind:
             "of.kind != Some(kind)" => "false",
-            "gateway::workload::tests::location_sources::a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never";
+            "gateway/workload::tests::location_sources::a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never";
     }
-    "src/cell/index/mod.rs" {
+    "crates/cell/src/index/mod.rs" {
         serving_locations_of_milo_are_not_seen:
             "self.places.iter().chain(self.milo_places.iter())" => "self.places.iter().chain(self.places.iter())",
-            "cell::index::tests::places_of_both_groups_are_one_if_their_names_are";
+            "cell/index::tests::places_of_both_groups_are_one_if_their_names_are";
     }
-    "src/membership/mode.rs" {
+    "crates/operator/src/membership/mode.rs" {
         agent_of_another_program_is_taken_over:
             "Err(keeps_its_own(cluster))" => "Ok(())",
-            "membership::mode::tests::the_mode_of_a_cell_stays";
+            "operator/membership::mode::tests::the_mode_of_a_cell_stays";
     }
-    "src/doctor/copies.rs" {
+    "crates/operator/src/doctor/copies.rs" {
         copies_of_a_city_are_not_counted:
             "same(copy, &kind.placement.label) || same(copy, keys::LOCATION)" => "same(copy, keys::LOCATION)",
-            "doctor::tests::broken::copies_without_a_location_are_counted_for_each_cluster_that_has_one";
+            "operator/doctor::tests::broken::copies_without_a_location_are_counted_for_each_cluster_that_has_one";
     }
-    "src/gateway/index/teardown.rs" {
+    "crates/gateway/src/index/teardown.rs" {
         project_that_leaves_late_keeps_its_hub_namespaces:
             "of == uid && teardown.deleted.contains(of)" => "of == uid && false",
-            "gateway::tests::teardown::a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then";
+            "gateway/tests::teardown::a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then";
     }
     "crates/engine/src/plane/discovery/milo/mod.rs" {
         finalizers_hold_a_project_that_is_deleted:
@@ -552,96 +552,96 @@ mutants! {
             "is_deleting || (self == Self::Projects && is_true(object, \"Suspended\"))" => "self == Self::Projects && is_true(object, \"Suspended\")",
             "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
     }
-    "src/gateway/federator/decide/lanes/stuck.rs" {
+    "crates/gateway/src/federator/decide/lanes/stuck.rs" {
         works_are_looked_for_at_once:
             "waited.is_some_and(|waited| waited >= GRACE_PERIOD)" => "true",
-            "gateway::federator::tests::lanes::stuck::a_member_that_says_nothing_is_asked_for_its_work_after_a_while";
+            "gateway/federator::tests::lanes::stuck::a_member_that_says_nothing_is_asked_for_its_work_after_a_while";
         works_are_looked_for_though_the_member_has_spoken:
             "item.is_none_or(|item| !item.applied && item.message.is_empty())" => "true",
-            "gateway::federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
+            "gateway/federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
     }
-    "src/gateway/federator/lanes/observe.rs" {
+    "crates/gateway/src/federator/lanes/observe.rs" {
         a_namesakes_binding_holds_a_deletion:
             "other_kind(index, kind, row).is_none().then_some(row)" => "Some(row)",
-            "gateway::federator::tests::lanes::namesakes::an_object_that_waits_for_its_namesake_can_be_deleted";
+            "gateway/federator::tests::lanes::namesakes::an_object_that_waits_for_its_namesake_can_be_deleted";
         a_deletion_ends_by_the_word_of_a_cluster_that_may_be_another_one:
             "clusters.proves()" => "true",
-            "gateway::federator::tests::lanes::replaced::a_deletion_ends_only_while_the_clusters_are_seen";
+            "gateway/federator::tests::lanes::replaced::a_deletion_ends_only_while_the_clusters_are_seen";
         a_namesake_that_ends_is_not_waited_for:
             "own.is_none() && has_member(other)" => "own.is_none() && false",
-            "gateway::federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+            "gateway/federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_namesake_whose_record_is_unreadable_is_not_waited_for:
             "index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)" => "index.pin(*other, hub, name).is_some()",
-            "gateway::federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
+            "gateway/federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_companion_counts_as_applied_before_its_lane_is_seen:
             "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
-            "gateway::federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
+            "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
     }
-    "src/gateway/federator/lanes/conditions.rs" {
+    "crates/gateway/src/federator/lanes/conditions.rs" {
         a_status_is_current_while_an_edit_is_refused:
             "reported && refusal(c, copy, pin, may_report).is_some()" => "false",
-            "gateway::federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
+            "gateway/federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
     }
-    "src/gateway/federator/decide/lanes/mod.rs" {
+    "crates/gateway/src/federator/decide/lanes/mod.rs" {
         a_full_record_gets_another_pin:
             "self.lanes.is_record_full" => "false",
-            "gateway::federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
+            "gateway/federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
         a_record_only_grows:
             "is_named(token) || !self.lanes.kept.gone.contains(token)" => "true",
-            "gateway::federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
+            "gateway/federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
         a_round_of_taking_over_begins_before_its_write:
             "(stage, wanted) == (Some(Stage::Pin), Stage::Mend)" => "false",
-            "gateway::federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
+            "gateway/federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
         a_companion_of_what_strays_is_forgotten:
             "stage == Some(Stage::Send)" => "false",
-            "gateway::federator::tests::adopted::one_of_an_object_that_is_sent_and_strays_is_recorded_first";
+            "gateway/federator::tests::adopted::one_of_an_object_that_is_sent_and_strays_is_recorded_first";
         a_spec_that_was_edited_before_the_first_delivery_comes_second:
             "matches!(stage, Some(Stage::Hold | Stage::Drop))" => "stage == Some(Stage::Hold)",
-            "gateway::federator::tests::lanes::resumed::a_spec_that_was_edited_before_the_first_delivery_goes_with_its_lane";
+            "gateway/federator::tests::lanes::resumed::a_spec_that_was_edited_before_the_first_delivery_goes_with_its_lane";
         a_spec_leaves_hold_before_its_companions:
             "self.is_furnished_for(*stage)" => "self.has_sources()",
-            "gateway::federator::tests::lanes::resumed::a_spec_that_names_another_companion_waits_in_hold_until_that_is_applied";
+            "gateway/federator::tests::lanes::resumed::a_spec_that_names_another_companion_waits_in_hold_until_that_is_applied";
         a_refused_spec_goes_with_its_lane:
             "self.s.keeps_spec(self.source)" => "false",
-            "gateway::federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
+            "gateway/federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
     }
-    "src/gateway/federator/decide/lanes/deletion.rs" {
+    "crates/gateway/src/federator/decide/lanes/deletion.rs" {
         a_deletion_builds_its_object_at_another_cluster:
             "!c.is_at(PinnedCluster::Same)" => "false",
-            "gateway::federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
+            "gateway/federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
         a_deletion_at_another_cluster_waits_for_a_permit:
             "c.permit_to_move(permit)" => "permit",
-            "gateway::federator::tests::lanes::replaced::a_deletion_at_another_cluster_waits_for_no_permit";
+            "gateway/federator::tests::lanes::replaced::a_deletion_at_another_cluster_waits_for_no_permit";
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
-            "gateway::federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
+            "gateway/federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
     }
-    "src/gateway/federator/decide/lanes/guards.rs" {
+    "crates/gateway/src/federator/decide/lanes/guards.rs" {
         a_guard_is_deleted_at_its_member:
             "generation == copy.digest.source_generation" => "true",
-            "gateway::federator::tests::lanes::guards::the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn";
+            "gateway/federator::tests::lanes::guards::the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn";
     }
-    "src/gateway/federator/lanes/mod.rs" {
+    "crates/gateway/src/federator/lanes/mod.rs" {
         an_object_asks_for_its_policy_at_each_pass:
             "index.lanes.want(&hub, key, lane)" => "index.lanes.want(&hub, key, lane) || true",
-            "gateway::federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
+            "gateway/federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
     }
-    "src/gateway/companions/mod.rs" {
+    "crates/gateway/src/companions/mod.rs" {
         a_companion_asks_for_its_policy_at_each_pass:
             "index.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
-            "gateway::federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
+            "gateway/federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
     }
-    "src/gateway/federator/memory.rs" {
+    "crates/gateway/src/federator/memory.rs" {
         a_spec_that_the_hub_refuses_stops_the_way_of_its_copy:
             "is_spec && self.refusal(source, now).is_some()" => "false",
-            "gateway::federator::tests::lanes::refused::a_spec_that_the_hub_refuses_holds_up_nothing_else";
+            "gateway/federator::tests::lanes::refused::a_spec_that_the_hub_refuses_holds_up_nothing_else";
         conditions_that_a_server_dropped_are_never_tried_again:
             "now.since(at) < RETRY_AFTER" => "true",
-            "gateway::federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
+            "gateway/federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
     }
-    "src/gateway/federator/settle.rs" {
+    "crates/gateway/src/federator/settle.rs" {
         conditions_count_as_stored_because_they_are_noted:
             "stored.conditions == ConditionsAt::Annotation" => "false",
-            "gateway::federator::settle::tests::conditions_are_lost_only_if_they_were_sent_and_none_was_stored";
+            "gateway/federator::settle::tests::conditions_are_lost_only_if_they_were_sent_and_none_was_stored";
     }
 }

@@ -1,8 +1,7 @@
-//! `make verify-mutants` and `make mutants`: what the unit tests notice of sources that are changed.
+//! `make verify-mutants`: takes safeguards away, one at a time, and sees the named unit test of each fail.
 //!
 //! The sources are copied, and in the copy each mutation stands beside the original; the environment chooses between them.
-//! So one build serves all, and the sources themselves carry no switch. The kept mutations take safeguards away, one at a
-//! time, and the named test of each must fail; the generated ones are made by rules, and any test may notice them.
+//! So one build serves all, and the sources themselves carry no switch.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,8 +10,6 @@
     reason = "a failing test says where"
 )]
 
-mod generated;
-mod judge;
 mod list;
 
 use list::{MUTANTS, Mutant};
@@ -47,18 +44,9 @@ pub(crate) fn on(name: &str) -> bool {
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    match std::env::var("FEDGATE_MUTANTS") {
-        Ok(files) => judge::run(root, &files),
-        Err(_) => kept(root),
-    }
-}
-
-/// Takes the kept safeguards away.
-fn kept(root: &Path) -> ExitCode {
-    let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
-    let copy = copy_of(root, "tree", &switch, &mut without_safeguards);
-    let tests = compile(root, &copy, &["fedgate", "fedgate-engine"])
-        .unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
+    let copy = copy_of(root);
+    let packages: BTreeSet<String> = MUTANTS.iter().map(|mutant| split(mutant.caught_by).0).collect();
+    let tests = compile(root, &copy, &packages);
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
     for (package, names) in by_package(&named) {
         let run = start(&tests, &copy, &package, &names, None);
@@ -94,18 +82,13 @@ fn kept(root: &Path) -> ExitCode {
     }
 }
 
-/// Copies the sources below `target/mutants`, with the switch's module, each text as `change` makes it of its path and itself.
-fn copy_of(
-    root: &Path,
-    name: &str,
-    switch: &str,
-    change: &mut impl FnMut(&str, String) -> String,
-) -> PathBuf {
-    let copy = root.join("target/mutants").join(name);
+/// Copies the sources below `target/mutants`, with the mutations and their switch.
+fn copy_of(root: &Path) -> PathBuf {
+    let copy = root.join("target/mutants/tree");
     let mut change = |path: &Path, content: Vec<u8>| {
         let relative = path.strip_prefix(root).unwrap().to_str().unwrap();
         match String::from_utf8(content) {
-            Ok(text) => change(relative, switched(relative, name, switch, text)).into_bytes(),
+            Ok(text) => without_safeguards(relative, switched(relative, text)).into_bytes(),
             Err(other) => other.into_bytes(),
         }
     };
@@ -152,10 +135,11 @@ fn write(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// A file as every copy has it: with the switch's module, and as a crate of its own.
-fn switched(file: &str, copy: &str, switch: &str, text: String) -> String {
+/// A file as the copy has it: with the switch's module, and as a crate of its own.
+fn switched(file: &str, text: String) -> String {
     match file {
-        "src/lib.rs" | "crates/engine/src/lib.rs" => {
+        _ if file.starts_with("crates/") && file.ends_with("/src/lib.rs") => {
+            let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
             format!("#![allow(warnings)]\n{text}\nmod mutants {{\n{switch}}}\n")
         }
         // Another version is another crate to cargo: all may be built in one directory.
@@ -165,7 +149,7 @@ fn switched(file: &str, copy: &str, switch: &str, text: String) -> String {
             for line in text.lines() {
                 let ours = before.starts_with("name = \"fedgate") || before == "[workspace.package]";
                 lines.push(if ours {
-                    line.replace(&version, &format!("{version}-{copy}"))
+                    line.replace(&version, &format!("{version}-mutants"))
                 } else {
                     line.to_owned()
                 });
@@ -197,39 +181,35 @@ fn without_safeguards(file: &str, mut text: String) -> String {
     text
 }
 
-/// Builds the unit tests of packages of a copy; answers where they are, by package, or the compiler's errors.
-fn compile(
-    root: &Path,
-    copy: &Path,
-    packages: &[&str],
-) -> Result<BTreeMap<String, PathBuf>, Vec<serde_json::Value>> {
+/// Builds the unit tests of packages of the copy; answers where they are, by package.
+fn compile(root: &Path, copy: &Path, packages: &BTreeSet<String>) -> BTreeMap<String, PathBuf> {
     let built = Command::new(env!("CARGO"))
-        .args(["test", "--lib", "--no-run", "--message-format=json"])
+        .args([
+            "test",
+            "--lib",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ])
         .args(packages.iter().flat_map(|package| ["--package", package]))
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", root.join("target"))
         .stderr(std::process::Stdio::inherit())
         .output()
         .unwrap();
+    assert!(built.status.success(), "the copy does not build");
     let lines = String::from_utf8(built.stdout).unwrap();
     let messages = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
-    if !built.status.success() {
-        let is_error = |message: &serde_json::Value| message["message"]["level"] == "error";
-        return Err(messages.filter(is_error).collect());
-    }
     let executable = |message: serde_json::Value| {
         let package = message["target"]["name"].as_str()?.replace('_', "-");
         Some((package, PathBuf::from(message["executable"].as_str()?)))
     };
-    Ok(messages.filter_map(executable).collect())
+    messages.filter_map(executable).collect()
 }
 
 /// The package and the path of a test that is named as in `list.rs`.
 fn split(named: &str) -> (String, &str) {
-    match named.split_once('/') {
-        Some((package, test)) => (format!("fedgate-{package}"), test),
-        None => ("fedgate".to_owned(), named),
-    }
+    let (package, test) = named.split_once('/').expect("a package and a test");
+    (format!("fedgate-{package}"), test)
 }
 
 fn by_package<'a>(named: &BTreeSet<&'a str>) -> BTreeMap<String, Vec<&'a str>> {

@@ -5,14 +5,12 @@ use crate::{
     rig::{HUB, Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate::{
-    gateway::{
-        index::{GatewayIndex, summary::ReportedInstances, undelivered::is_of_leader},
-        operations::Operations,
-    },
-    views::header::Process,
-};
 use fedgate_engine::{metrics::Build, store::table::Table};
+use fedgate_gateway::{
+    index::{GatewayIndex, summary::ReportedInstances, undelivered::is_of_leader},
+    operations::Operations,
+};
+use fedgate_operations::views::header::Process;
 use fedgate_operations::{
     Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},

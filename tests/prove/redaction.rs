@@ -10,7 +10,7 @@ use crate::{
     scenarios::STEP,
 };
 use axum::body::Body;
-use fedgate::operations::{Operations, Provider};
+use fedgate_admin::api::{Operations, Provider};
 use fedgate_engine::{metrics::Metrics, random::Random};
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use futures::StreamExt;

@@ -4,10 +4,6 @@ use crate::{
     cells::{self, Part},
     wire::Wire,
 };
-use fedgate::gateway::{
-    self, Gateway, rate_limit,
-    settings::{LocationSource, Settings},
-};
 use fedgate_api::{crd, keys, names::ProjectKey};
 use fedgate_engine::{
     clock::Clock,
@@ -20,6 +16,10 @@ use fedgate_engine::{
     random::Random,
     runtime::{Runtime, Setup},
     watch_channel::Sender,
+};
+use fedgate_gateway::{
+    self, Gateway, rate_limit,
+    settings::{LocationSource, Settings},
 };
 use fedgate_kinds::FederatedKind;
 use fedgate_simulator::{

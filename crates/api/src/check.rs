@@ -1,10 +1,26 @@
 //! Checks a value against a structural schema as the API server does: types, required fields, bounds, patterns,
 //! unique keys of lists. CEL is not evaluated here.
 
-use super::validate::Problem;
 use regex::Regex;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
+
+/// One thing that is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `V1` to `V29`, or `schema` for a bound, a type or a missing field.
+    pub rule: &'static str,
+    /// Where, e.g. `spec.placements[0].name`.
+    pub path: String,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
 
 /// What a broken schema rule is called in a [`Problem`].
 pub(super) const RULE: &str = "schema";

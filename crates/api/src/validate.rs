@@ -3,6 +3,8 @@
 //! The API server refuses bad objects first. This is for objects older than the rules, for deployments that were
 //! written directly, and for a command line that wants to say what is wrong before it asks a server.
 
+pub use super::check::Problem;
+
 use super::{
     InstanceSpec, InstanceTemplate, InstanceVolume, Metric, Placement, Quantity, SandboxContainer, Workload,
     WorkloadSpec,
@@ -12,24 +14,7 @@ use super::{
 };
 use regex::Regex;
 use serde_json::{Value, json};
-use std::{fmt, sync::LazyLock};
-
-/// One thing that is wrong with an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// `V1` to `V29`, or `schema` for a bound, a type or a missing field.
-    pub rule: &'static str,
-    /// Where, e.g. `spec.placements[0].name`.
-    pub path: String,
-    /// What is wrong, for people.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
+use std::sync::LazyLock;
 
 static SPEC_SCHEMA: LazyLock<Option<Checker>> = LazyLock::new(|| {
     let mut crd = crd::workload().ok()?;

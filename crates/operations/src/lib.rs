@@ -17,6 +17,7 @@ mod source;
 mod stuck;
 mod time;
 mod trace;
+pub mod views;
 
 pub use answer::{API_VERSION, Answer, ErrorAnswer, ErrorCode, Header, Page, Replica, ReplicaRole};
 pub use cells::{CellDetail, CellInstances, CellRow, CellState};

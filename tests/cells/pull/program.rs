@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::process::Command;
 
 /// The flags that the Deployment gives or whose defaults it counts on, as `karmada-agent --help` says them: the unit tests
-/// of `src/membership/pull.rs` compare the Deployment with them.
+/// of `crates/operator/src/membership/pull.rs` compare the Deployment with them.
 const FLAGS: &str = include_str!("flags.txt");
 
 /// A line with single spaces.

@@ -6,14 +6,14 @@ use super::{
     players::{self, Script},
 };
 use crate::{rig::HUB, wire::Wire};
-use fedgate::cell::{
+use fedgate_api::names::ProjectKey;
+use fedgate_cell::{
     self, Cell,
     index::IndexConfig,
     instance_types::InstanceTypes,
     projects::Projects,
     settings::{ProviderSettings, Settings},
 };
-use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     clock::Clock,
     metrics::{Metrics, PlaneKind},

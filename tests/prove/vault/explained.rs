@@ -33,7 +33,7 @@ fn name(text: &str) -> String {
         .to_owned()
 }
 
-async fn seen(object: &mut Value) -> (Writes, Vec<String>, fedgate::gateway::settings::Settings) {
+async fn seen(object: &mut Value) -> (Writes, Vec<String>, fedgate_gateway::settings::Settings) {
     let mut scene = Scene::new(7, &["p"]);
     Act::Secret("p", "default", "b25l").apply(&scene.rig);
     scene.rig.start();
@@ -81,7 +81,7 @@ fn note(plane: &str, plural: &str, of: &str, verb: &str, writes: &mut Writes, of
     writes.entry(object).or_default().push(verb.to_owned());
 }
 
-fn told(object: &Value, settings: &fedgate::gateway::settings::Settings) -> (Writes, Vec<String>) {
+fn told(object: &Value, settings: &fedgate_gateway::settings::Settings) -> (Writes, Vec<String>) {
     let metadata = json!({"name": "gold", "labels": object["metadata"]["labels"]});
     let example = json!({"apiVersion": object["apiVersion"], "kind": "Vault", "metadata": metadata,
         "spec": object["spec"], "status": {"phase": "Ready", "ready": 1}});

@@ -1,0 +1,161 @@
+//! Digests of the provider's Pods, Services and `NetworkPolicies`.
+
+use super::{Strings, annotation, controller, labels, text};
+use crate::{rollout::labels::Labels, writes::MANAGED_BY};
+use fedgate_api::keys;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A Pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// UID of the controller.
+    pub owner: Option<Arc<str>>,
+    /// The labels that the provider owns.
+    pub labels: Labels,
+    /// The fields that the provider reads, as JSON text in the shape of a Pod.
+    pub seen: Arc<str>,
+    /// True if a container has terminated and has not been restarted.
+    pub has_ended: bool,
+    /// The external address that the runtime writes into the configured annotation.
+    pub external: Option<Arc<str>>,
+}
+
+/// Builds the digest of a Pod; `external` is the annotation key of the external address.
+pub fn pod(object: &DynamicObject, external: Option<&str>, words: &mut Strings) -> Pod {
+    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
+    let external = external.and_then(|key| annotation(object, key));
+    Pod {
+        owner: controller(object, words),
+        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        seen: text(&seen(object)).into(),
+        has_ended: has_ended(object),
+        external: external.filter(|address| !address.is_empty()).map(Into::into),
+    }
+}
+
+fn has_ended(object: &DynamicObject) -> bool {
+    let containers = object.data["status"]["containerStatuses"].as_array();
+    let mut containers = containers.into_iter().flatten();
+    containers.any(|of| of["state"]["terminated"].is_object())
+}
+
+/// Maximum length of a message of a runtime or scheduler, in characters.
+const LONGEST_TEXT: usize = 256;
+
+/// The fields that reports and recovery read. Changes of other fields enqueue no key.
+fn seen(object: &DynamicObject) -> Value {
+    let (spec, status) = (&object.data["spec"], &object.data["status"]);
+    let list = |value: &Value, of: fn(&Value) -> Value| -> Value {
+        value.as_array().into_iter().flatten().map(of).collect()
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let ready: Value = conditions
+        .filter(|c| c["type"] == "Ready")
+        .map(|c| json!({"type": "Ready", "status": c["status"], "lastTransitionTime": c["lastTransitionTime"]}))
+        .collect();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut unscheduled = conditions
+        .filter(|c| c["type"] == "PodScheduled" && c["status"] == "False" && c["reason"] == "Unschedulable");
+    let unscheduled = unscheduled
+        .next()
+        .and_then(|c| c["message"].as_str())
+        .map(shortened);
+    let addresses = list(&status["podIPs"], |ip| ip["ip"].clone());
+    json!({
+        "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp,
+            "deletionGracePeriodSeconds": object.metadata.deletion_grace_period_seconds},
+        "spec": {"containers": list(&spec["containers"], |c| json!({"name": c["name"], "image": c["image"]}))},
+        "status": {
+            "phase": status["phase"], "message": status["message"], "podIP": status["podIP"], "podIPs": addresses,
+            "conditions": ready, "unscheduled": unscheduled,
+            "containerStatuses": list(&status["containerStatuses"], container),
+        },
+    })
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
+}
+
+fn container(of: &Value) -> Value {
+    let ended = |state: &Value| match &state["terminated"] {
+        Value::Object(ended) => {
+            let mut seen = json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")});
+            // The program of the container was never started, so only the runtime says why.
+            if ended.get("reason").is_some_and(|reason| reason == "StartError") {
+                let message = ended.get("message").and_then(Value::as_str);
+                seen["unstarted"] = json!(message.map(shortened).unwrap_or_default());
+            }
+            seen
+        }
+        _ => Value::Null,
+    };
+    let waiting = match &of["state"]["waiting"] {
+        Value::Object(waiting) => {
+            let message = waiting.get("message").and_then(Value::as_str);
+            // The message of a backoff changes with each pause and adds nothing to the reason.
+            let pauses = waiting
+                .get("reason")
+                .is_some_and(|reason| reason == "CrashLoopBackOff");
+            let message = message.filter(|_| !pauses);
+            let message = message.map(shortened);
+            json!({"reason": waiting.get("reason"), "message": message})
+        }
+        _ => Value::Null,
+    };
+    json!({
+        "name": of["name"], "restartCount": of["restartCount"],
+        "state": {"waiting": waiting, "terminated": ended(&of["state"])},
+        "lastState": {"terminated": ended(&of["lastState"])},
+    })
+}
+
+/// A Service or `NetworkPolicy` of an Instance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attached {
+    /// UID of the controller.
+    pub owner: Option<Arc<str>>,
+    /// The labels that the provider owns.
+    pub labels: Labels,
+    /// The part of the spec that is compared, as JSON text.
+    pub spec: Arc<str>,
+}
+
+/// Builds the digest of a Service.
+pub fn service(object: &DynamicObject, words: &mut Strings) -> Attached {
+    attached(object, &service_spec(&object.data["spec"]), words)
+}
+
+/// Builds the digest of a `NetworkPolicy`.
+pub fn network_policy(object: &DynamicObject, words: &mut Strings) -> Attached {
+    attached(object, &network_policy_spec(&object.data["spec"]), words)
+}
+
+fn attached(object: &DynamicObject, spec: &Value, words: &mut Strings) -> Attached {
+    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
+    Attached {
+        owner: controller(object, words),
+        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        spec: text(spec).into(),
+    }
+}
+
+/// Selector and ports of a Service spec, without server defaults.
+pub fn service_spec(spec: &Value) -> Value {
+    let ports = spec["ports"].as_array().into_iter().flatten();
+    let ports: Vec<Value> = ports
+        .map(|p| json!({"name": p["name"], "port": p["port"], "targetPort": p["targetPort"], "protocol": p["protocol"]}))
+        .collect();
+    json!({"selector": spec["selector"], "ports": ports})
+}
+
+/// The complete spec of a `NetworkPolicy` in its rendered form: an absent `ingress` becomes an empty list.
+pub fn network_policy_spec(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if spec.is_object() && !spec["ingress"].is_array() {
+        spec["ingress"] = json!([]);
+    }
+    spec
+}

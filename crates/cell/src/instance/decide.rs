@@ -1,0 +1,288 @@
+//! Decides the next write to an Instance: finalizers, conditions, gates, in that order. Pure functions.
+
+use super::observe::Snapshot;
+use crate::conditions::{self, Verdict, gates, is_final_state};
+use crate::reason::WriteReason;
+use crate::{index::tables::TableId, writes::finalizers};
+use fedgate_api::{
+    Condition,
+    ConditionStatus::{False, True},
+    Reason,
+    conditions::{
+        find, set,
+        types::{AVAILABLE, INITIALIZED, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+    },
+    keys,
+};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Target, Write},
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Finalizers of this controller.
+pub const OURS: [&str; 2] = [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER];
+
+/// Text of the Event on an Instance that no deployment controls.
+pub const NOT_CONTROLLED: &str = "no WorkloadDeployment controls this Instance, so fedgate neither runs it nor \
+     writes it back; delete it, and create a Workload in the project instead";
+
+/// The next write, if any is left. `quota` is the new value of the condition `QuotaGranted`; `None` keeps its status,
+/// reason and message.
+pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {
+    if !snapshot.deleting
+        && let Some(patch) = metadata(snapshot, now)
+    {
+        return write(snapshot, Endpoint::Main, patch, WriteReason::InstanceFinalizers);
+    }
+    let conditions = conditions(snapshot, quota, now);
+    if conditions[..] != snapshot.instance.conditions[..] {
+        let patch = json!({"status": {"conditions": conditions}});
+        let mut plan = write(snapshot, Endpoint::Status, patch, WriteReason::InstanceConditions);
+        plan.notes = notes(snapshot, &conditions);
+        return plan;
+    }
+    if snapshot.deleting {
+        return Plan::default();
+    }
+    let left: Vec<&str> = remaining(snapshot).collect();
+    if left.len() == snapshot.instance.gates.len() {
+        return Plan::default();
+    }
+    let left: Vec<Value> = left.into_iter().map(|gate| json!({"name": gate})).collect();
+    let patch = json!({"spec": {"controller": {"schedulingGates": left}}});
+    write(snapshot, Endpoint::Main, patch, WriteReason::InstanceGates)
+}
+
+fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Plan<Prepared> {
+    let target = target(snapshot);
+    Plan::one(snapshot.version.patch(target, endpoint, patch, reason))
+}
+
+/// The write target of the Instance.
+pub fn target(snapshot: &Snapshot) -> Target {
+    Target::namespaced(
+        Plane::Cell,
+        &TableId::Instances.resource(),
+        &snapshot.namespace,
+        &snapshot.name,
+    )
+}
+
+/// True if a deployment controls the Instance, or did when the Instance got our finalizers. Manually created Instances
+/// are not touched.
+pub fn is_ours(snapshot: &Snapshot) -> bool {
+    let instance = &snapshot.instance;
+    let controlled = instance.owner.as_ref().is_some_and(|owner| owner.is_deployment);
+    controlled || instance.finalizers.iter().any(|name| OURS.contains(&&**name))
+}
+
+/// True if the Instance has the claim finalizer, so that a claim created now is released in the end.
+pub fn may_claim(snapshot: &Snapshot) -> bool {
+    let finalizers = &snapshot.instance.finalizers;
+    finalizers.iter().any(|name| **name == *keys::CLAIM_FINALIZER)
+}
+
+/// True if quota was requested: the default of the condition has no observed generation.
+pub fn has_claimed(snapshot: &Snapshot) -> bool {
+    let said = find(&snapshot.instance.conditions, QUOTA_GRANTED);
+    said.is_some_and(|c| c.observed_generation.is_some() && c.reason != Reason::QuotaDisabled.as_str())
+}
+
+/// True if the Instance is being deleted and only our finalizers are left.
+pub fn is_ending(snapshot: &Snapshot) -> bool {
+    let finalizers = &snapshot.instance.finalizers;
+    snapshot.deleting && !finalizers.is_empty() && finalizers.iter().all(|name| OURS.contains(&&**name))
+}
+
+/// Merge patch that adds missing finalizers and the timestamp of the referenced-data gate.
+fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
+    let instance = &snapshot.instance;
+    let has = |name: &str| instance.finalizers.iter().any(|known| **known == *name);
+    let missing: Vec<&str> = finalizers(snapshot.hub)
+        .into_iter()
+        .filter(|name| !has(name))
+        .collect();
+    let mut metadata = json!({});
+    if !missing.is_empty() {
+        let all: Vec<&str> = instance
+            .finalizers
+            .iter()
+            .map(|name| &**name)
+            .chain(missing)
+            .collect();
+        metadata["finalizers"] = json!(all);
+    }
+    if instance.has_gate(gates::REFERENCED_DATA) && !instance.gate_seen {
+        metadata["annotations"] = json!({keys::GATE_START: now.to_string()});
+    }
+    (metadata != json!({})).then(|| json!({"metadata": metadata}))
+}
+
+/// Patch that removes our two finalizers.
+pub fn release(snapshot: &Snapshot) -> Effect {
+    let all = snapshot.instance.finalizers.iter();
+    let left: Vec<&str> = all
+        .map(|name| &**name)
+        .filter(|name| !OURS.contains(name))
+        .collect();
+    let patch = json!({"metadata": {"finalizers": left}});
+    let target = target(snapshot);
+    snapshot
+        .version
+        .patch(target, Endpoint::Main, patch, WriteReason::InstanceReleased)
+}
+
+fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {
+    let instance = &snapshot.instance;
+    let mut conditions = instance.conditions.to_vec();
+    let say = |conditions: &mut Vec<Condition>, type_: &str, verdict: &Verdict| {
+        let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);
+        set(conditions, condition.observed(Some(instance.generation)));
+    };
+    if !snapshot.deleting {
+        match quota {
+            Some(verdict) => say(&mut conditions, QUOTA_GRANTED, verdict),
+            None => restamp(&mut conditions, QUOTA_GRANTED, instance.generation),
+        }
+        if let Some(data) = &snapshot.data {
+            say(&mut conditions, REFERENCED_DATA_READY, data);
+        }
+        if let Some(refused) = never_started(snapshot, &conditions) {
+            say(&mut conditions, PROGRAMMED, &refused);
+            say(&mut conditions, AVAILABLE, &refused);
+        }
+    }
+    let gates: Vec<&str> = instance.gates.iter().map(|gate| &**gate).collect();
+    let ready = conditions::ready(&conditions::Seen {
+        deleting: snapshot.deleting,
+        suspended: instance.suspended,
+        gates: &gates,
+        conditions: &conditions,
+        network_refused: snapshot.network_refused.as_deref(),
+    });
+    // The controller that replaces Instances infers from Initialized that the Instance has been ready with its
+    // template.
+    if ready.status != True && !snapshot.deleting && is_true(&conditions, READY) {
+        let message = "Instance has been ready";
+        say(
+            &mut conditions,
+            INITIALIZED,
+            &Verdict::of(True, Reason::Initialized, message),
+        );
+    }
+    say(&mut conditions, READY, &ready);
+    conditions
+}
+
+fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|c| c.status == True)
+}
+
+/// True if the conditions that a plan writes are more than progress: users wait for them, or they open the next gate.
+/// Progress alone may wait, because more of it follows soon. `None` if the plan writes no conditions.
+pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
+    let after = written(plan)?;
+    let instance = &snapshot.instance;
+    let holds_up = |now: &Condition| {
+        let gate = match now.type_.as_str() {
+            QUOTA_GRANTED => gates::QUOTA,
+            REFERENCED_DATA_READY => gates::REFERENCED_DATA,
+            _ => return false,
+        };
+        now.status == True && instance.has_gate(gate)
+    };
+    Some(
+        snapshot.deleting
+            || after
+                .iter()
+                .any(|now| is_transition(snapshot, now) || holds_up(now)),
+    )
+}
+
+/// True if the conditions that a plan writes change Ready, which is visible outside the cell.
+pub fn is_seen(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let after = written(plan).unwrap_or_default();
+    find(&after, READY).is_some_and(|now| is_transition(snapshot, now))
+}
+
+/// The conditions that a plan writes.
+fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
+    plan.effects.iter().find_map(|effect| match &effect.write {
+        Write::Merge { patch } => serde_json::from_value(patch["status"]["conditions"].clone()).ok(),
+        _ => None,
+    })
+}
+
+fn is_transition(snapshot: &Snapshot, now: &Condition) -> bool {
+    let before = find(&snapshot.instance.conditions, &now.type_);
+    is_final_state(before, now)
+}
+
+/// A condition that is True stays True at a new generation.
+fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {
+    let holds = |c: &&mut Condition| c.type_ == type_ && c.status == True;
+    if let Some(condition) = conditions.iter_mut().find(holds) {
+        condition.observed_generation = Some(generation);
+    }
+}
+
+/// The value of the provider's conditions for an Instance that was denied quota before any provider started it.
+fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdict> {
+    let quota = find(conditions, QUOTA_GRANTED).filter(|c| c.status == False)?;
+    let gated = snapshot.instance.has_gate(gates::QUOTA) && !snapshot.instance.suspended;
+    let untouched = |type_| {
+        let reason = find(conditions, type_).map(|c| Reason::parse(&c.reason));
+        matches!(reason, None | Some(Some(Reason::Pending | Reason::PendingQuota)))
+    };
+    let never = gated && untouched(PROGRAMMED) && untouched(AVAILABLE);
+    never.then(|| Verdict::of(False, Reason::PendingQuota, &*quota.message))
+}
+
+/// The gates that stay. A condition clears its gate if it is True for the current generation.
+fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    let instance = &snapshot.instance;
+    let holds = |type_| {
+        let condition = find(&instance.conditions, type_);
+        condition.is_some_and(|c| c.status == True && c.observed_generation == Some(instance.generation))
+    };
+    let (quota, data) = (holds(QUOTA_GRANTED), holds(REFERENCED_DATA_READY));
+    let gates = instance.gates.iter().map(|gate| &**gate);
+    gates.filter(move |gate| !(quota && *gate == gates::QUOTA || data && *gate == gates::REFERENCED_DATA))
+}
+
+/// Events for the condition changes that users should see.
+fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Event> {
+    let said = [
+        (REFERENCED_DATA_READY, Reason::AwaitingPropagation, "Waiting"),
+        (QUOTA_GRANTED, Reason::QuotaNoBudget, "Claiming"),
+        (QUOTA_GRANTED, Reason::QuotaExceeded, "Claiming"),
+        (READY, Reason::NodeLost, "Stopping"),
+    ];
+    let news = said.into_iter().filter_map(|(type_, reason, action)| {
+        let now = find(conditions, type_).filter(|c| c.reason == reason.as_str())?;
+        let before = find(&snapshot.instance.conditions, type_);
+        let told = before.is_some_and(|c| c.reason == now.reason);
+        (!told).then(|| note(snapshot, reason.as_str(), action, &now.message))
+    });
+    news.collect()
+}
+
+/// A warning Event about the Instance.
+pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> Event {
+    Event {
+        plane: Plane::Cell,
+        about: ObjectRef {
+            api_version: fedgate_api::API_VERSION.to_owned(),
+            kind: "Instance".to_owned(),
+            namespace: snapshot.namespace.to_string(),
+            name: snapshot.name.to_string(),
+            uid: snapshot.version.uid.to_string(),
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        action: action.to_owned(),
+        message: message.to_owned(),
+    }
+}

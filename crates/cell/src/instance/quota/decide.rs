@@ -1,0 +1,355 @@
+//! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
+
+use crate::{
+    claim::{Claim, Refused},
+    conditions::Verdict,
+};
+use fedgate_api::{
+    Condition,
+    ConditionStatus::{False, True, Unknown},
+    Reason,
+    conditions::{find, types::QUOTA_GRANTED},
+};
+use jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+
+/// Time without a decision after which a claim is reported as without budget.
+const NO_BUDGET_AFTER: Duration = Duration::from_secs(60);
+/// Interval between checks of a claim that may stay unchanged for long. Each Instance has a fixed interval around this
+/// value, from 0.8 to 1.2 times.
+const SLOW: Duration = Duration::from_secs(300);
+
+/// Inputs of the decision besides the claim.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Conditions of the Instance.
+    pub conditions: &'a [Condition],
+    /// True if the Instance has the Quota gate.
+    pub gated: bool,
+    /// Creation time of the Instance.
+    pub created: Timestamp,
+    /// True if a watch reports changes of the claim.
+    pub watched: bool,
+    /// A constant per Instance from 0 to 99, which spreads the intervals.
+    pub spread: u32,
+}
+
+/// The action on the claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// No action.
+    None,
+    /// Create the claim.
+    Create,
+    /// Delete the claim with this UID; its deletion triggers the next reconcile.
+    Delete(Arc<str>),
+}
+
+/// When to reconcile again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// On the next change only.
+    OnEvent,
+    /// After this time, unless a change comes first.
+    After(Duration),
+    /// With the backoff of the failure that the request returned; without a failure, on the next change.
+    BackOff,
+}
+
+/// The result of [`decide`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The new value of the condition; `None` leaves the condition unchanged.
+    pub verdict: Option<Verdict>,
+    /// The action on the claim.
+    pub act: Act,
+    /// When to reconcile again.
+    pub again: Again,
+}
+
+impl Seen<'_> {
+    fn condition(&self) -> Option<&Condition> {
+        find(self.conditions, QUOTA_GRANTED)
+    }
+
+    /// True if quota has been granted before: only a denial revokes a grant.
+    fn granted_before(&self) -> bool {
+        !self.gated || self.condition().is_some_and(|c| c.status == True)
+    }
+
+    /// True if the last result was a denial: the denial stays until the new claim is decided.
+    fn denied_before(&self) -> bool {
+        self.condition().is_some_and(|c| {
+            matches!(
+                Reason::parse(&c.reason),
+                Some(Reason::QuotaExceeded | Reason::ValidationFailed)
+            )
+        })
+    }
+
+    fn slow(&self) -> Duration {
+        SLOW.mul_f64(0.8 + 0.4 * f64::from(self.spread.min(99)) / 99.0)
+    }
+
+    fn again(&self, now: Timestamp) -> Duration {
+        let age = passed(self.created, now);
+        if self.watched {
+            return self.slow();
+        }
+        match age.as_secs() {
+            0..60 => Duration::from_secs(1),
+            60..300 => Duration::from_secs(15),
+            300..600 => Duration::from_secs(60),
+            _ => self.slow(),
+        }
+    }
+}
+
+/// Elapsed time; zero if a clock jump puts `since` into the future.
+fn passed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+fn pending(message: &str) -> Verdict {
+    Verdict::of(Unknown, Reason::PendingEvaluation, message)
+}
+
+/// Decides the condition, the action and the requeue.
+pub fn decide(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
+    let mut decision = ignore_outage(claim, seen, now);
+    let decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
+    let word_stays = seen.denied_before()
+        && decision
+            .verdict
+            .as_ref()
+            .is_some_and(|v| v.reason == Reason::PendingEvaluation.as_str());
+    if !decided && (seen.granted_before() || word_stays) {
+        decision.verdict = None;
+    }
+    decision
+}
+
+fn ignore_outage(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
+    let look = Again::After(seen.again(now));
+    let (verdict, act, again) = match claim {
+        Claim::NoIdentity => {
+            let message = "the namespace does not name the project it belongs to";
+            let verdict = Verdict::of(False, Reason::QuotaProjectIDUnresolvable, message);
+            (verdict, Act::None, Again::BackOff)
+        }
+        Claim::Absent => (pending("quota is asked for"), Act::Create, look),
+        Claim::Terminating => (pending("an earlier claim is going"), Act::None, look),
+        Claim::Predecessors(uid) => (
+            pending("the claim of an earlier Instance of this name is going"),
+            Act::Delete(uid.clone()),
+            look,
+        ),
+        Claim::AnotherCells(cell) => {
+            let message = format!("the claim of this name is that of cell {cell}");
+            (pending(&message), Act::None, Again::After(seen.slow()))
+        }
+        Claim::Granted => {
+            let verdict = Verdict::of(True, Reason::QuotaAvailable, "quota is granted");
+            (verdict, Act::None, Again::OnEvent)
+        }
+        Claim::Pending(since) => return undecided(*since, seen, now),
+        Claim::Denied {
+            uid,
+            invalid,
+            message,
+            since,
+        } => {
+            let reason = if *invalid {
+                Reason::ValidationFailed
+            } else {
+                Reason::QuotaExceeded
+            };
+            let left = seen.slow().saturating_sub(passed(*since, now));
+            let (act, again) = if left.is_zero() {
+                (Act::Delete(uid.clone()), look)
+            } else {
+                (Act::None, Again::After(left))
+            };
+            (Verdict::of(False, reason, message), act, again)
+        }
+        Claim::NoAnswer(message) => {
+            let verdict = Verdict::of(False, Reason::QuotaBackendUnavailable, message);
+            (verdict, Act::None, Again::BackOff)
+        }
+        Claim::Refused(why, message) => {
+            let reason = match why {
+                Refused::Namespace => Reason::QuotaNamespaceNotFound,
+                Refused::Project => Reason::QuotaProjectNotFound,
+                Refused::Misconfigured => Reason::QuotaMisconfigured,
+            };
+            (Verdict::of(False, reason, message), Act::None, Again::BackOff)
+        }
+    };
+    Decision {
+        verdict: Some(verdict),
+        act,
+        again,
+    }
+}
+
+fn undecided(since: Timestamp, seen: &Seen<'_>, now: Timestamp) -> Decision {
+    let left = NO_BUDGET_AFTER.saturating_sub(passed(since, now));
+    let look = seen.again(now);
+    let (verdict, look) = if left.is_zero() {
+        let message = "nobody decides the claim; the project may have no budget for it";
+        (Verdict::of(Unknown, Reason::QuotaNoBudget, message), look)
+    } else {
+        (pending("quota is being evaluated"), look.min(left))
+    };
+    Decision {
+        verdict: Some(verdict),
+        act: Act::None,
+        again: Again::After(look),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fedgate_api::ConditionStatus;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn condition(status: ConditionStatus, reason: &str) -> [Condition; 1] {
+        [Condition::new(QUOTA_GRANTED, status, reason, "", at(0))]
+    }
+
+    fn seen(conditions: &[Condition], gated: bool) -> Seen<'_> {
+        Seen {
+            conditions,
+            gated,
+            created: at(0),
+            watched: true,
+            spread: 99,
+        }
+    }
+
+    fn denied(since: i64) -> Claim {
+        Claim::Denied {
+            uid: "c".into(),
+            invalid: false,
+            message: "vcpus over limit".to_owned(),
+            since: at(since),
+        }
+    }
+
+    /// `status reason, act, again`, `-` for a condition that stays unchanged.
+    fn words(claim: &Claim, seen: &Seen<'_>, now: i64) -> String {
+        let Decision { verdict, act, again } = decide(claim, seen, at(now));
+        let verdict = verdict.map_or_else(|| "-".to_owned(), |v| format!("{:?} {}", v.status, v.reason));
+        format!("{verdict}, {act:?}, {again:?}")
+    }
+
+    #[test]
+    fn each_state_of_a_claim_has_its_answer() {
+        let fresh = condition(Unknown, "PendingEvaluation");
+        let no = |why| Claim::Refused(why, String::new());
+        for (claim, expected) in [
+            (
+                Claim::NoIdentity,
+                "False QuotaProjectIDUnresolvable, None, BackOff",
+            ),
+            (Claim::Absent, "Unknown PendingEvaluation, Create, After(360s)"),
+            (Claim::Terminating, "Unknown PendingEvaluation, None, After(360s)"),
+            (
+                Claim::Predecessors("c".into()),
+                "Unknown PendingEvaluation, Delete(\"c\"), After(360s)",
+            ),
+            (
+                Claim::AnotherCells("lhr-1".into()),
+                "Unknown PendingEvaluation, None, After(360s)",
+            ),
+            (Claim::Granted, "True QuotaAvailable, None, OnEvent"),
+            (
+                Claim::Pending(at(0)),
+                "Unknown PendingEvaluation, None, After(30s)",
+            ),
+            (
+                Claim::Pending(at(-30)),
+                "Unknown QuotaNoBudget, None, After(360s)",
+            ),
+            (denied(0), "False QuotaExceeded, None, After(330s)"),
+            (denied(-330), "False QuotaExceeded, Delete(\"c\"), After(360s)"),
+            (
+                Claim::NoAnswer("503".to_owned()),
+                "False QuotaBackendUnavailable, None, BackOff",
+            ),
+            (
+                no(Refused::Namespace),
+                "False QuotaNamespaceNotFound, None, BackOff",
+            ),
+            (no(Refused::Project), "False QuotaProjectNotFound, None, BackOff"),
+            (
+                no(Refused::Misconfigured),
+                "False QuotaMisconfigured, None, BackOff",
+            ),
+        ] {
+            assert_eq!(words(&claim, &seen(&fresh, true), 30), expected, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_granted_stays_granted_until_it_is_denied() {
+        let granted = condition(True, "QuotaAvailable");
+        let unread = condition(Unknown, "PendingEvaluation");
+        for seen in [seen(&granted, true), seen(&granted, false), seen(&unread, false)] {
+            for claim in [
+                Claim::Absent,
+                Claim::NoAnswer(String::new()),
+                Claim::Pending(at(-100)),
+                Claim::NoIdentity,
+            ] {
+                assert!(words(&claim, &seen, 0).starts_with("-, "), "{claim:?}");
+            }
+            assert!(words(&denied(0), &seen, 0).starts_with("False QuotaExceeded"));
+        }
+    }
+
+    #[test]
+    fn a_denial_stays_while_the_claim_is_made_anew() {
+        let before = condition(False, "QuotaExceeded");
+        let seen = seen(&before, true);
+        assert_eq!(words(&Claim::Absent, &seen, 0), "-, Create, After(360s)");
+        assert_eq!(words(&Claim::Pending(at(0)), &seen, 0), "-, None, After(60s)");
+        assert_eq!(
+            words(&Claim::Granted, &seen, 0),
+            "True QuotaAvailable, None, OnEvent"
+        );
+        assert!(words(&Claim::Pending(at(0)), &seen, 60).starts_with("Unknown QuotaNoBudget"));
+    }
+
+    #[test]
+    fn without_a_watch_the_young_are_looked_at_more_often() {
+        let fresh = condition(Unknown, "PendingEvaluation");
+        let mut seen = seen(&fresh, true);
+        (seen.watched, seen.spread) = (false, 0);
+        for (now, pause) in [
+            (0, 1),
+            (59, 1),
+            (60, 15),
+            (299, 15),
+            (300, 60),
+            (600, 240),
+            (-3600, 1),
+        ] {
+            let Again::After(again) = decide(&Claim::Terminating, &seen, at(now)).again else {
+                panic!()
+            };
+            assert_eq!(again, Duration::from_secs(pause), "after {now} s");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_holds_a_denied_claim_no_longer_than_usual() {
+        let fresh = condition(False, "QuotaExceeded");
+        let again = decide(&denied(3600), &seen(&fresh, true), at(0)).again;
+        assert_eq!(again, Again::After(Duration::from_secs(360)));
+    }
+}

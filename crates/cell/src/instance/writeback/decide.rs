@@ -1,0 +1,289 @@
+//! The decision on an Instance's copy on the hub. Pure.
+
+use crate::instance::writeback::{
+    Memory,
+    observe::{HubCopy, HubDeployment, Seen},
+};
+use crate::reason::WriteReason;
+use crate::{
+    index::{
+        digest::{self, HubDeployment as Delivered, HubInstance, Namespace},
+        tables::TableId,
+    },
+    instance::observe::Snapshot as Local,
+    writes::create,
+};
+use fedgate_api::{API_VERSION, keys};
+use fedgate_engine::{
+    diff::Digest,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Target, Write},
+};
+use serde_json::{Map, Value, json};
+
+/// A decision.
+#[derive(Debug, PartialEq)]
+pub enum Decision {
+    /// Nothing to write: the copy is as it should be or is being deleted, or the cell is being drained.
+    Nothing,
+    /// This write, and the part of the copy that it changes.
+    Write(Box<Effect>, Written),
+    /// The Instance's origin is unknown; the text names what is missing.
+    Unclear(String),
+    /// Another object holds the name.
+    Held(Held),
+}
+
+/// The part of the copy that a write changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The copy without its status, with this digest.
+    Object(Digest),
+    /// Its status, with this digest.
+    Status(Digest),
+    /// Another part.
+    Other,
+}
+
+/// The holder of the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Description of the holder.
+    pub by: String,
+}
+
+/// Decides.
+pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
+    let origin = match origin(local, seen) {
+        Ok(origin) => origin,
+        Err(what) => return Decision::Unclear(what),
+    };
+    let Some(deployment) = &seen.deployment else {
+        return Decision::Nothing;
+    };
+    let label = |key| local.instance.labels.get(key);
+    let here = (label(keys::INSTANCE_CITY_CODE), label(keys::INSTANCE_LOCATION));
+    if !is_at(&deployment.delivered, here) {
+        return Decision::Nothing;
+    }
+    let wanted = Wanted {
+        local,
+        seen,
+        origin,
+        owner: (
+            local
+                .instance
+                .labels
+                .get(keys::WORKLOAD_DEPLOYMENT_NAME)
+                .unwrap_or_default(),
+            &deployment.uid,
+        ),
+    };
+    let Some(found) = &seen.copy else {
+        let body = wanted.body(None);
+        let written = wanted.digest();
+        return Decision::Write(
+            Box::new(create(wanted.target(), body, WriteReason::WriteBack)),
+            Written::Object(written),
+        );
+    };
+    if found.deleting {
+        return Decision::Nothing;
+    }
+    match whose(local, seen, &found.copy, deployment, here) {
+        Whose::Ours => wanted.update(found, memory),
+        Whose::Leftover => Decision::Write(
+            Box::new(Effect {
+                target: wanted.target(),
+                endpoint: Endpoint::Main,
+                write: Write::Delete {
+                    uid: found.version.uid.to_string(),
+                    resource_version: Some(found.version.version.to_string()),
+                },
+                reason: WriteReason::WriteBackLeftover.into(),
+            }),
+            Written::Other,
+        ),
+        Whose::Others(by) => Decision::Held(Held { by }),
+    }
+}
+
+enum Whose {
+    /// The copy is this Instance's, or has no owner.
+    Ours,
+    /// The copy is of a deleted Instance, or of a cell that the deployment has left.
+    Leftover,
+    /// Another cell or controller is entitled to the copy.
+    Others(String),
+}
+
+/// City and location of an Instance, by its labels.
+type Home<'a> = (Option<&'a str>, Option<&'a str>);
+
+/// True if a deployment of the hub is delivered to this city or location.
+fn is_at(delivered: &Delivered, (city, location): Home<'_>) -> bool {
+    match (&delivered.city, &delivered.location) {
+        (Some(wanted), None) => city == Some(wanted),
+        (None, Some(wanted)) => location == Some(wanted),
+        // Not yet delivered, or to two places.
+        (None, None) | (Some(_), Some(_)) => false,
+    }
+}
+
+/// True if a deployment that is delivered to `here` has left the place of a write-back. The cells of the peer, and earlier
+/// ones of ours, write no location.
+fn has_left(delivered: &Delivered, (city, location): Home<'_>, here: Home<'_>) -> bool {
+    city != here.0 || delivered.location.is_some() && location.is_some_and(|at| here.1 != Some(at))
+}
+
+fn whose(
+    local: &Local,
+    seen: &Seen,
+    copy: &HubInstance,
+    deployment: &HubDeployment,
+    here: Home<'_>,
+) -> Whose {
+    let foreign = copy.controller.as_ref().is_some_and(|uid| *uid != deployment.uid);
+    let there = (copy.city.as_deref(), copy.location.as_deref());
+    match &copy.cell {
+        Some(cell) if *cell == seen.cell => {
+            // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
+            if copy.instance.as_deref() == Some(&*local.version.uid) && !foreign {
+                Whose::Ours
+            } else {
+                Whose::Leftover
+            }
+        }
+        Some(_) if has_left(&deployment.delivered, there, here) => Whose::Leftover,
+        Some(cell) => Whose::Others(format!("cell {cell}")),
+        None if foreign => Whose::Others("an object with another controller".to_owned()),
+        None => Whose::Ours,
+    }
+}
+
+/// The labels of origin, from the hub's Namespace.
+type Origin<'a> = (&'a str, &'a str);
+
+fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {
+    let both = |of: &'a Namespace| Some((of.cluster.as_deref()?, of.namespace.as_deref()?));
+    let namespace = &local.namespace;
+    let there = seen
+        .there
+        .as_ref()
+        .ok_or_else(|| format!("the hub has no Namespace {namespace}"))?;
+    let there = both(there).ok_or_else(|| {
+        let (a, b) = (keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE);
+        format!("Namespace {namespace} of the hub lacks the label {a} or {b}")
+    })?;
+    if seen.here.as_ref().and_then(both) != Some(there) {
+        return Err(format!(
+            "the labels of Namespace {namespace} at the cell are not those of the hub's: they say that it belongs to another project"
+        ));
+    }
+    let empty = |key: &&&str| local.instance.labels.get(key).is_none_or(str::is_empty);
+    match keys::LINKING.iter().find(empty) {
+        Some(key) => Err(format!("its label {key} is missing")),
+        None => Ok(there),
+    }
+}
+
+struct Wanted<'a> {
+    local: &'a Local,
+    seen: &'a Seen,
+    origin: Origin<'a>,
+    /// Name and UID of the hub's deployment.
+    owner: (&'a str, &'a str),
+}
+
+impl Wanted<'_> {
+    fn target(&self) -> Target {
+        Target::namespaced(
+            Plane::Hub,
+            &TableId::HubInstances.resource(),
+            &self.local.namespace,
+            &self.local.name,
+        )
+    }
+
+    fn label<'b>(&'b self, key: &str) -> Option<&'b str> {
+        match key {
+            keys::CELL => Some(&self.seen.cell),
+            keys::UPSTREAM_CLUSTER => Some(self.origin.0),
+            keys::UPSTREAM_NAMESPACE => Some(self.origin.1),
+            key => self.local.instance.labels.get(key),
+        }
+    }
+
+    fn owned(&self) -> Value {
+        digest::owned_fields(
+            |key| self.label(key),
+            Some(&self.local.version.uid),
+            Some(self.owner),
+            &self.local.instance.whole_spec(),
+        )
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&self.owned())
+    }
+
+    fn body(&self, uid: Option<&str>) -> Value {
+        let owned = self.owned();
+        let mut metadata = Map::from_iter([
+            ("name".to_owned(), json!(*self.local.name)),
+            ("namespace".to_owned(), json!(*self.local.namespace)),
+            ("labels".to_owned(), owned["labels"].clone()),
+            (
+                "annotations".to_owned(),
+                json!({keys::INSTANCE_UID: *self.local.version.uid}),
+            ),
+            (
+                "ownerReferences".to_owned(),
+                json!([{"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": self.owner.0, "uid": self.owner.1,
+                    "controller": true, "blockOwnerDeletion": true}]),
+            ),
+        ]);
+        if let Some(uid) = uid {
+            metadata.insert("uid".to_owned(), json!(uid));
+        }
+        json!({"apiVersion": API_VERSION, "kind": "Instance", "metadata": metadata, "spec": owned["spec"]})
+    }
+
+    fn update(&self, found: &HubCopy, memory: &Memory) -> Decision {
+        let wanted = self.digest();
+        if !memory.written.accepts(wanted, found.copy.owned) {
+            let effect = Effect {
+                target: self.target(),
+                endpoint: Endpoint::Main,
+                write: Write::Apply {
+                    body: self.body(Some(&found.version.uid)),
+                    exact: ExactFields::roots(["spec"]),
+                },
+                reason: WriteReason::WriteBack.into(),
+            };
+            return Decision::Write(Box::new(effect), Written::Object(wanted));
+        }
+        let Some(status) = self.local.instance.whole_status() else {
+            return Decision::Nothing;
+        };
+        let reported = digest::fingerprint(Some(&status));
+        if memory.reported.accepts(reported, found.copy.status) {
+            return Decision::Nothing;
+        }
+        let body = json!({
+            "apiVersion": API_VERSION, "kind": "Instance",
+            "metadata": {"name": *self.local.name, "namespace": *self.local.namespace, "uid": *found.version.uid},
+            "status": status,
+        });
+        let effect = Effect {
+            target: self.target(),
+            endpoint: Endpoint::Status,
+            write: Write::Apply {
+                body,
+                exact: ExactFields::roots(["status"]),
+            },
+            reason: WriteReason::WriteBackStatus.into(),
+        };
+        Decision::Write(Box::new(effect), Written::Status(reported))
+    }
+}

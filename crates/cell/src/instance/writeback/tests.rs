@@ -1,0 +1,364 @@
+//! Writes to the hub for an Instance, over an index filled from API objects.
+
+use crate::instance::writeback::{
+    Memory, WriteBack,
+    decide::{self, Decision, Held, Written},
+    observe,
+};
+use crate::{
+    context::Context,
+    index::tables::TableId,
+    instance::observe as local,
+    testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    key::{
+        Key,
+        Plane::{Cell, Hub},
+    },
+    plan::{Effect, ExactFields, Write},
+};
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+
+fn key() -> Key {
+    TableId::Instances.key(NS, "web-0")
+}
+
+fn decided(fixture: &Fixture) -> Decision {
+    let snapshot = local::observe(&fixture.context, &key()).unwrap();
+    let seen = observe::observe(&fixture.context, &key()).unwrap();
+    decide::decide(&snapshot, &seen, &Memory::default())
+}
+
+fn effect(fixture: &Fixture) -> Effect {
+    match decided(fixture) {
+        Decision::Write(effect, _) => *effect,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn settle(fixture: &mut Fixture) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Decision::Write(effect, _) = decided(fixture) {
+        all.extend(words(&[(*effect).clone()]));
+        fixture.perform(&[*effect]);
+        assert!(all.len() < 10, "it never rests: {all:#?}");
+    }
+    all
+}
+
+fn on_hub(name: &str) -> Value {
+    let mut of = deployment(name, 1);
+    of["metadata"]["uid"] = json!(format!("h-{name}"));
+    of["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW"});
+    of
+}
+
+fn whole() -> Fixture {
+    let mut fixture = Fixture::new(reading());
+    fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
+    let mut source = instance("web", 0);
+    source["metadata"]["annotations"] = json!({keys::RECOVERY: "{}"});
+    fixture.has(&Cell, TableId::Instances, source);
+    fixture
+}
+
+fn copy(fixture: &Fixture) -> &Value {
+    fixture.get(&Hub, TableId::HubInstances, NS, "web-0").unwrap()
+}
+
+#[test]
+fn a_copy_is_the_instance_with_its_origin_and_the_hubs_deployment_as_owner() {
+    let mut fixture = whole();
+    let made = body(&effect(&fixture));
+    let source = fixture
+        .get(&Cell, TableId::Instances, NS, "web-0")
+        .unwrap()
+        .clone();
+    assert_eq!(made["spec"], source["spec"]);
+    let labels = &made["metadata"]["labels"];
+    for key in keys::LINKING {
+        assert_eq!(labels[key], source["metadata"]["labels"][key], "{key}");
+    }
+    assert_eq!(labels[keys::CELL], "dfw-1");
+    assert_eq!(labels[keys::INSTANCE_LOCATION], "us-south-1");
+    assert_eq!(labels[keys::UPSTREAM_CLUSTER], "cluster-shop");
+    assert_eq!(labels[keys::UPSTREAM_NAMESPACE], "default");
+    assert_eq!(
+        labels.as_object().unwrap().len(),
+        11,
+        "no label of the template: {labels}"
+    );
+    assert_eq!(
+        made["metadata"]["annotations"],
+        json!({keys::INSTANCE_UID: "u-web-0"})
+    );
+    assert_eq!(made["metadata"]["finalizers"], Value::Null);
+    assert_eq!(
+        made["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "web", "uid": "h-web",
+            "controller": true, "blockOwnerDeletion": true}])
+    );
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "hub: create instances web-0: write_back",
+            "hub: apply instances/status web-0: write_back_status"
+        ]
+    );
+    assert_eq!(copy(&fixture)["status"], source["status"]);
+}
+
+#[test]
+fn what_is_changed_on_the_hub_is_changed_back_and_foreign_labels_stay() {
+    let mut fixture = whole();
+    settle(&mut fixture);
+    let edits = json!({"metadata": {"labels": {"mine": "yes", keys::CELL: "dfw-1", keys::PLACEMENT_NAME: "other"}},
+        "spec": {"location": {"name": "elsewhere"}}, "status": {"conditions": []}});
+    let enqueued = fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edits);
+    assert_eq!(enqueued, [key()]);
+    let first = effect(&fixture);
+    assert!(matches!(&first.write, Write::Apply { exact, .. } if *exact == ExactFields::roots(["spec"])));
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "hub: apply instances web-0: write_back",
+            "hub: apply instances/status web-0: write_back_status"
+        ]
+    );
+    assert_eq!(copy(&fixture)["metadata"]["labels"]["mine"], "yes");
+    assert_eq!(copy(&fixture)["spec"]["location"]["name"], "us-south-1");
+    let ready = json!({"status": {"conditions": [condition("Ready", "True", "Available")]}});
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &ready);
+    assert_eq!(
+        settle(&mut fixture),
+        ["hub: apply instances/status web-0: write_back_status"]
+    );
+}
+
+#[test]
+fn a_hub_that_leaves_out_what_it_does_not_know_is_told_once() {
+    let mut fixture = whole();
+    settle(&mut fixture);
+    fixture.change(
+        &Hub,
+        TableId::HubInstances,
+        NS,
+        "web-0",
+        &json!({"spec": {"networkInterfaces": null}}),
+    );
+    let snapshot = local::observe(&fixture.context, &key()).unwrap();
+    let seen = observe::observe(&fixture.context, &key()).unwrap();
+    let mut memory = Memory::default();
+    let Decision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
+        panic!()
+    };
+    memory
+        .written
+        .record(written, seen.copy.as_ref().unwrap().copy.owned);
+    assert_eq!(decide::decide(&snapshot, &seen, &memory), Decision::Nothing);
+}
+
+#[test]
+fn whose_instance_it_is_has_to_be_clear() {
+    let unclear = |change: &dyn Fn(&mut Fixture)| {
+        let mut fixture = whole();
+        change(&mut fixture);
+        match decided(&fixture) {
+            Decision::Unclear(what) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    let unlabelled = json!({"metadata": {"labels": {keys::UPSTREAM_CLUSTER: null}}});
+    let other = json!({"metadata": {"labels": {keys::UPSTREAM_CLUSTER: "cluster-other"}}});
+    let gone = unclear(&|f| drop(f.lost(&Hub, TableId::HubNamespaces, "", NS)));
+    assert_eq!(gone, "the hub has no Namespace ns-a1");
+    let lacks = unclear(&|f| drop(f.change(&Hub, TableId::HubNamespaces, "", NS, &unlabelled)));
+    assert!(lacks.starts_with("Namespace ns-a1 of the hub lacks"), "{lacks}");
+    let differs = unclear(&|f| drop(f.change(&Cell, TableId::Namespaces, "", NS, &other)));
+    assert!(differs.contains("belongs to another project"), "{differs}");
+    for key in keys::LINKING {
+        let stripped = json!({"metadata": {"labels": {key: null}}});
+        let what = unclear(&|f| drop(f.change(&Cell, TableId::Instances, NS, "web-0", &stripped)));
+        assert_eq!(what, format!("its label {key} is missing"));
+    }
+}
+
+#[test]
+fn a_cell_that_is_drained_writes_nothing() {
+    let nothing = |change: &dyn Fn(&mut Fixture)| {
+        let mut fixture = whole();
+        change(&mut fixture);
+        assert_eq!(decided(&fixture), Decision::Nothing);
+    };
+    nothing(&|f| assert_eq!(f.lost(&Hub, TableId::HubDeployments, NS, "web"), [key()]));
+    let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
+    nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &going)));
+    let moved = json!({"metadata": {"labels": {keys::CITY_CODE: "LHR"}}});
+    nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &moved)));
+}
+
+/// A cell whose deployment is delivered to its location, and its Instance.
+fn located() -> Fixture {
+    let mut fixture = Fixture::new(reading());
+    let mut of = on_hub("web");
+    of["metadata"]["labels"] = json!({keys::LOCATION: "us-south-1"});
+    fixture.has(&Hub, TableId::HubDeploymentsHere, of);
+    fixture.has(&Cell, TableId::Instances, instance("web", 0));
+    fixture
+}
+
+/// locations.md §2.5: a deployment that is delivered to the location has its write-backs, and one on its way to another, or
+/// to two places, has none.
+#[test]
+fn a_deployment_of_the_location_is_written_back() {
+    let mut fixture = located();
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "hub: create instances web-0: write_back",
+            "hub: apply instances/status web-0: write_back_status"
+        ]
+    );
+    let nothing = |change: &Value| {
+        let mut fixture = located();
+        fixture.change(&Hub, TableId::HubDeploymentsHere, NS, "web", change);
+        assert_eq!(decided(&fixture), Decision::Nothing);
+    };
+    nothing(&json!({"metadata": {"labels": {keys::LOCATION: "us-south-2"}}}));
+    nothing(&json!({"metadata": {"labels": {keys::CITY_CODE: "DFW"}}}));
+    let mut fixture = located();
+    assert_eq!(
+        fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web"),
+        [key()]
+    );
+    assert_eq!(decided(&fixture), Decision::Nothing);
+}
+
+/// A route that changes between the city and the location is two events of two watches, in any order.
+#[test]
+fn a_deployment_that_changes_its_route_goes_on() {
+    let mut fixture = located();
+    settle(&mut fixture);
+    fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
+    assert_eq!(decided(&fixture), Decision::Nothing);
+    fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web");
+    assert_eq!(decided(&fixture), Decision::Nothing);
+    let edit = json!({"metadata": {"labels": {keys::PLACEMENT_NAME: "other"}}});
+    fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edit);
+    assert_eq!(settle(&mut fixture), ["hub: apply instances web-0: write_back"]);
+}
+
+/// The write-backs of another location of the city are left behind when the deployment has moved from there to here; those
+/// of a cell that writes no location are another's.
+#[test]
+fn a_write_back_of_another_location_is_a_leftover() {
+    for (labels, leftover) in [
+        (
+            json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"}),
+            true,
+        ),
+        (
+            json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-1"}),
+            false,
+        ),
+        (json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: null}), false),
+        (
+            json!({keys::CELL: "lhr-1", keys::INSTANCE_LOCATION: null, keys::INSTANCE_CITY_CODE: "LHR"}),
+            true,
+        ),
+    ] {
+        let decision = over_in(located(), &json!({"metadata": {"labels": labels}}));
+        assert_eq!(is_deletion(&decision), leftover, "{labels} {decision:?}");
+    }
+    // By its city, the deployment is at both locations.
+    let other = json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"});
+    let decision = over(&json!({"metadata": {"labels": other}}));
+    assert!(matches!(decision, Decision::Held(_)), "{decision:?}");
+}
+
+/// The decision if the hub has this copy, which need not be watched.
+fn over(change: &Value) -> Decision {
+    over_in(whole(), change)
+}
+
+fn over_in(mut fixture: Fixture, change: &Value) -> Decision {
+    settle(&mut fixture);
+    let mut object = copy(&fixture).clone();
+    crate::testing::merge(&mut object, change);
+    let snapshot = local::observe(&fixture.context, &key()).unwrap();
+    let mut seen = observe::observe(&fixture.context, &key()).unwrap();
+    seen.copy = Some(observe::read(&serde_json::from_value(object).unwrap()));
+    decide::decide(&snapshot, &seen, &Memory::default())
+}
+
+fn is_deletion(decision: &Decision) -> bool {
+    matches!(decision, Decision::Write(effect, _)
+        if matches!(&effect.write, Write::Delete { uid, resource_version: Some(_) } if uid == "u-web-0"))
+}
+
+#[test]
+fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
+    let owner = |uid: &str| {
+        json!([{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "web", "uid": uid,
+            "controller": true}])
+    };
+    let former = json!({"metadata": {"annotations": {keys::INSTANCE_UID: "u-old"}}});
+    assert!(is_deletion(&over(&former)));
+    let anew = json!({"metadata": {"ownerReferences": owner("h-former")}});
+    assert!(is_deletion(&over(&anew)), "an owner cannot be replaced in place");
+    let elsewhere = json!({"metadata": {"labels": {keys::CELL: "lhr-1", keys::INSTANCE_CITY_CODE: "LHR"}}});
+    assert!(is_deletion(&over(&elsewhere)), "its cell is being drained");
+    let sister = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
+    let held = |by: &str| Decision::Held(Held { by: by.to_owned() });
+    assert_eq!(over(&sister), held("cell dfw-2"));
+    let foreign = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": owner("x")}});
+    assert_eq!(over(&foreign), held("an object with another controller"));
+    let nobodys = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": null}});
+    let Decision::Write(effect, Written::Object(_)) = over(&nobodys) else {
+        panic!()
+    };
+    assert_eq!(
+        words(&[*effect]),
+        ["hub: apply instances web-0: write_back"],
+        "it is taken over"
+    );
+    let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
+    assert_eq!(over(&going), Decision::Nothing);
+}
+
+#[test]
+fn the_answer_about_anothers_copy_does_not_stay_in_the_index() {
+    let mut fixture = whole();
+    settle(&mut fixture);
+    let other = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
+    fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &other);
+    assert!(fixture.context.index.lock().copies.is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_is_held_is_tried_after_pauses_that_double() {
+    let mut memory = Memory::default();
+    let now = tokio::time::Instant::now();
+    let mut pauses = Vec::new();
+    for _ in 0..11 {
+        let fedgate_engine::plan::Requeue::After(pause) = memory.pause(now) else {
+            panic!()
+        };
+        pauses.push(pause.as_secs());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_no_write_of_the_interval() {
+    let fixture = whole();
+    let local = local::observe(&fixture.context, &key()).unwrap();
+    let (write_back, wrote) = (WriteBack::default(), AtomicBool::new(false));
+    let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
+    let result = write_back.reconcile(&ctx, &key(), &local, false).await;
+    assert!(result.is_err(), "the fixture's planes take no write");
+    assert!(write_back.memory.is_empty(), "the interval has its token");
+}

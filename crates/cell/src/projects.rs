@@ -1,0 +1,211 @@
+//! The projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
+//! cannot be made, and releases it when no object of the cell needs it any more.
+
+use super::{Cell, context::Shared, index::tables::TableId};
+use crate::release::RELEASE;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    backoff::RetryTimer,
+    key::Plane,
+    plane::{client::Connection, discovery::ProjectEvent},
+    random::HashMap,
+    runtime::queue::Priority,
+};
+use futures::future::BoxFuture;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Connection to a project, and the task that keeps it up to date.
+pub type ProjectConnection = (Connection, BoxFuture<'static, ()>);
+
+/// Makes the connection to a project.
+pub type ConnectProject = Box<dyn Fn(&ProjectKey) -> Result<ProjectConnection, String> + Send + Sync>;
+
+/// Source of the connections to projects for quota.
+pub enum Projects {
+    /// Discovered projects.
+    Discovered,
+    /// All projects behind one address: the connection to each is made on demand.
+    OnDemand(ConnectProject),
+}
+
+/// Projects known to the cell.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Projects whose claims are wanted.
+    wanted: BTreeSet<ProjectKey>,
+    /// Discovered projects, wanted or not.
+    found: HashMap<ProjectKey, Connection>,
+    /// Backoff of projects whose connection could not be made, until it is.
+    failed: BTreeMap<ProjectKey, RetryTimer>,
+    /// Wanted projects that were not needed at the last check.
+    unneeded: BTreeSet<ProjectKey>,
+    /// Tasks that keep the connections up to date.
+    keeping: JoinSet<()>,
+    kept: HashMap<ProjectKey, AbortHandle>,
+    engagements: u64,
+}
+
+impl Known {
+    /// The number of the next engagement. The first belongs to the cell's own planes.
+    pub(super) fn next_engagement(&mut self) -> u64 {
+        self.engagements += 1;
+        self.engagements + 1
+    }
+
+    fn keep(&mut self, project: &ProjectKey, handle: AbortHandle) {
+        if let Some(former) = self.kept.insert(project.clone(), handle) {
+            former.abort();
+        }
+        // Ended tasks are dropped.
+        while self.keeping.try_join_next().is_some() {}
+    }
+}
+
+impl Cell {
+    /// Starts to watch the claims of a project.
+    pub(super) fn wanted(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
+        if known.wanted.insert(project.clone()) {
+            self.engage_project(shared, known, project);
+        }
+    }
+
+    fn engage_project(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
+        let connection = match &self.projects {
+            Projects::Discovered => known.found.get(project).cloned(),
+            Projects::OnDemand(make) => match make(project) {
+                Ok((connection, work)) => {
+                    known.failed.remove(project);
+                    let handle = known.keeping.spawn(work);
+                    known.keep(project, handle);
+                    Some(connection)
+                }
+                Err(error) => {
+                    let timer = known.failed.entry(project.clone()).or_default();
+                    let again = timer.failed(RELEASE, shared.now().instant);
+                    tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
+                    None
+                }
+            },
+        };
+        let Some(connection) = connection else {
+            Self::lose_project(shared, project);
+            return;
+        };
+        let plane = project_plane(project);
+        {
+            let mut index = shared.index.lock();
+            index.unreachable.remove(project);
+            index.engage(project);
+        }
+        shared.executor.forget(&plane);
+        let engagement = known.next_engagement();
+        shared
+            .planes
+            .engage(&plane, engagement, connection, &[TableId::Claims]);
+        self.enqueue_project(shared, project);
+    }
+
+    /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
+    /// now.
+    fn enqueue_project(&self, shared: &Shared, project: &ProjectKey) {
+        self.releaser.recovered(&project_plane(project));
+        let keys = {
+            let index = shared.index.lock();
+            let mut keys = index.keys_of_project(project);
+            keys.extend(index.deployments_of_project(project));
+            keys.extend(index.releases_of_project(project));
+            keys
+        };
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+
+    /// Records that a project whose claims are wanted has no connection.
+    fn lose_project(shared: &Shared, project: &ProjectKey) {
+        let keys = {
+            let mut index = shared.index.lock();
+            index.unreachable.insert(project.clone());
+            let mut keys = index.keys_of_project(project);
+            keys.extend(index.deployments_of_project(project));
+            keys
+        };
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+
+    /// Retries connections that could not be made, each when its backoff ends.
+    pub(super) fn try_again(&self, shared: &Shared, known: &mut Known) {
+        let now = shared.now().instant;
+        let failed = known.failed.iter();
+        let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
+        let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
+        for project in due {
+            self.engage_project(shared, known, &project);
+        }
+    }
+
+    /// Releases projects that have not been needed since the last call.
+    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut Known) {
+        let needed = shared.index.lock().needed_projects(shared.settings.quota);
+        let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
+        let (over, idle) = unneeded
+            .into_iter()
+            .partition(|project| known.unneeded.contains(project));
+        known.unneeded = idle;
+        let over: BTreeSet<ProjectKey> = over;
+        for project in over {
+            tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
+            known.wanted.remove(&project);
+            known.failed.remove(&project);
+            if let Some(handle) = known.kept.remove(&project) {
+                handle.abort();
+            }
+            shared.index.lock().unreachable.remove(&project);
+            self.disengage_project(shared, &project);
+        }
+    }
+
+    fn disengage_project(&self, shared: &Shared, project: &ProjectKey) {
+        let plane = project_plane(project);
+        shared.disengage(&plane);
+        self.releaser.recovered(&plane);
+        let keys = {
+            let mut index = shared.index.lock();
+            index.claims.remove(project);
+            index.quota_answered(project)
+        };
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+
+    /// Applies an event of project discovery.
+    pub(super) fn found(&self, shared: &Shared, known: &mut Known, event: ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, connection, .. } => {
+                known.found.insert(key.clone(), connection);
+                if known.wanted.contains(&key) {
+                    self.engage_project(shared, known, &key);
+                }
+            }
+            ProjectEvent::Removed { key } => {
+                tracing::info!(project = %key, "project removed; its granted claims are kept");
+                known.found.remove(&key);
+                self.disengage_project(shared, &key);
+                // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
+                if known.wanted.contains(&key) {
+                    Self::lose_project(shared, &key);
+                }
+            }
+            // The runtime parks the writes of a suspended project.
+            ProjectEvent::Rejected { .. }
+            | ProjectEvent::RejectionCleared { .. }
+            | ProjectEvent::Suspension { .. }
+            | ProjectEvent::Listed { .. }
+            | ProjectEvent::Gone { .. }
+            | ProjectEvent::Answered(_) => {}
+        }
+    }
+}
+
+/// The plane of a project.
+fn project_plane(key: &ProjectKey) -> Plane {
+    Plane::Project(key.clone())
+}

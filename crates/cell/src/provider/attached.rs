@@ -1,0 +1,110 @@
+//! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
+
+use super::{decide::Of, observe::Known};
+use crate::reason::WriteReason;
+use crate::{
+    index::{
+        digest::{self, Attached},
+        tables::TableId,
+    },
+    writes::create,
+};
+use fedgate_engine::{
+    diff,
+    plan::{Effect, Endpoint, Write},
+};
+use serde_json::{Value, json};
+
+/// The differences between Service and `NetworkPolicy`.
+pub(super) struct Kind {
+    table: TableId,
+    /// Extracts the part of a spec that is compared.
+    compared: fn(&Value) -> Value,
+    /// Write reason for a create or patch.
+    reason: WriteReason,
+    /// Write reason for a delete while the Instance stays.
+    unwanted: WriteReason,
+    /// Write reason for a delete together with the Instance.
+    stopped: WriteReason,
+}
+
+pub(super) const SERVICE: Kind = Kind {
+    table: TableId::Services,
+    compared: digest::service_spec,
+    reason: WriteReason::Service,
+    unwanted: WriteReason::ServiceUnwanted,
+    stopped: WriteReason::ServiceStopped,
+};
+
+pub(super) const POLICY: Kind = Kind {
+    table: TableId::NetworkPolicies,
+    compared: digest::network_policy_spec,
+    reason: WriteReason::NetworkPolicy,
+    unwanted: WriteReason::NetworkPolicyUnwanted,
+    stopped: WriteReason::NetworkPolicyStopped,
+};
+
+impl Of<'_> {
+    fn found(&self, kind: &Kind) -> Option<&Known<Attached>> {
+        match kind.table {
+            TableId::Services => self.snapshot.service.as_ref(),
+            _ => self.snapshot.policy.as_ref(),
+        }
+    }
+
+    /// The object of this kind that the Instance controls.
+    pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Known<Attached>> {
+        let found = self.found(kind);
+        found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.version.uid))
+    }
+
+    /// Deletes the object together with its Instance.
+    pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
+        let own = self.own_attached(kind).filter(|own| !own.deleting)?;
+        Some(own.version.delete(self.target(kind.table), kind.stopped))
+    }
+
+    /// Creates, patches or deletes the object so that it matches `wanted`.
+    pub(super) fn attach(&self, kind: &Kind, wanted: Option<&Value>) -> Option<Effect> {
+        let target = self.target(kind.table);
+        match (wanted, self.found(kind), self.own_attached(kind)) {
+            (Some(wanted), None, _) => Some(create(target, wanted.clone(), kind.reason)),
+            (Some(wanted), _, Some(known)) if !known.deleting => {
+                let spec = (kind.compared)(&wanted["spec"]);
+                if *known.digest.spec == *spec.to_string() {
+                    let labels = &known.digest.labels;
+                    return self.relabel(kind.table, &known.version.uid, wanted, |key| labels.get(key));
+                }
+                let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
+                // The merge patch also removes fields that were added manually.
+                let patch = json!({"spec": diff::merge_patch(&found, &spec)?});
+                Some(known.version.patch(target, Endpoint::Main, patch, kind.reason))
+            }
+            (None, _, Some(known)) if !known.deleting => Some(known.version.delete(target, kind.unwanted)),
+            _ => None,
+        }
+    }
+
+    /// Patches the labels of one of the Instance's objects that differ from `wanted`.
+    pub(super) fn relabel<'l>(
+        &self,
+        table: TableId,
+        uid: &str,
+        wanted: &Value,
+        has: impl Fn(&str) -> Option<&'l str>,
+    ) -> Option<Effect> {
+        let wanted = wanted["metadata"]["labels"].as_object()?;
+        let differing = wanted.iter().filter(|(key, value)| has(key) != value.as_str());
+        let labels: serde_json::Map<String, Value> = differing
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        (!labels.is_empty()).then(|| Effect {
+            target: self.target(table),
+            endpoint: Endpoint::Main,
+            write: Write::Merge {
+                patch: json!({"metadata": {"uid": uid, "labels": labels}}),
+            },
+            reason: WriteReason::ProviderLabels.into(),
+        })
+    }
+}

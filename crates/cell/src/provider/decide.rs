@@ -1,0 +1,493 @@
+//! Decides the provider's next step for an Instance, in the contract's order. Pure functions.
+
+use super::{
+    attached::{POLICY, SERVICE},
+    lost::{self, Ending},
+    network_policy,
+    observe::{Known, Snapshot},
+    pod,
+    recovery::{self, Recovery, Sightings},
+    report::{self, ConditionValue, Obstacle, Report},
+    service,
+};
+use crate::reason::WriteReason;
+use crate::settings::ProviderSettings;
+use crate::{
+    conditions::{is_alike, is_final_state},
+    index::{
+        digest::{Instance, Pod},
+        tables::TableId,
+    },
+    instance_types::InstanceTypes,
+    writes::create,
+};
+use fedgate_api::{
+    Condition, ConditionStatus,
+    conditions::{
+        find, set,
+        types::{AVAILABLE, PROGRAMMED, READY},
+    },
+    keys,
+};
+use fedgate_engine::{
+    clock::Now,
+    diff,
+    key::Plane,
+    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Inputs of the decision besides the objects.
+#[derive(Debug, Clone, Copy)]
+pub struct PodContext<'a> {
+    /// Settings for Pods.
+    pub settings: &'a ProviderSettings,
+    /// Sizes of the instance types.
+    pub sizes: &'a InstanceTypes,
+    /// Remaining time before the successor of an ended Pod may be created.
+    pub successor_in: Option<Duration>,
+    /// Reason why the Pod or its `NetworkPolicy` cannot be written.
+    pub held: Option<&'a Obstacle>,
+    /// Container ends and readiness of the Pod, each with the time of its first observation.
+    pub sightings: &'a Sightings,
+    /// Reason why the Service cannot be written.
+    pub service_held: Option<&'a Obstacle>,
+    /// Time since the Pod's deletion was first observed; `None` if the Pod is not being deleted.
+    pub going: Option<Duration>,
+    /// The current time.
+    pub now: Now,
+}
+
+/// The next step, with its Events.
+pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
+    let Some(instance) = &snapshot.instance else {
+        // Garbage collection deletes the rest together with its owner.
+        return Plan::default();
+    };
+    let of = Of {
+        snapshot,
+        instance,
+        around,
+    };
+    if instance.deleting {
+        return of.stop();
+    }
+    if !of.is_a_deployments() {
+        return Plan::default();
+    }
+    if instance.digest.suspended {
+        return of.suspend();
+    }
+    if !instance.digest.gates.is_empty() {
+        return Plan::default();
+    }
+    of.run()
+}
+
+/// True if a plan only reports progress, more of which follows soon.
+pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let (Some(instance), [effect]) = (&snapshot.instance, &plan.effects[..]) else {
+        return false;
+    };
+    let Write::Merge { patch } = &effect.write else {
+        return false;
+    };
+    let conditions = patch["status"]["conditions"].clone();
+    let Ok(after) = serde_json::from_value::<Vec<Condition>>(conditions) else {
+        return false;
+    };
+    let before = |type_: &str| find(&instance.digest.conditions, type_);
+    !after.iter().any(|now| is_final_state(before(&now.type_), now))
+}
+
+/// An Instance and the inputs of its decision.
+pub(super) struct Of<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) instance: &'a Known<Instance>,
+    pub(super) around: &'a PodContext<'a>,
+}
+
+impl Of<'_> {
+    pub(super) fn target(&self, table: TableId) -> Target {
+        let Snapshot { namespace, name, .. } = self.snapshot;
+        Target::namespaced(Plane::Cell, &table.resource(), namespace, name)
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        let finalizers = &self.instance.digest.finalizers;
+        finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
+    }
+
+    /// True if a deployment controls the Instance or the provider has started it already. Manually created Instances
+    /// are not run.
+    fn is_a_deployments(&self) -> bool {
+        let owner = self.instance.digest.owner.as_ref();
+        owner.is_some_and(|owner| owner.is_deployment) || self.has_finalizer()
+    }
+
+    fn is_own(&self, owner: Option<&std::sync::Arc<str>>) -> bool {
+        owner == Some(&self.instance.version.uid)
+    }
+
+    pub(super) fn own_pod(&self) -> Option<&Known<Pod>> {
+        let pod = self.snapshot.pod.as_ref();
+        pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
+    }
+
+    /// A patch of the Instance itself.
+    fn change(&self, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Effect {
+        let target = self.target(TableId::Instances);
+        self.instance.version.patch(target, endpoint, patch, reason)
+    }
+
+    pub(super) fn finalizers(&self, add: bool) -> Effect {
+        let all = self.instance.digest.finalizers.iter().map(|name| &**name);
+        let others = all.filter(|name| *name != keys::PROVIDER_FINALIZER);
+        let all: Vec<&str> = others.chain(add.then_some(keys::PROVIDER_FINALIZER)).collect();
+        let reason = if add {
+            WriteReason::ProviderFinalizer
+        } else {
+            WriteReason::ProviderDone
+        };
+        self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
+    }
+
+    /// Deletes Pod and Service of an Instance that is being deleted, then the `NetworkPolicy`, then removes the
+    /// finalizer.
+    pub(super) fn stop(&self) -> Plan<Prepared> {
+        // Clients must see Ready turn False before the Pod is deleted.
+        if !self.has_finalizer() || self.is_ready() {
+            return Plan::default();
+        }
+        let (report, next) = match self.ending() {
+            Some(Ending::Lost) => (Report::lost(), Requeue::AwaitChange),
+            Some(Ending::Within(left)) => (Report::stopping(), Requeue::After(left)),
+            None => (Report::stopping(), Requeue::AwaitChange),
+        };
+        if let Some(said) = self.say(&report, None) {
+            return Plan::one(said).by(next);
+        }
+        let pod = self.own_pod();
+        let mut plan = Plan::default().by(next);
+        if let Some(pod) = pod.filter(|pod| !pod.deleting) {
+            plan.effects.push(
+                pod.version
+                    .delete(self.target(TableId::Pods), WriteReason::PodStopped),
+            );
+        }
+        plan.effects.extend(self.detach(&SERVICE));
+        let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
+        if pod.is_none() {
+            // The policy protects the Pod until the Pod is deleted.
+            plan.effects.extend(self.detach(&POLICY));
+            if left == [false, false] {
+                plan.effects.push(self.finalizers(false));
+            }
+        }
+        plan
+    }
+
+    /// State of the Pod's termination, if the Pod is being deleted.
+    fn ending(&self) -> Option<Ending> {
+        let pod = self.own_pod().filter(|pod| pod.deleting)?;
+        let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
+        Some(lost::ending(&seen, self.around.going.unwrap_or_default()))
+    }
+
+    /// True if condition Ready is still True; the Instance controller's next reconcile sets Ready to False.
+    fn is_ready(&self) -> bool {
+        self.is(READY)
+    }
+
+    /// Whether a condition is True.
+    pub(super) fn is(&self, type_: &str) -> bool {
+        let condition = find(&self.instance.digest.conditions, type_);
+        condition.is_some_and(|c| c.status == ConditionStatus::True)
+    }
+
+    pub(super) fn suspend(&self) -> Plan<Prepared> {
+        if self.is_ready() {
+            return Plan::default();
+        }
+        if self.instance.digest.recovery.is_some() {
+            return Plan::one(self.remember(None));
+        }
+        if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
+            let effect = pod
+                .version
+                .delete(self.target(TableId::Pods), WriteReason::PodSuspended);
+            return Plan::one(effect);
+        }
+        self.say(&Report::suspended(), None)
+            .map(Plan::one)
+            .unwrap_or_default()
+    }
+
+    /// Patch of the recovery annotation, which records crashes.
+    fn remember(&self, state: Option<&recovery::State>) -> Effect {
+        let text = state.map(|state| json!(state).to_string());
+        let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
+        self.change(Endpoint::Main, patch, WriteReason::Recovery)
+    }
+
+    fn run(&self) -> Plan<Prepared> {
+        if !self.has_finalizer() {
+            return Plan::one(self.finalizers(true));
+        }
+        let spec = self.instance.digest.whole_spec();
+        let instance = pod::Instance {
+            namespace: &self.snapshot.namespace,
+            name: &self.snapshot.name,
+            uid: &self.instance.version.uid,
+            labels: &self.instance.digest.labels,
+            spec: &spec,
+        };
+        let remembered = recovery::State::parse(self.instance.digest.recovery.as_deref());
+        let mut next = Requeue::AwaitChange;
+        if let Some(known) = self.own_pod() {
+            let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
+            match recovery::decide(&seen, &remembered, self.around.sightings, self.around.now) {
+                Recovery::None => {}
+                Recovery::Wait(left) => next = Requeue::After(left),
+                Recovery::Forget => return Plan::one(self.remember(None)),
+                Recovery::Replace(state) => {
+                    // The conditions report the ended Pod before it is deleted.
+                    let report = report::report(Some(&seen), state.attempts);
+                    if let Some(said) = self.say(&report, None) {
+                        return Plan::one(said);
+                    }
+                    let mut plan = Plan::one(self.remember(Some(&state)));
+                    plan.effects.push(
+                        known
+                            .version
+                            .delete(self.target(TableId::Pods), WriteReason::PodReplaced),
+                    );
+                    return plan;
+                }
+            }
+        }
+        self.objects(&instance, &remembered).by(next)
+    }
+
+    /// Reports that no Pod can be created.
+    fn unfit(&self, why: &impl ToString) -> Plan<Prepared> {
+        let said = self.say(&Report::unfit(why), None);
+        said.map(Plan::one).unwrap_or_default()
+    }
+
+    /// Creates or patches the `NetworkPolicy`; deletes it if policies are off.
+    fn policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::UnsupportedSpec> {
+        let rendered = network_policy::render(instance)?;
+        if self.around.settings.network_policies {
+            return Ok(self.attach(&POLICY, Some(&rendered)));
+        }
+        // No Pod runs if its template has limits that the cell cannot enforce.
+        if network_policy::limits(instance) {
+            return Err(pod::UnsupportedSpec::Unlimited);
+        }
+        Ok(self.attach(&POLICY, None))
+    }
+
+    /// Labels the namespace with the configured Pod Security profile if no profile is set; checked before each Pod is
+    /// created. A profile set by an operator stays, and Karmada keeps labels that it has not written.
+    fn namespace(&self) -> Option<Effect> {
+        if !self.snapshot.unenforced {
+            return None;
+        }
+        let security = self.around.settings.pod.security.as_str();
+        let resource = TableId::Namespaces.resource();
+        Some(Effect {
+            target: Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace),
+            endpoint: Endpoint::Main,
+            write: Write::Merge {
+                patch: json!({"metadata": {"labels": {keys::POD_SECURITY: security}}}),
+            },
+            reason: WriteReason::NamespacePodSecurity.into(),
+        })
+    }
+
+    /// Brings `NetworkPolicy`, Pod and Service to their rendered state, then writes the report.
+    fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::State) -> Plan<Prepared> {
+        let PodContext {
+            settings,
+            held,
+            sizes,
+            ..
+        } = self.around;
+        let known = self.own_pod();
+        let labelled = json!({"metadata": {"labels": instance.owned_labels()}});
+        let mut plan = Plan::default();
+        match (known, &self.snapshot.pod) {
+            (None, None) => {
+                if let Some(Obstacle::Refused(why)) = held {
+                    return self.unfit(why);
+                }
+                let pod = match pod::render(instance, &settings.pod, sizes) {
+                    Ok(pod) => pod,
+                    Err(unfit) => return self.unfit(&unfit),
+                };
+                if let Some(effect) = self.namespace() {
+                    return Plan::one(effect);
+                }
+                // The policy precedes the Pod, so that the Pod never accepts traffic that the policy forbids.
+                match self.policy(instance) {
+                    Ok(Some(effect)) => return Plan::one(effect),
+                    Ok(None) => {}
+                    Err(unfit) => return self.unfit(&unfit),
+                }
+                if let Some(left) = self.around.successor_in {
+                    plan.next = Requeue::After(left);
+                } else {
+                    plan.effects
+                        .push(create(self.target(TableId::Pods), pod, WriteReason::Pod));
+                    plan.notes.extend(self.skipped(instance));
+                }
+            }
+            (Some(known), _) if !known.deleting => {
+                plan.effects
+                    .extend(self.relabel(TableId::Pods, &known.version.uid, &labelled, |key| {
+                        known.digest.labels.get(key)
+                    }));
+            }
+            // Garbage collection deletes the Pod of a former Instance together with its owner.
+            (None | Some(_), _) => {}
+        }
+        // A rejected policy is reported; a Pod that runs does not wait for it.
+        if held.is_none()
+            && let Ok(policy) = self.policy(instance)
+        {
+            plan.effects.extend(policy);
+        }
+        // A Pod is rendered once: an unsupported spec of a later template does not affect a Pod that runs.
+        if self.around.service_held.is_none()
+            && let Ok(service) = service::render(instance, settings.single_port)
+        {
+            plan.effects.extend(self.attach(&SERVICE, service.as_ref()));
+        }
+        if !plan.effects.is_empty() {
+            return plan;
+        }
+        match self.ending() {
+            Some(Ending::Lost) => {
+                plan.effects.extend(self.say(&Report::lost(), None));
+                return plan;
+            }
+            Some(Ending::Within(left)) => plan.next = Requeue::After(left),
+            None => {}
+        }
+        plan.effects.extend(self.report(remembered.attempts));
+        plan
+    }
+
+    /// Reports the state of the Pod. A Pod that is being deleted does not count: it serves no client, and its state
+    /// does not apply to its successor.
+    pub(super) fn report(&self, attempts: u32) -> Option<Effect> {
+        let known = self.own_pod().filter(|pod| !pod.deleting);
+        let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
+        // Between two Pods of a crashing Instance the crash stays the reported state, but Available=True does not.
+        let attempts = if seen.is_none() && self.is(AVAILABLE) {
+            0
+        } else {
+            attempts
+        };
+        let mut report = report::report(seen.as_ref(), attempts);
+        if let Some(why) = self.around.service_held
+            && self.own_attached(&SERVICE).is_none()
+        {
+            report = report.without(why);
+        }
+        if let Some(why) = self.around.held
+            && self.around.settings.network_policies
+            && self.own_attached(&POLICY).is_none()
+        {
+            report = report.without(why);
+        }
+        self.say(&report, known.zip(seen.as_ref()))
+    }
+
+    fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Event> {
+        let skipped: Vec<&str> = pod::skipped(instance).collect();
+        (!skipped.is_empty()).then(|| Event {
+            plane: Plane::Cell,
+            about: ObjectRef {
+                api_version: fedgate_api::API_VERSION.to_owned(),
+                kind: "Instance".to_owned(),
+                namespace: self.snapshot.namespace.to_string(),
+                name: self.snapshot.name.to_string(),
+                uid: self.instance.version.uid.to_string(),
+            },
+            warning: true,
+            reason: "DisksSkipped".to_owned(),
+            action: "Rendering".to_owned(),
+            message: format!("this provider attaches no disks; skipped: {}", skipped.join(", ")),
+        })
+    }
+
+    /// Patch of the status, if the report changes anything.
+    pub(super) fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
+        let patch = self.status(report, pod)?;
+        Some(self.change(
+            Endpoint::Status,
+            json!({"status": patch}),
+            WriteReason::InstanceReport,
+        ))
+    }
+
+    fn status(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Value> {
+        let instance = &self.instance.digest;
+        let before = instance.whole_status().unwrap_or_else(|| json!({}));
+        let mut conditions = instance.conditions.to_vec();
+        let mut said = |type_, said: Option<&ConditionValue>| {
+            if let Some(ConditionValue {
+                status,
+                reason,
+                message,
+            }) = said
+            {
+                let old = find(&conditions, type_).filter(|old| old.reason == reason.as_str());
+                let old = old.filter(|old| is_alike(&old.message, message));
+                let message = old.map_or_else(|| message.clone(), |old| old.message.clone());
+                let new = Condition::new(type_, *status, reason.as_str(), &message, self.around.now.wall);
+                set(&mut conditions, new.observed(Some(instance.generation)));
+            }
+        };
+        said(AVAILABLE, report.available.as_ref());
+        said(PROGRAMMED, report.programmed.as_ref());
+        let mut after = before.clone();
+        after["conditions"] = json!(conditions);
+        if let Some(hash) = instance.hash.as_ref().filter(|_| report.applied) {
+            after["controller"]["observedTemplateHash"] = json!(**hash);
+        }
+        let interfaces = interfaces(instance, pod);
+        if interfaces.is_null() {
+            after.as_object_mut()?.remove("networkInterfaces");
+        } else {
+            after["networkInterfaces"] = interfaces;
+        }
+        diff::merge_patch(&before, &after)
+    }
+}
+
+/// Addresses of an Instance's interfaces, in the order of its spec. The first interface gets the Pod's addresses.
+fn interfaces(instance: &Instance, pod: Option<(&Known<Pod>, &Value)>) -> Value {
+    let Some((pod, seen)) = pod.filter(|(pod, _)| !pod.deleting) else {
+        return Value::Null;
+    };
+    let status = &seen["status"];
+    let address = [&status["podIPs"][0], &status["podIP"]]
+        .into_iter()
+        .find_map(Value::as_str);
+    let Some(address) = address else {
+        return Value::Null;
+    };
+    let mut assigned = json!({"networkIP": address});
+    if let Some(external) = &pod.digest.external {
+        assigned["externalIP"] = json!(**external);
+    }
+    let spec: Value = serde_json::from_str(&instance.spec).unwrap_or_default();
+    let count = spec["networkInterfaces"].as_array().map_or(1, Vec::len).max(1);
+    let mut all = vec![json!({}); count];
+    all[0] = json!({"assignments": assigned});
+    Value::Array(all)
+}

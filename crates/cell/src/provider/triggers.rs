@@ -1,0 +1,26 @@
+//! Triggers of the provider: the Instances whose Pods a change of the index concerns.
+
+use crate::index::{CellIndex, change::Change, tables::TableId};
+use fedgate_engine::key::Key;
+
+/// Adds the keys of the Pods whose decisions may depend on a change.
+pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
+    match change {
+        Change::Pod((namespace, name)) => keys.push(TableId::Pods.key(namespace, name)),
+        Change::Instance {
+            name: (namespace, name),
+            ..
+        } if index.looks_at_pods() => keys.push(TableId::Pods.key(namespace, name)),
+        Change::Claim(_)
+        | Change::ClaimsListed(_)
+        | Change::Companion { .. }
+        | Change::Deployment { .. }
+        | Change::HubDeployment(_)
+        | Change::HubInstance(_)
+        | Change::Instance { .. }
+        | Change::Location
+        | Change::Namespace(_)
+        | Change::Network(_)
+        | Change::Release(_) => {}
+    }
+}

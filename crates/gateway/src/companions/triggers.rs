@@ -1,0 +1,103 @@
+//! Triggers of companions: those that a change of the index concerns.
+
+use crate::index::{
+    GatewayIndex, TableId,
+    change::{BindingChange, Change, SourceChange},
+};
+use fedgate_engine::key::Key;
+use std::collections::BTreeSet;
+
+/// Adds the keys of the companions whose decisions may depend on a change.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    match change {
+        // A companion that is to end waits for its binding.
+        Change::Companion { kind, hub, name, .. } | Change::CompanionDelivered { kind, hub, name } => {
+            keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
+        }
+        Change::HubNamespace { hub } => {
+            index.companion_keys(hub, keys);
+            index.referenced_keys(hub, keys);
+        }
+        Change::Owner { hub }
+        | Change::OwnerProven { hub }
+        | Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
+        Change::CityPolicy { hub } => {
+            index.referenced_keys(hub, keys);
+            // A companion that nobody names any more waits for the lane in which it ends.
+            if index.has_pins() {
+                index.companion_keys(hub, keys);
+            }
+        }
+        Change::Binding(BindingChange {
+            hub,
+            template: Some((kind, name)),
+            released,
+            applied,
+            ..
+        }) if *released || *applied && index.kinds[*kind].is_exactly_one() => {
+            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
+        }
+        Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
+        // A Cluster that is another one gets none.
+        Change::Member { pinned, .. } => {
+            let mut ownerless = BTreeSet::new();
+            for object in pinned {
+                if index.owners.contains_key(&object.1) {
+                    index.companion_keys_of(object, keys);
+                } else {
+                    ownerless.insert(&object.1);
+                }
+            }
+            // All of such a namespace, once, however many objects it has.
+            for hub in ownerless {
+                index.companion_keys(hub, keys);
+            }
+        }
+        Change::Payload {
+            project,
+            kind,
+            namespace,
+            name,
+        } => {
+            let hub = index.hub_namespace(project, namespace);
+            keys.extend(hub.map(|hub| index.hub_key(TableId::Companions(*kind), hub.as_str(), name)));
+        }
+        Change::Source(SourceChange {
+            kind,
+            name,
+            hub: Some(hub),
+            announced,
+            replaced,
+            companions,
+            references,
+            ..
+        }) => {
+            for former in references {
+                keys.push(index.hub_key(TableId::Companions(former.kind), hub, &former.name));
+            }
+            if *announced || *replaced || *companions {
+                index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
+            }
+        }
+        Change::Binding(_)
+        | Change::BindingOrphaned { .. }
+        | Change::City { .. }
+        | Change::CitySet { .. }
+        | Change::CitySetLeft { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::ClaimRejected { .. }
+        | Change::Copy { moved: false, .. }
+        | Change::Interpreter { .. }
+        | Change::Platform(_)
+        | Change::PlaceFreed { .. }
+        | Change::ProjectNamespace { hub: None, .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Returned { .. }
+        | Change::Source(SourceChange { hub: None, .. })
+        | Change::Suspension { .. }
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}

@@ -1,0 +1,120 @@
+//! Facts that the index alone does not show: whether a sent copy has arrived on the hub, and whether the hub has
+//! nothing left of a deployment.
+
+use super::{
+    decide::{copy_target, source_uid},
+    lanes,
+    observe::Snapshot,
+};
+use crate::reason::WriteReason;
+use crate::{
+    context::Context,
+    index::{GatewayIndex, TableId},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    error::{Category, Failure},
+    executor::Which,
+    key::Plane,
+    plan::{Plan, Prepared, Target},
+    runtime::queue::Priority,
+};
+use kube::core::DynamicObject;
+
+/// Reasons of the writes that bring a copy to a place where it was not.
+const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCopy];
+
+/// Records that the copy is in the index.
+pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
+    if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
+        index.arriving.settle(hub.as_str(), s.kind, &s.name);
+    }
+}
+
+/// Records the destination of the copy before the plan is executed: no index shows it until the answer arrives, and
+/// until then no controller may remove what the copy needs. Returns `false` if that is being removed right now; the
+/// copy is then not sent.
+pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let arrives = plan
+        .effects
+        .iter()
+        .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
+    let (true, Some(hub), Ok(destination)) = (arrives, &s.hub, &s.destination.to) else {
+        return true;
+    };
+    let mut index = ctx.index.lock();
+    let ready = index.is_ready(s.kind, hub.as_str(), destination);
+    if ready {
+        index.arriving.send(hub.as_str(), s.kind, &s.name, destination);
+    }
+    ready
+}
+
+/// Categories of writes whose result is not known: there was no answer, or nothing was sent and an earlier write may be
+/// without one.
+const UNKNOWN: [Category; 6] = [
+    Category::Network,
+    Category::Timeout,
+    Category::Server,
+    Category::NotLeader,
+    Category::NotEngaged,
+    Category::CircuitOpen,
+];
+
+/// Records the result of a write. Without an answer the copy may exist now or later. A write that was not sent frees
+/// nothing: if it enqueued the policies, and these the deployments, they would go round without a pause until one is sent.
+pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
+    if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
+        settle(ctx, s, failure.is_some());
+    }
+}
+
+/// Asks the hub whether it has neither the copy nor a binding of its name: the index may not show a binding that
+/// Karmada has just created, nor a copy whose write was never answered.
+pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
+    let Some(hub) = &s.hub else { return Ok(true) };
+    let is_ours = |copy: &DynamicObject| {
+        let annotations = copy.metadata.annotations.as_ref();
+        let of = annotations.and_then(|a| a.get(keys::SOURCE_UID));
+        of.is_none_or(|uid| Some(&**uid) == source_uid(s))
+    };
+    if let Some(is_ours) = ctx.executor.refresh(&copy_target(s), is_ours).await? {
+        if is_ours {
+            return Ok(false);
+        }
+    } else {
+        let (binding, is_other) = {
+            let index = ctx.index.lock();
+            let name = index.binding_name(s.kind, &s.name);
+            let target = Target::namespaced(Plane::Hub, &index.resources.bindings, hub.as_str(), &name);
+            let of = (s.kind, hub.as_str(), &*s.name);
+            let known = index.binding(s.kind, hub.as_str(), &s.name);
+            (
+                target,
+                known.is_some() && lanes::own_binding(&index, of).is_none(),
+            )
+        };
+        // Karmada names bindings by kinds without their groups: while an object of another group has it, this one has none.
+        if !is_other && ctx.executor.any(&binding, Which::Named).await? {
+            return Ok(false);
+        }
+    }
+    settle(ctx, s, true);
+    Ok(true)
+}
+
+/// Records that the copy is no longer in flight; if it `vanished`, what it would have needed may be removed.
+fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
+    let Some(hub) = &s.hub else { return };
+    let mut index = ctx.index.lock();
+    let keys = if index.arriving.settle(hub.as_str(), s.kind, &s.name) && vanished {
+        vec![
+            index.hub_key(TableId::CityPolicies, hub.as_str(), ""),
+            index.hub_key(TableId::Namespaces, "", hub.as_str()),
+        ]
+    } else {
+        Vec::new()
+    };
+    drop(index);
+    ctx.queue.extend(keys, Priority::Fresh);
+}

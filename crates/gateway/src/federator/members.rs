@@ -1,0 +1,73 @@
+//! The members that an object may go to: the Clusters of its city, and whether one of them serves its kind.
+
+use crate::index::{GatewayIndex, digest::Cell};
+use fedgate_api::names::CityCode;
+use fedgate_engine::store::table::Row;
+use fedgate_kinds::{FederatedKind, KindId};
+use std::sync::Arc;
+
+/// A member: a Karmada Cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name.
+    pub name: Arc<str>,
+    /// UID of the Cluster.
+    pub uid: Arc<str>,
+    /// True if it serves the kind, or does not know yet what it serves.
+    pub serves: bool,
+    /// True if it is reachable.
+    pub is_ready: bool,
+    /// Time since when, in seconds since the epoch.
+    pub since: i64,
+}
+
+impl Member {
+    /// Reads it for a kind.
+    pub fn read(name: &Arc<str>, row: &Row<Cell>, kind: &FederatedKind) -> Self {
+        let cell = &row.digest;
+        Self {
+            name: name.clone(),
+            uid: row.uid.clone(),
+            serves: !kind.placement.require_member_api || !cell.is_surveyed || cell.serves(kind),
+            is_ready: cell.is_ready(),
+            since: cell.ready.as_ref().map_or(0, |ready| ready.since),
+        }
+    }
+}
+
+/// Whether a member of the city serves the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberApi {
+    /// One does, or the kind does not ask for it, or the city has no Cluster.
+    Fit,
+    /// None does.
+    Missing,
+    /// The Clusters are not listed yet.
+    Unknown,
+}
+
+/// The Clusters of a city, sorted by name; none for a kind to which they do not matter.
+pub fn candidates(index: &GatewayIndex, kind: KindId, city: Option<&CityCode>) -> Vec<Member> {
+    let profile = &index.kinds[kind];
+    let Some(city) = city.filter(|_| profile.looks_at_members()) else {
+        return Vec::new();
+    };
+    let of_city = |row: &Row<Cell>| row.digest.city.as_ref() == Some(city) && !row.deleting;
+    let clusters = index.hub.clusters.iter().filter(|(_, row)| of_city(row));
+    clusters
+        .map(|((_, name), row)| Member::read(name, row, profile))
+        .collect()
+}
+
+/// Whether one of the candidates serves the kind.
+pub fn api(index: &GatewayIndex, kind: KindId, candidates: &[Member]) -> MemberApi {
+    if !index.kinds[kind].placement.require_member_api || candidates.iter().any(|member| member.serves) {
+        MemberApi::Fit
+    } else if !index.hub.clusters.synced() {
+        MemberApi::Unknown
+    } else if candidates.is_empty() {
+        MemberApi::Fit
+    } else {
+        MemberApi::Missing
+    }
+}

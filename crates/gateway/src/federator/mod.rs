@@ -1,0 +1,483 @@
+//! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
+//!
+//! Triggers: the deployment, its copy and binding, the hub Namespace and city policies, and its references
+//! (`index::triggers`). After a start specs are synced before all lists are complete (`index::readiness`).
+//! Contract: federation.md §3.4.
+
+mod arrival;
+pub mod conditions;
+pub mod decide;
+pub mod delay;
+pub mod destination;
+pub mod events;
+pub mod lanes;
+pub mod members;
+pub mod memory;
+mod naming;
+pub mod observe;
+pub mod pauses;
+mod render;
+mod settle;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    context::{Context, Shared, State},
+    hub_permit::HubPermit,
+    index::{GatewayIndex, project_hub::NamedHub},
+    member::{self, Look, Seen, Subject},
+};
+use crate::reason::{Verdict, WriteReason};
+use decide::{Action, Settings, source_target};
+use delay::Delays;
+use fedgate_engine::{
+    error::{Category, Failure, Retry},
+    key::{Key, Plane},
+    message::clean,
+    metrics::Stage,
+    plan::{Applied, Event, Plan, Prepared, Requeue, Target},
+    reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+};
+use fedgate_operations::Stage as OnTheWay;
+use kube::core::DynamicObject;
+use memory::Memory;
+use naming::Naming;
+use observe::Snapshot;
+
+/// The federator and the state that it keeps for each deployment.
+#[derive(Debug, Default)]
+pub struct Federator {
+    memory: Memories<Memory>,
+    /// Which deployments tell their tenants that they wait.
+    pub delays: Delays,
+    /// Which deployments are to name our hub.
+    pub naming: Naming,
+    /// Watches of Works and of members' objects whose end is awaited.
+    watches: member::Watches,
+}
+
+impl Federator {
+    /// Number of deployments with state.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Drops state that no longer matters, above all that of projects that were removed; called every few seconds.
+    pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
+        let now = ctx.now();
+        self.memory.retain(|key, memory| {
+            if memory.status_writes.is_full(now.instant) {
+                memory.status_writes = TokenBucket::default();
+            }
+            memory.claim_repaired.take_if(|at| now.since(*at) >= RETRY_AFTER);
+            memory.pruned.take_if(|at| now.since(*at) >= RETRY_AFTER);
+            !matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project))
+        });
+    }
+}
+
+impl Federator {
+    /// Looks; the end of what is still there is awaited by a watch.
+    async fn look_at(&self, run: &Reconcile<'_, Self>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
+        let binding = run.ctx.index.lock().binding_name(s.kind, &s.name);
+        let subject = Subject {
+            resource: &s.profile().resource,
+            namespace: s.hub.as_ref().map_or("", |hub| hub.as_str()),
+            name: &s.name,
+            binding: &binding,
+            guards: &s.profile().deletion.guards,
+        };
+        let sight = member::look(run.ctx, subject, look).await?;
+        Ok(self.watches.follow(run.ctx, run.key, sight))
+    }
+}
+
+/// State of a deployment's reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    memory: Memory,
+    permit: Option<HubPermit>,
+}
+
+/// The basis of a decision on a deployment, for the steps that follow it.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    then: Then,
+}
+
+/// The step that follows a decision, and its inputs.
+#[derive(Debug)]
+enum Then {
+    /// Publish this Event.
+    Report(Box<Event>),
+    /// Read these bodies again.
+    Read { source: bool, copy: bool },
+    /// Read the deployment, of which the index has seen the end.
+    ConfirmGone,
+    /// See for this outside the index.
+    Look(Look),
+    /// Remember this.
+    Remember {
+        /// The memory before the decision.
+        before: Box<Memory>,
+        /// The memory once the plan is applied.
+        applied: Box<Memory>,
+        /// True if the deployment is read before.
+        confirm: bool,
+    },
+}
+
+impl Reconciler for Federator {
+    type State = State;
+    type Session = Session;
+    type Basis = Basis;
+
+    const NAME: &'static str = "federator";
+
+    fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
+        let permit = match &key.plane {
+            Plane::Project(project) => Some(HubPermit::new(ctx, project, key)),
+            Plane::Hub | Plane::Cell => None,
+        };
+        Session {
+            memory: self.memory.take(key),
+            permit,
+        }
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        self.memory.put(key, session.memory);
+    }
+
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let (Plane::Project(project), Some(permit)) = (&run.key.plane, &mut run.session.permit) else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        let mut index = run.ctx.index.lock();
+        let Some(mut snapshot) = observe::observe(&index, run.key, project) else {
+            index.drop_source(run.key, project);
+            return Step::End(Requeue::AwaitChange);
+        };
+        arrival::note_seen(&mut index, &snapshot);
+        if snapshot.lacks_clusters() {
+            index.await_proof(Plane::Hub, run.key);
+        }
+        drop(index);
+        snapshot.delay = self.delays.of(run.ctx, run.key);
+        snapshot.name_due = self.naming.is_due(run.key);
+        if snapshot.complete
+            && snapshot.named_hub != NamedHub::Other
+            && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
+        {
+            let then = Then::Report(Box::new(event));
+            return Step::Read(Basis { snapshot, then });
+        }
+        let settings = Settings {
+            status_interval: run.ctx.settings.status_interval,
+            release_after: run.ctx.settings.release_after,
+        };
+        let (memory, now) = (&mut run.session.memory, run.ctx.now());
+        let mut decision = decide::decide(&snapshot, memory, &settings, permit.state(), now);
+        if let Action::Permit(class) = decision.action {
+            let state = permit.ask(class);
+            decision = decide::decide(&snapshot, memory, &settings, state, now);
+        }
+        let before = std::mem::replace(memory, decision.memory.observed);
+        let confirm = matches!(decision.action, Action::Confirm(_));
+        lanes::note_wanted(run.ctx, run.key, &snapshot, memory.lane.as_ref());
+        match decision.action {
+            Action::Read { source, copy } => {
+                let then = Then::Read { source, copy };
+                Step::Read(Basis { snapshot, then })
+            }
+            Action::Look(look) => {
+                let then = Then::Look(look);
+                Step::Read(Basis { snapshot, then })
+            }
+            Action::ConfirmGone => {
+                let then = Then::ConfirmGone;
+                Step::Read(Basis { snapshot, then })
+            }
+            // The write was requested a moment ago: the object exists now, or its event has to be awaited.
+            Action::Permit(_) => Step::End(Requeue::AwaitChange),
+            Action::Apply(plan) | Action::Confirm(plan) => {
+                let then = Then::Remember {
+                    before: Box::new(before),
+                    applied: Box::new(decision.memory.applied),
+                    confirm,
+                };
+                Step::Apply(plan, Basis { snapshot, then })
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        Basis { snapshot, then }: &Basis,
+    ) -> Result<Flow, Failure> {
+        match then {
+            Then::Report(event) => {
+                if let Err(error) = run.ctx.execute(Plan::with_event(Event::clone(event))).await {
+                    tracing::debug!(%error, "event not published");
+                }
+            }
+            Then::Read { source, copy } => {
+                if !read(run.ctx, snapshot, *source, *copy).await? {
+                    // An object that was deleted meanwhile triggers its own event.
+                    return Ok(Flow::End(Requeue::AwaitChange));
+                }
+            }
+            Then::ConfirmGone => {
+                if !arrival::is_gone(run.ctx, snapshot).await? {
+                    // Its event may have arrived and been superseded by its deletion.
+                    return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
+                }
+                run.session.memory.bound = true;
+            }
+            Then::Look(look) => {
+                let seen = self.look_at(run, snapshot, look).await?;
+                if seen != Seen::HubUser {
+                    run.session.memory.seen = Some(seen);
+                }
+            }
+            Then::Remember { .. } => {}
+        }
+        Ok(Flow::Again)
+    }
+
+    fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
+        drop_bodies(run.ctx, &basis.snapshot);
+        end_wait(run.ctx, &basis.snapshot, &run.session.memory);
+        let source = basis.snapshot.source.as_ref();
+        if !source.is_some_and(|source| run.session.memory.refuses(source)) {
+            run.ctx.quarantine.lift(run.key, Category::Refused);
+        }
+    }
+
+    async fn confirm(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        Basis { snapshot, then }: &Basis,
+        plan: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let doubtful = matches!(then, Then::Remember { confirm: true, .. });
+        // The object that was read instead has enqueued the key.
+        let differs = doubtful && !is_as_seen(run.ctx, snapshot).await?;
+        let is_open = lanes::note_sent(run.ctx, run.key, snapshot, run.session.memory.lane.as_ref());
+        if differs || !is_open || !arrival::note_sent(run.ctx, snapshot, plan) {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        }
+        Ok(Flow::Go)
+    }
+
+    fn executed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        Basis { snapshot, then }: &Basis,
+        plan: &Plan<Applied>,
+    ) -> Flow {
+        arrival::note_outcome(run.ctx, snapshot, None);
+        let Then::Remember { applied, .. } = then else {
+            return Flow::Again;
+        };
+        if snapshot.delay.is_some() {
+            self.delays.written(run.key, run.ctx.now());
+        }
+        let first = plan.effects.first();
+        let reason = first.and_then(|effect| WriteReason::of(effect.reason));
+        run.session.memory = Memory::clone(applied);
+        if reason == Some(WriteReason::AbandonMember) {
+            run.ctx.metrics.member_abandoned();
+        }
+        if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
+            && let Some(permit) = &mut run.session.permit
+        {
+            permit.used();
+        }
+        record_stage(run.ctx, snapshot, &mut run.session.memory, reason);
+        settle::settle(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        arrival::note_outcome(run.ctx, &basis.snapshot, Some(&failure));
+        if failure.category == Category::NotLeader {
+            // A new leader reads the objects itself.
+            if let Then::Remember { before, .. } = &basis.then {
+                run.session.memory = Memory::clone(before);
+            }
+            return Err(failure);
+        }
+        if let (Some(source), Some(copy)) = (&basis.snapshot.source, &basis.snapshot.copy)
+            && basis.snapshot.lanes.is_some()
+            && is_refused_status(&failure)
+        {
+            let (memory, now) = (&mut run.session.memory, run.ctx.now());
+            // Without that status the project has refused the conditions alone.
+            if memory.status_refusal(source, copy, now).is_some() {
+                return Err(failure);
+            }
+            memory.refuse_status(source, copy, &failure.message, now);
+            return Ok(Flow::Again);
+        }
+        report_failed_pause(run, &basis.snapshot, &failure).await;
+        let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
+        if failure.category == Category::ProjectSuspended || is_mark {
+            // It is no verdict on the deployment, and no body is kept for what waits.
+            drop_bodies(run.ctx, &basis.snapshot);
+            return Err(failure);
+        }
+        refused(
+            run.ctx,
+            run.key,
+            &basis.snapshot,
+            &mut run.session.memory,
+            failure,
+        )?;
+        Ok(Flow::Again)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("deployment federated")
+    }
+}
+
+/// True if the project refuses a status: nothing else is applied there.
+fn is_refused_status(failure: &Failure) -> bool {
+    matches!(failure.plane, Plane::Project(_))
+        && failure.verb == "apply"
+        && failure.retry() == Retry::Quarantine
+}
+
+/// Tells the tenant, once, that its deployment is not suspended yet.
+async fn report_failed_pause(run: &mut Reconcile<'_, Federator>, s: &Snapshot, failure: &Failure) {
+    let event = pauses::failed(s, failure).filter(|_| !run.session.memory.pause_failed);
+    let Some(event) = event else { return };
+    run.session.memory.pause_failed = true;
+    if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
+    }
+}
+
+/// Ends the wait for a status that the project's server stores otherwise than it was returned.
+fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
+    let (Some(source), Some(copy), Some(at)) = (&s.source, &s.copy, &s.hub) else {
+        return;
+    };
+    let (hub, project) = decide::status_digests(copy, source);
+    if memory.status.accepts(hub, project) {
+        let object = (s.kind, at.as_str().into(), s.name.clone());
+        ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
+    }
+}
+
+/// Quarantines a status that is too large to be returned; returns the Event that reports it, once.
+fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
+    let Some(event) = events::too_large(s) else {
+        ctx.quarantine.lift(key, Verdict::TooLarge);
+        return None;
+    };
+    if !ctx.quarantine.insert(key, Verdict::TooLarge) {
+        return None;
+    }
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
+    // For an object that lives at one member its condition makes one.
+    Some(event).filter(|_| s.lanes.is_none())
+}
+
+/// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.
+fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reason: Option<WriteReason>) {
+    match reason {
+        Some(WriteReason::Announce) => drop(memory.carrying.get_or_insert(ctx.enqueued_at)),
+        Some(reason) if decide::WRITES.contains(&reason) => {
+            let since = memory.carrying.take().unwrap_or(ctx.enqueued_at);
+            ctx.record_stage(Stage::ProjectToHub, since);
+        }
+        Some(WriteReason::ReturnStatus) if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
+            ctx.record_stage(Stage::HubStatusToProject, ctx.enqueued_at);
+        }
+        _ => {}
+    }
+}
+
+/// True if the project's API server confirms that its object is the one in the index.
+async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
+    let Some(source) = &s.source else {
+        return Ok(false);
+    };
+    let is_as_seen = |found: &DynamicObject| {
+        found.metadata.uid.as_deref() == Some(&*source.uid)
+            && found.metadata.generation.unwrap_or(0) == source.digest.generation
+    };
+    Ok(ctx.executor.refresh(&source_target(s), is_as_seen).await? == Some(true))
+}
+
+async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
+    let kind = s.kind;
+    let mut there = true;
+    if source {
+        let target = source_target(s);
+        let project = s.project.clone();
+        there &= ctx
+            .read_body(&target, |index, object| {
+                if let Some(p) = index.projects.get_mut(&project) {
+                    p.sources[kind].keep_body(object);
+                }
+            })
+            .await?;
+    }
+    if copy && let Some(hub) = &s.hub {
+        let target = Target::namespaced(Plane::Hub, &s.profile().resource, hub.as_str(), &s.name);
+        there &= ctx
+            .read_body(&target, |index, object| index.hub.copies[kind].keep_body(object))
+            .await?;
+    }
+    Ok(there)
+}
+
+fn drop_bodies(ctx: &Context<'_>, s: &Snapshot) {
+    let mut index = ctx.index.lock();
+    if let Some(p) = index.projects.get_mut(&s.project) {
+        p.sources[s.kind].drop_body(&s.namespace, &s.name);
+    }
+    if let Some(hub) = &s.hub {
+        index.hub.copies[s.kind].drop_body(hub.as_str(), &s.name);
+    }
+}
+
+/// Records a rejection by the hub, so that the project reports it and the write is not repeated; returns any other
+/// failure to the queue.
+fn refused(
+    ctx: &Context<'_>,
+    key: &Key,
+    s: &Snapshot,
+    memory: &mut Memory,
+    failure: Failure,
+) -> Result<(), Failure> {
+    let Some(source) = s
+        .source
+        .as_ref()
+        .filter(|_| failure.plane == Plane::Hub && failure.retry() == Retry::Quarantine)
+    else {
+        return Err(failure);
+    };
+    memory.refuse(source, failure.verb == "apply", &failure.message, ctx.now());
+    let category = failure.category.as_str();
+    if ctx.quarantine.insert_until_released(key, failure.category) {
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        tracing::warn!(plane = "hub", controller = Federator::NAME, kind = %key.kind, namespace, name, verb = failure.verb, %key, category, error = &*clean(&failure.message), "object refused; it is retried when it changes, or in 5 min");
+    }
+    Ok(())
+}

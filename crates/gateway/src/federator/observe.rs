@@ -1,0 +1,416 @@
+//! Snapshot of a deployment, taken from the index under one lock.
+
+use super::{
+    delay::Delay,
+    destination::{self, Destination, Labels},
+    lanes::{self, Lanes},
+    members::{self, Member, MemberApi},
+};
+use crate::{
+    index::{
+        GatewayIndex, TableId,
+        digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
+        lacking::Lacking,
+        project_hub::NamedHub,
+        secondary::places::NoCity,
+    },
+    queries::{cities::policy_needed, lifecycle, references::source_state},
+    references::{self, References, Resolution},
+    route::{CityRoute, Route},
+};
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
+use kube::core::ApiResource;
+use std::sync::Arc;
+
+/// State of the hub namespace for a deployment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HubNamespaceState {
+    /// The Namespace does not exist yet.
+    Absent,
+    /// The Namespace is being deleted.
+    Terminating,
+    /// The Namespace holds objects of an earlier project of the same name.
+    EarlierLife,
+    /// The labels do not name this project, and the lists that could prove it are incomplete.
+    Unproven,
+    /// Another project owns the Namespace.
+    Claimed,
+    /// This project owns the Namespace.
+    Ours,
+}
+
+/// A snapshot of one deployment and the objects that it depends on.
+// Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// All federated kinds.
+    pub kinds: Arc<PerKind<FederatedKind>>,
+    /// The deployment's kind.
+    pub kind: KindId,
+    /// The project.
+    pub project: ProjectKey,
+    /// Namespace and name in the project.
+    pub namespace: Arc<str>,
+    /// Name; see `namespace`.
+    pub name: Arc<str>,
+    /// The deployment; `None` if it does not exist.
+    pub source: Option<Row<Source>>,
+    /// True while the platform suspends the project; `source` has the mark then.
+    pub suspended: bool,
+    /// Its hub namespace: that of the live project namespace, or while deleting the one in its annotation.
+    pub hub: Option<HubNamespace>,
+    /// State of that namespace.
+    pub hub_state: HubNamespaceState,
+    /// The copy.
+    pub copy: Option<Row<HubCopy>>,
+    /// Where the copy is to go.
+    pub destination: Destination,
+    /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
+    pub asks_for: Option<String>,
+    /// The Clusters of its city, for a kind to which they matter one by one.
+    pub candidates: Vec<Member>,
+    /// Whether one of them serves the kind.
+    pub member_api: MemberApi,
+    /// The copy's binding; one of another kind's object has the same name, and is not.
+    pub binding: Option<Row<Binding>>,
+    /// True if Namespace and policy for the destination are in place.
+    pub is_ready: bool,
+    /// The first of them that is not in place; nothing also without a destination.
+    pub lacking: Option<Lacking>,
+    /// Maximum size of a spec that is synced, in bytes.
+    pub largest_spec: u32,
+    /// True if its namespace already uses the maximum number of cities without its city.
+    pub over_city_limit: bool,
+    /// True if its city has no cell and had none when the namespace began to use it.
+    pub no_cell: bool,
+    /// True if no cell of its city is in the index while that proves nothing: conditions of a deployment that was
+    /// synced before stay as they are, and before the first list of cells none is set.
+    pub cell_unproven: bool,
+    /// True if its project uses too many city sets for another one.
+    pub limited: bool,
+    /// True if the claim on the copy names a policy that exists and selects the copy's route.
+    pub claim_good: bool,
+    /// State of the references; `None` for a kind without companions.
+    pub references: Option<Resolution>,
+    /// True if the hub has every expected companion.
+    pub companions_there: bool,
+    /// The first expected companion whose name on the hub belongs to an object that is not ours.
+    pub companion_taken: Option<String>,
+    /// The hub's message when it rejected the Namespace or the policies that the copy waits for.
+    pub place_refused: Option<String>,
+    /// The first expected companion that the hub rejects, with its message.
+    pub companion_refused: Option<(String, String)>,
+    /// The first expected companion that a cell refuses, the cell, and its words.
+    pub companion_unapplied: Option<(String, Arc<str>, Arc<str>)>,
+    /// True if a companion still names this deployment.
+    pub companions_hold: bool,
+    /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
+    /// deployment needs.
+    pub policy_leaving: bool,
+    /// UID of our hub, which the deployment is to name; `None` while that is not known.
+    pub own_hub: Option<Arc<str>>,
+    /// Its one member and the way there, for an object that lives at one.
+    pub lanes: Option<Box<Lanes>>,
+    /// The resource of the record of members.
+    pub config_maps: ApiResource,
+    /// The kinds of companions.
+    pub companion_kinds: Arc<CompanionKinds>,
+    /// The hub that the deployment names.
+    pub named_hub: NamedHub,
+    /// True if the deployment is to name our hub now, though nothing else of it is written.
+    pub name_due: bool,
+    /// Why the deployment does not reach the hub, if its tenant is to be told now.
+    pub delay: Option<Delay>,
+    /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
+    /// only not have been listed yet.
+    pub complete: bool,
+}
+
+impl Snapshot {
+    /// Digest of the payload that the copy is to have, comparable with [`HubCopy::whole`].
+    pub fn wanted(&self, source: &Row<Source>) -> Digest {
+        place::whole(source.digest.content, self.destination.placed)
+    }
+
+    /// True if a decision waits until the Clusters of the hub are known.
+    pub fn lacks_clusters(&self) -> bool {
+        let is_deleted = self.source.as_ref().is_some_and(|source| source.deleting);
+        let lanes = self.lanes.as_ref();
+        self.cell_unproven
+            || self.member_api == MemberApi::Unknown
+            || lanes.is_some_and(|lanes| lanes.lacks_clusters(is_deleted))
+    }
+
+    /// True if a new copy has to wait until a member of its city serves the kind.
+    pub fn lacks_api(&self) -> bool {
+        let pinned = self.lanes.as_ref().and_then(|lanes| lanes.pinned());
+        self.member_api != MemberApi::Fit && self.copy.is_none() && pinned.is_none()
+    }
+
+    /// True if nothing of the object may go to the hub because a source that its member must have before it is not there.
+    pub fn lacks_sources(&self) -> bool {
+        let Some(lanes) = &self.lanes else {
+            return false;
+        };
+        let is_resolved = self
+            .references
+            .as_ref()
+            .is_none_or(|found| found.expected.is_some());
+        !is_resolved && self.copy.is_none() && lanes.pinned().is_none()
+    }
+
+    /// True if the hub has an earlier spec of the object, which stays there: this one is refused.
+    pub fn keeps_spec(&self, source: &Row<Source>) -> bool {
+        self.asks_for.is_some() || !source.digest.fits(self.largest_spec)
+    }
+
+    /// The profile of the kind.
+    pub fn profile(&self) -> &FederatedKind {
+        &self.kinds[self.kind]
+    }
+}
+
+/// Takes the snapshot; `None` while the lists that a sync depends on are incomplete.
+pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
+    let Some(TableId::Federated(kind)) = index.table_of_kind(&key.kind) else {
+        return None;
+    };
+    if !index.specs_synced(project) {
+        return None;
+    }
+    let complete = index.is_complete(project);
+    let p = index.projects.get(project)?;
+    let mut source = p.sources[kind].get(&key.namespace, &key.name).cloned();
+    let named_hub = source
+        .as_ref()
+        .map_or(NamedHub::None, |row| index.named_hub(p, &key.namespace, row));
+    if let Some(source) = source.as_mut().filter(|_| p.suspended) {
+        source.digest.suspend(&index.kinds[kind]);
+    }
+    let (hub, claimed) = hub_of(index, project, &key.namespace, source.as_ref());
+    let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
+    let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
+    let labels = Labels {
+        places: &index.hub.secondary.places,
+        listed: index.hub.clusters.synced(),
+    };
+    let asked = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
+    let of = (kind, hub_name, &*key.name);
+    let destination = destination::fixed(index, of, source.as_ref(), asked);
+    let asks_for = source.as_ref();
+    let asks_for = asks_for.and_then(|source| index.refused_place(kind, hub_name, &key.name, source));
+    let (to, city) = (destination.to.as_ref().ok(), destination.city());
+    let lacking = to.and_then(|to| index.lacking(kind, hub_name, to));
+    let is_ready = to.is_some() && lacking.is_none();
+    let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
+    let clusters = &index.hub.clusters;
+    let candidates = members::candidates(index, kind, city);
+    let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
+    let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
+    let references = references(index, project, kind, &key.namespace, source.as_ref());
+    let expected = references.as_ref().and_then(|r| r.expected.as_deref());
+    let expected = expected.unwrap_or_default();
+    let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
+    let held = held(index, hub_name, expected);
+    let refused = |table, namespace, name| index.refused.get(&index.hub_key(table, namespace, name)).cloned();
+    Some(Snapshot {
+        place_refused: refused(TableId::Namespaces, "", hub_name)
+            .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
+            .filter(|_| !is_ready),
+        companion_refused: expected.iter().find_map(|(kind, name)| {
+            let words = refused(TableId::Companions(*kind), hub_name, name)?;
+            Some((references::token(&index.companions, *kind, name), words))
+        }),
+        companion_unapplied: expected
+            .iter()
+            .find_map(|of| companion_unapplied(index, hub_name, of)),
+        companion_taken: held.map(|(kind, name)| references::token(&index.companions, *kind, name)),
+        kinds: index.kinds.clone(),
+        kind,
+        suspended: p.suspended,
+        project: project.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        hub_state: if claimed {
+            HubNamespaceState::Claimed
+        } else {
+            hub_state(index, project, &key.namespace, hub_name, complete)
+        },
+        binding: lanes::own_binding(index, (kind, hub_name, &key.name)).cloned(),
+        no_cell: unserved && !cell_unproven,
+        cell_unproven,
+        limited: !is_ready && index.is_limited(hub_name),
+        over_city_limit: !is_ready
+            && !unserved
+            && !hub_name.is_empty()
+            && city.is_some_and(|city| index.over_city_limit(hub_name, source.as_ref()).contains(city)),
+        is_ready,
+        lacking,
+        largest_spec: index.largest_spec,
+        claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
+        companions_there: expected.iter().all(is_there),
+        companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
+        // Needed for a deletion alone, and the answer visits all deployments of the namespace.
+        policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
+            && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
+        own_hub: index.identity.uid().cloned(),
+        lanes: index.kinds[kind]
+            .is_exactly_one()
+            .then(|| Box::new(lanes::observe(index, (kind, hub_name, &key.name), expected))),
+        member_api: members::api(index, kind, &candidates),
+        candidates,
+        asks_for,
+        config_maps: index.resources.config_maps.clone(),
+        companion_kinds: index.companions.clone(),
+        named_hub,
+        name_due: false,
+        delay: None,
+        destination,
+        complete,
+        references,
+        copy,
+        hub,
+        source,
+    })
+}
+
+/// The first companion whose name another object on the hub has.
+fn held<'a>(
+    index: &GatewayIndex,
+    hub: &str,
+    expected: &'a [(CompanionKind, Arc<str>)],
+) -> Option<&'a (CompanionKind, Arc<str>)> {
+    let mut all = expected.iter();
+    all.find(|(kind, name)| index.name_taken.contains(&(*kind, hub.into(), name.clone())))
+}
+
+/// A companion that a cell refuses, the cell, and its words.
+fn companion_unapplied(
+    index: &GatewayIndex,
+    hub: &str,
+    (kind, name): &(CompanionKind, Arc<str>),
+) -> Option<(String, Arc<str>, Arc<str>)> {
+    let row = index.hub.companions[*kind].get(hub, name)?;
+    let binding = index.own_companion_binding(*kind, (hub, name), row)?;
+    let (cell, words) = binding.failed.as_deref()?;
+    let token = references::token(&index.companions, *kind, name);
+    Some((token, cell.clone(), words.clone()))
+}
+
+/// The hub namespace of a deployment, and true if another project owns that of its project namespace.
+fn hub_of(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    namespace: &str,
+    source: Option<&Row<Source>>,
+) -> (Option<HubNamespace>, bool) {
+    let live = index.hub_namespace(project, namespace);
+    let claimed = live
+        .as_ref()
+        .is_some_and(|hub| index.is_refused(hub.as_str(), project));
+    let live = live.filter(|hub| index.is_owned_by(hub.as_str(), project));
+    let recorded = source
+        .filter(|s| s.deleting)
+        .and_then(|s| s.digest.federation_namespace.clone());
+    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
+    let recorded = recorded
+        .filter(|hub| is_in_scope(index, project, namespace, hub.as_str()))
+        .or(live);
+    (recorded, claimed)
+}
+
+/// True if a deployment of this project namespace may act on the hub namespace that it names. The tenant can write
+/// that name, so this project namespace must own the hub namespace, or the hub Namespace itself must name it; where
+/// there is no Namespace, nothing can be touched.
+fn is_in_scope(index: &GatewayIndex, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
+    if let Some(owner) = index.owners.get(hub) {
+        return owner.project == *project && *owner.namespace == *namespace;
+    }
+    let uid = index.projects.get(project).and_then(|p| p.uid.as_ref());
+    index.hub.namespaces.get("", hub).is_none_or(|row| {
+        let of = &row.digest;
+        of.project_uid.as_ref().is_none_or(|had| Some(had) == uid) && names(of, project, namespace)
+    })
+}
+
+/// True if the labels of a hub Namespace name this project namespace.
+fn names(of: &HubNamespaceDigest, project: &ProjectKey, namespace: &str) -> bool {
+    of.cluster.as_deref() == Some(&*project.label()) && of.namespace.as_deref() == Some(namespace)
+}
+
+fn hub_state(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    namespace: &str,
+    hub: &str,
+    complete: bool,
+) -> HubNamespaceState {
+    match index.hub.namespaces.get("", hub) {
+        None => HubNamespaceState::Absent,
+        Some(row) if row.deleting => HubNamespaceState::Terminating,
+        // An earlier project shows in lists that may be incomplete, and the project that the labels name may not be
+        // engaged yet.
+        Some(row) if !complete => {
+            let uid = index.projects.get(project).and_then(|p| p.uid.as_ref());
+            if row.digest.project_uid.as_ref() == uid && names(&row.digest, project, namespace) {
+                HubNamespaceState::Ours
+            } else {
+                HubNamespaceState::Unproven
+            }
+        }
+        Some(_) if lifecycle::earlier_life(index, project, hub) => HubNamespaceState::EarlierLife,
+        Some(_) => HubNamespaceState::Ours,
+    }
+}
+
+/// Only a policy that is ours by name is removed; a foreign policy with the same spec is used and stays.
+fn policies_leave(index: &GatewayIndex, kind: KindId, hub: &str, to: &CityRoute) -> bool {
+    let leaves = |route: &Route| {
+        let policy = index.policy_of(kind, hub, route);
+        policy.is_some_and(|(name, p)| !p.deleting && route.is_policy_name(&index.kinds[kind], name))
+            && !policy_needed(index, hub, kind, route)
+    };
+    // A copy may have gone by its city before the cells had a location.
+    leaves(&to.route) || leaves(&Route::City(to.city.clone()))
+}
+
+fn claim_good(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
+    let Some(copy) = copy else { return true };
+    let (Some(policy), Some(route)) = (&copy.digest.claimed_by, copy.digest.route()) else {
+        return true;
+    };
+    let row = index.hub.city_policies.get(hub, policy);
+    row.is_some_and(|p| {
+        p.digest
+            .selects
+            .as_ref()
+            .is_some_and(|(k, r)| *k == kind && *r == route)
+    })
+}
+
+fn references(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    kind: KindId,
+    namespace: &str,
+    source: Option<&Row<Source>>,
+) -> Option<Resolution> {
+    index.kinds[kind].companions.as_ref()?;
+    let of = References::of(&index.kinds[kind], &index.companions, source?.digest.referenced());
+    Some(references::resolve(of, |kind, name| {
+        source_state(index, project, kind, namespace, name)
+    }))
+}
+
+fn companion(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
+    let row = index.hub.companions[kind].get(hub, name);
+    row.is_some_and(|row| !row.deleting)
+}
+
+fn companions_hold(index: &GatewayIndex, hub: &str, namespace: &str, name: &str) -> bool {
+    let mut naming = index.hub.secondary.naming(hub, namespace, name);
+    naming.any(|(kind, by)| companion(index, kind, hub, by))
+}

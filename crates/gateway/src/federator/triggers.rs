@@ -1,0 +1,155 @@
+//! Triggers of the federator: the deployments that a change of the index concerns.
+
+use crate::index::{
+    GatewayIndex,
+    change::{BindingChange, Change, SourceChange},
+    secondary,
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::key::Key;
+use fedgate_kinds::CompanionKind;
+
+/// Adds the keys of the deployments whose decisions may depend on a change.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    keys.extend(former(index, change));
+    match change {
+        Change::HubNamespace { hub } | Change::Owner { hub } | Change::CityPolicy { hub } => {
+            keys.extend(index.source_keys(hub));
+        }
+        Change::ClaimRejected { project, namespace }
+        | Change::ProjectNamespace {
+            project, namespace, ..
+        } => index.source_keys_in(project, namespace, keys),
+        Change::Suspension { project } => {
+            let of = index.projects.get(project).into_iter();
+            for (i, table) in of.flat_map(|of| of.sources.enumerate()) {
+                keys.extend(
+                    table
+                        .iter()
+                        .map(|((ns, name), _)| index.source_key(i, project, ns, name)),
+                );
+            }
+        }
+        Change::Pinned((kind, hub, name)) => {
+            let owner = index.owners.get(hub);
+            keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::CompanionDelivered { kind, hub, name } => {
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            // A deletion waits also for a companion that its object names no longer.
+            let row = index.hub.companions[*kind].get(hub, name);
+            for entry in row.into_iter().flat_map(|row| secondary::entries(&row.digest)) {
+                if let Some((_, source)) = entry.split_once('/') {
+                    existing(index, &owner.project, &owner.namespace, source, keys);
+                }
+            }
+        }
+        Change::City { sources, .. } | Change::Member { sources, .. } => keys.extend_from_slice(sources),
+        Change::Binding(BindingChange {
+            hub,
+            template: Some((kind, name)),
+            gone,
+            ..
+        }) => {
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            // A namesake of another group waits for the end of the binding that has its name.
+            let waiting = gone.then(|| index.namesakes(*kind)).into_iter().flatten();
+            let kinds = std::iter::once(*kind).chain(waiting);
+            keys.extend(kinds.map(|kind| index.source_key(kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::Copy {
+            copy: (kind, hub, name),
+            ..
+        } => {
+            let owner = index.owners.get(hub);
+            keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::Companion {
+            kind,
+            hub,
+            name,
+            released,
+        } => {
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            // A deployment that dropped its reference may have waited for the companion's release.
+            let released = released.iter().filter_map(|entry| entry.split_once('/'));
+            for (_, source) in released.filter(|(namespace, _)| *namespace == &*owner.namespace) {
+                existing(index, &owner.project, &owner.namespace, source, keys);
+            }
+        }
+        Change::Payload {
+            project,
+            kind,
+            namespace,
+            name,
+        } => referencing(index, project, *kind, namespace, name, keys),
+        Change::Source(SourceChange {
+            project,
+            kind,
+            namespace,
+            name,
+            ..
+        }) => keys.push(index.source_key(*kind, project, namespace, name)),
+        Change::Binding(BindingChange { template: None, .. })
+        | Change::BindingOrphaned { .. }
+        | Change::CitySet { .. }
+        | Change::CitySetLeft { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::Interpreter { .. }
+        | Change::Platform(_)
+        | Change::OwnerProven { .. }
+        | Change::PlaceFreed { .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Returned { .. }
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}
+
+/// The deployments that are being deleted of a namespace that was made again, if the change is of their hub namespace.
+fn former(index: &GatewayIndex, change: &Change) -> Vec<Key> {
+    match change {
+        Change::HubNamespace { hub }
+        | Change::CityPolicy { hub }
+        | Change::Companion { hub, .. }
+        | Change::CompanionDelivered { hub, .. }
+        | Change::Pinned((_, hub, _))
+        | Change::Binding(BindingChange { hub, .. })
+        | Change::Copy {
+            copy: (_, hub, _), ..
+        } => index.former_source_keys(hub),
+        _ => Vec::new(),
+    }
+}
+
+/// The deployments that reference a `ConfigMap` or Secret of their namespace.
+fn referencing(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    kind: CompanionKind,
+    namespace: &str,
+    name: &str,
+    keys: &mut Vec<Key>,
+) {
+    let of = index.projects.get(project).into_iter();
+    let naming = of.flat_map(|of| of.secondary.naming(namespace, kind, name));
+    keys.extend(naming.map(|(i, source)| index.source_key(i, project, namespace, source)));
+}
+
+/// The deployments of any kind with this name.
+fn existing(index: &GatewayIndex, project: &ProjectKey, namespace: &str, name: &str, keys: &mut Vec<Key>) {
+    let tables = index.projects.get(project).into_iter();
+    let tables = tables.flat_map(|of| of.sources.enumerate());
+    let existing = tables.filter(|(_, table)| table.get(namespace, name).is_some());
+    keys.extend(existing.map(|(i, _)| index.source_key(i, project, namespace, name)));
+}

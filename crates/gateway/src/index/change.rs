@@ -1,0 +1,483 @@
+//! Changes of the index that decisions may depend on. Each controller's `triggers.rs` returns the keys that a change
+//! concerns.
+
+use super::{
+    Deployment, GatewayIndex,
+    digest::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
+    platform::PlatformChange,
+    secondary::{entries, places::PlacesChanged},
+};
+use crate::references::Reference;
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_engine::{
+    key::Key,
+    store::{apply::RowChange, table::Row},
+};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A change of the index. Names are those of objects on the hub, unless a project is given.
+#[derive(Debug)]
+pub enum Change {
+    /// A Namespace on the hub, or the policy of its city set, or its owner's claim changed.
+    HubNamespace {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// A hub namespace has another owner, or none.
+    Owner {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// Absence in the project that a hub namespace belongs to may be proven now: it shared its UID with another project.
+    OwnerProven {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// The claim of a project namespace on its hub namespace is rejected.
+    ClaimRejected {
+        /// The project.
+        project: ProjectKey,
+        /// The namespace in it.
+        namespace: Arc<str>,
+    },
+    /// The policy of a city set changed.
+    CitySet {
+        /// Name of the policy.
+        policy: Arc<str>,
+        /// Name of the set.
+        set: Arc<str>,
+    },
+    /// A Namespace no longer has the label of a city set.
+    CitySetLeft {
+        /// The set's name.
+        set: Arc<str>,
+    },
+    /// The Namespaces of a project use fewer city sets, or this set is new among them.
+    CitySetsOfProject {
+        /// Label value of the project.
+        label: Arc<str>,
+        /// The new set; `None` if a set is used no longer.
+        new: Option<Arc<str>>,
+    },
+    /// A city policy changed.
+    CityPolicy {
+        /// Its hub namespace.
+        hub: Arc<str>,
+    },
+    /// The first cell of a city has joined, or its last cell has left.
+    City {
+        /// Keys of the deployments that name it.
+        sources: Vec<Key>,
+        /// Their hub namespaces.
+        hubs: BTreeSet<HubNamespace>,
+    },
+    /// A binding changed.
+    Binding(BindingChange),
+    /// A binding has lost its template.
+    BindingOrphaned {
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A copy changed.
+    Copy {
+        /// The copy.
+        copy: Deployment,
+        /// True if it is another object, in another place, gone, or of another spec if it lives at one member.
+        moved: bool,
+    },
+    /// An object has another member, or none.
+    Pinned(Deployment),
+    /// A companion is at other members than before, by its binding.
+    CompanionDelivered {
+        /// Kind of the companion.
+        kind: CompanionKind,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A Cluster changed, and with it what objects may depend on to whose kinds the members matter.
+    Member {
+        /// Keys of these objects.
+        sources: Vec<Key>,
+        /// The objects that have a member of its name, if it is another one or its readiness has changed.
+        pinned: Vec<Deployment>,
+    },
+    /// A companion changed.
+    Companion {
+        /// Kind of the companion.
+        kind: CompanionKind,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Entries `<namespace>/<deployment>` that it had before.
+        released: BTreeSet<String>,
+    },
+    /// A Secret that has come back from a member changed, on the hub or in the project.
+    Returned {
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name in the project.
+        name: Arc<str>,
+    },
+    /// A write-back changed.
+    WriteBack {
+        /// Its kind.
+        kind: KindId,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// True if it belongs to another deployment or city than before.
+        moved: bool,
+    },
+    /// A cell has one write-back of a deployment less: another one may have its place among the projected ones.
+    PlaceFreed {
+        /// The deployment.
+        deployment: Deployment,
+        /// The cell.
+        cell: Option<Arc<str>>,
+    },
+    /// The cells have reported a deployment whose projections may have waited for that.
+    Reported(Deployment),
+    /// An interpreter changed.
+    Interpreter {
+        /// Its name, or the name of ours for the same kind.
+        name: Arc<str>,
+    },
+    /// A namespace of a project appeared, disappeared or was created again.
+    ProjectNamespace {
+        /// The project.
+        project: ProjectKey,
+        /// The namespace.
+        namespace: Arc<str>,
+        /// Its former hub namespace, if it has another one or none now.
+        left: Option<Arc<str>>,
+        /// Its hub namespace.
+        hub: Option<Arc<str>>,
+    },
+    /// A Workload changed.
+    Workload {
+        /// The project.
+        project: ProjectKey,
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Locations or Networks that Workloads are checked against changed.
+    WorkloadChecks {
+        /// The project.
+        project: ProjectKey,
+        /// Cities or Networks that changed; `None` if their first list is complete, which concerns all Workloads.
+        names: Option<BTreeSet<Arc<str>>>,
+    },
+    /// The platform suspends a project, or ends that; or its plane is no longer another plane of the gateway.
+    Suspension {
+        /// The project.
+        project: ProjectKey,
+    },
+    /// A deployment of a project changed.
+    Source(SourceChange),
+    /// A `ConfigMap` or Secret of a project changed.
+    Payload {
+        /// The project.
+        project: ProjectKey,
+        /// Kind of the object.
+        kind: CompanionKind,
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// An object of a kind of the platform changed.
+    Platform(PlatformChange),
+    /// A projection changed.
+    Projection {
+        /// Its kind.
+        kind: KindId,
+        /// The hub namespace of its namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// A change of a binding.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an aspect of its own")]
+pub struct BindingChange {
+    /// Its hub namespace.
+    pub hub: Arc<str>,
+    /// Its template: kind and name; `None` if the kind is not federated.
+    pub template: Option<(KindId, Arc<str>)>,
+    /// True if its owner or its clusters changed.
+    pub placed: bool,
+    /// True if it is gone, or has another policy.
+    pub released: bool,
+    /// True if it is gone.
+    pub gone: bool,
+    /// True if its members have applied it now, and had not before, or the other way round.
+    pub applied: bool,
+}
+
+/// A change of a deployment in a project.
+#[derive(Debug)]
+// Each flag is an aspect of its own.
+#[allow(clippy::struct_excessive_bools)]
+pub struct SourceChange {
+    /// The project.
+    pub project: ProjectKey,
+    /// Its kind.
+    pub kind: KindId,
+    /// The deployment's namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The hub namespace of its namespace, if that exists.
+    pub hub: Option<Arc<str>>,
+    /// True if it is gone, needs another city, or names another hub.
+    pub announced: bool,
+    /// True if it got or lost the federator's finalizer.
+    pub held: bool,
+    /// True if it is another object, is being deleted, or has another scale.
+    pub replaced: bool,
+    /// True if it expects other companions than before.
+    pub companions: bool,
+    /// References that it had before.
+    pub references: Vec<Reference>,
+    /// True if the status of its Workload may depend on the change.
+    pub rollup: bool,
+    /// UIDs of the Workloads that control it, and that did before.
+    pub controllers: BTreeSet<Arc<str>>,
+    /// True if it is gone.
+    pub gone: bool,
+}
+
+impl GatewayIndex {
+    pub(super) fn places_change(&self, changed: &PlacesChanged) -> Change {
+        let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
+        for (project, of) in &self.projects {
+            for (kind, table) in of.sources.enumerate() {
+                let all = table.iter();
+                for ((namespace, name), _) in all.filter(|(_, row)| changed.concerns(&row.digest.place)) {
+                    sources.push(self.source_key(kind, project, namespace, name));
+                    hubs.extend(self.hub_namespace(project, namespace));
+                }
+            }
+        }
+        Change::City { sources, hubs }
+    }
+
+    pub(super) fn binding_changes(&self, delta: &RowChange<Binding>) -> impl Iterator<Item = Change> {
+        self.companion_delivered(delta)
+            .into_iter()
+            .chain(self.binding_change(delta))
+    }
+
+    fn binding_change(&self, delta: &RowChange<Binding>) -> Option<Change> {
+        let (hub, name) = &delta.name;
+        let new = self.hub.bindings.get(hub, name);
+        let digest = &new.or(delta.old.as_ref())?.digest;
+        let kind = match digest.template {
+            Template::Copy(kind) => Some(kind),
+            Template::Companion(_) | Template::Other => None,
+        };
+        let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
+        let cells =
+            |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
+        let old = delta.old.as_ref();
+        Some(Change::Binding(BindingChange {
+            hub: hub.clone(),
+            template: kind.map(|kind| (kind, digest.name.clone())),
+            placed: cells(new) != cells(old),
+            released: new.is_none() || policy(new) != policy(old),
+            gone: new.is_none(),
+            applied: new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied),
+        }))
+    }
+
+    pub(super) fn copy_change(&self, kind: KindId, delta: &RowChange<HubCopy>) -> Change {
+        let (hub, name) = &delta.name;
+        let new = self.hub.copies[kind].get(hub, name);
+        let is_exactly_one = self.kinds[kind].is_exactly_one();
+        let place = |row: Option<&Row<HubCopy>>| {
+            row.map(|row| {
+                let of = &row.digest;
+                (
+                    row.uid.clone(),
+                    of.city.clone(),
+                    of.location.clone(),
+                    of.route(),
+                    of.lane.clone(),
+                    of.source_generation.filter(|_| is_exactly_one),
+                )
+            })
+        };
+        Change::Copy {
+            moved: place(new) != place(delta.old.as_ref()),
+            copy: (kind, hub.clone(), name.clone()),
+        }
+    }
+
+    /// The change of a companion whose binding tells of other members, or of another refusal, than before.
+    fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
+        let (hub, name) = &delta.name;
+        let new = self.hub.bindings.get(hub, name);
+        // It is true of the lane that it names, and of its owner.
+        let told = |row: Option<&Row<Binding>>| {
+            let of = &row?.digest;
+            let claimed = (of.policy.clone(), of.owner.clone());
+            Some((
+                of.delivery.clone(),
+                of.clusters.clone(),
+                of.failed.clone(),
+                claimed,
+            ))
+        };
+        let digest = &new.or(delta.old.as_ref())?.digest;
+        let Template::Companion(kind) = digest.template else {
+            return None;
+        };
+        (told(new) != told(delta.old.as_ref())).then(|| Change::CompanionDelivered {
+            kind,
+            hub: hub.clone(),
+            name: digest.name.clone(),
+        })
+    }
+
+    /// The objects of the cities of a Cluster, or at this member, to whose kinds the members matter.
+    pub(super) fn member_change(&self, delta: &RowChange<Cell>) -> Option<Change> {
+        if !self.kinds.iter().any(FederatedKind::looks_at_members) {
+            return None;
+        }
+        let name = &delta.name.1;
+        let new = self.hub.clusters.get("", name);
+        let cities: BTreeSet<&CityCode> = [new, delta.old.as_ref()]
+            .into_iter()
+            .filter_map(|row| row?.digest.city.as_ref())
+            .collect();
+        let mut sources = Vec::new();
+        for (project, of) in &self.projects {
+            let tables = of.sources.enumerate();
+            for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].looks_at_members()) {
+                for ((namespace, object), row) in table.iter() {
+                    let Some(hub) = self.hub_namespace(project, namespace) else {
+                        continue;
+                    };
+                    let pin = self.pin(kind, hub.as_str(), object);
+                    let is_here = pin.is_some_and(|pin| pin.member == *name);
+                    let may_be = row.digest.place.city().is_some_and(|city| cities.contains(city));
+                    if is_here || may_be {
+                        sources.push(self.source_key(kind, project, namespace, object));
+                    }
+                }
+            }
+        }
+        let identity = |row: Option<&Row<Cell>>| {
+            row.map(|row| (row.uid.clone(), row.digest.same_as.clone(), row.digest.is_ready()))
+        };
+        let is_same = identity(new) == identity(delta.old.as_ref());
+        let pinned = if is_same { Vec::new() } else { self.pinned_to(name) };
+        Some(Change::Member { sources, pinned })
+    }
+
+    pub(super) fn companion_change(kind: CompanionKind, delta: &RowChange<Companion>) -> Change {
+        let (hub, name) = &delta.name;
+        let before = delta.old.iter();
+        Change::Companion {
+            kind,
+            hub: hub.clone(),
+            name: name.clone(),
+            released: before.flat_map(|row| entries(&row.digest)).collect(),
+        }
+    }
+
+    fn source_change(&self, project: &ProjectKey, kind: KindId, delta: &RowChange<Source>) -> Option<Change> {
+        fn rollup(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (&r.uid, r.deleting, &r.digest.rollup))
+        }
+        /// Fields of a deployment that determine its companions.
+        fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (r.digest.expected(), &r.digest.references))
+        }
+        let (namespace, name) = &delta.name;
+        let new = self.projects.get(project)?.sources[kind].get(namespace, name);
+        let old = delta.old.as_ref();
+        let announced = |row: Option<&Row<Source>>| row.and_then(|row| Self::announced(name, row)).cloned();
+        let life = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.scale));
+        let companions = wanted(new) != wanted(old);
+        let rollup = Some(kind) == self.workload_kind() && rollup(new) != rollup(old);
+        let controllers = [new, old].into_iter().flatten().filter(|_| rollup);
+        Some(Change::Source(SourceChange {
+            project: project.clone(),
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            hub: self
+                .hub_namespace(project, namespace)
+                .map(|hub| hub.as_str().into()),
+            announced: new.is_none()
+                || announced(new) != announced(old)
+                || new.map(|row| &row.digest.hub) != old.map(|row| &row.digest.hub),
+            held: new.map(Self::holds) != old.map(Self::holds),
+            replaced: life(new) != life(old),
+            companions,
+            references: old
+                .iter()
+                .filter(|_| companions)
+                .flat_map(|row| row.digest.references.iter().cloned())
+                .collect(),
+            rollup,
+            controllers: controllers
+                .filter_map(|row| row.digest.controller.clone())
+                .collect(),
+            gone: new.is_none(),
+        }))
+    }
+
+    /// Groups a write-back by its deployment and cell, and adds its changes.
+    pub(super) fn write_back_changed(
+        &mut self,
+        kind: KindId,
+        delta: RowChange<WriteBackDigest>,
+        changes: &mut Vec<Change>,
+    ) {
+        let (hub, name) = delta.name;
+        let home = |row: Option<&Row<WriteBackDigest>>| {
+            row.map(|r| (r.digest.deployment.clone(), r.digest.city.clone()))
+        };
+        let moved = home(self.hub.write_backs[kind].get(&hub, &name)) != home(delta.old.as_ref());
+        changes.extend(self.move_group(kind, (&hub, &name), delta.old.as_ref()));
+        changes.push(Change::WriteBack {
+            kind,
+            hub,
+            name,
+            moved,
+        });
+    }
+
+    /// Notes that a project references data, and returns the change of a deployment.
+    pub(super) fn source_changed(
+        &mut self,
+        project: &ProjectKey,
+        kind: KindId,
+        delta: &RowChange<Source>,
+    ) -> Option<Change> {
+        let (namespace, name) = &delta.name;
+        let of = self.projects.get_mut(project)?;
+        let new = of.sources[kind].get(namespace, name);
+        for reference in new.iter().flat_map(|row| row.digest.references.iter()) {
+            of.references.insert(reference.kind);
+            if reference.kind.is_core() {
+                of.references.insert(CompanionKind::CONFIG_MAP);
+                of.references.insert(CompanionKind::SECRET);
+            }
+        }
+        self.source_change(project, kind, delta)
+    }
+}

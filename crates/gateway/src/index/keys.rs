@@ -1,0 +1,310 @@
+//! Keys of objects that belong together: those of a project, of a hub namespace, and of a deployment.
+
+use super::{Deployment, GatewayIndex, TableId};
+use crate::index::by_cell::WriteBacksByCell;
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::key::{Key, Plane};
+use fedgate_kinds::CompanionKind;
+use std::sync::Arc;
+
+impl GatewayIndex {
+    /// All keys of a project; they can be reconciled once its lists and the hub's lists are complete.
+    pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let Some(project) = self.projects.get(key) else {
+            return keys;
+        };
+        for ((namespace, name), _) in project.workloads.iter() {
+            keys.push(self.workload_key(key, namespace, name));
+        }
+        for (i, table) in project.sources.enumerate() {
+            keys.extend(
+                table
+                    .iter()
+                    .map(|((ns, name), _)| self.source_key(i, key, ns, name)),
+            );
+        }
+        for ((_, name), row) in project.namespaces.iter() {
+            let hub = HubNamespace::of(&row.uid);
+            self.namespace_keys(hub.as_str(), &mut keys);
+            self.referenced_keys(hub.as_str(), &mut keys);
+            self.return_keys(hub.as_str(), &mut keys);
+            for (i, table) in project.projections.enumerate() {
+                keys.extend(
+                    table
+                        .in_namespace(name)
+                        .map(|(instance, _)| self.hub_key(TableId::WrittenBack(i), hub.as_str(), instance)),
+                );
+            }
+        }
+        self.platform_keys_of(key, &mut keys);
+        keys
+    }
+
+    /// Keys of the hub that need no project: interpreters, city sets, and each hub namespace with its objects.
+    fn hub_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self
+            .kinds
+            .iter()
+            .map(|k| self.hub_key(TableId::Interpreters, "", &k.interpreter.name))
+            .collect();
+        keys.extend(
+            self.hub
+                .city_sets
+                .iter()
+                .map(|((_, name), _)| self.hub_key(TableId::CitySets, "", name)),
+        );
+        self.platform_hub_keys(&mut keys);
+        for ((_, name), _) in self.hub.namespaces.iter() {
+            if HubNamespace::parse(name).is_some() {
+                self.namespace_keys(name, &mut keys);
+            }
+        }
+        keys
+    }
+
+    /// All keys that can be reconciled now: none before the hub's lists are complete, and those of a project only after
+    /// the project's lists are complete.
+    pub fn ready_keys(&self) -> Vec<Key> {
+        if !self.hub_ready() {
+            return Vec::new();
+        }
+        let mut keys = self.hub_keys();
+        let orphaned = self.hub.outlived.iter();
+        keys.extend(orphaned.map(|(hub, name)| self.hub_key(TableId::Bindings, hub, name)));
+        let ready = self.projects.keys().filter(|project| self.project_ready(project));
+        keys.extend(ready.flat_map(|project| self.project_keys(project)));
+        keys
+    }
+
+    /// Keys of the hub Namespaces that had a city set after their last reconcile, were sent the set since, or want it.
+    pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
+        let users = self.deliveries.users_of(set);
+        users
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// The hub namespaces of a project: those that it owns, and those whose labels have its UID.
+    pub fn hub_namespaces_of(&self, project: &ProjectKey) -> impl Iterator<Item = &Arc<str>> {
+        let uid = self.projects.get(project).and_then(|p| p.uid.as_ref());
+        let all = self.hub.namespaces.iter();
+        let of_project = all.filter(move |((_, name), row)| {
+            let name: &str = name;
+            let labelled = uid.is_some() && row.digest.project_uid.as_ref() == uid;
+            let owner = self.owners.get(name);
+            labelled || owner.is_some_and(|owner| owner.project == *project)
+        });
+        of_project.map(|((_, name), _)| name)
+    }
+
+    /// All keys of the hub namespaces of a project.
+    pub fn hub_keys_of(&self, project: &ProjectKey) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for hub in self.hub_namespaces_of(project) {
+            self.namespace_keys(hub, &mut keys);
+        }
+        keys
+    }
+
+    /// Keys of a hub namespace and of all objects in it that a controller reconciles.
+    pub fn namespace_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        keys.push(self.hub_key(TableId::Namespaces, "", hub));
+        keys.push(self.hub_key(TableId::CityPolicies, hub, ""));
+        self.copy_keys(hub, keys);
+        self.pinned_keys(hub, keys);
+        self.write_back_keys(hub, keys);
+        self.companion_keys(hub, keys);
+    }
+
+    /// Keys of the copies in a hub namespace.
+    pub fn copy_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (i, table) in self.hub.copies.enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::Federated(i), hub, name)));
+        }
+    }
+
+    /// Keys of the write-backs in a hub namespace.
+    pub fn write_back_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (i, table) in self.hub.write_backs.enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(i), hub, name)));
+        }
+    }
+
+    /// Keys of the companions in a hub namespace.
+    pub fn companion_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (kind, table) in self.hub.companions.enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::Companions(kind), hub, name)));
+        }
+    }
+
+    /// Keys of the copies in a hub namespace that are there or to be there: those of objects with a member.
+    pub fn pinned_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for kind in self.kinds.ids() {
+            let names = self.pinned_in(kind, hub);
+            keys.extend(names.map(|name| self.hub_key(TableId::Federated(kind), hub, name)));
+        }
+    }
+
+    /// The key of a Workload.
+    pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+        Key::new(
+            Plane::Project(project.clone()),
+            self.kind_of(TableId::Workloads),
+            namespace,
+            name,
+        )
+    }
+
+    /// Enqueues the companions that the deployments of a hub namespace reference, existing or not.
+    pub fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for i in self.kinds.ids() {
+            for (_, source) in self.owned_sources(i, hub) {
+                keys.extend(
+                    source
+                        .digest
+                        .references
+                        .iter()
+                        .map(|r| self.hub_key(TableId::Companions(r.kind), hub, &r.name)),
+                );
+            }
+        }
+    }
+
+    /// Keys of all deployments in the project namespace that owns a hub namespace.
+    pub fn source_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(owner) = self.owners.get(hub) else {
+            return Vec::new();
+        };
+        self.kinds
+            .ids()
+            .flat_map(|i| {
+                self.owned_sources(i, hub)
+                    .map(move |(n, _)| self.source_key(i, &owner.project, &owner.namespace, n))
+            })
+            .collect()
+    }
+
+    /// Keys of the deployments that are being deleted and have named a hub namespace that no project namespace owns: theirs was
+    /// deleted without them, and may have been made again with another UID.
+    pub fn former_source_keys(&self, hub: &str) -> Vec<Key> {
+        if self.owners.contains_key(hub) {
+            return Vec::new();
+        }
+        // Without its Namespace nothing tells whose a hub namespace was.
+        let is_there = self.hub.namespaces.get("", hub).is_some();
+        let of = is_there.then(|| self.project_of(hub));
+        let projects = self
+            .projects
+            .iter()
+            .filter(|(key, _)| of.is_none_or(|of| of == Some(*key)));
+        let leaving = projects.flat_map(|(key, project)| {
+            let all = project.secondary.all_leaving();
+            all.map(move |(namespace, kind, name)| (key, project, namespace, kind, name))
+        });
+        leaving
+            .filter(|(_, project, namespace, kind, name)| {
+                let row = project.sources[*kind].get(namespace, name);
+                row.is_some_and(|row| row.digest.federation_namespace.as_deref() == Some(hub))
+            })
+            .map(|(key, _, namespace, kind, name)| self.source_key(kind, key, namespace, name))
+            .collect()
+    }
+
+    /// Keys of the deployments that are being deleted and have nothing left on the hub but the policy of their city.
+    pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
+        let found = self.owners.get(hub);
+        let Some((project, owner)) =
+            found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
+        else {
+            return Vec::new();
+        };
+        let leaving = project.secondary.leaving(&owner.namespace);
+        leaving
+            .filter(|(i, name)| {
+                self.hub.copies[*i].get(hub, name).is_none() && self.binding(*i, hub, name).is_none()
+            })
+            .map(|(i, name)| self.source_key(i, &owner.project, &owner.namespace, name))
+            .collect()
+    }
+
+    /// Keys that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
+    pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
+        let mut keys = self.source_keys(hub);
+        self.referenced_keys(hub, &mut keys);
+        keys
+    }
+
+    /// Keys of the companions that a deployment references, and of those that name the deployment: all of a hub namespace
+    /// without an owner, since nothing says there what names mean.
+    pub fn companion_keys_of(&self, (kind, hub, name): &Deployment, keys: &mut Vec<Key>) {
+        let Some(owner) = self.owners.get(hub) else {
+            return self.companion_keys(hub, keys);
+        };
+        let source = self.owned_source(*kind, hub, name);
+        for r in source.iter().flat_map(|row| row.digest.references.iter()) {
+            keys.push(self.hub_key(TableId::Companions(r.kind), hub, &r.name));
+        }
+        for (companion, by) in self.hub.secondary.naming(hub, &owner.namespace, name) {
+            keys.push(self.hub_key(TableId::Companions(companion), hub, by));
+        }
+    }
+
+    /// Keys of the write-backs of a deployment.
+    pub fn write_back_keys_of(&self, deployment: &Deployment, keys: &mut Vec<Key>) {
+        let (kind, hub, _) = deployment;
+        let by_cell = self.hub.by_deployment.get(deployment).into_iter();
+        let names = by_cell.flat_map(WriteBacksByCell::names);
+        keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(*kind), hub, name)));
+    }
+
+    /// Keys of the hub Namespaces of a project that wait because the project uses too many city sets; with `set`, only
+    /// those that wait for this set.
+    pub fn limited_keys(&self, label: &Arc<str>, set: Option<&Arc<str>>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .filter(|hub| set.is_none() || self.deliveries.wanted(hub) == set)
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// Keys of the deployments in a project namespace.
+    pub fn source_keys_in(&self, project: &ProjectKey, namespace: &str, keys: &mut Vec<Key>) {
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for (i, table) in p.sources.enumerate() {
+            keys.extend(
+                table
+                    .in_namespace(namespace)
+                    .map(|(n, _)| self.source_key(i, project, namespace, n)),
+            );
+        }
+    }
+}
+
+impl TableId {
+    /// Companion `ConfigMaps`, and their sources.
+    #[cfg(test)]
+    pub(crate) const CONFIG_MAPS: Self = Self::Companions(CompanionKind::CONFIG_MAP);
+    /// Companion Secrets, and their sources.
+    #[cfg(test)]
+    pub(crate) const SECRETS: Self = Self::Companions(CompanionKind::SECRET);
+    /// The deployments, in tests with the built-in kind alone.
+    #[cfg(test)]
+    pub(crate) const DEPLOYMENTS: Self = Self::Federated(fedgate_kinds::KindId::FIRST);
+    /// Their Instances.
+    #[cfg(test)]
+    pub(crate) const INSTANCES: Self = Self::WrittenBack(fedgate_kinds::KindId::FIRST);
+
+    /// The companion kind of a table.
+    pub fn companion(self) -> Option<CompanionKind> {
+        match self {
+            Self::Companions(kind) => Some(kind),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Objects of a project that Workloads are checked against: its locations (see [`super::locations`]), and the Networks of
+//! group `networking.datumapis.com` for their interfaces (K1).
+//!
+//! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
+//! the readiness of a project: while a list is missing, only the project's Workloads wait.
+
+use super::{GatewayIndex, Project, TableId, apply::Applied, change::Change};
+use crate::settings::LocationSource;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    plane::watch::WatchEvent,
+    store::{apply::apply_event, table::Row},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Workload checks that read other objects of the project, as the settings enable them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkloadChecks {
+    /// K3: each city and location needs a location object of this source; selectors select among them.
+    pub locations: LocationSource,
+    /// K1: each interface needs its Network.
+    pub networks: bool,
+}
+
+impl WorkloadChecks {
+    /// The tables to watch for the enabled checks in every project, whatever it serves.
+    pub fn tables(self) -> impl Iterator<Item = TableId> {
+        self.networks.then_some(TableId::Networks).into_iter()
+    }
+}
+
+impl Project {
+    /// Namespace and name of the Networks that are not terminating.
+    pub fn live_networks(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.networks
+            .iter()
+            .filter(|(_, row)| !row.deleting)
+            .map(|((namespace, name), _)| (namespace, name))
+    }
+}
+
+impl GatewayIndex {
+    /// Applies an event of a project's Networks. Their list is not among the lists that a project needs: `synced` stays
+    /// unset.
+    pub(super) fn network_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let (deltas, first) = apply_event(&mut project.networks, event, &mut self.words, |_, _| ());
+        let live = |row: Option<&Row<()>>| row.is_some_and(|row| !row.deleting);
+        let names = deltas
+            .into_iter()
+            .filter(|d| live(d.old.as_ref()) != live(project.networks.get(&d.name.0, &d.name.1)))
+            .map(|d| d.name.1)
+            .collect();
+        let synced = project.networks.synced();
+        checks_changed(key, first, if synced { names } else { BTreeSet::new() })
+    }
+}
+
+/// The Workloads of a project may pass or fail their checks: with the first complete list all of them, later those that
+/// name one of `names`.
+pub(super) fn checks_changed(project: &ProjectKey, first: bool, names: BTreeSet<Arc<str>>) -> Applied {
+    let changes = (first || !names.is_empty()).then(|| Change::WorkloadChecks {
+        project: project.clone(),
+        names: (!first).then_some(names),
+    });
+    Applied {
+        changes: changes.into_iter().collect(),
+        ..Applied::default()
+    }
+}

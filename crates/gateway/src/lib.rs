@@ -1,0 +1,506 @@
+//! The gateway: controllers between project planes and the hub, and how they react to changes of the planes.
+
+#![forbid(unsafe_code)]
+
+pub mod companions;
+pub mod confirm;
+pub mod context;
+pub mod federator;
+pub mod garbage;
+mod gauges;
+pub mod hub_permit;
+pub mod index;
+pub mod interpreters;
+pub mod lane;
+pub mod member;
+pub mod namespaces;
+pub mod operations;
+pub mod pin;
+pub mod platform;
+pub mod policies;
+pub mod policy_spec;
+pub mod projector;
+pub mod queries;
+pub mod rate_limit;
+pub mod reason;
+pub mod references;
+pub mod returns;
+pub mod route;
+pub mod settings;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+pub mod workload;
+
+use companions::Companions;
+use context::{Context, Shared, State};
+use federator::Federator;
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::{
+    error::Failure,
+    key::{Key, Plane},
+    metrics::{Gauges, PlaneKind, Stage},
+    plan::Requeue,
+    plane::{client::Connection, discovery::ProjectEvent},
+    random::HashSet,
+    runtime::{
+        self, Access, Runtime, driver,
+        index::{Defect, Triggers},
+        queue::Priority,
+        role::Role,
+    },
+};
+use fedgate_kinds::{CompanionKind, Kinds};
+use garbage::Garbage;
+use index::{
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, known_plane::KnownPlane,
+    networking::WorkloadChecks, ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
+};
+use interpreters::Interpreters;
+use namespaces::Namespaces;
+use parking_lot::Mutex;
+use platform::Platform;
+use policies::Policies;
+use projector::Projector;
+use queries::lifecycle;
+use rate_limit::RateLimiter;
+use reason::IdentityRejection;
+use returns::Returns;
+use settings::Settings;
+use std::{sync::Arc, time::Duration};
+use workload::Workloads;
+
+/// A project whose lists are incomplete after this time no longer delays readiness.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Name of the brake on projects that the platform does not know.
+const PLATFORM: &str = "platform";
+
+/// The triggers of each controller.
+const TRIGGERS: [Triggers<GatewayIndex>; 10] = [
+    companions::triggers::triggers,
+    federator::triggers::triggers,
+    garbage::triggers::triggers,
+    interpreters::triggers::triggers,
+    namespaces::triggers::triggers,
+    platform::triggers::triggers,
+    policies::triggers::triggers,
+    projector::triggers::triggers,
+    returns::triggers::triggers,
+    workload::triggers::triggers,
+];
+
+/// The keys that these changes concern.
+fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for change in changes {
+        Gateway::triggers(index, change, &mut keys);
+    }
+    keys
+}
+
+/// The gateway's controllers.
+#[derive(Debug, Default)]
+pub struct Gateway {
+    federator: Federator,
+    projector: Projector,
+    returns: Returns,
+    platform: Platform,
+    workloads: Workloads,
+    interpreters: Interpreters,
+    garbage: Garbage,
+    companions: Companions,
+}
+
+/// Creates a gateway for these kinds; no key is reconciled before [`Runtime::run`].
+pub fn new(
+    hub: Connection,
+    kinds: Kinds,
+    settings: Settings,
+    setup: runtime::Setup,
+) -> Arc<Runtime<Gateway>> {
+    let (index, state) = parts(kinds, settings, &setup);
+    let tables = index.hub_tables();
+    let gateway = Runtime::new(Gateway::default(), state, index, setup);
+    gateway.shared.planes.engage(&Plane::Hub, 0, hub, &tables);
+    gateway
+}
+
+/// A gateway without planes, whose caller feeds the events and reconciles the keys of the queue itself.
+pub fn over(
+    kinds: Kinds,
+    settings: Settings,
+    setup: runtime::Setup,
+    access: Access<'_, GatewayIndex>,
+) -> Arc<Runtime<Gateway>> {
+    let (index, state) = parts(kinds, settings, &setup);
+    Runtime::over(Gateway::default(), state, index, setup, access)
+}
+
+fn parts(kinds: Kinds, settings: Settings, setup: &runtime::Setup) -> (GatewayIndex, State) {
+    let checks = WorkloadChecks {
+        locations: settings.location_source,
+        networks: settings.networking,
+    };
+    let Kinds { federated, platform } = kinds;
+    let mut index = GatewayIndex::new(Arc::new(federated.into()), checks).with_platform(platform);
+    index.largest_spec = settings.max_spec_size;
+    index
+        .catalog
+        .instance_types
+        .extend(settings.instance_types.iter().cloned());
+    index.foreign_networks = settings.cross_namespace_networks;
+    index.clock = setup.clock.clone();
+    let state = State {
+        rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),
+        settings,
+    };
+    (index, state)
+}
+
+impl Gateway {
+    fn engage(shared: &Shared, key: &ProjectKey, connection: Connection, uid: Option<Arc<str>>) {
+        tracing::info!(project = %key, "project engaged");
+        let plane = Plane::Project(key.clone());
+        let (engagement, tables, keys) = {
+            let mut index = shared.index.lock();
+            let engagement = index.engage_identified(key.clone(), uid);
+            let changes = index.project_engaged(key);
+            (engagement, index.project_tables(), keys_of(&index, &changes))
+        };
+        shared.planes.engage(&plane, engagement, connection, &tables);
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+
+    /// The brakes on garbage that hold: of projects by their labels, `hub`, and `platform` while Projects are absent whose
+    /// deletion nobody observed.
+    fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
+        let mut brakes = self.garbage.brakes();
+        brakes.extend(index.teardown.is_held().then(|| PLATFORM.to_owned()));
+        brakes
+    }
+
+    /// Marks a project as suspended or not, and decides anew what is in it.
+    fn suspend(shared: &Shared, key: &ProjectKey, suspended: bool) {
+        let keys = {
+            let mut index = shared.index.lock();
+            let changes = index.suspend(key, suspended);
+            keys_of(&index, &changes)
+        };
+        shared.queue.extend(keys, Priority::Backlog);
+    }
+
+    fn disengage(shared: &Shared, key: &ProjectKey) {
+        tracing::info!(project = %key, "project removed; its objects on the hub are kept");
+        shared.disengage(&Plane::Project(key.clone()));
+        let mut index = shared.index.lock();
+        let applied = index.disengage(key);
+        let keys = keys_of(&index, &applied.changes);
+        drop(index);
+        report_rejected(shared, &applied.refused);
+        report_known_planes(shared, &applied.known_planes);
+        shared.queue.extend(keys, Priority::Fresh);
+    }
+}
+
+impl Role for Gateway {
+    type State = State;
+
+    const LEASE_PLANE: PlaneKind = PlaneKind::Hub;
+    const PLANES: &'static [PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
+    const CONTROLLERS: &'static [&'static str] = &[
+        "federator",
+        "workload",
+        "namespaces",
+        "policies",
+        "interpreters",
+        "garbage",
+        "projector",
+        "companions",
+        "returns",
+        "platform",
+    ];
+    const STAGES: &'static [Stage] = &[
+        Stage::ProjectToHub,
+        Stage::HubStatusToProject,
+        Stage::WritebackToProjection,
+    ];
+
+    const REJECTIONS: &'static [&'static str] = IdentityRejection::WORDS;
+
+    /// The pins of a hub namespace are one object, and each of its objects writes its own.
+    fn expects_conflict(failure: &Failure) -> bool {
+        failure.plane == Plane::Hub && pin::is_record(&failure.object)
+    }
+
+    fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+        for triggers in TRIGGERS {
+            triggers(index, change, keys);
+        }
+    }
+
+    fn controller(&self, shared: &Shared, key: &Key) -> &'static str {
+        let (table, owned) = {
+            let index = shared.index.lock();
+            (
+                index.table_of_kind(&key.kind),
+                index.owners.contains_key(&key.name),
+            )
+        };
+        match (&key.plane, table) {
+            (Plane::Project(_), Some(TableId::Federated(_))) => "federator",
+            (Plane::Project(_), Some(TableId::Workloads)) => "workload",
+            (Plane::Project(_), Some(TableId::Companions(CompanionKind::SECRET))) => "returns",
+            (Plane::Hub, Some(TableId::Namespaces)) if owned => "namespaces",
+            (Plane::Hub, Some(TableId::CityPolicies)) => "policies",
+            (Plane::Hub, Some(TableId::Interpreters)) => "interpreters",
+            (
+                Plane::Hub,
+                Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
+            ) => "garbage",
+            (Plane::Hub, Some(TableId::WrittenBack(_))) => "projector",
+            (Plane::Hub | Plane::Project(_), Some(TableId::Platform(_))) => "platform",
+            (Plane::Hub, Some(table)) if table.companion().is_some() => "companions",
+            _ => "none",
+        }
+    }
+
+    fn project(&self, shared: &Shared, key: &Key) -> Option<ProjectKey> {
+        if let Plane::Project(project) = &key.plane {
+            return Some(project.clone());
+        }
+        // A key without a namespace may be that of a hub namespace.
+        let hub = if key.namespace.is_empty() {
+            &key.name
+        } else {
+            &key.namespace
+        };
+        lifecycle::home(&shared.index.lock(), hub).map(|(project, _)| project)
+    }
+
+    async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
+        let (table, owned) = {
+            let index = ctx.index.lock();
+            (
+                index.table_of_kind(&key.kind),
+                index.owners.contains_key(&key.name),
+            )
+        };
+        let Some(table) = table else {
+            return Ok(Requeue::AwaitChange);
+        };
+        match (&key.plane, table) {
+            (Plane::Project(_), TableId::Federated(_)) => driver::reconcile(&self.federator, ctx, key).await,
+            (Plane::Project(_), TableId::Workloads) => driver::reconcile(&self.workloads, ctx, key).await,
+            (Plane::Project(_), TableId::Companions(CompanionKind::SECRET)) => {
+                driver::reconcile(&self.returns, ctx, key).await
+            }
+            (Plane::Hub, TableId::Namespaces) if owned => {
+                self.garbage.lives(key);
+                driver::reconcile(&Namespaces, ctx, key).await
+            }
+            (Plane::Hub, TableId::CityPolicies) => driver::reconcile(&Policies, ctx, key).await,
+            (Plane::Hub, TableId::Interpreters) => driver::reconcile(&self.interpreters, ctx, key).await,
+            (
+                Plane::Hub,
+                TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings,
+            ) => driver::reconcile(&self.garbage, ctx, key).await,
+            (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
+            (Plane::Hub, TableId::Platform(_)) => Ok(self.platform.examine(ctx, key)),
+            (Plane::Project(_), TableId::Platform(_)) => driver::reconcile(&self.platform, ctx, key).await,
+            (Plane::Hub, table) if table.companion().is_some() => {
+                driver::reconcile(&self.companions, ctx, key).await
+            }
+            _ => Ok(Requeue::AwaitChange),
+        }
+    }
+
+    fn on_leading(&self, shared: &Shared) {
+        let mut index = shared.index.lock();
+        let applied = index.lead();
+        let keys = keys_of(&index, &applied.changes);
+        drop(index);
+        report_rejected(shared, &applied.refused);
+        report_known_planes(shared, &applied.known_planes);
+        shared.queue.extend(keys, Priority::Fresh);
+        self.garbage.reset();
+    }
+
+    fn on_command(&self, shared: &Shared, command: Command) {
+        match command {
+            Command::WatchReferences(key, engagement, tables) => {
+                let plane = Plane::Project(key);
+                // A project that is engaged again meanwhile sends its own command.
+                if shared.planes.engagement(&plane) == engagement {
+                    shared.planes.watch_more(&plane, &tables);
+                }
+            }
+            Command::ReportRejected(claims) => report_rejected(shared, &claims),
+            Command::ReportOtherHubs(projects) => report_other_hubs(shared, &projects),
+            Command::ReportKnownPlanes(projects) => report_known_planes(shared, &projects),
+        }
+    }
+
+    fn on_project(&self, shared: &Shared, event: ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, &key, connection, uid),
+            ProjectEvent::Removed { key } => Self::disengage(shared, &key),
+            ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
+            ProjectEvent::Listed { inquiry, begins } => shared.index.lock().platform_listed(inquiry, begins),
+            ProjectEvent::Gone { uid } => shared.index.lock().project_gone(&uid),
+            ProjectEvent::Answered(answer) => {
+                let mut index = shared.index.lock();
+                let changes = index.platform_answered(answer);
+                let keys = keys_of(&index, &changes);
+                drop(index);
+                shared.queue.extend(keys, Priority::Fresh);
+            }
+            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
+        }
+    }
+
+    /// Retries at once all keys that failed, possibly because of this plane.
+    fn on_recovered(&self, shared: &Shared, plane: &Plane) {
+        let hubs: HashSet<Arc<str>> = {
+            let index = shared.index.lock();
+            let ours = |owner: &NamespaceOwner| matches!(plane, Plane::Project(key) if *key == owner.project);
+            let owners = index.owners.iter().filter(|(_, owner)| ours(owner));
+            owners.map(|(hub, _)| hub.clone()).collect()
+        };
+        if *plane == Plane::Hub {
+            // It may have another credential.
+            let former = shared.index.lock().hub_user.take();
+            if former.is_some_and(|user| member::is_service_account(&user)) {
+                let keys = shared.index.lock().ready_keys();
+                shared.queue.extend(keys, Priority::Backlog);
+            }
+        }
+        shared
+            .queue
+            .retry_failed(|key| *plane == Plane::Hub || key.plane == *plane || hubs.contains(&key.namespace));
+    }
+
+    fn on_rewound(&self, _: &Shared) {
+        self.garbage.reset();
+    }
+
+    /// Orphans, which share their project's brake.
+    fn sweep(&self, _: &Shared) -> Vec<Key> {
+        self.garbage.suspects()
+    }
+
+    /// Forgets state of disengaged projects that was recorded too late to be forgotten with them, and lets deployments
+    /// that wait tell their tenants.
+    fn prune(&self, shared: &Shared) {
+        self.federator.delays.admit(shared);
+        self.federator.naming.admit(shared);
+        let mut index = shared.index.lock();
+        index.prune_unowned();
+        if index.teardown.is_held() {
+            let changes = index.confirmed();
+            shared.queue.extend(keys_of(&index, &changes), Priority::Fresh);
+        }
+        index.forget_withheld(shared.settings.projection_retention);
+        self.federator.prune(shared, &index);
+        self.projector.prune(shared, &index);
+        self.returns.prune(shared, &index);
+        self.platform.prune(&index);
+        self.workloads.prune(&index);
+        self.garbage.prune(&index, shared.now());
+        let is_engaged = |project: &ProjectKey| index.projects.contains_key(project);
+        shared.rate_limiter.lock().prune(is_engaged, shared.now());
+        shared.quarantine.retain(|key| match &key.plane {
+            Plane::Project(project) => index.projects.contains_key(project),
+            Plane::Hub => {
+                let cluster_wide = key.namespace.is_empty();
+                let hub = if cluster_wide { &key.name } else { &key.namespace };
+                HubNamespace::parse(hub).is_none() || index.owners.contains_key(hub)
+            }
+            Plane::Cell => false,
+        });
+    }
+
+    /// An error until the hub's first lists are complete, and while those of a project that answers are not, for at
+    /// most `READY_TIMEOUT`.
+    fn ready(&self, shared: &Shared) -> Result<(), String> {
+        let index = shared.index.lock();
+        if !index.hub_ready() {
+            return Err("the hub's first lists are not complete".to_owned());
+        }
+        let planes = shared.planes.lock();
+        for (plane, engaged) in planes.iter() {
+            let Plane::Project(key) = plane else { continue };
+            // A project without Locations or Networks does answer.
+            let failing = engaged
+                .watches
+                .iter()
+                .any(|(table, status)| status.restarts() > 0 && !table.is_for_checks());
+            let is_held = failing || index.is_of_other_hub(key) || index.has_known_plane(key);
+            if !index.project_ready(key) && !is_held && engaged.since.elapsed() < READY_TIMEOUT {
+                return Err(format!("the first lists of project {key} are not complete"));
+            }
+        }
+        Ok(())
+    }
+
+    fn gauges(&self, shared: &Shared, into: &mut Gauges) {
+        gauges::collect(self, shared, into);
+    }
+
+    fn describe(&self, _: &Shared, index: &GatewayIndex) -> serde_json::Map<String, serde_json::Value> {
+        gauges::describe(self, index)
+    }
+}
+
+/// Logs and counts rejected claims on hub namespaces.
+fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
+    for RejectedClaim {
+        claimant,
+        hub,
+        holder,
+    } in claims
+    {
+        shared
+            .metrics
+            .identity_rejected(IdentityRejection::NamespaceClaimed.label());
+        tracing::warn!(
+            project = %claimant.project,
+            namespace = &*claimant.namespace,
+            hub_namespace = &**hub,
+            %holder,
+            "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
+        );
+    }
+}
+
+/// Logs the projects whose planes the gateway has as other ones, and those of which that is over.
+fn report_known_planes(shared: &Shared, projects: &[(ProjectKey, Option<KnownPlane>)]) {
+    for (project, known) in projects {
+        shared
+            .planes
+            .state_may_have_changed(&Plane::Project(project.clone()));
+        let Some(known) = known else {
+            tracing::info!(%project, "the project's API server is no longer another plane of the gateway; the project is federated");
+            continue;
+        };
+        let Defect { text, next, .. } = known.defect();
+        tracing::warn!(%project, plane = %known, next, "the project is refused: {text}");
+    }
+}
+
+/// Logs the projects of which deployments name another hub, and those of which none does any more.
+fn report_other_hubs(shared: &Shared, projects: &[(ProjectKey, Option<OtherHub>)]) {
+    for (project, other) in projects {
+        shared
+            .planes
+            .state_may_have_changed(&Plane::Project(project.clone()));
+        let Some(OtherHub { uid, share }) = other else {
+            tracing::info!(%project, "no deployment of the project names another hub now; it is federated to this one");
+            continue;
+        };
+        let Defect { text, next, .. } = OTHER_HUB;
+        let share = share.as_str();
+        tracing::warn!(%project, hub = &**uid, share, next, "the project is selected by two gateways: {text}");
+    }
+}

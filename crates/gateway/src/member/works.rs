@@ -1,0 +1,151 @@
+//! Works of an object at its member.
+
+use super::{Seen, Sight, Subject};
+use crate::{context::Context, index::resource};
+use fedgate_api::{
+    karmada::{member_of, work, work_namespace},
+    keys,
+};
+use fedgate_engine::{
+    error::Failure,
+    executor::{Listed, Selector},
+    key::Plane,
+    plan::Target,
+};
+use jiff::Timestamp;
+use kube::core::{ApiResource, DynamicObject, ObjectMeta};
+use std::{sync::Arc, time::Duration};
+
+/// The Works of a binding at a member.
+async fn works(ctx: &Context<'_>, member: &str, id: &str) -> Result<Listed, Failure> {
+    let of = Selector::Label(keys::BINDING_ID, id);
+    ctx.executor.list(&target(member, ""), of).await
+}
+
+/// Karmada's Work.
+pub fn works_resource() -> ApiResource {
+    resource("work.karmada.io", "v1alpha1", "Work", "works")
+}
+
+fn target(member: &str, name: &str) -> Target {
+    Target::namespaced(Plane::Hub, &works_resource(), &work_namespace(member), name)
+}
+
+/// Whether all Works of the bindings with these ids are stopped; one that goes on is watched.
+pub(super) async fn stopped(ctx: &Context<'_>, member: &str, ids: &[Arc<str>]) -> Result<Sight, Failure> {
+    for id in ids {
+        let found = works(ctx, member, id).await?;
+        if let Some(work) = found.objects.iter().find(|work| !is_stopped(work)) {
+            return Ok(sight(Seen::WorksGoOn, work, &found));
+        }
+    }
+    Ok(Seen::WorksStopped.into())
+}
+
+/// The state that Works of the object's bindings prove; `None` if there are none. That of an earlier binding has another id,
+/// but the same name.
+pub(super) async fn left_over(
+    ctx: &Context<'_>,
+    s: Subject<'_>,
+    member: &str,
+    id: Option<&str>,
+) -> Result<Option<Sight>, Failure> {
+    let of_binding = match id {
+        Some(id) => Some(works(ctx, member, id).await?),
+        None => None,
+    };
+    let found = match of_binding.filter(|found| found.objects.iter().any(|work| is_of(work, s))) {
+        Some(found) => found,
+        None => named_after(ctx, s, member).await?,
+    };
+    let own = found.objects.iter().filter(|work| is_of(work, s));
+    let first = own.min_by_key(|work| !is_stuck(&work.metadata, ctx.now().wall));
+    Ok(first.map(|work| judged(ctx, work, &found)))
+}
+
+/// The Work that Karmada makes, or has made, of the object.
+async fn named_after(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Listed, Failure> {
+    let name = work(&s.resource.kind, s.namespace, s.name);
+    ctx.executor.list(&target(member, &name), Selector::Name).await
+}
+
+/// Whether the Work of an earlier binding does not end: as long as it is there, no other can be made.
+pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Sight, Failure> {
+    let found = named_after(ctx, s, member).await?;
+    let ends = |work: &&DynamicObject| is_of(work, s) && work.metadata.deletion_timestamp.is_some();
+    let own = found.objects.iter().find(ends);
+    Ok(own.map_or(Seen::WorksGoOn.into(), |work| judged(ctx, work, &found)))
+}
+
+fn judged(ctx: &Context<'_>, work: &DynamicObject, found: &Listed) -> Sight {
+    let seen = if is_stuck(&work.metadata, ctx.now().wall) {
+        Seen::WorkStuck(named(&work.metadata))
+    } else {
+        Seen::WorksGoOn
+    };
+    sight(seen, work, found)
+}
+
+fn sight(seen: Seen, work: &DynamicObject, found: &Listed) -> Sight {
+    let meta = &work.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let member = member_of(namespace).unwrap_or_default();
+    let watched = target(member, meta.name.as_deref().unwrap_or_default());
+    Sight {
+        seen,
+        watched: Some((watched, found.version.clone())),
+    }
+}
+
+/// True if a Work is of the binding of the object's copy.
+fn is_of(work: &DynamicObject, s: Subject<'_>) -> bool {
+    let annotations = work.metadata.annotations.as_ref();
+    let says =
+        |key: &str, value: &str| annotations.is_some_and(|all| all.get(key).is_some_and(|v| v == value));
+    says(keys::BINDING_NAMESPACE, s.namespace) && says(keys::BINDING_NAME, s.binding)
+}
+
+/// True if Karmada dispatches nothing of a Work, and deletes its object with it.
+fn is_stopped(work: &DynamicObject) -> bool {
+    let spec = &work.data["spec"];
+    spec["suspendDispatching"] == true && spec["preserveResourcesOnDeletion"] != true
+}
+
+/// Time after which a Work that is being deleted counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// True if a Work is being deleted for longer than that takes.
+pub fn is_stuck(work: &ObjectMeta, now: Timestamp) -> bool {
+    let since = work.deletion_timestamp.as_ref().map(|time| time.0);
+    since.is_some_and(|since| now.duration_since(since).unsigned_abs() >= STUCK_AFTER && now >= since)
+}
+
+/// Namespace and name of a Work.
+pub fn named(work: &ObjectMeta) -> String {
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{}/{}", text(&work.namespace), text(&work.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_work_is_stuck_when_its_deletion_takes_too_long() {
+        let work = |deleted: Value| {
+            let work = json!({"metadata": {"namespace": "karmada-es-dfw-1", "name": "lab-1", "deletionTimestamp": deleted}});
+            serde_json::from_value::<DynamicObject>(work).unwrap()
+        };
+        let now = "2026-05-04T10:00:10Z".parse().unwrap();
+        for (deleted, stuck) in [
+            (json!("2026-05-04T10:00:05Z"), true),
+            (json!("2026-05-04T10:00:06Z"), false),
+            (json!("2026-05-04T10:00:59Z"), false),
+            (Value::Null, false),
+        ] {
+            assert_eq!(is_stuck(&work(deleted.clone()).metadata, now), stuck, "{deleted}");
+        }
+        assert_eq!(named(&work(Value::Null).metadata), "karmada-es-dfw-1/lab-1");
+    }
+}

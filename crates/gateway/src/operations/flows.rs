@@ -1,0 +1,141 @@
+//! Instances of each project in each cell, as bands of a picture.
+
+use super::{Operations, projects::of_problem};
+use crate::index::{
+    GatewayIndex, NamespaceOwner,
+    summary::{Problem, WrittenBack},
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
+use fedgate_engine::runtime::inspect::SLICE;
+use fedgate_operations::{FlowRow, Flows, REST, Worst, query::FlowsQuery};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Project, city and cell.
+type Band = (ProjectKey, String, String);
+
+/// The bands of a city and cell that are summed: their projects, Instances and worst state.
+type Sum = (BTreeSet<ProjectKey>, WrittenBack, Option<Worst>);
+
+pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
+    let mut bands: Vec<(Band, WrittenBack, Option<Worst>)> = bands(of, query)
+        .into_iter()
+        .map(|(band, (instances, worst))| (band, instances, worst))
+        .collect();
+    // The largest come first, then those that hurt.
+    let rank = |worst: &Option<Worst>| {
+        worst
+            .as_ref()
+            .map_or((true, None), |worst| (false, Some(worst.class)))
+    };
+    bands.sort_by_cached_key(|(band, instances, worst)| {
+        (Reverse(instances.existing), rank(worst), band.clone())
+    });
+    let rest = bands.split_off(query.top.min(bands.len()));
+    let mut items: Vec<FlowRow> = bands
+        .into_iter()
+        .map(|((project, city, cell), instances, worst)| FlowRow {
+            project: project.as_str().to_owned(),
+            projects: None,
+            city,
+            cell,
+            instances: instances.existing,
+            ready: instances.ready,
+            worst,
+        })
+        .collect();
+    items.extend(sums(rest));
+    Flows { items }
+}
+
+fn sums(rest: Vec<(Band, WrittenBack, Option<Worst>)>) -> Vec<FlowRow> {
+    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
+    for ((project, city, cell), instances, worst) in rest {
+        let (projects, sum, worst_of) = sums.entry((city, cell)).or_default();
+        projects.insert(project);
+        sum.add(instances);
+        *worst_of = worse(worst_of.take(), worst);
+    }
+    let rows = sums
+        .into_iter()
+        .map(|((city, cell), (projects, sum, worst))| FlowRow {
+            project: REST.to_owned(),
+            projects: Some(projects.len()),
+            city,
+            cell,
+            instances: sum.existing,
+            ready: sum.ready,
+            worst,
+        });
+    rows.collect()
+}
+
+fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
+    a.into_iter()
+        .chain(b)
+        .min_by_key(|worst| (worst.class, worst.since))
+}
+
+fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Option<Worst>)> {
+    let hubs: Vec<Arc<str>> = of
+        .gateway
+        .shared
+        .read_index(Holder::Operations)
+        .owners
+        .keys()
+        .cloned()
+        .collect();
+    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
+    let mut bands: BTreeMap<Band, (WrittenBack, Option<Worst>)> = BTreeMap::new();
+    for slice in hubs.chunks(SLICE) {
+        let index = of.gateway.shared.read_index(Holder::Operations);
+        for hub in slice {
+            let owner = index
+                .owners
+                .get(hub)
+                .filter(|owner| is(&query.project, owner.project.as_str()));
+            let Some(owner) = owner else { continue };
+            let worst_of = worst_by_city(&index, owner);
+            for ((city, cell), part) in index.summary.places(hub) {
+                let city = city.as_ref().map_or("", |city| city.as_str());
+                let cell = cell.as_deref().unwrap_or_default();
+                if !is(&query.city, city) || !is(&query.cell, cell) {
+                    continue;
+                }
+                let band = (owner.project.clone(), city.to_owned(), cell.to_owned());
+                let (sum, worst) = bands.entry(band).or_default();
+                sum.add(*part);
+                *worst = worse(worst.take(), worst_of.get(city).cloned());
+            }
+        }
+    }
+    bands
+}
+
+/// The worst problem of a namespace's deployments by city.
+fn worst_by_city(index: &GatewayIndex, owner: &NamespaceOwner) -> BTreeMap<String, Worst> {
+    let mut worst: BTreeMap<String, &Problem> = BTreeMap::new();
+    let Some(project) = index.projects.get(&owner.project) else {
+        return BTreeMap::new();
+    };
+    let problems = project.summary.problems_in(index.kinds.ids(), &owner.namespace);
+    for ((kind, (namespace, name)), problem) in problems {
+        let row = project.sources[*kind].get(namespace, name);
+        let Some(city) = row.and_then(|row| index.city_route(&row.digest.place).map(|to| to.city).ok())
+        else {
+            continue;
+        };
+        let known = worst.entry(city.as_str().to_owned()).or_insert(problem);
+        if problem.rank() < known.rank() {
+            *known = problem;
+        }
+    }
+    worst
+        .into_iter()
+        .map(|(city, problem)| (city, of_problem(problem)))
+        .collect()
+}

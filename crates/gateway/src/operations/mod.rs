@@ -1,0 +1,228 @@
+//! The gateway's answers to the operations API, from the index and the runtime (contract: operations.md §2).
+//!
+//! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows.
+
+mod cells;
+mod flows;
+mod next_step;
+pub(super) mod overview;
+mod projects;
+pub(crate) mod stuck;
+mod trace;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Gateway,
+    context::scan_projects,
+    index::{GatewayIndex, Project, TableId},
+    queries::lifecycle,
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::metrics::Holder;
+use fedgate_engine::{
+    key::{Key, Plane},
+    runtime::{Runtime, inspect::SLICE},
+};
+use fedgate_operations::views::{
+    header::{self, Process},
+    journal, planes,
+    stuck::{self as views, Found},
+};
+use fedgate_operations::{
+    CellDetail, CellRow, Changes, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow,
+    ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Trace,
+    query::{
+        CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, STUCK_FOR, StuckQuery, TraceQuery,
+    },
+};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// The gateway's answers; see the module.
+#[derive(Debug)]
+pub struct Operations {
+    gateway: Arc<Runtime<Gateway>>,
+    process: Process,
+}
+
+impl Operations {
+    /// The answers of a running gateway.
+    pub fn new(gateway: Arc<Runtime<Gateway>>, process: Process) -> Self {
+        Self { gateway, process }
+    }
+
+    /// Calls `read` with slices of these projects, each under one lock of the index.
+    fn each_project<T>(
+        &self,
+        projects: &[ProjectKey],
+        mut read: impl FnMut(&GatewayIndex, &ProjectKey) -> Option<T>,
+    ) -> Vec<T> {
+        let mut rows = Vec::new();
+        for slice in projects.chunks(SLICE) {
+            let index = self.gateway.shared.read_index(Holder::Operations);
+            rows.extend(slice.iter().filter_map(|project| read(&index, project)));
+        }
+        rows
+    }
+
+    /// The engaged projects, in order.
+    fn projects(&self) -> Vec<ProjectKey> {
+        let mut projects = Vec::new();
+        self.scan_projects(|key, _| projects.push(key.clone()));
+        projects
+    }
+
+    fn found(&self, stuck_for: Duration, with_unavailable: bool) -> Vec<Found> {
+        stuck::found(self, &self.gateway.survey(), stuck_for, with_unavailable)
+    }
+
+    /// Visits all projects in order. The index is locked for a slice of them at a time.
+    fn scan_projects(&self, mut visit: impl FnMut(&ProjectKey, &Project)) {
+        scan_projects(&self.gateway.shared, Holder::Operations, |_, key, project| {
+            visit(key, project);
+        });
+    }
+
+    /// Why nothing is delivered to the hub, while it is down. Without a Lease no tenant is told, so the operator is.
+    fn hub_outage(&self) -> Option<String> {
+        let since = *planes::down(&self.gateway).get(&Plane::Hub)?;
+        Some(format!("the hub has not answered since {since}"))
+    }
+
+    /// The project, namespace, kind and name of a key as its tenant knows it.
+    fn naming(&self, key: &Key) -> StuckItem {
+        name_of(&self.gateway.shared.read_index(Holder::Operations), key)
+    }
+}
+
+/// As [`Operations::naming`].
+fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
+    let plural = key.kind.as_str().split('.').next().unwrap_or_default();
+    match &key.plane {
+        Plane::Project(project) => views::item(key, Some(project.as_str()), &key.namespace, plural),
+        Plane::Hub | Plane::Cell => {
+            let hub = if key.namespace.is_empty() {
+                &key.name
+            } else {
+                &key.namespace
+            };
+            let item = match lifecycle::home(index, hub) {
+                Some((project, namespace)) => views::item(key, Some(project.as_str()), &namespace, plural),
+                None => views::item(key, None, &key.namespace, plural),
+            };
+            StuckItem {
+                cell: author_of(index, key).unwrap_or_default(),
+                ..item
+            }
+        }
+    }
+}
+
+/// The cell that has written a write-back.
+fn author_of(index: &GatewayIndex, key: &Key) -> Option<String> {
+    let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
+        return None;
+    };
+    let row = index.hub.write_backs[kind].get(&key.namespace, &key.name)?;
+    row.digest.cell.as_deref().map(str::to_owned)
+}
+
+/// Number of stuck objects by project.
+fn by_project(found: &[Found]) -> HashMap<&str, Vec<&Found>> {
+    let mut all: HashMap<&str, Vec<&Found>> = HashMap::new();
+    for one in found.iter().filter(|one| !one.item.project.is_empty()) {
+        all.entry(one.item.project.as_str()).or_default().push(one);
+    }
+    all
+}
+
+impl OperationsSource for Operations {
+    fn header(&self) -> Header {
+        header::header(&self.gateway, &self.process)
+    }
+
+    fn overview(&self) -> Overview {
+        overview::overview(self)
+    }
+
+    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+        planes::rows(&self.gateway, query)
+    }
+
+    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
+        let with_unavailable = query.class == Some(fedgate_operations::Class::Unavailable);
+        let found = self.found(query.stuck_for, with_unavailable);
+        views::page(views::groups(found, query, next_step::next_step), query)
+    }
+
+    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
+        let entries = self.gateway.shared.executor.journal().entries();
+        let owner = |key: &Key| {
+            let index = self.gateway.shared.read_index(Holder::Operations);
+            let hub = if key.namespace.is_empty() {
+                &key.name
+            } else {
+                &key.namespace
+            };
+            lifecycle::home(&index, hub)
+        };
+        journal::rows(&entries, query, owner)
+    }
+
+    fn projects(&self, query: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
+        Ok(projects::rows(self, query))
+    }
+
+    fn project(&self, project: &str) -> Result<ProjectDetail, NoAnswer> {
+        projects::detail(self, project)
+    }
+
+    fn project_rows(&self, projects: &BTreeSet<String>) -> Vec<ProjectRow> {
+        let keys: Vec<ProjectKey> = projects
+            .iter()
+            .filter_map(|key| ProjectKey::parse(key).ok())
+            .collect();
+        projects::rows_of(self, &keys, &self.found(STUCK_FOR, true))
+    }
+
+    fn cells(&self, query: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
+        Ok(cells::rows(self, query))
+    }
+
+    fn cell(&self, cell: &str) -> Result<CellDetail, NoAnswer> {
+        cells::detail(self, cell)
+    }
+
+    fn cell_rows(&self, cells: &BTreeSet<String>) -> Vec<CellRow> {
+        cells::rows_of(self, |name| cells.contains(name))
+    }
+
+    fn flows(&self, query: &FlowsQuery) -> Result<Flows, NoAnswer> {
+        Ok(flows::flows(self, query))
+    }
+
+    fn trace(&self, query: &TraceQuery) -> Result<Trace, NoAnswer> {
+        trace::trace(self, query)
+    }
+
+    fn collect_changes(&self, on: bool) {
+        self.gateway.shared.index.lock().touched.collect(on);
+    }
+
+    fn take_changes(&self) -> Changes {
+        self.gateway.shared.index.lock().touched.take()
+    }
+}
+
+/// The reason of a deployment that waits for a hub that is down.
+const HUB_UNREACHABLE: &str = "HubUnreachable";
+
+/// The plural of a table's resource.
+fn plural(index: &GatewayIndex, table: TableId) -> String {
+    index.plural(table).to_owned()
+}

@@ -1,0 +1,200 @@
+//! A row for each project, and a project with its stuck objects.
+
+use super::{Operations, by_project, overview, stuck::class_of};
+use crate::index::{GatewayIndex, Project, summary::Problem};
+use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_engine::metrics::Holder;
+use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};
+use fedgate_operations::views::{page, planes, stuck::Found};
+use fedgate_operations::{
+    NamespaceRow, NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
+    query::{ProjectsQuery, STUCK_FOR, Sort},
+};
+use std::collections::{BTreeSet, HashMap};
+
+/// Maximum number of rows in the lists of a detail.
+const DETAILS: usize = 200;
+
+pub(super) fn rows(of: &Operations, query: &ProjectsQuery) -> Rows<ProjectRow> {
+    let mut projects = of.projects();
+    projects.retain(|key| query.q.as_deref().is_none_or(|q| key.as_str().contains(q)));
+    let found = of.found(STUCK_FOR, true);
+    let is_plain = query.state.is_none() && query.reason.is_none() && query.city.is_none();
+    if is_plain && query.sort == Sort::Name {
+        let names = page::by_name(projects, &query.page, ProjectKey::as_str);
+        return Rows {
+            items: rows_of(of, &names.items, &found),
+            next: names.next,
+            remaining: names.remaining,
+        };
+    }
+    let mut rows = rows_of(of, &projects, &found);
+    rows.retain(|row| {
+        query.state.is_none_or(|state| row.state == state)
+            && query.city.as_ref().is_none_or(|city| row.cities.contains(city))
+            && query
+                .reason
+                .as_deref()
+                .is_none_or(|reason| row.worst.as_ref().is_some_and(|w| w.reason == reason))
+    });
+    let worst = |row: &ProjectRow| row.worst.as_ref().map(|worst| (worst.class, worst.since));
+    match query.sort {
+        Sort::Name => return page::by_name(rows, &query.page, |row| &row.project),
+        Sort::Worst => rows.sort_by_key(|row| (worst(row).is_none(), worst(row), row.project.clone())),
+        Sort::Since => rows.sort_by_key(|row| {
+            let since = worst(row).and_then(|(_, since)| since);
+            (since.is_none(), since, row.project.clone())
+        }),
+        Sort::Instances => {
+            rows.sort_by_key(|row| (std::cmp::Reverse(row.instances.existing), row.project.clone()));
+        }
+    }
+    page::by_rank(rows, &query.page)
+}
+
+/// Rows of these projects, as far as they are engaged; `found` are the stuck objects of all.
+pub(super) fn rows_of(of: &Operations, projects: &[ProjectKey], found: &[Found]) -> Vec<ProjectRow> {
+    let planes: Vec<Plane> = projects.iter().cloned().map(Plane::Project).collect();
+    let states: HashMap<Plane, State> = of.gateway.plane_states(&planes).into_iter().collect();
+    let undelivered = undelivered(of);
+    let stuck = by_project(found);
+    of.each_project(projects, |index, project| {
+        let state = states.get(&Plane::Project(project.clone()));
+        let state = state.map_or(PlaneState::Syncing, |state| planes::state(*state));
+        let stuck = stuck.get(project.as_str()).map_or(&[][..], Vec::as_slice);
+        let undelivered = undelivered.get(project).copied().unwrap_or(0);
+        Some(row(
+            project,
+            index.projects.get(project)?,
+            state,
+            undelivered,
+            stuck,
+        ))
+    })
+}
+
+/// Number of objects that are not yet where they are to go, by project.
+fn undelivered(of: &Operations) -> HashMap<ProjectKey, usize> {
+    let index = of.gateway.shared.read_index(Holder::Operations);
+    let mut counts: HashMap<ProjectKey, usize> = HashMap::new();
+    for stage in Stage::ALL {
+        for (_, hub, _) in index.undelivered.of(stage).keys() {
+            if let Some(owner) = index.owners.get(hub) {
+                *counts.entry(owner.project.clone()).or_default() += 1;
+            }
+        }
+    }
+    counts
+}
+
+fn row(
+    key: &ProjectKey,
+    project: &Project,
+    state: PlaneState,
+    undelivered: usize,
+    stuck: &[&Found],
+) -> ProjectRow {
+    let is_counted = |one: &&&Found| one.class != fedgate_operations::Class::Unavailable;
+    ProjectRow {
+        project: key.as_str().to_owned(),
+        state,
+        deployments: project.sources.iter().map(Table::len).sum(),
+        instances: overview::instances(project.summary.instances),
+        cities: cities(project).into_iter().map(str::to_owned).collect(),
+        worst: worst(project, stuck),
+        undelivered,
+        stuck: stuck.iter().filter(is_counted).count(),
+    }
+}
+
+/// The cities of a project's deployments; of one that names a location alone, the location.
+fn cities(project: &Project) -> BTreeSet<&str> {
+    let namespaces = project.namespaces.iter().map(|((_, name), _)| name);
+    let kinds: Vec<_> = project.sources.enumerate().map(|(kind, _)| kind).collect();
+    namespaces
+        .flat_map(|namespace| {
+            kinds
+                .iter()
+                .flat_map(|kind| project.secondary.announced(namespace, *kind))
+        })
+        .map(|(place, _)| place.city().map_or(place.as_str(), CityCode::as_str))
+        .collect()
+}
+
+/// The worst of a project's stuck objects and of the problems that are too young to be stuck.
+fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
+    let problems = project
+        .summary
+        .problems
+        .values()
+        .min_by_key(|problem| problem.rank())
+        .map(of_problem);
+    let stuck = stuck.iter().map(|one| Worst {
+        class: one.class,
+        reason: one.word.clone(),
+        since: one.item.since,
+    });
+    problems
+        .into_iter()
+        .chain(stuck)
+        .min_by_key(|worst| (worst.class, worst.since.is_none(), worst.since))
+}
+
+/// A problem as the worst state.
+pub(super) fn of_problem(problem: &Problem) -> Worst {
+    Worst {
+        class: class_of(problem),
+        reason: problem.reason.to_string(),
+        since: Some(Time::from_second(problem.since)),
+    }
+}
+
+pub(super) fn detail(of: &Operations, name: &str) -> Result<ProjectDetail, NoAnswer> {
+    let unknown = || unknown_project(name);
+    let key = ProjectKey::parse(name).map_err(|_| unknown())?;
+    let found = of.found(STUCK_FOR, true);
+    let row = rows_of(of, std::slice::from_ref(&key), &found)
+        .pop()
+        .ok_or_else(unknown)?;
+    let mut stuck: Vec<&Found> = found.iter().filter(|one| one.item.project == name).collect();
+    stuck.sort_by_key(|one| (one.class, one.item.since.is_none(), one.item.since));
+    let index = of.gateway.shared.read_index(Holder::Operations);
+    Ok(ProjectDetail {
+        row,
+        namespaces: namespaces(&index, &key),
+        stuck_objects: stuck
+            .into_iter()
+            .take(DETAILS)
+            .map(|one| one.item.clone())
+            .collect(),
+    })
+}
+
+pub(super) fn namespaces(index: &GatewayIndex, key: &ProjectKey) -> Vec<NamespaceRow> {
+    let rows = index
+        .projects
+        .get(key)
+        .into_iter()
+        .flat_map(|project| project.namespaces.iter());
+    let mut rows: Vec<NamespaceRow> = rows
+        .filter_map(|((_, name), _)| {
+            let hub = index.owned_hub_namespace(key, name)?;
+            Some(NamespaceRow {
+                namespace: name.to_string(),
+                hub_namespace: hub.as_str().to_owned(),
+            })
+        })
+        .take(DETAILS)
+        .collect();
+    rows.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+    rows
+}
+
+/// The answer for a project that is not engaged.
+pub(super) fn unknown_project(name: &str) -> NoAnswer {
+    NoAnswer::Unknown {
+        message: format!("project {name:?} is not engaged"),
+        next: "list the projects: fedgate projects list; a refused one is in fedgate stuck --class plane"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,465 @@
+//! Projector: a cell's Instance on the hub becomes an Instance in the project, owned by the live deployment.
+//!
+//! Triggers: write-backs, project deployments, copies, projections and owners of hub namespaces. Contract:
+//! federation.md §3.8.
+
+mod controller;
+pub mod decide;
+pub mod memory;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    confirm,
+    context::{Context, Shared, State},
+    index::{GatewayIndex, TableId, digest::Source, project_hub::NamedHub},
+    reason::{IdentityRejection, Verdict},
+};
+use crate::queries::instances;
+use decide::{Decision, Rejection, Reporting, Snapshot};
+use fedgate_api::names::HubNamespace;
+use fedgate_engine::{
+    error::{Category, Failure, Retry},
+    key::{Key, Plane},
+    metrics::Stage,
+    plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
+    reconcile::{
+        memory::Memories,
+        quarantine::RETRY_AFTER,
+        throttle::{Rate, TokenBucket},
+    },
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+    store::table::Row,
+};
+use fedgate_kinds::KindId;
+use memory::{Delay, Memory};
+
+/// An Instance that is not projected for this time is reported to its tenant.
+const DELAYED: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// The projector and the state that it keeps for each write-back.
+#[derive(Debug, Default)]
+pub struct Projector {
+    memory: Memories<Memory>,
+}
+
+impl Projector {
+    /// Drops state that no longer matters: full token buckets, and write-backs in hub namespaces without an owner.
+    /// Called every few seconds.
+    pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
+        let now = ctx.now().instant;
+        self.memory.retain(|key, m| {
+            if m.updates.is_full(now) {
+                m.updates = TokenBucket::default();
+            }
+            index.owners.contains_key(&key.namespace)
+        });
+    }
+
+    /// Number of write-backs with state.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.len()
+    }
+}
+
+fn settings(ctx: &Shared) -> decide::Settings {
+    decide::Settings {
+        projection_retention: ctx.settings.projection_retention,
+        require_owner: ctx.settings.require_owner,
+        status_interval: ctx.settings.status_interval,
+    }
+}
+
+/// The basis of a decision on a write-back, for the steps that follow it.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    /// A write-back that is quarantined.
+    rejection: Option<Rejection>,
+    /// True if the plan assumes that the write-back does not exist.
+    gone: bool,
+    /// True if its projection has waited, and goes on.
+    resumed: bool,
+}
+
+impl Basis {
+    fn of(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            rejection: None,
+            gone: false,
+            resumed: false,
+        }
+    }
+}
+
+impl Reconciler for Projector {
+    type State = State;
+    type Session = Memory;
+    type Basis = Basis;
+
+    const NAME: &'static str = "projector";
+
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Memory {
+        self.memory.take(key)
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, memory: Memory) {
+        self.memory.put(key, memory);
+    }
+
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let mut index = run.ctx.index.lock();
+        confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
+        let Some(snapshot) = observe(&index, run.key) else {
+            run.session = Memory::default();
+            index.drop_write_back(run.key);
+            return Step::End(Requeue::AwaitChange);
+        };
+        // The guard must end before the index is locked again.
+        drop(index);
+        if run.session.delay == Delay::Over {
+            run.session.delay = Delay::None;
+            return Step::Read(Basis {
+                resumed: true,
+                ..Basis::of(snapshot)
+            });
+        }
+        let decision = decide::decide(&snapshot, &mut run.session, settings(run.ctx), run.ctx.now());
+        let wait = |requeue| {
+            drop_body(run.ctx, &snapshot);
+            run.ctx.quarantine.release(run.key);
+            Step::End(requeue)
+        };
+        // A suspended project admits deletions alone; no body is kept for what waits.
+        let parked = snapshot.suspended && decision.writes();
+        let gone = matches!(decision, Decision::Confirm(_));
+        match decision {
+            Decision::Wait => {
+                if snapshot.projection.is_some() {
+                    end_wait(run.ctx, &snapshot);
+                }
+                wait(Requeue::AwaitChange)
+            }
+            _ if parked => wait(Requeue::AwaitChange),
+            Decision::WaitFor(after) => wait(Requeue::After(after)),
+            Decision::Later(after) => {
+                run.ctx.quarantine.release(run.key);
+                Step::End(Requeue::After(after))
+            }
+            Decision::Quarantine(rejection) => Step::Read(Basis {
+                rejection: Some(rejection),
+                ..Basis::of(snapshot)
+            }),
+            Decision::Read => Step::Read(Basis::of(snapshot)),
+            Decision::Do(plan) | Decision::Confirm(plan) => {
+                let basis = Basis {
+                    gone,
+                    ..Basis::of(snapshot)
+                };
+                Step::Apply(plan, basis)
+            }
+        }
+    }
+
+    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
+        let s = &basis.snapshot;
+        if basis.resumed {
+            let message = "Instances are projected again".to_owned();
+            publish(run.ctx, delay_event(s, false, "Resumed", message)).await;
+            return Ok(Flow::Again);
+        }
+        if let Some(rejection) = &basis.rejection {
+            return Ok(Flow::End(
+                quarantine(run.ctx, run.key, s, rejection.clone()).await,
+            ));
+        }
+        let keep = |index: &mut GatewayIndex, object| index.hub.write_backs[s.kind].keep_body(object);
+        Ok(if run.ctx.read_body(&written_back(s), keep).await? {
+            Flow::Again
+        } else {
+            Flow::End(Requeue::AwaitChange)
+        })
+    }
+
+    fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
+        run.ctx.quarantine.release(run.key);
+        end_wait(run.ctx, &basis.snapshot);
+        drop_body(run.ctx, &basis.snapshot);
+    }
+
+    async fn confirm(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        if basis.gone && !confirm::is_absent(run.ctx, &written_back(&basis.snapshot)).await? {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        }
+        Ok(Flow::Go)
+    }
+
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
+        settle(run.ctx, run.key, &basis.snapshot, &mut run.session, plan);
+        run.ctx.quarantine.release(run.key);
+        if run.session.delay == Delay::Reported {
+            run.session.delay = Delay::Over;
+        }
+        run.ctx
+            .record_stage(Stage::WritebackToProjection, run.ctx.enqueued_at);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        if failure.retry() != Retry::Quarantine {
+            if failure.category == Category::ProjectSuspended {
+                drop_body(run.ctx, &basis.snapshot);
+            } else {
+                report_delay(run, &basis.snapshot, &failure).await;
+            }
+            return Err(failure);
+        }
+        let rejection = Rejection {
+            verdict: failure.category.into(),
+            message: failure.to_string(),
+        };
+        // The failure stays in the record of failures, so that `fedgate stuck` has the server's words.
+        quarantine(run.ctx, run.key, &basis.snapshot, rejection).await;
+        Err(failure)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("Instance projected")
+    }
+}
+
+/// Ends the wait of an Instance: there is nothing to write, or its write-back is quarantined.
+fn end_wait(ctx: &Context<'_>, s: &Snapshot) {
+    let object = (s.kind, s.hub.as_str().into(), s.name.clone());
+    let stage = fedgate_operations::Stage::WritebackToProjection;
+    ctx.index.lock().settle(stage, &object);
+}
+
+/// The write-back's object on the hub.
+fn written_back(s: &Snapshot) -> Target {
+    Target::namespaced(Plane::Hub, &s.rules().resource, s.hub.as_str(), &s.name)
+}
+
+/// Records that the project's API server answered with something other than what was applied.
+fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, applied: &Plan<Applied>) {
+    if before.write_back.is_some() && before.projection.is_some() {
+        let rate = Rate::new(ctx.settings.status_interval);
+        memory.updates.take(rate, ctx.now().instant);
+    }
+    let after = observe(&ctx.index.lock(), key).and_then(|s| s.projection);
+    let (Some(asked), Some(got)) = (&before.write_back, after) else {
+        return;
+    };
+    if !applied.produced_version(&got.resource_version()) {
+        return;
+    }
+    for effect in applied.effects.iter().chain(applied.status.as_deref()) {
+        memory.settle(effect.endpoint == Endpoint::Status, &asked.digest, &got.digest);
+    }
+}
+
+/// Reports a verdict once: a log line and, if the project is beyond doubt, an Event.
+async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejection) -> Requeue {
+    drop_body(ctx, s);
+    end_wait(ctx, s);
+    let next = Requeue::After(RETRY_AFTER);
+    let Rejection { verdict, message } = rejection;
+    if !ctx.quarantine.insert(key, verdict) {
+        return next;
+    }
+    let is_foreign = verdict == Verdict::IdentityMismatch;
+    if is_foreign {
+        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
+    }
+    let (namespace, name) = (&*key.namespace, &*key.name);
+    tracing::warn!(plane = "hub", controller = "projector", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "write-back quarantined");
+    let (Some(source), false) = (&s.source, is_foreign) else {
+        return next;
+    };
+    let note = Event {
+        plane: s.plane(),
+        about: about(s, source),
+        warning: true,
+        reason: format!("Quarantined{}", camel(verdict.label())),
+        action: "QuarantiningProjection".to_owned(),
+        message,
+    };
+    publish(ctx, Some(note)).await;
+    next
+}
+
+/// Publishes an Event; a lost one has no further effect.
+async fn publish(ctx: &Context<'_>, event: Option<Event>) {
+    let Some(event) = event else { return };
+    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
+    }
+}
+
+/// The project's deployment as an Event refers to it.
+fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
+    ObjectRef {
+        api_version: s.profile().resource.api_version.clone(),
+        kind: s.profile().resource.kind.clone(),
+        namespace: s.namespace.to_string(),
+        name: s.deployment().unwrap_or_default().to_owned(),
+        uid: source.uid.to_string(),
+    }
+}
+
+/// An Event on the project's deployment of a write-back.
+fn delay_event(s: &Snapshot, warning: bool, reason: &str, message: String) -> Option<Event> {
+    let source = s.source.as_ref()?;
+    Some(Event {
+        plane: s.plane(),
+        about: about(s, source),
+        warning,
+        reason: reason.to_owned(),
+        action: "Projecting".to_owned(),
+        message,
+    })
+}
+
+/// Tells the tenant, once, that an Instance has not been written into its project for a minute. A project that is down
+/// hears nothing.
+async fn report_delay(run: &mut Reconcile<'_, Projector>, s: &Snapshot, failure: &Failure) {
+    let known = run.ctx.workers.failures().of(run.key);
+    let lasting = known.filter(|known| run.ctx.now().since_wall(known.since) >= DELAYED);
+    let is_of_project = failure.plane == s.plane();
+    let Some(known) = lasting.filter(|_| is_of_project && run.session.delay == Delay::None) else {
+        return;
+    };
+    run.session.delay = Delay::Reported;
+    let (verb, category, since) = (failure.verb, failure.category.as_str(), known.since);
+    let message =
+        format!("{verb} of Instances in this project fails ({category}) since {since}; it is tried again");
+    publish(run.ctx, delay_event(s, true, "ProjectionDelayed", message)).await;
+}
+
+fn camel(reason: &str) -> String {
+    reason
+        .split('_')
+        .map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .map(|c| c.to_ascii_uppercase())
+                .into_iter()
+                .chain(letters)
+                .collect::<String>()
+        })
+        .collect()
+}
+
+fn drop_body(ctx: &Context<'_>, s: &Snapshot) {
+    ctx.index.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
+}
+
+/// Reports of the cells on the deployment that owns the projection of a write-back.
+fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
+    let found = index.owners.get(&key.namespace).and_then(|owner| {
+        let project = index.projects.get(&owner.project)?;
+        let projection = project.projections[kind].get(&owner.namespace, &key.name)?;
+        let (name, uid) = projection.digest.owner.clone()?;
+        let source = project.sources[kind].get(&owner.namespace, &name);
+        let created = projection.digest.created;
+        Some((source.is_some_and(|s| s.uid == uid && !s.deleting), name, created))
+    });
+    let Some((true, name, created)) = found else {
+        return Reporting::Given;
+    };
+    let deployment = (kind, key.namespace.clone(), name);
+    if let Some(withheld) = index.hub.withheld.get(&deployment) {
+        return Reporting::Awaited(Some(withheld.since));
+    }
+    let copy = index.hub.copies[kind].get(&deployment.1, &deployment.2);
+    let Some(copy) = copy.filter(|copy| copy.digest.reports()) else {
+        return Reporting::Awaited(None);
+    };
+    // A copy that is younger than the projection is not the one that the write-back was of: the hub was made anew.
+    let made_anew = copy.digest.created > i64::from(created);
+    if made_anew && !index.is_reported_in_full(&deployment) {
+        return Reporting::Awaited(None);
+    }
+    Reporting::Given
+}
+
+/// Takes the snapshot; `None` while the hub namespace has no owner or the lists that the snapshot depends on are
+/// incomplete.
+pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
+    let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
+        return None;
+    };
+    let owner = index.owners.get(&key.namespace)?;
+    if !index.hub_ready() || !index.project_ready(&owner.project) {
+        return None;
+    }
+    let project = index.projects.get(&owner.project)?;
+    let hub = HubNamespace::parse(&key.namespace)?;
+    // The ownership holds only if the Namespace on the hub names this project too.
+    let bound = index
+        .hub
+        .namespaces
+        .get("", hub.as_str())
+        .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let mut write_back = index.hub.write_backs[kind]
+        .get(&key.namespace, &key.name)
+        .cloned();
+    let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
+    let name = deployment.as_deref();
+    let copy = name.and_then(|d| index.hub.copies[kind].get(&key.namespace, d));
+    let rules = index.kinds[kind].write_back.as_ref();
+    if let (Some(row), Some(copy), Some(rules)) = (&mut write_back, copy, rules) {
+        row.digest.labels = row.digest.projected_labels(&copy.digest, rules);
+    }
+    let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
+    let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
+    let projection = project.projections[kind].get(&owner.namespace, &key.name);
+    let projected = || {
+        let (name, _) = projection?.digest.owner.as_ref()?;
+        project.sources[kind].get(&owner.namespace, name)
+    };
+    let of = if write_back.is_some() { source } else { projected() };
+    let of_other_hub =
+        of.is_some_and(|row| index.named_hub(project, &owner.namespace, row) == NamedHub::Other);
+    // The binding of an earlier copy does not count.
+    let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
+    Some(Snapshot {
+        kinds: index.kinds.clone(),
+        kind,
+        suspended: project.suspended,
+        project: owner.project.clone(),
+        namespace: owner.namespace.clone(),
+        hub,
+        name: key.name.clone(),
+        bound,
+        copy: copy.cloned(),
+        cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
+        source: source.cloned(),
+        ended: index
+            .hub
+            .ended
+            .contains(&(kind, key.namespace.clone(), key.name.clone())),
+        proven: index.lacks_proof(&key.namespace).is_none(),
+        reporting: reporting(index, key, kind),
+        projection: projection.cloned(),
+        of_other_hub,
+        rank: index.rank(kind, &key.namespace, &key.name),
+        most: source.map_or(0, instances::instance_limit),
+        write_back,
+    })
+}

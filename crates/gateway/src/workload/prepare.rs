@@ -1,0 +1,178 @@
+//! Converts a Workload's plan to effects of the executor.
+
+use super::{
+    decide::{WorkloadEffect, WorkloadPlan},
+    observe::Observed,
+};
+use crate::reason::WriteReason;
+use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+};
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+/// The address of the observed Workload.
+pub(super) fn workload(observed: &Observed, project: &ProjectKey) -> Target {
+    let plane = Plane::Project(project.clone());
+    Subject { observed, plane }.workload()
+}
+
+/// Prepares the plan's effects.
+pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
+    let subject = Subject {
+        observed,
+        plane: Plane::Project(project.clone()),
+    };
+    let mut prepared = Plan::default();
+    prepared
+        .effects
+        .extend(plan.effects.into_iter().map(|e| subject.effect(e)));
+    prepared
+}
+
+/// The Workload of a plan.
+struct Subject<'a> {
+    observed: &'a Observed,
+    plane: Plane,
+}
+
+impl Subject<'_> {
+    fn effect(&self, effect: WorkloadEffect) -> Effect {
+        match effect {
+            WorkloadEffect::AddFinalizer => {
+                let all = self.foreign_finalizers().chain([keys::WORKLOAD_FINALIZER]);
+                let write = self.finalizers(&all.collect::<Vec<_>>());
+                main(self.workload(), write, WriteReason::HoldWorkload)
+            }
+            WorkloadEffect::RemoveFinalizer => {
+                let write = self.finalizers(&self.foreign_finalizers().collect::<Vec<_>>());
+                main(self.workload(), write, WriteReason::RemoveWorkloadFinalizer)
+            }
+            WorkloadEffect::Create(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let body = self.written(&d);
+                main(target, Write::Create { body }, WriteReason::CreateDeployment)
+            }
+            WorkloadEffect::Apply(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let write = Write::Apply {
+                    body: self.written(&d),
+                    exact: ExactFields::roots(["spec"]),
+                };
+                main(target, write, WriteReason::UpdateDeployment)
+            }
+            WorkloadEffect::ChangePlace(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let patch = change_of_place(&d);
+                main(target, Write::Merge { patch }, WriteReason::UpdateDeployment)
+            }
+            WorkloadEffect::Delete { name, uid } => {
+                let write = Write::Delete {
+                    uid,
+                    resource_version: None,
+                };
+                main(self.deployment(Some(&name)), write, WriteReason::DeleteDeployment)
+            }
+            WorkloadEffect::PatchStatus(status) => Effect {
+                target: self.workload(),
+                endpoint: Endpoint::Status,
+                write: self.status(&status),
+                reason: WriteReason::RollUp.into(),
+            },
+        }
+    }
+
+    /// A deployment without status, with the Workload's template as it is.
+    fn written(&self, deployment: &WorkloadDeployment) -> Value {
+        let mut body = serde_json::to_value(deployment).unwrap_or_default();
+        if let Some(map) = body.as_object_mut() {
+            map.remove("status");
+        }
+        body["spec"]["template"] = self.observed.template.clone();
+        body
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.observed.snapshot.workload.metadata
+    }
+
+    fn namespace(&self) -> &str {
+        self.metadata().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn workload(&self) -> Target {
+        let name = self.metadata().name.as_deref().unwrap_or_default();
+        Target::namespaced(
+            self.plane.clone(),
+            &self.observed.workloads,
+            self.namespace(),
+            name,
+        )
+    }
+
+    fn deployment(&self, name: Option<&str>) -> Target {
+        let name = name.unwrap_or_default();
+        Target::namespaced(
+            self.plane.clone(),
+            &self.observed.deployments,
+            self.namespace(),
+            name,
+        )
+    }
+
+    fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
+        let all = self.metadata().finalizers.iter().flatten();
+        all.map(String::as_str)
+            .filter(|finalizer| *finalizer != keys::WORKLOAD_FINALIZER)
+    }
+
+    fn finalizers(&self, wanted: &[&str]) -> Write {
+        let uid = &self.metadata().uid;
+        let metadata = json!({"uid": uid, "resourceVersion": self.observed.version, "finalizers": wanted});
+        Write::Merge {
+            patch: json!({"metadata": metadata}),
+        }
+    }
+
+    fn status(&self, status: &WorkloadStatus) -> Write {
+        let metadata = self.metadata();
+        let body = json!({
+            "apiVersion": self.observed.workloads.api_version,
+            "kind": self.observed.workloads.kind,
+            "metadata": {"name": metadata.name, "namespace": self.namespace(), "uid": metadata.uid},
+            "status": status,
+        });
+        Write::Apply {
+            body,
+            exact: ExactFields::roots(["status"]),
+        }
+    }
+}
+
+fn main(target: Target, write: Write, reason: WriteReason) -> Effect {
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason: reason.into(),
+    }
+}
+
+/// An absent field and label are null: whichever request has written them, this one removes them.
+pub(super) fn change_of_place(deployment: &WorkloadDeployment) -> Value {
+    let WorkloadDeployment { metadata, spec, .. } = deployment;
+    let location = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(keys::INSTANCE_LOCATION));
+    json!({
+        "metadata": {"uid": metadata.uid, "labels": {keys::INSTANCE_LOCATION: location}},
+        "spec": {
+            "placementName": spec.placement_name,
+            "cityCode": spec.city_code,
+            "locationRef": spec.location_ref,
+        },
+    })
+}

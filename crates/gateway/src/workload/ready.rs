@@ -1,0 +1,152 @@
+//! The Workload's conditions `Ready` and `Stalled`, by which kstatus (`helm --wait`, Flux, `kubectl wait`) tells
+//! progress, success and failure apart (contract: api.md §8).
+
+use super::{
+    checks::CheckOutcome,
+    matching::{Match, Matches},
+    rollup::{Outcome, name_conflict, no_location, unresolved},
+    snapshot::WorkloadSnapshot,
+    wanted::{Access, Pair},
+};
+use crate::index::digest::WHY;
+use fedgate_api::{
+    Condition, ConditionStatus, Reason, WorkloadDeployment, WorkloadStatus,
+    conditions::{self, types},
+};
+use jiff::Timestamp;
+
+/// Priorities of the reasons that do not mend themselves.
+const LASTING: [u8; 2] = [6, 8];
+
+/// The conditions of this module: they are written with the changes of others.
+const RIDING: [&str; 2] = [types::READY, types::STALLED];
+
+/// Sets both conditions; `kept` has `Available` already.
+pub(super) fn set(
+    kept: &mut Vec<Condition>,
+    snapshot: &WorkloadSnapshot,
+    matches: &Matches,
+    outcomes: &[Outcome],
+    verdict: &CheckOutcome,
+    now: Timestamp,
+) {
+    let generation = snapshot.workload.metadata.generation;
+    let mut missing = Vec::new();
+    if let CheckOutcome::Bad { reason, message } = verdict {
+        missing.push(lacks(*reason, message, now));
+    }
+    for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
+        missing.extend(of_pair(*pair, found, outcome, now));
+    }
+    missing.extend(matches.unresolved.iter().map(|of| unresolved(*of, now)));
+    for left in &matches.unmatched {
+        let name = left.metadata.name.as_deref().unwrap_or_default();
+        let message = format!("deployment {name} is no longer wanted and still there");
+        missing.push(lacks(Reason::SurplusInstances, &message, now));
+    }
+    let available = conditions::find(kept, types::AVAILABLE).filter(|c| c.status != ConditionStatus::True);
+    let all = "every placement has its instances, all ready and on the latest template";
+    let (status, reason, message) = conditions::worst(&missing).or(available).map_or(
+        (ConditionStatus::True, Reason::ReplicasAvailable.as_str(), all),
+        |worst| (ConditionStatus::False, &worst.reason, &worst.message),
+    );
+    let ready = condition(types::READY, status, reason, message, now);
+    conditions::set(kept, ready.observed(generation));
+    let lasting = missing.iter().filter(|c| LASTING.contains(&c.priority()));
+    match conditions::worst(lasting) {
+        Some(worst) => {
+            let truth = ConditionStatus::True;
+            let stalled = condition(types::STALLED, truth, &worst.reason, &worst.message, now);
+            conditions::set(kept, stalled.observed(generation));
+        }
+        None => kept.retain(|c| c.type_ != types::STALLED),
+    }
+}
+
+/// True if the status is to be written. A change of [`RIDING`] conditions counts if it changes what kstatus says; their
+/// reasons and messages wait for the next other change, and a status of a version without them does so altogether.
+pub(super) fn is_due(had: Option<&WorkloadStatus>, wanted: &WorkloadStatus) -> bool {
+    let Some(had) = had else {
+        return true;
+    };
+    let find = |status: &WorkloadStatus, type_| conditions::find(&status.conditions, type_).map(|c| c.status);
+    let rides = RIDING.iter().all(|type_| find(had, type_) == find(wanted, type_));
+    let others = |status: &WorkloadStatus| {
+        let mut others = status.clone();
+        others.conditions.retain(|c| !RIDING.contains(&&*c.type_));
+        others
+    };
+    let older = find(had, types::READY).is_none();
+    !(rides || older) || others(had) != others(wanted)
+}
+
+fn condition(type_: &str, status: ConditionStatus, reason: &str, message: &str, now: Timestamp) -> Condition {
+    Condition::new(type_, status, reason, message, now)
+}
+
+fn lacks(reason: Reason, message: &str, now: Timestamp) -> Condition {
+    condition(
+        types::READY,
+        ConditionStatus::False,
+        reason.as_str(),
+        message,
+        now,
+    )
+}
+
+/// The conditions that a placement lacks at a place; empty if all its Instances are ready on the latest template.
+fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<Condition> {
+    let at = format!("{}/{}", pair.placement.name, pair.at());
+    match (found, outcome) {
+        (_, Outcome::NameConflict(name)) => vec![name_conflict(name, now)],
+        (Match::Live(_), Outcome::Applied) => vec![not_acted(&at, now)],
+        (Match::Live(deployment), _) => of_deployment(pair, deployment, &at, now),
+        _ if pair.access == Access::NoLocation => vec![no_location(&[pair.at()], now)],
+        _ => {
+            let message = format!("{at}: no deployment yet");
+            vec![lacks(Reason::NoAvailableDeployments, &message, now)]
+        }
+    }
+}
+
+fn not_acted(at: &str, now: Timestamp) -> Condition {
+    let message = format!("{at}: the cell has not acted on the latest spec yet");
+    lacks(Reason::NoCellReporting, &message, now)
+}
+
+/// The conditions that a deployment lacks: its own of the latest generation, else what its counts say.
+fn of_deployment(pair: Pair, deployment: &WorkloadDeployment, at: &str, now: Timestamp) -> Vec<Condition> {
+    let generation = deployment.metadata.generation;
+    let status = deployment.status.as_ref();
+    let acted = status.is_some_and(|s| s.observed_generation == generation);
+    let counts = status.map(|s| s.counts).unwrap_or_default();
+    let wanted = counts
+        .desired_replicas
+        .max(pair.placement.scale_settings.min_replicas);
+    let (ready, updated) = (counts.ready_replicas, counts.updated_replicas);
+    let surplus = counts.replicas > wanted;
+    if acted && ready >= wanted && updated >= wanted && !surplus {
+        return Vec::new();
+    }
+    let conditions = status.map_or(&[][..], |s| &s.conditions);
+    let theirs = WHY.iter().filter_map(|type_| conditions::find(conditions, type_));
+    let current = theirs.filter(|c| c.status != ConditionStatus::True && c.observed_generation == generation);
+    let said: Vec<Condition> = current.cloned().collect();
+    if !said.is_empty() {
+        return said;
+    }
+    if !acted {
+        return vec![not_acted(at, now)];
+    }
+    let (reason, message) = if ready < wanted {
+        let message = format!("{at}: {ready}/{wanted} instances are ready");
+        (Reason::InstancesProvisioning, message)
+    } else if updated < wanted {
+        let message = format!("{at}: {updated}/{wanted} instances are on the latest template");
+        (Reason::InstancesUpdating, message)
+    } else {
+        let message = format!("{at}: {} instances exist, {wanted} are wanted", counts.replicas);
+        (Reason::SurplusInstances, message)
+    };
+    vec![lacks(reason, &message, now)]
+}

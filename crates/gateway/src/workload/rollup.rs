@@ -1,0 +1,322 @@
+//! The Workload's status: sums over its deployments, and the worst reason by the priority table (contract: cell.md §1,
+//! step 7; api.md §8).
+
+use super::{
+    checks::CheckOutcome,
+    matching::{Match, Matches},
+    ready,
+    snapshot::WorkloadSnapshot,
+    wanted::{Access, Unresolved, name_of},
+};
+use crate::index::digest::WHY;
+use fedgate_api::{
+    Condition, ConditionStatus, NamedLocation, Placement, PlacementStatus, Reason, ReplicaCounts,
+    WorkloadDeployment, WorkloadStatus,
+    conditions::{self, types},
+};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+
+/// Outcome of a pair in this iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its deployment exists.
+    Exists,
+    /// Its deployment exists and is changed in this iteration.
+    Applied,
+    /// Its deployment is created in this iteration.
+    Created,
+    /// No live deployment exists, and none is created: a check failed, or the place has no Location that is ready.
+    Absent,
+    /// No live deployment exists: a terminating object blocks the creation.
+    Waits,
+    /// Its deployment is to be created or changed, and the project refuses that with these words.
+    Refused(String),
+    /// No deployment exists: both forms of its name are in use; this is the second.
+    NameConflict(String),
+}
+
+impl Outcome {
+    /// Outcome without any write.
+    pub(super) fn of(found: &Match) -> Self {
+        match found {
+            Match::Live(_) => Self::Exists,
+            Match::None | Match::Leaving => Self::Absent,
+        }
+    }
+}
+
+/// The status after this iteration.
+pub(super) fn status(
+    snapshot: &WorkloadSnapshot,
+    matches: &Matches,
+    outcomes: &[Outcome],
+    verdict: &CheckOutcome,
+    now: Timestamp,
+) -> WorkloadStatus {
+    let workload = &snapshot.workload;
+    let generation = workload.metadata.generation;
+    let old = workload.status.clone().unwrap_or_default();
+    let made = outcomes.iter().filter(|o| **o == Outcome::Created).count();
+
+    let mut placements = Vec::new();
+    let mut verdicts = Vec::new();
+    for placement in &workload.spec.placements {
+        let before = old.placements.iter().find(|p| p.name == placement.name);
+        let view = View::new(placement, matches, outcomes);
+        let condition = view.available(now).observed(generation);
+        let mut kept = before.map(|p| p.conditions.clone()).unwrap_or_default();
+        conditions::set(&mut kept, condition.clone());
+        placements.push(PlacementStatus {
+            name: placement.name.clone(),
+            conditions: kept,
+            counts: view.counts(matches),
+            locations: view.locations(),
+        });
+        verdicts.push(condition);
+    }
+
+    let mut kept = old.conditions;
+    let available = match verdict {
+        CheckOutcome::Bad { reason, message } => no(*reason, message, now),
+        CheckOutcome::Good | CheckOutcome::Wait => overall(&verdicts, now),
+    };
+    conditions::set(&mut kept, available.observed(generation));
+    ready::set(&mut kept, snapshot, matches, outcomes, verdict, now);
+    autoscaling(&workload.spec.placements, &mut kept, generation, now);
+    WorkloadStatus {
+        conditions: kept,
+        deployments: count(snapshot.deployments.len() + made),
+        counts: sum(&snapshot.deployments),
+        observed_generation: generation,
+        placements,
+    }
+}
+
+fn yes(reason: Reason, message: &str, now: Timestamp) -> Condition {
+    Condition::new(
+        types::AVAILABLE,
+        ConditionStatus::True,
+        reason.as_str(),
+        message,
+        now,
+    )
+}
+
+fn no(reason: Reason, message: &str, now: Timestamp) -> Condition {
+    Condition::new(
+        types::AVAILABLE,
+        ConditionStatus::False,
+        reason.as_str(),
+        message,
+        now,
+    )
+}
+
+fn count(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn sum<'a>(deployments: impl IntoIterator<Item = &'a WorkloadDeployment>) -> ReplicaCounts {
+    let mut total = ReplicaCounts::default();
+    for status in deployments.into_iter().filter_map(|d| d.status.as_ref()) {
+        total += status.counts;
+    }
+    total
+}
+
+/// Available=True if any placement is available, else the worst reason of all placements.
+fn overall(placements: &[Condition], now: Timestamp) -> Condition {
+    if placements.iter().any(|c| c.status == ConditionStatus::True) {
+        return yes(Reason::AvailablePlacementFound, "a placement is available", now);
+    }
+    match conditions::worst(placements).filter(|c| c.reason != Reason::NoAvailableDeployments.as_str()) {
+        Some(worst) => Condition::new(
+            types::AVAILABLE,
+            ConditionStatus::False,
+            &worst.reason,
+            &worst.message,
+            now,
+        ),
+        None => no(
+            Reason::NoAvailablePlacements,
+            "no placement is available yet",
+            now,
+        ),
+    }
+}
+
+/// Reports that no autoscaler exists if a placement has metrics.
+fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+    if placements.iter().all(|p| p.scale_settings.metrics.is_empty()) {
+        kept.retain(|c| c.type_ != types::AUTOSCALING_READY);
+        return;
+    }
+    let message = "metrics are carried, but no autoscaler acts on them: minReplicas is what runs";
+    let reason = Reason::AwaitingAutoscaler.as_str();
+    let condition = Condition::new(
+        types::AUTOSCALING_READY,
+        ConditionStatus::Unknown,
+        reason,
+        message,
+        now,
+    );
+    conditions::set(kept, condition.observed(generation));
+}
+
+/// A placement with its deployments.
+struct View<'a> {
+    placement: &'a Placement,
+    /// Its deployments, by place.
+    deployments: Vec<&'a WorkloadDeployment>,
+    /// Its locations that have a deployment or may get one.
+    locations: BTreeSet<&'a str>,
+    /// Its places without a Location that is ready.
+    no_location: Vec<&'a str>,
+    /// Set if its selector resolves to nothing.
+    unresolved: Option<Unresolved<'a>>,
+    /// Names that are in use by other deployments.
+    conflicts: Vec<&'a str>,
+    /// The words of the project's API server when it refused one of its deployments.
+    refused: Option<&'a str>,
+}
+
+impl<'a> View<'a> {
+    fn new(placement: &'a Placement, matches: &'a Matches<'a>, outcomes: &'a [Outcome]) -> Self {
+        let mut view = Self {
+            placement,
+            deployments: Vec::new(),
+            locations: BTreeSet::new(),
+            no_location: Vec::new(),
+            unresolved: matches
+                .unresolved
+                .iter()
+                .find(|of| of.placement.name == placement.name)
+                .copied(),
+            conflicts: Vec::new(),
+            refused: None,
+        };
+        for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
+            if pair.placement.name != placement.name {
+                continue;
+            }
+            if let Match::Live(deployment) = found {
+                view.deployments.push(deployment);
+            }
+            if matches!(found, Match::Live(_)) || pair.access == Access::Open {
+                view.locations.extend(pair.place.location());
+            }
+            if pair.access == Access::NoLocation {
+                view.no_location.push(pair.at());
+            }
+            match outcome {
+                Outcome::NameConflict(name) => view.conflicts.push(name),
+                Outcome::Refused(words) => view.refused = Some(words),
+                Outcome::Exists | Outcome::Applied | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
+            }
+        }
+        view.deployments
+            .sort_by_key(|d| d.spec.place().map(|place| name_of(&place).to_owned()));
+        view
+    }
+
+    /// Sums over its deployments, and over unmatched ones that have its placement name.
+    fn counts(&self, matches: &Matches) -> ReplicaCounts {
+        let mut total = sum(self.deployments.iter().copied());
+        total += sum(matches
+            .unmatched
+            .iter()
+            .copied()
+            .filter(|d| d.spec.placement_name == self.placement.name));
+        total
+    }
+
+    /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
+    fn available(&self, now: Timestamp) -> Condition {
+        let selector = self.unresolved.map(|of| unresolved(of, now));
+        let refused = self.refused.map(|words| no(Reason::ApplyFailed, words, now));
+        let own: Vec<Condition> = [
+            self.name_conflict(now),
+            self.missing_location(now),
+            selector,
+            refused,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let conditions = || {
+            self.deployments
+                .iter()
+                .filter_map(|d| d.status.as_ref())
+                .map(|s| &s.conditions)
+        };
+        let serves = |list: &Vec<Condition>| {
+            conditions::find(list, types::AVAILABLE).is_some_and(|c| c.status == ConditionStatus::True)
+        };
+        if conditions().any(serves) {
+            let mut message = "a deployment is available".to_owned();
+            for missing in &own {
+                message = format!("{message}; {}", missing.message);
+            }
+            return yes(Reason::AvailableDeploymentFound, &message, now);
+        }
+        let theirs =
+            conditions().flat_map(|list| WHY.iter().filter_map(|type_| conditions::find(list, type_)));
+        match conditions::worst(own.iter().chain(theirs)) {
+            Some(worst) => Condition::new(
+                types::AVAILABLE,
+                ConditionStatus::False,
+                &worst.reason,
+                &worst.message,
+                now,
+            ),
+            None => no(
+                Reason::NoAvailableDeployments,
+                "no deployment is available yet",
+                now,
+            ),
+        }
+    }
+
+    /// The locations that the placement resolves to, by name.
+    fn locations(&self) -> Vec<NamedLocation> {
+        let names = self.locations.iter().map(|name| (*name).to_owned());
+        names.map(|name| NamedLocation { name }).collect()
+    }
+
+    fn missing_location(&self, now: Timestamp) -> Option<Condition> {
+        (!self.no_location.is_empty()).then(|| no_location(&self.no_location, now))
+    }
+
+    fn name_conflict(&self, now: Timestamp) -> Option<Condition> {
+        let names = self.conflicts.join(", ");
+        (!names.is_empty()).then(|| name_conflict(&names, now))
+    }
+}
+
+/// Available=False for places without a Location that is ready.
+pub(super) fn no_location(places: &[&str], now: Timestamp) -> Condition {
+    let places = places.join(", ");
+    let message = format!("no Location that is ready for {places}; check the city codes or locations");
+    no(Reason::NoMatchingLocations, &message, now)
+}
+
+/// Available=False for a placement whose selector resolves to nothing.
+pub(super) fn unresolved(of: Unresolved, now: Timestamp) -> Condition {
+    let name = &of.placement.name;
+    let message = if of.is_read {
+        format!("no Location of the project matches locationSelector of placement {name}")
+    } else {
+        format!(
+            "locationSelector of placement {name} cannot be resolved: this gateway does not read location objects; \
+             name the locations in the field locations"
+        )
+    };
+    no(Reason::NoMatchingLocations, &message, now)
+}
+
+/// Available=False for deployments whose names are in use.
+pub(super) fn name_conflict(names: &str, now: Timestamp) -> Condition {
+    let message = format!("another object holds the name of a deployment: {names}; rename or delete it");
+    no(Reason::DeploymentNameConflict, &message, now)
+}

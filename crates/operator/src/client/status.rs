@@ -1,0 +1,321 @@
+//! `fedgate status`: planes, delivery, stuck objects and cells, one line each, the worst first.
+
+use super::{
+    answer::Answer,
+    follow::{Follow, News},
+    output::{Output, Repeated, age, print},
+    replicas::Replicas,
+};
+use crate::client::args::{ListFormat, StatusArgs};
+use fedgate_operations::{
+    Answer as Document, CellCounts, Class, Header, HealthState, HubSummary, Instances, Overview, PlaneState,
+    ProjectCounts, ReplicaRole, Time,
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    style::Tone,
+    table::{Cell, Table, escape},
+};
+
+/// The path of the overview.
+pub(super) const PATH: &str = "/overview";
+const COLUMNS: &[&str] = &["SUBJECT", "STATE", "AGE", "DETAIL", "NEXT"];
+
+/// Runs the command.
+pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
+    let output = Output::of(args.output, &args.ask);
+    let mut replicas = Replicas::open(&args.ask.way, args.cell).await?;
+    if !args.watch {
+        let answer = replicas.ask(PATH).await?;
+        print(&text(&answer, output)?)?;
+        return verdict(&answer.document()?);
+    }
+    let mut shown = Repeated::new(output.format == ListFormat::Json);
+    let mut follow = Follow::new(&mut replicas, "topics=overview".to_owned());
+    loop {
+        match follow.next(PATH).await? {
+            News::Answer(answer) => shown.print(&text(&answer, output)?)?,
+            News::Lost(notice) => shown.lost(&notice)?,
+        }
+    }
+}
+
+fn text(answer: &Answer, output: Output) -> Result<String, Error> {
+    output.text(answer, |document| render(document, output))
+}
+
+/// The exit code: broken beats syncing.
+pub(super) fn verdict(overview: &Document<Overview>) -> Result<(), Error> {
+    let health = &overview.body.health;
+    let is_down = |class: Class| matches!(class, Class::Plane | Class::Right | Class::Brake);
+    if health.state == HealthState::Degraded || health.reasons.iter().any(|reason| is_down(reason.class)) {
+        return Err(Error::new(Kind::Blocked, "degraded").shown());
+    }
+    if health.state == HealthState::Syncing || !overview.header.complete {
+        return Err(Error::new(Kind::Moving, "first lists are read").shown());
+    }
+    // An outage of the hub is a reason of the health after 30 s, and has cost the Lease after ten.
+    if is_leaderless(&overview.header) {
+        return Err(Error::new(Kind::Blocked, "no replica leads").shown());
+    }
+    Ok(())
+}
+
+/// True if the replica that answers neither leads nor knows one that does.
+fn is_leaderless(header: &Header) -> bool {
+    header.replica.role == ReplicaRole::Standby && header.replica.leader.is_none()
+}
+
+/// The state of a line, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Broken,
+    Waiting,
+    Ok,
+}
+
+impl State {
+    /// Broken if the first holds, else waiting if the second does.
+    fn of(is_broken: bool, is_waiting: bool) -> Self {
+        match (is_broken, is_waiting) {
+            (true, _) => Self::Broken,
+            (_, true) => Self::Waiting,
+            _ => Self::Ok,
+        }
+    }
+
+    fn cell(self) -> Cell {
+        match self {
+            Self::Broken => Cell::toned("broken", Tone::Bad),
+            Self::Waiting => Cell::toned("waiting", Tone::Busy),
+            Self::Ok => Cell::toned("ok", Tone::Good),
+        }
+    }
+}
+
+struct Line {
+    subject: String,
+    state: State,
+    since: Option<Time>,
+    detail: String,
+    next: String,
+}
+
+impl Line {
+    fn new(subject: &str, state: State, since: Option<Time>, detail: String) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            state,
+            since,
+            detail,
+            next: String::new(),
+        }
+    }
+}
+
+pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
+    let as_of = overview.header.as_of;
+    let mut lines = lines(overview);
+    lines.sort_by_key(|line| line.state);
+    if output.format == ListFormat::Name {
+        return lines
+            .into_iter()
+            .map(|line| escape(&line.subject) + "\n")
+            .collect();
+    }
+    let mut table = Table::new(COLUMNS);
+    for line in lines {
+        table.row(vec![
+            line.subject.into(),
+            line.state.cell(),
+            age(line.since, as_of).into(),
+            line.detail.into(),
+            line.next.into(),
+        ]);
+    }
+    output.table(&table, COLUMNS.len(), COLUMNS.len())
+}
+
+fn lines(document: &Document<Overview>) -> Vec<Line> {
+    let (header, overview) = (&document.header, &document.body);
+    let reasons = overview.health.reasons.iter().map(|reason| Line {
+        next: reason.next.clone(),
+        ..Line::new(
+            &format!("{} {}", reason.class.as_str(), reason.plane),
+            State::Broken,
+            reason.since,
+            format!("{}: {}", reason.count, reason.word),
+        )
+    });
+    let mut lines: Vec<Line> = reasons.collect();
+    lines.push(replica(header, overview.hub.as_ref()));
+    lines.extend(overview.hub.as_ref().map(|hub| self::hub(hub, header.as_of)));
+    lines.extend(overview.projects.as_ref().map(projects));
+    lines.extend(overview.cells.as_ref().map(cells));
+    lines.push(delivery(overview));
+    lines.push(stuck(overview));
+    let Instances {
+        ready,
+        desired,
+        updated,
+        ..
+    } = overview.instances;
+    let detail = format!("{ready} of {desired} ready, {updated} updated");
+    lines.push(Line::new(
+        "instances",
+        State::of(false, ready < desired),
+        None,
+        detail,
+    ));
+    let deletions = overview.deletions;
+    if deletions.pending > 0 {
+        let detail = format!("{} pending", deletions.pending);
+        lines.push(Line::new("deletions", State::Waiting, deletions.oldest, detail));
+    }
+    lines
+}
+
+/// Why the replica cannot work with the hub, if it is down: a hub that is down has a beginning, unlike one whose watches
+/// fail in part.
+fn outage(hub: &HubSummary) -> Option<&'static str> {
+    hub.since?;
+    match hub.state {
+        PlaneState::Backoff => Some("the hub is unreachable"),
+        PlaneState::Unauthorized => Some("the hub rejects the credential"),
+        PlaneState::Syncing | PlaneState::Connected => None,
+    }
+}
+
+fn hub(hub: &HubSummary, as_of: Time) -> Line {
+    let detail = list([
+        Some(hub.state.as_str().to_owned()),
+        hub.last_event
+            .map(|at| format!("last event {} ago", age(Some(at), as_of))),
+        hub.credential_ends.map(|end| format!("credential ends {end}")),
+    ]);
+    let is_down = matches!(hub.state, PlaneState::Unauthorized | PlaneState::Backoff);
+    let state = State::of(is_down, hub.state == PlaneState::Syncing);
+    Line::new("hub", state, hub.since, detail)
+}
+
+fn projects(projects: &ProjectCounts) -> Line {
+    let detail = list([
+        Some(format!("{} engaged", projects.engaged)),
+        number(projects.syncing, "syncing"),
+        number(projects.backoff, "in backoff"),
+        number(projects.unauthorized, "unauthorized"),
+        number(projects.refused, "refused"),
+    ]);
+    let down = projects.backoff + projects.unauthorized + projects.refused;
+    Line::new(
+        "projects",
+        State::of(down > 0, projects.syncing > 0),
+        None,
+        detail,
+    )
+}
+
+/// A cell that is not ready delays what goes there; the gateway itself goes on.
+fn cells(cells: &CellCounts) -> Line {
+    let detail = list([
+        Some(format!("{} ready", cells.ready)),
+        number(cells.not_ready, "not ready"),
+        number(cells.unlabelled, "without a city"),
+        number(cells.leaving, "leaving"),
+    ]);
+    let is_open = cells.not_ready + cells.unlabelled + cells.leaving > 0;
+    let next = if is_open {
+        "kubectl get clusters.cluster.karmada.io, on the hub"
+    } else {
+        ""
+    };
+    Line {
+        next: next.to_owned(),
+        ..Line::new("cells", State::of(false, is_open), None, detail)
+    }
+}
+
+/// The Lease is on the hub: a replica that cannot reach it neither leads nor knows who does.
+fn replica(header: &Header, hub: Option<&HubSummary>) -> Line {
+    let replica = &header.replica;
+    let (role, next) = match (replica.role, &replica.leader, hub.and_then(outage)) {
+        (ReplicaRole::Leader, ..) => ("leader".to_owned(), ""),
+        (ReplicaRole::Alone, ..) => ("alone".to_owned(), ""),
+        (ReplicaRole::Standby, Some(leader), _) => (format!("standby of {leader}"), ""),
+        (ReplicaRole::Standby, None, Some(outage)) => (
+            format!("standby without a leader: {outage}"),
+            "docs/runbooks/FedgateHubDisconnected.md",
+        ),
+        (ReplicaRole::Standby, None, None) => (
+            "standby, no replica leads".to_owned(),
+            "docs/runbooks/FedgateNoLeader.md",
+        ),
+    };
+    let missing = (!header.complete).then(|| {
+        let missing = if header.missing.is_empty() {
+            "first lists".to_owned()
+        } else {
+            header.missing.join(", ")
+        };
+        format!("reads {missing}")
+    });
+    let detail = list([
+        Some(replica.identity.clone()),
+        Some(role),
+        Some(format!("version {}", replica.version)),
+        missing,
+    ]);
+    let state = State::of(is_leaderless(header), !header.complete);
+    Line {
+        next: next.to_owned(),
+        ..Line::new("replica", state, Some(replica.started_at), detail)
+    }
+}
+
+fn delivery(overview: &Overview) -> Line {
+    let stages = overview
+        .undelivered
+        .iter()
+        .filter(|(_, undelivered)| undelivered.count > 0);
+    let detail: Vec<String> = stages
+        .clone()
+        .map(|(stage, undelivered)| format!("{} {}", undelivered.count, stage.as_str()))
+        .collect();
+    let oldest = stages.filter_map(|(_, undelivered)| undelivered.oldest).min();
+    let total = overview.deployments.total;
+    if detail.is_empty() {
+        return Line::new("delivery", State::Ok, None, format!("all of {total} deployments"));
+    }
+    Line::new(
+        "delivery",
+        State::Waiting,
+        oldest,
+        format!("{} of {total} deployments", detail.join(", ")),
+    )
+}
+
+/// The classes beyond those that the health already names.
+fn stuck(overview: &Overview) -> Line {
+    let classes = overview
+        .stuck
+        .iter()
+        .filter(|(class, count)| **count > 0 && **class > Class::Brake);
+    let detail: Vec<String> = classes
+        .map(|(class, count)| format!("{count} {}", class.as_str()))
+        .collect();
+    if detail.is_empty() {
+        return Line::new("stuck", State::Ok, None, "none".to_owned());
+    }
+    Line {
+        next: "fedgate stuck".to_owned(),
+        ..Line::new("stuck", State::Waiting, None, detail.join(", "))
+    }
+}
+
+fn number(count: usize, word: &str) -> Option<String> {
+    (count > 0).then(|| format!("{count} {word}"))
+}
+
+fn list<const N: usize>(parts: [Option<String>; N]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,148 @@
+//! Requirements for the gateway's start: the hub is a Karmada with its webhook, and serves our kinds.
+
+use super::{PreflightError, clusters};
+use fedgate_api::keys::CLUSTER_CLAIM_ID;
+use fedgate_engine::plane::{client::PlaneClient, watch};
+use fedgate_gateway::index::Resources;
+use fedgate_kinds::Kinds;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+    core::{ApiResource, DynamicObject},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Name of the policy in the dry run; the policy is never created.
+const PROBE: &str = "fedgate-preflight";
+
+/// Checks the requirements for the gateway's start: the hub answers, is a Karmada with its webhook, and serves our
+/// kinds. Writes nothing; a policy is created with `dryRun` only if none of the hub's first 20 policies has Karmada's
+/// label.
+pub async fn preflight(hub: &PlaneClient, kinds: &Kinds) -> Result<(), PreflightError> {
+    served(hub, kinds).await?;
+    webhook(hub).await
+}
+
+/// Checks that all required kinds are served.
+pub(super) async fn served(hub: &PlaneClient, kinds: &Kinds) -> Result<(), PreflightError> {
+    let resources = Resources::default();
+    let clusters = clusters::resource();
+    let foreign = [
+        &resources.city_sets,
+        &resources.city_policies,
+        &resources.bindings,
+        &resources.interpreters,
+        &clusters,
+    ];
+    let ours = kinds.federated.iter().flat_map(|kind| {
+        std::iter::once(&kind.resource).chain(kind.write_back.as_ref().map(|w| &w.resource))
+    });
+    let ours = ours.chain(kinds.platform.iter().map(|kind| &kind.resource));
+    let mut lists: BTreeMap<String, Option<APIResourceList>> = BTreeMap::new();
+    let wanted = foreign
+        .into_iter()
+        .map(|r| (r, true))
+        .chain(ours.map(|r| (r, false)));
+    for (resource, karmada) in wanted {
+        if !lists.contains_key(&resource.api_version) {
+            let list = group(hub, &resource.api_version).await?;
+            lists.insert(resource.api_version.clone(), list);
+        }
+        let list = lists.get(&resource.api_version).and_then(Option::as_ref);
+        if !list.is_some_and(|list| list.resources.iter().any(|r| r.name == resource.plural)) {
+            let resource = format!("{}.{}", resource.plural, resource.api_version);
+            return Err(if karmada {
+                PreflightError::NoKarmada { resource }
+            } else {
+                PreflightError::NoDefinition { resource }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// True if a kind is served.
+pub(super) async fn is_served(client: &PlaneClient, resource: &ApiResource) -> Result<bool, PreflightError> {
+    let list = group(client, &resource.api_version).await?;
+    Ok(list.is_some_and(|list| list.resources.iter().any(|r| r.name == resource.plural)))
+}
+
+/// The resources of a group and version; `None` if the server does not serve the version.
+async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceList>, PreflightError> {
+    match hub.client().list_api_group_resources(version).await {
+        Ok(list) => Ok(Some(list)),
+        Err(error) if watch::is_not_served(&error) => Ok(None),
+        Err(error) => Err(PreflightError::of(&error, "get", "API resources")),
+    }
+}
+
+/// Checks that Karmada's webhook has labelled a policy with its id, or does so now.
+async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().city_sets);
+    let policies = api.list(&ListParams::default().limit(20)).await;
+    if policies
+        .map_err(|error| failed(&error, "list"))?
+        .iter()
+        .any(marked)
+    {
+        return Ok(());
+    }
+    webhook_acts(hub).await
+}
+
+fn failed(error: &kube::Error, verb: &'static str) -> PreflightError {
+    PreflightError::of(error, verb, "clusterpropagationpolicies.policy.karmada.io")
+}
+
+fn marked(policy: &DynamicObject) -> bool {
+    let labels = policy.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(CLUSTER_CLAIM_ID))
+}
+
+/// Checks that Karmada's webhook labels a policy with its id now, by a dry run. A stand-in is not asked for that.
+pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError> {
+    let resource = Resources::default().city_sets;
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
+    let probe: DynamicObject = serde_json::from_value(probe(&resource))
+        .map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
+    let tried = api
+        .create(
+            &PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            },
+            &probe,
+        )
+        .await;
+    if tried.as_ref().is_err_and(lacks_id) {
+        return Err(PreflightError::NoWebhook);
+    }
+    if marked(&tried.map_err(|error| failed(&error, "create"))?) || is_stand_in(hub).await? {
+        return Ok(());
+    }
+    Err(PreflightError::NoWebhook)
+}
+
+/// True if Karmada's other webhook, which validates, misses the id. It looks like a permission that is missing.
+fn lacks_id(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.message.contains(CLUSTER_CLAIM_ID))
+}
+
+fn probe(resource: &ApiResource) -> Value {
+    json!({
+        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": PROBE},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": PROBE}],
+            "placement": {"clusterAffinity": {"clusterNames": []}},
+        },
+    })
+}
+
+/// True if the hub is the sandbox's stand-in for Karmada, which annotates its Clusters, and labels policies later than
+/// a webhook would.
+pub(super) async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
+    let list = clusters::list(hub).await?;
+    Ok(list.iter().any(clusters::is_stand_in))
+}

@@ -1,0 +1,156 @@
+//! Membership of cells and projects: the work that an administrator would do by hand, as commands and, later, as a role
+//! (contract: provisioning.md §5 to §8).
+//!
+//! [`change`], [`cluster`], [`mode`], [`registration`], [`pull`], [`certificate`], [`agent`] and [`usage`] decide, as functions
+//! of values. [`plane`] and [`wait`] read, [`executor`] is the only writer. `join`, `drain`, `leave` and the others are the commands: each proves
+//! what is there, and writes only what differs, so that a second run goes on where the first ended.
+
+pub mod agent;
+mod agent_hub;
+pub mod args;
+pub mod certificate;
+pub mod change;
+pub mod cluster;
+pub mod credential;
+mod drain;
+mod enrol;
+pub mod error;
+pub mod executor;
+mod file;
+mod issue;
+mod join;
+pub mod kubeconfig;
+mod leave;
+mod list;
+pub mod mode;
+pub mod plane;
+mod project;
+mod projects;
+pub mod pull;
+mod register;
+pub mod registration;
+mod rotation;
+pub mod token;
+mod unenrol;
+pub mod usage;
+pub mod wait;
+
+use crate::args::KindsArgs;
+use args::{CellArgs, CellsCommand, HubArgs, ProjectsCommand};
+use error::{Error, Kind};
+use fedgate_kinds::Kinds;
+use plane::Plane;
+use std::{fmt, process::ExitCode};
+
+/// Runs `fedgate cells` and prints its error.
+pub async fn cells(command: &CellsCommand) -> ExitCode {
+    exit(match command {
+        CellsCommand::Join(args) => from_present_state(async || join::run(args).await).await,
+        CellsCommand::List(args) => list::run(args).await,
+        CellsCommand::Drain(args) => from_present_state(async || drain::run(args).await).await,
+        CellsCommand::Uncordon(args) => from_present_state(async || drain::uncordon(args).await).await,
+        CellsCommand::Leave(args) => from_present_state(async || leave::run(args).await).await,
+        CellsCommand::Credential(args) => issue::run(args).await,
+    })
+}
+
+/// Runs `fedgate projects` and prints its error.
+pub async fn projects(command: &ProjectsCommand) -> ExitCode {
+    exit(match command {
+        ProjectsCommand::Add(args) => projects::add(args, false).await,
+        ProjectsCommand::Rotate(args) => projects::add(args, true).await,
+        ProjectsCommand::List(args) => projects::list(args).await,
+        ProjectsCommand::Remove(args) => projects::remove(args).await,
+    })
+}
+
+/// How often a command decides again because an object has changed since it was read.
+const DECISIONS: usize = 10;
+
+/// Runs a command that goes on from the present state, and again if a Cluster has changed since the command read it: Karmada
+/// writes the taints of a Cluster too. The patch that was refused has changed nothing.
+async fn from_present_state(run: impl AsyncFn() -> Result<(), Error>) -> Result<(), Error> {
+    let mut result = run().await;
+    for _ in 1..DECISIONS {
+        if !matches!(&result, Err(error) if error.kind == Kind::Stale) {
+            return result;
+        }
+        executor::say("an object has changed meanwhile; the command goes on from its present state");
+        result = run().await;
+    }
+    result
+}
+
+fn exit(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(error.kind.exit())
+        }
+    }
+}
+
+/// An error of this program's own data.
+fn internal(error: impl fmt::Display) -> Error {
+    Error::new(Kind::Failed, "the manifests cannot be made").because(error.to_string())
+}
+
+/// Objects to install, without definitions if another tool installs those.
+fn without_crds(mut objects: Vec<serde_json::Value>, skip_crds: bool) -> Vec<serde_json::Value> {
+    objects.retain(|object| !skip_crds || object["kind"] != "CustomResourceDefinition");
+    objects
+}
+
+fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
+    let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
+    kinds.map_err(|error| Error::new(Kind::Usage, format!("{}: {error}", error.flag())))
+}
+
+async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {
+    Plane::open(
+        "hub".to_owned(),
+        &args.hub_kubeconfig,
+        args.hub_context.as_deref(),
+    )
+    .await
+}
+
+async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
+    let Some(path) = &args.cell.cell_kubeconfig else {
+        return Ok(None);
+    };
+    let title = format!("cell {}", args.name);
+    Plane::open(title, path, args.cell.cell_context.as_deref())
+        .await
+        .map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    async fn tried(results: &[Option<Kind>]) -> (usize, Result<(), Kind>) {
+        let tries = Cell::new(0);
+        let result = from_present_state(async || {
+            let result = results[tries.get().min(results.len() - 1)];
+            tries.set(tries.get() + 1);
+            result.map_or(Ok(()), |kind| Err(Error::new(kind, "no")))
+        })
+        .await;
+        (tries.get(), result.map_err(|error| error.kind))
+    }
+
+    #[tokio::test]
+    async fn a_command_decides_again_from_the_present_state_and_not_after_another_error() {
+        let stale = Some(Kind::Stale);
+        assert_eq!(tried(&[stale, stale, None]).await, (3, Ok(())));
+        assert_eq!(tried(&[Some(Kind::Conflict)]).await, (1, Err(Kind::Conflict)));
+        assert_eq!(
+            tried(&[stale, Some(Kind::Refused)]).await,
+            (2, Err(Kind::Refused))
+        );
+        assert_eq!(tried(&[stale]).await, (DECISIONS, Err(Kind::Stale)));
+    }
+}
