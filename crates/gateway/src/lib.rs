@@ -302,10 +302,18 @@ impl Role for Gateway {
             }
             (Plane::Hub, TableId::CityPolicies) => driver::reconcile(&Policies, ctx, key).await,
             (Plane::Hub, TableId::Interpreters) => driver::reconcile(&self.interpreters, ctx, key).await,
-            (
-                Plane::Hub,
-                TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings,
-            ) => driver::reconcile(&self.garbage, ctx, key).await,
+            (Plane::Hub, TableId::Namespaces) => {
+                driver::reconcile(&garbage::Namespaces(&self.garbage), ctx, key).await
+            }
+            (Plane::Hub, TableId::CitySets) => {
+                driver::reconcile(&garbage::CitySets(&self.garbage), ctx, key).await
+            }
+            (Plane::Hub, TableId::Federated(_)) => {
+                driver::reconcile(&garbage::Copies(&self.garbage), ctx, key).await
+            }
+            (Plane::Hub, TableId::Bindings) => {
+                driver::reconcile(&garbage::Bindings(&self.garbage), ctx, key).await
+            }
             (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
             (Plane::Hub, TableId::Platform(_)) => Ok(self.platform.examine(ctx, key)),
             (Plane::Project(_), TableId::Platform(_)) => driver::reconcile(&self.platform, ctx, key).await,

@@ -2,14 +2,19 @@
 //! the collector misses the delete event, it never retries: the Work stays, and the cell keeps running the workload
 //! (contract: federation.md §3.11).
 
-use super::{Garbage, decide::left};
-use crate::index::{GatewayIndex, TableId, digest::Template};
-use crate::reason::WriteReason;
+use super::{Garbage, NAME, decide::left};
+use crate::{
+    context::State,
+    index::{GatewayIndex, TableId, digest::Template},
+    reason::WriteReason,
+};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     clock::Now,
+    error::Failure,
     key::{Key, Plane},
-    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
+    plan::{Applied, Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -125,4 +130,51 @@ fn observe(index: &GatewayIndex, key: &Key) -> Option<OrphanedBinding> {
         owner: row.digest.owner.clone(),
         since: None,
     })
+}
+
+/// The reconciler of bindings.
+#[derive(Debug)]
+pub struct Bindings<'a>(pub &'a Garbage);
+
+impl Reconciler for Bindings<'_> {
+    type State = State;
+    type Session = Lookup;
+    /// The template to read; `None` once it was read.
+    type Basis = Option<Target>;
+
+    const NAME: &'static str = NAME;
+
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Option<Target>> {
+        let index = run.ctx.index.lock();
+        match self
+            .0
+            .decide_binding(&index, run.key, &run.session, run.ctx.now())
+        {
+            Decision::Keep => Step::End(Requeue::AwaitChange),
+            Decision::Wait(_, left) => Step::End(Requeue::After(left)),
+            Decision::Read(template) => Step::Read(Some(template)),
+            Decision::Delete(plan) => Step::Apply(plan, None),
+        }
+    }
+
+    /// Reads the template for this decision only. The index holds labelled `ConfigMaps` and Secrets alone; an unlabelled
+    /// object stored there would count as a companion without references.
+    async fn read(&self, run: &mut Reconcile<'_, Self>, template: &Option<Target>) -> Result<Flow, Failure> {
+        if let Some(template) = template {
+            let found = run.ctx.executor.get(template).await?;
+            run.session = found.map_or(Lookup::Absent, |object| {
+                Lookup::Found(object.metadata.uid.unwrap_or_default())
+            });
+        }
+        Ok(Flow::Again)
+    }
+
+    fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Option<Target>, _: &Plan<Applied>) -> Flow {
+        self.0.forget(run.key);
+        Flow::End(Requeue::AwaitChange)
+    }
+
+    fn message(&self, _: &Option<Target>) -> Option<&'static str> {
+        Some("orphaned binding deleted")
+    }
 }
