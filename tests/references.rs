@@ -43,6 +43,26 @@ fn contract() -> PathBuf {
     root().join("docs/contract")
 }
 
+/// The files of a document: itself, and those of the folder with its name.
+fn parts(document: &str) -> Vec<PathBuf> {
+    let folder = contract().join(document);
+    let mut all = vec![folder.with_extension("md")];
+    if folder.is_dir() {
+        walk(&folder, &mut all);
+    }
+    all
+}
+
+/// The document of the contract that a file is, or is a part of.
+fn document_of(file: &Path) -> Option<&str> {
+    let inside = file.strip_prefix(contract()).ok()?;
+    inside
+        .iter()
+        .next()?
+        .to_str()
+        .map(|name| name.trim_end_matches(".md"))
+}
+
 fn sections(text: &str) -> Sections {
     let heading = Regex::new(r"^##+ (\d+(?:\.\d+)?)\.? ").unwrap();
     let item = Regex::new(r"^(\d+)\. ").unwrap();
@@ -161,19 +181,20 @@ fn texts() -> Vec<(PathBuf, String)> {
 fn every_reference_leads_to_a_section() {
     let mut all = BTreeMap::new();
     for name in DOCUMENTS {
-        let text = fs::read_to_string(contract().join(name).with_extension("md")).unwrap();
-        all.insert(name, sections(&text));
+        let texts = parts(name)
+            .into_iter()
+            .map(|part| fs::read_to_string(part).unwrap());
+        all.insert(name, sections(&texts.collect::<Vec<_>>().join("\n")));
     }
     let mut wrong = BTreeSet::new();
     let mut used = BTreeSet::new();
     for (file, text) in texts() {
-        let inside = file.parent() == Some(&contract());
-        let home = file.file_stem().and_then(|stem| stem.to_str());
-        for reference in references(&prose(&text), home.filter(|_| inside)) {
+        let home = document_of(&file);
+        for reference in references(&prose(&text), home) {
             if let Some(fault) = fault(&reference, &all) {
                 wrong.insert(format!("{}: {fault}", file.display()));
             }
-            if !inside {
+            if home.is_none() {
                 used.extend(reference.document);
             }
         }
@@ -187,6 +208,16 @@ fn every_reference_leads_to_a_section() {
         used.iter().map(String::as_str).eq(DOCUMENTS),
         "only {used:?} are referred to; has the way of writing references changed?"
     );
+}
+
+/// A document of the contract is read as a whole before a change.
+#[test]
+fn no_file_of_the_contract_has_more_than_300_lines() {
+    let mut all = Vec::new();
+    walk(&contract(), &mut all);
+    assert!(all.len() > DOCUMENTS.len(), "{all:?}");
+    all.retain(|file| fs::read_to_string(file).unwrap().lines().count() > 300);
+    assert!(all.is_empty(), "split these by topic: {all:?}");
 }
 
 #[test]
