@@ -37,7 +37,7 @@ pub(super) struct OrphanedBinding {
 
 /// Result of a read of the template from the hub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub enum Lookup {
     /// The template has not been read in this reconcile.
     #[default]
     Unknown,

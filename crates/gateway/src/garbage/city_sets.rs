@@ -27,7 +27,7 @@ use fedgate_engine::{
 pub struct CitySets<'a>(pub &'a Garbage);
 
 impl Garbage {
-    fn decide_city_set(
+    pub(super) fn decide_city_set(
         &self,
         index: &GatewayIndex,
         key: &Key,

@@ -27,7 +27,7 @@ use fedgate_engine::{
 pub struct Namespaces<'a>(pub &'a Garbage);
 
 impl Garbage {
-    fn decide_namespace(
+    pub(super) fn decide_namespace(
         &self,
         index: &GatewayIndex,
         key: &Key,

@@ -4,6 +4,7 @@ use super::{
     Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, reconcile_once, shop,
 };
 use crate::{
+    garbage::{CitySets, Copies},
     index::TableId,
     policy_spec,
     testing::{Rig, refusal},
@@ -48,12 +49,16 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
         let (rig, garbage) = (rig(answer.clone()), Garbage::default());
         let copy = key(&rig.context.index.lock(), KindId::FIRST, "c-0");
         assert_eq!(
-            reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap(),
+            reconcile(&Copies(&garbage), &rig.reconcile_once(), &copy)
+                .await
+                .unwrap(),
             Requeue::After(PATIENCE)
         );
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(PATIENCE).await;
-        let failed = reconcile(&garbage, &rig.reconcile_once(), &copy).await.is_err();
+        let failed = reconcile(&Copies(&garbage), &rig.reconcile_once(), &copy)
+            .await
+            .is_err();
         assert_eq!(rig.asked(), expected, "{answer:?}");
         assert_eq!(failed, answer.0 >= 403 && answer.0 != 404);
     }
@@ -70,7 +75,9 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
     };
     tell(WatchEvent::Failed);
     assert_eq!(
-        reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap(),
+        reconcile(&Copies(&garbage), &rig.reconcile_once(), &copy)
+            .await
+            .unwrap(),
         Requeue::AwaitChange
     );
     assert_eq!(garbage.waiting(), 0);
@@ -83,7 +90,9 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
         rig.context.index.lock().take_unproven(&plane),
         std::slice::from_ref(&copy)
     );
-    reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap();
+    reconcile(&Copies(&garbage), &rig.reconcile_once(), &copy)
+        .await
+        .unwrap();
     assert_eq!(garbage.waiting(), 1);
 }
 
@@ -122,10 +131,14 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
                 json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
             ),
         });
-        reconcile(&garbage, &rig.reconcile_once(), &key).await.unwrap();
+        reconcile(&CitySets(&garbage), &rig.reconcile_once(), &key)
+            .await
+            .unwrap();
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(UNUSED).await;
-        let failed = reconcile(&garbage, &rig.reconcile_once(), &key).await.is_err();
+        let failed = reconcile(&CitySets(&garbage), &rig.reconcile_once(), &key)
+            .await
+            .is_err();
         assert_eq!(rig.asked(), expected, "{status}");
         assert_eq!(failed, status != 200);
         assert!(rig.context.index.lock().ending_sets.is_empty());

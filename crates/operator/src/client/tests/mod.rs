@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 /// The commands with their arguments.
 #[derive(Parser)]
-#[expect(dead_code, reason = "most are parsed and not run")]
 enum Command {
     Status(StatusArgs),
     Stuck(StuckArgs),

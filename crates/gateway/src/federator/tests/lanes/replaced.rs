@@ -1,7 +1,7 @@
 //! A deletion while the member's Cluster is another one, or gone.
 
 use super::*;
-use crate::garbage::Garbage;
+use crate::garbage::{Copies, Garbage};
 
 #[test]
 fn another_cluster_of_the_members_name_proves_nothing() {
@@ -207,7 +207,9 @@ async fn an_orphan_without_a_copy_waits_for_what_its_hub_can_prove() {
     let orphan = world.index.hub_key(TableId::Federated(world.kind), HUB, NAME);
     let rig = Rig::new(world.index, |_, _| refusal(404, "NotFound", &json!({})));
     let ctx = rig.reconcile_once();
-    reconcile(&Garbage::default(), &ctx, &orphan).await.unwrap();
+    reconcile(&Copies(&Garbage::default()), &ctx, &orphan)
+        .await
+        .unwrap();
     let mut index = rig.context.index.lock();
     index.hub.bindings.set_failing(false);
     assert!(index.take_unproven(&Plane::Hub).contains(&orphan));
