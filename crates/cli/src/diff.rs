@@ -1,7 +1,7 @@
 //! The difference between two objects, field by field (contract: cli.md §7).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -9,7 +9,7 @@ use std::{
 
 /// A changed field. Its JSON has a field `op` besides, which says the same in a word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Fields", into = "Fields")]
+#[serde(into = "Value")]
 pub(crate) struct Change {
     /// The field, e.g. `spec.placements[us].scaleSettings.minReplicas`.
     pub(crate) path: String,
@@ -19,41 +19,20 @@ pub(crate) struct Change {
     pub(crate) new: Option<Value>,
 }
 
-/// The JSON of a change.
-#[derive(Serialize, Deserialize)]
-struct Fields {
-    path: String,
-    #[serde(default)]
-    op: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    old: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    new: Option<Value>,
-}
-
-impl From<Change> for Fields {
-    fn from(change: Change) -> Self {
-        let op = match (&change.old, &change.new) {
+impl From<Change> for Value {
+    fn from(Change { path, old, new }: Change) -> Self {
+        let op = match (&old, &new) {
             (None, _) => "add",
             (_, None) => "remove",
             _ => "change",
         };
-        Self {
-            path: change.path,
-            op: op.to_owned(),
-            old: change.old,
-            new: change.new,
+        let mut fields = json!({"path": path, "op": op});
+        for (side, value) in [("old", old), ("new", new)] {
+            if let Some(value) = value {
+                fields[side] = value;
+            }
         }
-    }
-}
-
-impl From<Fields> for Change {
-    fn from(fields: Fields) -> Self {
-        Self {
-            path: fields.path,
-            old: fields.old,
-            new: fields.new,
-        }
+        fields
     }
 }
 
@@ -125,70 +104,42 @@ pub(crate) fn canonical(value: &Value) -> String {
 
 fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, into: &mut Vec<Change>) {
     let (old, new) = (present(old), present(new));
-    match (old, new) {
-        (Some(old), Some(new)) if old == new => {}
-        (Some(Value::Object(old)), Some(Value::Object(new))) => {
-            let fields: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    // An item of a list that is new or gone is shown in one line, a map or list by its fields.
+    let is_item = path.ends_with(']') && (old.is_none() || new.is_none());
+    match (old.or(new), new.or(old)) {
+        (None, _) | (_, None) => {}
+        _ if old == new => {}
+        (Some(Value::Object(before)), Some(Value::Object(after))) if !is_item => {
+            let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for field in fields {
-                compare(
-                    &format!("{path}.{}", quoted(field)),
-                    old.get(field),
-                    new.get(field),
-                    into,
-                );
+                let path = format!("{path}.{}", quoted(field));
+                let at = [old, new].map(|value| value?.get(field));
+                compare(&path, at[0], at[1], into);
             }
         }
-        (Some(Value::Array(old)), Some(Value::Array(new))) => match (named(old), named(new)) {
+        (Some(Value::Array(before)), Some(Value::Array(after))) => match (named(before), named(after)) {
             (Some(before), Some(after)) => {
                 let gone = before.iter().filter(|name| !after.contains(name));
-                let find = |list: &'_ [Value], name: &str| list.iter().position(|item| item["name"] == *name);
                 for name in after.iter().chain(gone) {
-                    let old = find(old, name).and_then(|at| old.get(at));
-                    let new = find(new, name).and_then(|at| new.get(at));
-                    compare(&format!("{path}[{name}]"), old, new, into);
+                    let at =
+                        [old, new].map(|list| list?.as_array()?.iter().find(|item| item["name"] == **name));
+                    compare(&format!("{path}[{name}]"), at[0], at[1], into);
                 }
             }
             _ => {
-                for at in 0..old.len().max(new.len()) {
-                    compare(&format!("{path}[{at}]"), old.get(at), new.get(at), into);
+                for at in 0..before.len().max(after.len()) {
+                    let path = format!("{path}[{at}]");
+                    let at = [old, new].map(|list| list?.get(at));
+                    compare(&path, at[0], at[1], into);
                 }
             }
         },
-        (None, None) => {}
-        // A map or list that is new or gone is shown by its fields, an item of a list in one line.
-        (Some(Value::Object(fields)), None) if !path.ends_with(']') => {
-            for (field, value) in fields {
-                compare(&format!("{path}.{}", quoted(field)), Some(value), None, into);
-            }
-        }
-        (None, Some(Value::Object(fields))) if !path.ends_with(']') => {
-            for (field, value) in fields {
-                compare(&format!("{path}.{}", quoted(field)), None, Some(value), into);
-            }
-        }
-        (Some(Value::Array(items)), None) => {
-            for (at, item) in items.iter().enumerate() {
-                compare(&format!("{path}[{}]", key(item, at)), Some(item), None, into);
-            }
-        }
-        (None, Some(Value::Array(items))) => {
-            for (at, item) in items.iter().enumerate() {
-                compare(&format!("{path}[{}]", key(item, at)), None, Some(item), into);
-            }
-        }
-        (old, new) => into.push(Change {
+        _ => into.push(Change {
             path: path.to_owned(),
             old: old.cloned(),
             new: new.cloned(),
         }),
     }
-}
-
-/// The name of a list's item, else its position.
-fn key(item: &Value, at: usize) -> String {
-    item["name"]
-        .as_str()
-        .map_or_else(|| at.to_string(), str::to_owned)
 }
 
 /// Null, and an empty map or list, are the same as no field.
@@ -223,7 +174,6 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn lines(old: &Value, new: &Value) -> Vec<String> {
         changes(Some(old), new).iter().map(ToString::to_string).collect()

@@ -92,19 +92,16 @@ fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value
 
 /// Refuses a Workload whose maps are something else: the fields in them are read and set.
 fn check_shape(workload: &Value) -> Result<(), Error> {
-    for field in ["/spec", "/spec/template"] {
-        if !workload.pointer(field).is_some_and(Value::is_object) {
-            return Err(no_object(&field[1..].replace('/', ".")));
-        }
-    }
-    for field in [
-        "/metadata/labels",
-        "/metadata/annotations",
-        "/spec/template/metadata",
-        "/spec/template/metadata/annotations",
+    for (field, is_needed) in [
+        ("/spec", true),
+        ("/spec/template", true),
+        ("/metadata/labels", false),
+        ("/metadata/annotations", false),
+        ("/spec/template/metadata", false),
+        ("/spec/template/metadata/annotations", false),
     ] {
-        let value = workload.pointer(field);
-        if value.is_some_and(|value| !value.is_object() && !value.is_null()) {
+        let value = workload.pointer(field).filter(|value| !value.is_null());
+        if value.map_or(is_needed, |value| !value.is_object()) {
             return Err(no_object(&field[1..].replace('/', ".")));
         }
     }

@@ -7,7 +7,7 @@ use std::{error::Error, io, path::PathBuf};
 /// Reason why a kubeconfig cannot be used. Its source, if there is one, is the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// None of the files exists.
+    /// No file exists.
     #[error("there is no kubeconfig")]
     NoFile,
     /// A file cannot be read.
@@ -31,7 +31,7 @@ pub enum LoadError {
     /// Neither the command line nor the kubeconfig names a context.
     #[error("no context is set")]
     NoContext,
-    /// There is no entry of this kind and name.
+    /// The kubeconfig has no entry of this kind and name.
     #[error("the kubeconfig has no {0} {1:?}")]
     Unknown(&'static str, String),
     /// A field cannot be used: its name, and why.
@@ -90,7 +90,8 @@ pub fn client_cause(error: &kube::Error, config: &Config) -> String {
     }
 }
 
-fn root(error: &dyn Error) -> String {
+/// The innermost cause of an error: the outer ones say that a request failed.
+pub fn root(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -99,7 +100,7 @@ fn root(error: &dyn Error) -> String {
 }
 
 /// The text of an error of the operating system without its number.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let numbered = text
         .rsplit_once(" (os error ")
         .filter(|(_, number)| number.ends_with(')'));

@@ -14,7 +14,7 @@ mod token;
 
 pub use client::{Requests, client};
 pub use document::{Malformed, document, entry, from_base64, to_base64};
-pub use error::{LoadError, cause, client_cause};
+pub use error::{LoadError, cause, client_cause, plain, root};
 pub use files::contexts;
 pub use tls::verifier;
 pub use token::{TokenTimes, token_times};

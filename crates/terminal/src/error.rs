@@ -12,7 +12,7 @@ pub enum Kind {
     Usage,
     /// The named object does not exist.
     NotFound,
-    /// There was no terminal to ask on.
+    /// The question needs a terminal, and no terminal is there.
     NotConfirmed,
     /// The user has answered no.
     Declined,
@@ -43,43 +43,34 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The exit code, and the word in `-o json`.
+    const fn code(self) -> (u8, &'static str) {
+        match self {
+            Self::Failed | Self::Different | Self::NotServed => (1, "Failed"),
+            Self::Usage => (2, "Usage"),
+            Self::NotFound => (3, "NotFound"),
+            Self::NotConfirmed | Self::Declined => (4, "NotConfirmed"),
+            Self::Conflict => (5, "Conflict"),
+            Self::Forbidden => (6, "Forbidden"),
+            Self::Moving => (7, "Moving"),
+            Self::TimedOut => (8, "TimedOut"),
+            Self::Blocked => (9, "Blocked"),
+            Self::NotActivated => (10, "NotActivated"),
+            Self::Activating => (11, "Activating"),
+            Self::Rejected => (12, "Rejected"),
+            Self::DiffFailed => (70, "Failed"),
+            Self::Interrupted => (130, "Interrupted"),
+        }
+    }
+
     /// The exit code.
     pub const fn exit(self) -> u8 {
-        match self {
-            Self::Failed | Self::Different | Self::NotServed => 1,
-            Self::Usage => 2,
-            Self::NotFound => 3,
-            Self::NotConfirmed | Self::Declined => 4,
-            Self::Conflict => 5,
-            Self::Forbidden => 6,
-            Self::Moving => 7,
-            Self::TimedOut => 8,
-            Self::Blocked => 9,
-            Self::NotActivated => 10,
-            Self::Activating => 11,
-            Self::Rejected => 12,
-            Self::DiffFailed => 70,
-            Self::Interrupted => 130,
-        }
+        self.code().0
     }
 
     /// The word in `-o json`.
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Failed | Self::Different | Self::DiffFailed | Self::NotServed => "Failed",
-            Self::Usage => "Usage",
-            Self::NotFound => "NotFound",
-            Self::NotConfirmed | Self::Declined => "NotConfirmed",
-            Self::Conflict => "Conflict",
-            Self::Forbidden => "Forbidden",
-            Self::Moving => "Moving",
-            Self::TimedOut => "TimedOut",
-            Self::Blocked => "Blocked",
-            Self::NotActivated => "NotActivated",
-            Self::Activating => "Activating",
-            Self::Rejected => "Rejected",
-            Self::Interrupted => "Interrupted",
-        }
+        self.code().1
     }
 }
 
@@ -88,16 +79,16 @@ impl Kind {
 pub enum Absence {
     /// The configuration names none, or cannot be read.
     Unusable,
-    /// It did not answer, or only that it cannot.
+    /// The server did not answer, or answered only that it cannot.
     Unreachable,
-    /// It refused the credential.
+    /// The server refused the credential.
     Refused,
 }
 
 /// An error of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
     /// The action that failed, with the object.
     pub what: String,
@@ -129,28 +120,28 @@ impl Error {
         Self::new(Kind::Usage, what)
     }
 
-    /// The same, with the server's text.
+    /// Adds the server's text.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// The same, with the command to run next.
+    /// Adds the command to run next.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
     }
 
-    /// The same, which the result has said already.
+    /// Marks the error as one that the result has said already.
     #[must_use]
     pub fn shown(mut self) -> Self {
         self.shown = true;
         self
     }
 
-    /// The same, because no server has answered.
+    /// Adds the reason why no server has answered.
     #[must_use]
     pub fn absent(mut self, absence: Absence) -> Self {
         self.absence = Some(absence);
@@ -194,23 +185,6 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// The innermost cause of an error: the outer ones say that a request failed.
-pub fn root(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    plain(&innermost.to_string())
-}
-
-/// The text of an error of the operating system without its number.
-pub fn plain(text: &str) -> String {
-    match text.rsplit_once(" (os error ") {
-        Some((text, number)) if number.ends_with(')') => text.to_owned(),
-        _ => text.to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -63,7 +63,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The text, with the columns of the narrow form if `columns` is smaller than their number.
+    /// The text, with the first columns; all if there are not so many.
     pub fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
         let all: Vec<usize> = (0..self.rows.len()).collect();
         self.text_of(&all, columns, headers, colour, &mut Vec::new())
@@ -81,7 +81,7 @@ impl Table {
         let names = self.columns.iter().map(|name| Cell::from(*name)).collect();
         let shown = rows.iter().filter_map(|row| self.rows.get(*row));
         let all: Vec<&Vec<Cell>> = headers.then_some(&names).into_iter().chain(shown).collect();
-        widths.resize(columns, 0);
+        widths.resize(columns.min(self.columns.len()), 0);
         for (column, width) in widths.iter_mut().enumerate() {
             let cells = all.iter().filter_map(|row| row.get(column));
             *width = cells.map(|cell| cell.text.width()).fold(*width, usize::max);
@@ -147,7 +147,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The same for a text whose ends of lines are meant.
+/// Escapes each line of a text, and keeps the ends of its lines.
 pub fn escape_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(escape).collect();
     lines.join("\n")

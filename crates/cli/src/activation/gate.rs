@@ -1,10 +1,10 @@
 //! The check before every command, the request, and the wait for the provider's decision.
 
-use super::{State, read, verdict};
+use super::{State, Step, read, verdict};
 use crate::{
     error::{Error, Kind},
     output::Output,
-    plane::{Follow, Plane, Resource, Selection},
+    plane::{Follow, ListParams, Plane, Resource},
     prompt::{self, Answer, Question},
     time::sleep,
 };
@@ -26,7 +26,7 @@ pub(crate) async fn gate(plane: &Plane, output: &Output) -> Result<(), Error> {
     let Ok(Ok(state)) = tokio::time::timeout(CHECK, read(plane)).await else {
         return Ok(());
     };
-    if state != State::NotRequested {
+    if state.step != Step::NotRequested {
         return verdict(plane, &state);
     }
     request(plane, output, "", false).await.map(drop)
@@ -40,7 +40,8 @@ pub(crate) async fn request(
     yes: bool,
 ) -> Result<State, Error> {
     if !yes && !prompt::is_terminal() {
-        return verdict(plane, &State::NotRequested).map(|()| State::NotRequested);
+        let state = State::new(Step::NotRequested, None);
+        return verdict(plane, &state).map(|()| state);
     }
     let question = Question {
         text: format!(
@@ -56,7 +57,7 @@ pub(crate) async fn request(
     if !message.is_empty() {
         entitlement["spec"]["requestMessage"] = Value::from(message);
     }
-    match plane.create(Resource::Entitlements, entitlement).await {
+    match plane.write(Resource::Entitlements, entitlement, false).await {
         // Another user was faster: it is requested.
         Err(error) if error.kind == Kind::Conflict => {}
         Err(error) if error.kind == Kind::Forbidden => {
@@ -68,13 +69,11 @@ pub(crate) async fn request(
             output.remark("Requested.");
         }
     }
-    let requested = State::Requested {
-        since: Some(plane.clock.now()),
-    };
+    let requested = State::new(Step::Requested, Some(plane.clock.now()));
     let state = match wait(plane, output, requested.clone(), PATIENCE).await {
         // The request stands, also if nothing more is heard of it.
-        Ok(State::NotRequested) | Err(_) => requested,
-        Ok(state) => state,
+        Ok(state) if state.step != Step::NotRequested => state,
+        Ok(_) | Err(_) => requested,
     };
     verdict(plane, &state)?;
     Ok(state)
@@ -89,20 +88,16 @@ pub(crate) async fn wait(
 ) -> Result<State, Error> {
     let limit = Some(timeout).filter(|timeout| !timeout.is_zero());
     let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut follow = Follow::start(plane, &[(Resource::Entitlements, Selection::All)]);
+    let mut follow = Follow::start(plane, &[(Resource::Entitlements, ListParams::default())]);
     let mut state = known;
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let news = tokio::select! {
-            news = follow.next() => news?,
+        tokio::select! {
+            changed = follow.changed(|notice| output.remark(notice)) => changed?,
             () = sleep(left) => return Ok(state),
-        };
-        if let Some(notice) = news.notice() {
-            output.remark(&notice);
-            continue;
         }
         state = State::of(follow.objects(Resource::Entitlements));
-        if matches!(state, State::Active { .. } | State::Rejected { .. }) {
+        if matches!(state.step, Step::Active | Step::Rejected) {
             return Ok(state);
         }
     }

@@ -4,7 +4,7 @@ mod gate;
 mod state;
 
 pub(crate) use gate::{gate, request, wait};
-pub(crate) use state::State;
+pub(crate) use state::{State, Step};
 
 use crate::{
     error::{Error, Kind},
@@ -21,34 +21,31 @@ pub(crate) async fn read(plane: &Plane) -> Result<State, Error> {
 /// The state as the end of a command that needs compute.
 pub(crate) fn verdict(plane: &Plane, state: &State) -> Result<(), Error> {
     let project = &plane.project;
-    match state {
-        State::Active { .. } => Ok(()),
-        State::NotRequested => Err(Error::new(
-            Kind::NotActivated,
-            format!("compute is not activated for project {project:?}"),
-        )
-        .next("kubectl compute activation request --yes")),
-        State::Requested { since } => {
-            let time = since
+    let error = match state.step {
+        Step::Active => return Ok(()),
+        Step::NotRequested => {
+            let what = format!("compute is not activated for project {project:?}");
+            Error::new(Kind::NotActivated, what).next("kubectl compute activation request --yes")
+        }
+        Step::Requested => {
+            let time = state
+                .since
                 .map(|since| format!(" (requested {} ago)", age(since, plane.clock.now())))
                 .unwrap_or_default();
             let what = format!(
                 "Compute is being activated for project {project:?}{time}. Try again shortly, or run: kubectl compute \
                  activation --wait"
             );
-            Err(Error::new(Kind::Activating, what))
+            Error::new(Kind::Activating, what)
         }
-        State::Rejected { message, .. } => {
-            let error = Error::new(
+        Step::Rejected => Error {
+            cause: Some(state.message.clone()).filter(|message| !message.is_empty()),
+            ..Error::new(
                 Kind::Rejected,
                 format!("compute was refused for project {project:?}"),
-            );
-            let error = error.next("kubectl compute activation");
-            Err(if message.is_empty() {
-                error
-            } else {
-                error.because(message)
-            })
-        }
-    }
+            )
+            .next("kubectl compute activation")
+        },
+    };
+    Err(error)
 }

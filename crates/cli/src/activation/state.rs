@@ -6,37 +6,47 @@ use jiff::Timestamp;
 /// Names of the service in the reference of an entitlement.
 const SERVICE: [&str; 2] = ["compute", "compute.datumapis.com"];
 
-/// The state.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
+/// The way of a request, in the order of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
     /// Compute was not asked for.
     NotRequested,
-    /// The provider has refused it.
-    Rejected {
-        /// Time of the refusal.
-        since: Option<Timestamp>,
-        /// The provider's words.
-        message: String,
-    },
-    /// It was asked for, and nobody has decided.
-    Requested {
-        /// Time of the request.
-        since: Option<Timestamp>,
-    },
+    /// The provider has refused compute.
+    Rejected,
+    /// Compute was asked for, and nobody has decided.
+    Requested,
     /// The project may use compute.
-    Active {
-        /// Time of the grant.
-        since: Option<Timestamp>,
-    },
+    Active,
+}
+
+/// The state.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct State {
+    /// The step that the request has reached.
+    pub(crate) step: Step,
+    /// Begin of the state.
+    pub(crate) since: Option<Timestamp>,
+    /// The provider's words about a refusal.
+    pub(crate) message: String,
 }
 
 impl State {
+    /// A state without words of the provider.
+    pub(crate) fn new(step: Step, since: Option<Timestamp>) -> Self {
+        Self {
+            step,
+            since,
+            message: String::new(),
+        }
+    }
+
     /// The state that these entitlements make; of several the best one counts.
     pub(crate) fn of<'a>(entitlements: impl IntoIterator<Item = &'a Object>) -> Self {
         let own = entitlements
             .into_iter()
             .filter(|entitlement| SERVICE.contains(&entitlement.text("/spec/serviceRef/name")));
-        own.map(Self::one).max().unwrap_or(Self::NotRequested)
+        let best = own.map(Self::one).max();
+        best.unwrap_or_else(|| Self::new(Step::NotRequested, None))
     }
 
     fn one(entitlement: &Object) -> Self {
@@ -44,47 +54,28 @@ impl State {
         let decided = ready.and_then(|ready| ready.since);
         let phase = entitlement.text("/status/phase");
         if phase == "Active" || ready.is_some_and(|ready| ready.holds()) {
-            return Self::Active { since: decided };
+            return Self::new(Step::Active, decided);
         }
-        if phase == "Rejected" {
-            let message = ready.map(|ready| ready.message).unwrap_or_default();
-            let message = match entitlement.text("/status/message") {
-                "" => message,
-                own => own,
-            };
-            return Self::Rejected {
-                since: decided,
-                message: message.to_owned(),
-            };
+        if phase != "Rejected" {
+            return Self::new(Step::Requested, entitlement.created());
         }
-        Self::Requested {
-            since: entitlement.created(),
+        let message = match entitlement.text("/status/message") {
+            "" => ready.map(|ready| ready.message).unwrap_or_default(),
+            own => own,
+        };
+        Self {
+            message: message.to_owned(),
+            ..Self::new(Step::Rejected, decided)
         }
     }
 
     /// The word.
     pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::NotRequested => "NotRequested",
-            Self::Rejected { .. } => "Rejected",
-            Self::Requested { .. } => "Requested",
-            Self::Active { .. } => "Active",
-        }
-    }
-
-    /// Begin of the state.
-    pub(crate) fn since(&self) -> Option<Timestamp> {
-        match self {
-            Self::NotRequested => None,
-            Self::Rejected { since, .. } | Self::Requested { since } | Self::Active { since } => *since,
-        }
-    }
-
-    /// The provider's words.
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Self::Rejected { message, .. } => message,
-            Self::NotRequested | Self::Requested { .. } | Self::Active { .. } => "",
+        match self.step {
+            Step::NotRequested => "NotRequested",
+            Step::Rejected => "Rejected",
+            Step::Requested => "Requested",
+            Step::Active => "Active",
         }
     }
 }
@@ -116,13 +107,13 @@ mod tests {
             "compute.datumapis.com",
             &json!({"phase": "Rejected", "conditions": [{"type": "Ready", "status": "False", "message": "no credit"}]}),
         )]);
-        assert_eq!((rejected.word(), rejected.message()), ("Rejected", "no credit"));
+        assert_eq!((rejected.word(), &*rejected.message), ("Rejected", "no credit"));
     }
 
     #[test]
     fn other_services_do_not_count_and_the_best_of_several_does() {
         let active = json!({"phase": "Active"});
-        assert_eq!(State::of(&[entitlement("dns", &active)]), State::NotRequested);
+        assert_eq!(State::of(&[entitlement("dns", &active)]).step, Step::NotRequested);
         let two = [
             entitlement("compute", &json!({"phase": "Rejected"})),
             entitlement("compute.datumapis.com", &active),

@@ -26,7 +26,7 @@ Examples:
 pub(crate) const TRACE: &str = "\
 Examples:
   kubectl compute trace web
-  kubectl compute trace web --city IAD --hub-context hub --via-hub
+  kubectl compute trace web --city IAD -w
 
 Exit code 0: whole; 7: something waits; 9: a link is broken.";
 

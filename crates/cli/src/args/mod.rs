@@ -15,6 +15,7 @@ pub(crate) use write::{
 use crate::{
     output::{Format, style::ColorChoice},
     plane::Choice,
+    view::HealthWord,
 };
 use clap::{Args, Parser, Subcommand};
 use fedgate_terminal::time::duration;
@@ -49,12 +50,13 @@ pub(crate) struct Cli {
 
 /// Flags of all commands.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global flags")]
 pub(crate) struct Global {
     /// Path of the kubeconfig; default: as kubectl's
-    #[arg(long, global = true, value_name = "PATH", help_heading = "Global flags")]
+    #[arg(long, global = true, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; default: the current one
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Global flags")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Project at the context's host; default: the context is the project
     #[arg(
@@ -62,50 +64,29 @@ pub(crate) struct Global {
         global = true,
         value_name = "ID",
         default_value = "",
-        hide_default_value = true,
-        help_heading = "Global flags"
+        hide_default_value = true
     )]
     pub(crate) project: String,
     /// Namespace; default: the context's
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAME",
-        help_heading = "Global flags"
-    )]
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// Format: table, wide, json, yaml, name, or jsonpath=TEMPLATE
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "FORMAT",
-        default_value = "table",
-        help_heading = "Global flags"
-    )]
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: Format,
     /// Print no line of column names
-    #[arg(long, global = true, help_heading = "Global flags")]
+    #[arg(long, global = true)]
     pub(crate) no_headers: bool,
     /// When colours are used
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value = "auto",
-        help_heading = "Global flags"
-    )]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
     /// Time for one request, e.g. 90s; 0 for no limit
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, default_value = "30s", help_heading = "Global flags")]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub(crate) request_timeout: Duration,
     /// Print no progress, footers and hints
-    #[arg(short, long, global = true, help_heading = "Global flags")]
+    #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Answer the command's question with yes
-    #[arg(short, long, global = true, help_heading = "Global flags")]
+    #[arg(short, long, global = true)]
     pub(crate) yes: bool,
 }
 
@@ -209,8 +190,8 @@ pub(crate) struct WorkloadsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<DescribeCommand>,
     /// Only those with this health
-    #[arg(long, value_name = "WORD", value_parser = health)]
-    pub(crate) health: Option<crate::view::HealthWord>,
+    #[arg(long, value_name = "WORD", value_enum, ignore_case = true)]
+    pub(crate) health: Option<HealthWord>,
     /// Only those with a placement in this city, or at the location of this name
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
@@ -273,18 +254,6 @@ pub(crate) struct StatusArgs {
 }
 
 /// Parses a whole number.
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "a whole number is expected".to_owned())
-}
-
-/// Parses a word of health, in any case.
-fn health(text: &str) -> Result<crate::view::HealthWord, String> {
-    use crate::view::HealthWord;
-    let found = HealthWord::ALL
-        .into_iter()
-        .find(|word| word.word().eq_ignore_ascii_case(text));
-    found.ok_or_else(|| {
-        let words = HealthWord::ALL.map(HealthWord::word).join(", ");
-        format!("unknown health; the words are {words}")
-    })
 }

@@ -1,20 +1,17 @@
 //! Arguments of the commands that change something.
 
 use super::{duration, number};
-use crate::{
-    change::{Edit, Port, pair, port, source},
-    rollout::WaitFlags,
-};
+use crate::{change::Flags, rollout::WaitFlags};
 use clap::{Args, Subcommand};
 use std::time::Duration;
 
 /// How much of a change is carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DryRun {
-    /// All of it.
+    /// The change is written.
     #[default]
     None,
-    /// It is computed here.
+    /// The change is computed here.
     Client,
     /// The server checks it and stores nothing.
     Server,
@@ -78,45 +75,9 @@ pub(crate) struct DeployArgs {
     /// Write the manifest that was sent to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<std::path::PathBuf>,
-    /// Image of the container; required on creation
-    #[arg(long, value_name = "IMAGE")]
-    pub(crate) image: Option<String>,
-    /// Cities of the placement, which replace its list; required on creation
-    #[arg(long, value_name = "CODE", value_delimiter = ',')]
-    pub(crate) city: Vec<String>,
-    /// Locations of the placement, which replace its list; in place of cities
-    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "city")]
-    pub(crate) location: Vec<String>,
-    /// The placement to change; default: the only one
-    #[arg(long, value_name = "NAME")]
-    pub(crate) placement: Option<String>,
-    /// The container to change; default: the only one
-    #[arg(long, value_name = "NAME")]
-    pub(crate) container: Option<String>,
-    /// Number of instances in each city, 1 to 1000
-    #[arg(long, value_name = "NUMBER", value_parser = number::<i64>, allow_negative_numbers = true)]
-    pub(crate) min: Option<i64>,
-    /// The instance type
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) instance_type: Option<String>,
-    /// The network; fixed once the workload exists
-    #[arg(long, value_name = "NAME")]
-    pub(crate) network: Option<String>,
-    /// A port of the container; NAME- removes it
-    #[arg(long, value_name = "[NAME=]PORT[/PROTOCOL]", value_parser = port)]
-    pub(crate) port: Vec<Edit<Port>>,
-    /// A variable of the container; KEY- removes it
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    pub(crate) env: Vec<Edit<String>>,
-    /// A ConfigMap whose keys are variables; NAME- removes it
-    #[arg(long, value_name = "NAME", value_parser = source)]
-    pub(crate) env_from_configmap: Vec<Edit<()>>,
-    /// A Secret whose keys are variables; NAME- removes it
-    #[arg(long, value_name = "NAME", value_parser = source)]
-    pub(crate) env_from_secret: Vec<Edit<()>>,
-    /// A label of the instances; KEY- removes it
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    pub(crate) label: Vec<Edit<String>>,
+    /// Flags that name fields.
+    #[command(flatten)]
+    pub(crate) flags: Flags,
     /// Flags of writes.
     #[command(flatten)]
     pub(crate) write: WriteArgs,

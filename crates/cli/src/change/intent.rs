@@ -18,8 +18,12 @@ const REPLICAS: std::ops::RangeInclusive<i64> = 1..=1000;
 pub(crate) enum Intent {
     /// The Workload of a file.
     File(Value),
-    /// Fields named by flags.
-    Flags(Box<Flags>),
+    /// Fields named by flags, of the Workload of this name and namespace.
+    Flags {
+        flags: Box<Flags>,
+        name: String,
+        namespace: String,
+    },
     /// A number of Instances in each city of a placement, or of all.
     Scale { minimum: i64, placement: Option<String> },
     /// New Instances with the same template.
@@ -38,60 +42,29 @@ impl Intent {
     pub(crate) fn verb(&self) -> Verb {
         match self {
             Self::File(_) => Verb::Apply,
-            Self::Flags(_) => Verb::Deploy,
+            Self::Flags { .. } => Verb::Deploy,
             Self::Scale { .. } => Verb::Scale,
             Self::Restart => Verb::Restart,
             Self::Undo { .. } => Verb::Undo,
         }
     }
 
-    /// Number of the revision that is copied.
-    pub(crate) fn from(&self) -> Option<u64> {
+    /// The revision that is copied, and the number of the revision that this makes.
+    pub(crate) fn undone(&self) -> Option<(&Revision, u64)> {
         match self {
-            Self::Undo { target, .. } => Some(target.rev),
-            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
+            Self::Undo { target, number, .. } => Some((target, *number)),
+            Self::File(_) | Self::Flags { .. } | Self::Scale { .. } | Self::Restart => None,
         }
     }
 
     /// True if a Workload that does not exist is created.
     pub(crate) fn creates(&self) -> bool {
-        matches!(self, Self::File(_) | Self::Flags(_))
+        matches!(self, Self::File(_) | Self::Flags { .. })
     }
 
-    /// True if the wish holds whatever others have changed meanwhile.
+    /// True if the wish holds whatever others have changed meanwhile. Its plan is neither shown nor confirmed.
     pub(crate) fn is_relative(&self) -> bool {
         matches!(self, Self::Scale { .. } | Self::Restart)
-    }
-
-    /// The line before the plan.
-    pub(crate) fn title(&self) -> Option<String> {
-        match self {
-            Self::Undo { target, number, .. } => Some(format!("#{} -> #{number}", target.rev)),
-            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
-        }
-    }
-
-    /// True if the plan is printed.
-    pub(crate) fn shows_plan(&self) -> bool {
-        !self.is_relative()
-    }
-
-    /// The line if nothing is to be changed.
-    pub(crate) fn unchanged(&self) -> String {
-        match self {
-            Self::Undo { target, .. } => format!("Already at revision #{}.", target.rev),
-            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => "No changes.".to_owned(),
-        }
-    }
-
-    /// The command that asks before the change.
-    pub(crate) fn asks(&self) -> &'static str {
-        match self {
-            Self::File(_) | Self::Flags(_) => "deploy",
-            Self::Scale { .. } => "scale",
-            Self::Restart => "restart",
-            Self::Undo { .. } => "rollout undo",
-        }
     }
 
     /// The Workload that is wanted. `now` is the server's time.
@@ -99,7 +72,11 @@ impl Intent {
         let Some(live) = live else {
             return match self {
                 Self::File(file) => Ok(manifest::created(file)),
-                Self::Flags(flags) => flags.created(),
+                Self::Flags {
+                    flags,
+                    name,
+                    namespace,
+                } => flags.created(name, namespace),
                 Self::Scale { .. } | Self::Restart | Self::Undo { .. } => {
                     Err(Error::new(Kind::NotFound, "the workload is gone"))
                 }
@@ -108,7 +85,7 @@ impl Intent {
         let mut wanted = manifest::without_status(live);
         match self {
             Self::File(file) => return manifest::applied(live, file),
-            Self::Flags(flags) => flags.apply(&mut wanted)?,
+            Self::Flags { flags, name, .. } => flags.apply(name, &mut wanted)?,
             Self::Scale { minimum, placement } => {
                 scale(&mut wanted, live.name(), *minimum, placement.as_deref())?;
             }
@@ -135,7 +112,7 @@ pub(crate) fn check_minimum(minimum: i64) -> Result<(), Error> {
 /// Paths of the lists whose items flags name.
 pub(super) const PLACEMENTS: &str = "/spec/placements";
 /// The containers of a sandbox.
-pub(super) const CONTAINERS: &str = "/spec/template/spec/runtime/sandbox/containers";
+pub(crate) const CONTAINERS: &str = "/spec/template/spec/runtime/sandbox/containers";
 
 /// The items of a list; none if it does not exist.
 pub(super) fn items_mut<'a>(workload: &'a mut Value, pointer: &str) -> &'a mut [Value] {

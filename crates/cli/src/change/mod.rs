@@ -5,8 +5,9 @@ mod intent;
 mod plan;
 mod undo;
 
-pub(crate) use flags::{Edit, Flags, Port, pair, port, source};
-pub(crate) use intent::{Intent, check_minimum};
+pub(crate) use flags::Flags;
+pub(crate) use intent::{CONTAINERS, Intent, check_minimum};
+pub(crate) use plan::Plan;
 pub(crate) use undo::undo;
 
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
     view::Object,
 };
 use backon::BackoffBuilder;
-use plan::Plan;
 use serde_json::Value;
 use std::path::Path;
 
@@ -51,13 +51,13 @@ pub(crate) struct Session<'a> {
 pub(crate) enum Outcome {
     /// The Workload is as wanted already.
     Unchanged(Object),
-    /// It was written; the revisions before and after are known if they could be recorded.
+    /// The Workload was written; the revisions before and after are known if they could be recorded.
     Written {
         object: Object,
         from: Option<u64>,
         revision: Option<u64>,
     },
-    /// Nothing was to be written.
+    /// The flags asked for no write.
     DryRun,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         if let (Some(live), true) = (live, changes.is_empty()) {
             return self.unchanged(intent, live, &wanted);
         }
-        if intent.shows_plan() && confirmed.as_ref() != Some(&changes) {
+        if !intent.is_relative() && confirmed.as_ref() != Some(&changes) {
             let plan = Plan::new(self.plane, live, &stored, changes).await?;
             self.confirm(intent, &plan).await?;
             *confirmed = Some(plan.changes);
@@ -165,7 +165,11 @@ impl<'a> Session<'a> {
     }
 
     fn unchanged(&self, intent: &Intent, live: &Object, wanted: &Value) -> Result<Outcome, Error> {
-        self.output.say(&intent.unchanged());
+        let undone = intent.undone();
+        self.output.say(&undone.map_or_else(
+            || "No changes.".to_owned(),
+            |(target, _)| format!("Already at revision #{}.", target.rev),
+        ));
         self.save(wanted)?;
         if !self.output.is_text() {
             self.output.object(&served(live))?;
@@ -178,15 +182,15 @@ impl<'a> Session<'a> {
 
     /// Shows a plan and asks. Stdin that was a file has no answers left.
     async fn confirm(&self, intent: &Intent, plan: &Plan) -> Result<(), Error> {
-        for line in intent.title().into_iter().chain(plan.lines()) {
-            self.output.say(&line);
+        let undone = intent.undone();
+        let title = undone.map(|(target, number)| format!("#{} -> #{number}", target.rev));
+        for line in title.into_iter().chain(plan.lines()) {
+            self.output.say(&escape(&line));
         }
         if self.dry_run != DryRun::None {
             return Ok(());
         }
-        let Some(question) = plan.question(intent, &self.output.line) else {
-            return Ok(());
-        };
+        let question = plan.question(intent, &self.output.line);
         if self.stdin_used && !self.yes && question.default == Answer::No {
             let what = "deploy -f - needs confirmation and stdin is the file";
             return Err(Error::new(Kind::NotConfirmed, what).next(format!("{} --yes", question.line)));
@@ -228,7 +232,7 @@ impl<'a> Session<'a> {
     ) -> (Option<u64>, Option<u64>) {
         let entry = Entry {
             verb: intent.verb(),
-            from: intent.from(),
+            from: intent.undone().map(|(target, _)| target.rev),
             reason: self.reason,
             before,
             after,
@@ -238,7 +242,10 @@ impl<'a> Session<'a> {
             Err(error) => {
                 let cause = error.cause.map(|cause| format!(": {cause}"));
                 let cause = cause.unwrap_or_default();
-                warn(&format!("{}{cause}; the change stands", error.what));
+                let what = error.what;
+                warn(&format!(
+                    "the revision history cannot be written: {what}{cause}; the change stands"
+                ));
                 (None, None)
             }
         }

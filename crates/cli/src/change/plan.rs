@@ -3,32 +3,33 @@
 use super::Intent;
 use crate::{
     diff::Change,
-    effects::{Effect, Known, effects, instances},
+    effects::{Effect, Known, effects},
     error::Error,
-    output::table::escape,
+    output::plural,
     plane::{Plane, Resource},
     prompt::{Answer, Question},
-    view::{Object, join},
+    view::{Joined, Object},
 };
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The changed fields.
-    pub(super) changes: Vec<Change>,
-    effects: Vec<Effect>,
+    pub(crate) changes: Vec<Change>,
+    /// The effects on Instances.
+    pub(crate) effects: Vec<Effect>,
 }
 
 impl Plan {
     /// The plan to make `stored` of the live Workload; `live` is `None` if it does not exist.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         plane: &Plane,
         live: Option<&Object>,
         stored: &Object,
         changes: Vec<Change>,
     ) -> Result<Self, Error> {
         let mut joined = match live {
-            Some(live) => join(vec![live.clone()], plane.list(Resource::Deployments).await?).pop(),
+            Some(live) => Some(Joined::of(live.clone(), plane.list(Resource::Deployments).await?)),
             None => None,
         };
         let spec = &stored.0["spec"];
@@ -40,67 +41,56 @@ impl Plan {
     }
 
     /// The lines that show it.
-    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let changes = self.changes.iter().map(ToString::to_string);
-        let lines = changes.chain(self.effects.iter().map(ToString::to_string));
-        lines.map(|line| escape(&line))
+        changes
+            .chain(self.effects.iter().map(ToString::to_string))
+            .collect()
     }
 
-    /// The question before it is carried out, if there is one.
-    pub(super) fn question(&self, intent: &Intent, line: &str) -> Option<Question> {
-        let removed: Vec<String> = self.effects.iter().filter_map(removal).collect();
-        let lost: Vec<String> = self.effects.iter().filter_map(loss).collect();
-        let (text, default) = match intent {
-            Intent::Scale { .. } | Intent::Restart => return None,
-            Intent::Undo { target, number, .. } => (
-                format!("Apply revision #{} as #{number}?", target.rev),
+    /// The question before it is carried out.
+    pub(super) fn question(&self, intent: &Intent, line: &str) -> Question {
+        let (mut removed, mut lost) = (Vec::new(), Vec::new());
+        for effect in &self.effects {
+            match effect {
+                Effect::Removes {
+                    city,
+                    instances: number,
+                } => {
+                    removed.push(format!("{city} and its {}", plural(*number, "instance")));
+                }
+                Effect::MayRemove {
+                    city,
+                    instances: number,
+                    ..
+                } => {
+                    lost.push(format!("{city} and its {}", plural(*number, "instance")));
+                }
+                _ => {}
+            }
+        }
+        let parts = [("removes", removed), ("may remove", lost)];
+        let parts = parts.iter().filter(|(_, cities)| !cities.is_empty());
+        let parts: Vec<String> = parts
+            .map(|(verb, cities)| format!("{verb} {}", cities.join(", ")))
+            .collect();
+        let (asks, text, default) = match intent.undone() {
+            Some((target, number)) => {
+                let text = format!("Apply revision #{} as #{number}?", target.rev);
+                ("rollout undo", text, Answer::No)
+            }
+            None if parts.is_empty() => ("deploy", "Apply?".to_owned(), Answer::Yes),
+            None => (
+                "deploy",
+                format!("This {}. Continue?", parts.join(" and ")),
                 Answer::No,
             ),
-            Intent::File(_) | Intent::Flags(_) if removed.is_empty() && lost.is_empty() => {
-                ("Apply?".to_owned(), Answer::Yes)
-            }
-            Intent::File(_) | Intent::Flags(_) => {
-                let parts = [("removes", removed), ("may remove", lost)];
-                let parts = parts.iter().filter(|(_, cities)| !cities.is_empty());
-                let parts: Vec<String> = parts
-                    .map(|(verb, cities)| format!("{verb} {}", cities.join(", ")))
-                    .collect();
-                (format!("This {}. Continue?", parts.join(" and ")), Answer::No)
-            }
         };
-        Some(Question {
+        Question {
             text,
             default,
-            asks: intent.asks(),
+            asks,
             line: line.to_owned(),
-        })
-    }
-}
-
-/// `LHR and its 2 instances`.
-fn with_instances(city: &str, number: i64) -> String {
-    format!("{city} and its {}", instances(number))
-}
-
-/// The city with its instances, if the effect removes it.
-fn removal(effect: &Effect) -> Option<String> {
-    match effect {
-        Effect::Removes {
-            city,
-            instances: number,
-        } => Some(with_instances(city, *number)),
-        _ => None,
-    }
-}
-
-/// The same of an effect that may remove a city.
-fn loss(effect: &Effect) -> Option<String> {
-    match effect {
-        Effect::MayRemove {
-            city,
-            instances: number,
-            ..
-        } => Some(with_instances(city, *number)),
-        _ => None,
+        }
     }
 }

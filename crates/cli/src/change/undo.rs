@@ -3,7 +3,7 @@
 use super::Intent;
 use crate::{
     error::{Error, Kind},
-    history::{self, History},
+    history,
     plane::Plane,
     view::Object,
 };
@@ -33,7 +33,7 @@ pub(crate) async fn undo(
 }
 
 impl Intent {
-    /// The same wish beside a change of another user, which has got a number meanwhile.
+    /// Numbers an undo anew, because a change of another user has taken its number.
     pub(super) async fn renumbered(self, plane: &Plane, live: Option<&Object>) -> Self {
         match (self, live) {
             (
@@ -42,12 +42,11 @@ impl Intent {
                 },
                 Some(live),
             ) => {
-                let map = history::find(plane, live).await.ok().flatten();
-                let history = map.map(|map| History::read(&map)).unwrap_or_default();
+                let number = history::known(plane, live).await.next_number(live);
                 Self::Undo {
                     target,
                     keep_scale,
-                    number: history.next_number(live),
+                    number,
                 }
             }
             (wish, _) => wish,

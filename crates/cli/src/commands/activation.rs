@@ -1,12 +1,12 @@
 //! `activation`: whether the project may use compute, and the request for it.
 
 use crate::{
-    activation::{State, read, request, verdict, wait},
+    activation::{State, Step, read, request, verdict, wait},
     args::{ActivationArgs, ActivationCommand},
     error::{Error, Kind},
-    output::{Output, table::escape, write},
+    output::{Output, escaped},
     plane::Plane,
-    time::age,
+    time::{age, prose},
 };
 use serde_json::json;
 
@@ -27,42 +27,31 @@ pub(crate) async fn run(
         Err(error) => return Err(error),
     };
     if let Some(ActivationCommand::Request { message }) = &args.command {
-        if state == State::NotRequested {
+        if state.step == Step::NotRequested {
             let state = request(plane, output, message, yes).await?;
             return show(plane, output, &state);
         }
         show(plane, output, &state)?;
         return verdict(plane, &state);
     }
-    if !args.wait || state == State::NotRequested {
+    if !args.wait || state.step == Step::NotRequested {
         show(plane, output, &state)?;
         return if args.wait { verdict(plane, &state) } else { Ok(()) };
     }
     let state = wait(plane, output, state, args.timeout).await?;
     show(plane, output, &state)?;
-    match state {
-        State::Requested { .. } => {
-            let what = format!(
-                "compute is not active for project {:?} after {}",
-                plane.project,
-                crate::time::prose(args.timeout)
-            );
-            Err(Error::new(Kind::TimedOut, what).next("kubectl compute activation"))
-        }
-        state => verdict(plane, &state),
+    if state.step != Step::Requested {
+        return verdict(plane, &state);
     }
+    let (project, time) = (&plane.project, prose(args.timeout));
+    let what = format!("compute is not active for project {project:?} after {time}");
+    Err(Error::new(Kind::TimedOut, what).next("kubectl compute activation"))
 }
 
 fn show(plane: &Plane, output: &Output, state: &State) -> Result<(), Error> {
-    if !output.is_text() {
-        return output.object(
-            &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Activation", "metadata": {"name": plane.project},
-            "project": plane.project, "state": state.word(), "since": state.since(), "message": state.message()}),
-        );
-    }
     let now = plane.clock.now();
-    let since = state.since().map(|since| format!("{} ago", age(since, now)));
-    let message = match state.message() {
+    let since = state.since.map(|since| format!("{} ago", age(since, now)));
+    let message = match &*state.message {
         "" => "-",
         message => message,
     };
@@ -72,6 +61,7 @@ fn show(plane: &Plane, output: &Output, state: &State) -> Result<(), Error> {
         format!("Since    {}", since.as_deref().unwrap_or("-")),
         format!("Message  {message}"),
     ];
-    let text: Vec<String> = lines.iter().map(|line| escape(line) + "\n").collect();
-    write(&text.concat())
+    let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Activation", "metadata": {"name": plane.project},
+        "project": plane.project, "state": state.word(), "since": state.since, "message": state.message});
+    output.result(&escaped(&lines), &object)
 }

@@ -77,5 +77,5 @@ pub(crate) async fn follow_up(
         uid: object.uid().to_owned(),
         generation: Some(object.generation()),
     };
-    wait(plane, output, &target, args.flags()).await
+    wait(plane, output, &target, args.flags(), false).await
 }

@@ -7,89 +7,28 @@ use crate::{
     error::Error,
     manifest,
     output::Output,
-    plane::{Plane, Resource},
+    plane::{Plane, Resource, nearest},
+    view::{Object, city_of},
 };
 use fedgate_api::{crd::WORKLOAD_NAME_LIMIT, names::is_label_value};
 use std::collections::BTreeSet;
 
 const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -f FILE";
 
-/// True if a flag was given.
-type IsGiven = fn(&DeployArgs) -> bool;
-
-/// Words that a file excludes, each with the field that takes its place.
-const EXCLUDED: [(&str, &str, IsGiven); 14] = [
-    ("NAME", "metadata.name", |args| args.name.is_some()),
-    (
-        "--image",
-        "spec.template.spec.runtime.sandbox.containers[].image",
-        |args| args.image.is_some(),
-    ),
-    ("--city", "spec.placements[].cityCodes", |args| {
-        !args.city.is_empty()
-    }),
-    ("--location", "spec.placements[].locations", |args| {
-        !args.location.is_empty()
-    }),
-    ("--placement", "spec.placements[].name", |args| {
-        args.placement.is_some()
-    }),
-    (
-        "--container",
-        "spec.template.spec.runtime.sandbox.containers[].name",
-        |args| args.container.is_some(),
-    ),
-    ("--min", "spec.placements[].scaleSettings.minReplicas", |args| {
-        args.min.is_some()
-    }),
-    (
-        "--instance-type",
-        "spec.template.spec.runtime.resources.instanceType",
-        |args| args.instance_type.is_some(),
-    ),
-    (
-        "--network",
-        "spec.template.spec.networkInterfaces[].network.name",
-        |args| args.network.is_some(),
-    ),
-    (
-        "--port",
-        "spec.template.spec.runtime.sandbox.containers[].ports",
-        |args| !args.port.is_empty(),
-    ),
-    (
-        "--env",
-        "spec.template.spec.runtime.sandbox.containers[].env",
-        |args| !args.env.is_empty(),
-    ),
-    (
-        "--env-from-configmap",
-        "spec.template.spec.runtime.sandbox.containers[].envFrom",
-        |args| !args.env_from_configmap.is_empty(),
-    ),
-    (
-        "--env-from-secret",
-        "spec.template.spec.runtime.sandbox.containers[].envFrom",
-        |args| !args.env_from_secret.is_empty(),
-    ),
-    ("--label", "spec.template.metadata.labels", |args| {
-        !args.label.is_empty()
-    }),
-];
-
 /// Refuses a line with neither NAME nor file, flags that a file excludes, and values that no Workload can have.
 pub(crate) fn check(args: &DeployArgs) -> Result<(), Error> {
-    args.min.map_or(Ok(()), check_minimum)?;
+    args.flags.min.map_or(Ok(()), check_minimum)?;
     let Some(file) = &args.file else {
         return match &args.name {
-            Some(_) => check_names("--city", "city code", &args.city)
-                .and_then(|()| check_names("--location", "name of a location", &args.location)),
+            Some(_) => check_names("--city", "city code", &args.flags.city)
+                .and_then(|()| check_names("--location", "name of a location", &args.flags.location)),
             None => Err(Error::usage(FORMS).next("kubectl compute deploy --help")),
         };
     };
-    let excluded = EXCLUDED.iter().filter(|(_, _, is_given)| is_given(args));
+    let name = args.name.iter().map(|_| ("NAME", "metadata.name".to_owned()));
+    let excluded = name.chain(args.flags.given());
     let lines: Vec<String> = excluded
-        .map(|(flag, field, _)| format!("{flag} cannot be used with -f; set {field} in the file"))
+        .map(|(flag, field)| format!("{flag} cannot be used with -f; set {field} in the file"))
         .collect();
     if lines.is_empty() {
         return Ok(());
@@ -99,13 +38,25 @@ pub(crate) fn check(args: &DeployArgs) -> Result<(), Error> {
 
 /// Deploys.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: bool) -> Result<(), Error> {
-    let intent = match &args.file {
-        Some(file) => Intent::File(manifest::read(file, &plane.namespace, "deploy").await?),
-        None => Intent::Flags(Box::new(flags(plane, &args))),
-    };
-    let name = match &intent {
-        Intent::File(file) => file["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        _ => args.name.clone().unwrap_or_default(),
+    let (name, intent) = match &args.file {
+        Some(file) => {
+            let file = manifest::read(file, &plane.namespace, "deploy").await?;
+            let name = file["metadata"]["name"].as_str().unwrap_or_default();
+            (name.to_owned(), Intent::File(file))
+        }
+        None => {
+            let name = args.name.unwrap_or_default();
+            let namespace = plane.namespace.clone();
+            let flags = Box::new(args.flags.clone());
+            (
+                name.clone(),
+                Intent::Flags {
+                    flags,
+                    name,
+                    namespace,
+                },
+            )
+        }
     };
     if name.len() > WORKLOAD_NAME_LIMIT {
         let what = format!(
@@ -114,10 +65,9 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
         );
         return Err(Error::usage(what).because("the instances carry it as a label value"));
     }
-    if args.file.is_none() {
-        check_cities(plane, &args.city).await?;
-        check_locations(plane, &args.location).await?;
-    }
+    let Flags { city, location, .. } = &args.flags;
+    check_known(plane, city, &[city_of], "no location has the city", "cities").await?;
+    check_known(plane, location, &[Object::name], "no location", "locations").await?;
     let session = Session {
         stdin_used: args.file.as_deref() == Some("-"),
         save: args.save.as_deref(),
@@ -126,26 +76,6 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
     let live = plane.find(Resource::Workloads, &name).await?;
     let outcome = session.change(&name, live, intent).await?;
     follow_up(plane, output, &name, outcome, &args.wait).await
-}
-
-fn flags(plane: &Plane, args: &DeployArgs) -> Flags {
-    Flags {
-        name: args.name.clone().unwrap_or_default(),
-        namespace: plane.namespace.clone(),
-        image: args.image.clone(),
-        cities: args.city.clone(),
-        locations: args.location.clone(),
-        placement: args.placement.clone(),
-        container: args.container.clone(),
-        minimum: args.min,
-        instance_type: args.instance_type.clone(),
-        network: args.network.clone(),
-        ports: args.port.clone(),
-        env: args.env.clone(),
-        config_maps: args.env_from_configmap.clone(),
-        secrets: args.env_from_secret.clone(),
-        labels: args.label.clone(),
-    }
 }
 
 /// Refuses names of places that are no label values.
@@ -157,49 +87,44 @@ fn check_names(flag: &str, noun: &str, names: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Refuses city codes that no Location has, if Locations can be listed.
-async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
-    if cities.is_empty() {
-        return Ok(());
-    }
-    check_known(
-        &plane.cities().await,
-        cities,
-        "no location has the city",
-        "cities",
-    )
-}
-
 /// Refuses a city or location that does not exist, if Locations can be listed: an empty list would say that nothing is there.
 pub(super) async fn check_place(plane: &Plane, wanted: &str) -> Result<(), Error> {
-    let locations = plane.locations().await;
-    let names = locations.iter().map(|location| location.name().to_owned());
-    let known = plane.cities().await.into_iter().chain(names).collect();
     let what = "there is no city or location";
-    check_known(&known, &[wanted.to_owned()], what, "cities and locations")
+    check_known(
+        plane,
+        &[wanted.to_owned()],
+        &[city_of, Object::name],
+        what,
+        "cities and locations",
+    )
+    .await
 }
 
-/// Refuses the first name that is not known. Without known names all are accepted.
-fn check_known(known: &BTreeSet<String>, names: &[String], what: &str, noun: &str) -> Result<(), Error> {
-    let unknown = names.iter().find(|name| !known.contains(*name));
-    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
-        return Ok(());
-    };
-    let near = crate::plane::nearest(unknown, known.iter().map(String::as_str));
-    let near = near
-        .map(|near| format!("; did you mean {near:?}?"))
-        .unwrap_or_default();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let known = known.join(", ");
-    Err(Error::usage(format!("{what} {unknown:?}{near}")).because(format!("the {noun} are {known}")))
-}
-
-/// Refuses locations that do not exist, if Locations can be listed.
-async fn check_locations(plane: &Plane, names: &[String]) -> Result<(), Error> {
+/// Refuses the first of these names that no Location has, if Locations can be listed.
+async fn check_known(
+    plane: &Plane,
+    names: &[String],
+    of: &[fn(&Object) -> &str],
+    what: &str,
+    noun: &str,
+) -> Result<(), Error> {
     if names.is_empty() {
         return Ok(());
     }
-    let known = plane.locations().await;
-    let known = known.iter().map(|location| location.name().to_owned()).collect();
-    check_known(&known, names, "no location", "locations")
+    let locations = plane.locations().await;
+    let known = locations
+        .iter()
+        .flat_map(|location| of.iter().map(|of| of(location)));
+    let known: BTreeSet<&str> = known.filter(|name| !name.is_empty()).collect();
+    let unknown = names.iter().find(|name| !known.contains(&***name));
+    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
+        return Ok(());
+    };
+    let near = nearest(unknown, known.iter().copied());
+    let near = near
+        .map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default();
+    let known: Vec<&str> = known.into_iter().collect();
+    let known = known.join(", ");
+    Err(Error::usage(format!("{what} {unknown:?}{near}")).because(format!("the {noun} are {known}")))
 }

@@ -3,14 +3,13 @@
 use crate::{
     args::{DestroyArgs, DryRun},
     change::print,
-    effects::instances as counted,
     error::{Error, Kind},
     history,
-    output::{Output, table::escape},
-    plane::{Follow, Plane, Resource, Selection},
+    output::{Output, plural, table::escape},
+    plane::{Follow, Plane, Resource},
     prompt::{Answer, Question},
     time::prose,
-    view::{Counts, Home, Index, Object, join},
+    view::{Counts, Home, Index, Joined, Object},
 };
 use fedgate_api::keys::WORKLOAD_UID;
 use std::{
@@ -50,11 +49,11 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
         DryRun::None => {
             doomed.question(output).confirm(yes).await?;
             let _write = output.writes.begin();
-            plane.delete(&workload, false).await?;
+            plane.delete(Resource::Workloads, &workload, false).await?;
         }
         DryRun::Client => return print(output, &workload, &done),
         DryRun::Server => {
-            plane.delete(&workload, true).await?;
+            plane.delete(Resource::Workloads, &workload, true).await?;
             return print(output, &workload, &done);
         }
     }
@@ -66,40 +65,27 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
 }
 
 fn show(output: &Output, workload: &Object, deployments: Vec<Object>) {
-    for joined in join(vec![workload.clone()], deployments) {
-        for (city, deployment) in joined.cities.iter().filter(|(city, _)| city.is_known()) {
-            let replicas = deployment.as_ref().map_or(0, |d| Counts::of(d).replicas);
-            let line = format!("{}/{}: {}", city.placement, city.shown, counted(replicas));
-            output.say(&escape(&line));
-        }
+    let joined = Joined::of(workload.clone(), deployments);
+    for (city, deployment) in joined.cities.iter().filter(|(city, _)| city.is_known()) {
+        let replicas = deployment.as_ref().map_or(0, |d| Counts::of(d).replicas);
+        output.say(&escape(&format!("{city}: {}", plural(replicas, "instance"))));
     }
 }
 
 /// Waits until nothing of the Workload is left.
 async fn gone(plane: &Plane, output: &Output, doomed: &mut Doomed, timeout: Duration) -> Result<(), Error> {
     let begun = Instant::now();
-    let mut follow = Follow::start(
-        plane,
-        &[
-            (Resource::Workloads, Selection::Named(doomed.name.clone())),
-            (Resource::Deployments, Selection::All),
-            (Resource::Instances, Selection::All),
-        ],
-    );
+    let mut follow = Follow::workload(plane, &doomed.name);
     let mut reported = String::new();
     loop {
         let left = timeout.saturating_sub(begun.elapsed());
-        let news = tokio::select! {
-            news = follow.next() => news?,
+        tokio::select! {
+            changed = follow.changed(|notice| output.remark(notice)) => changed?,
             () = tokio::time::sleep(left), if !timeout.is_zero() => {
                 let what = format!("workload {:?} is not gone after {}: {reported}", doomed.name, prose(timeout));
                 return Err(Error::new(Kind::TimedOut, what)
                     .next(format!("kubectl compute status {}", doomed.name)));
             }
-        };
-        if let Some(notice) = news.notice() {
-            output.remark(&notice);
-            continue;
         }
         let Some(text) = doomed.left(&follow) else {
             return Ok(());
@@ -128,9 +114,9 @@ impl Doomed {
     }
 
     fn question(&self, output: &Output) -> Question {
-        let number = i64::try_from(self.listed.len()).unwrap_or(i64::MAX);
+        let instances = plural(self.listed.len(), "instance");
         Question {
-            text: format!("Delete workload {:?} and its {}?", self.name, counted(number)),
+            text: format!("Delete workload {:?} and its {instances}?", self.name),
             default: Answer::No,
             asks: "destroy",
             line: output.line.clone(),
@@ -139,12 +125,12 @@ impl Doomed {
 
     /// The objects that are left, and the finalizers that hold them; `None` if nothing is.
     fn left(&mut self, follow: &Follow) -> Option<String> {
-        let all: Vec<Object> = follow.objects(Resource::Deployments).cloned().collect();
+        let all = follow.all(Resource::Deployments);
         self.see(&all);
-        let workloads: Vec<Object> = follow.objects(Resource::Workloads).cloned().collect();
+        let workloads = follow.all(Resource::Workloads);
         let is_alone = workloads.iter().all(|workload| workload.uid() == self.uid);
         let index = Index::new(&[], &self.deployments);
-        let instances: Vec<Object> = follow.objects(Resource::Instances).cloned().collect();
+        let instances = follow.all(Resource::Instances);
         let parts = [
             held(
                 "workload",
@@ -194,7 +180,7 @@ impl Doomed {
     }
 }
 
-/// A number of objects with the finalizers that hold them.
+/// A number of objects with the finalizers that hold them; `None` without objects.
 fn held<'a>(noun: &str, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
     let (mut number, mut finalizers) = (0, BTreeSet::new());
     for object in objects {
@@ -202,11 +188,7 @@ fn held<'a>(noun: &str, objects: impl Iterator<Item = &'a Object>) -> Option<Str
         let own = object.list("/metadata/finalizers").iter();
         finalizers.extend(own.filter_map(|finalizer| finalizer.as_str()));
     }
-    let s = if number == 1 { "" } else { "s" };
-    let held: Vec<&str> = finalizers.into_iter().collect();
-    match (number, held.is_empty()) {
-        (0, _) => None,
-        (_, true) => Some(format!("{number} {noun}{s}")),
-        (_, false) => Some(format!("{number} {noun}{s} held by {}", held.join(", "))),
-    }
+    let finalizers: Vec<&str> = finalizers.into_iter().collect();
+    let held = if finalizers.is_empty() { "" } else { " held by " };
+    (number > 0).then(|| format!("{}{held}{}", plural(number, noun), finalizers.join(", ")))
 }

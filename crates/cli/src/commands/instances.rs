@@ -1,22 +1,20 @@
 //! `instances`: all Instances with their state and addresses.
 
-use super::{deploy::check_place, workloads::plural};
+use super::deploy::check_place;
 use crate::{
     args::InstancesArgs,
     error::Error,
     output::{
-        Listing, Output,
-        style::Tone,
+        Listing, Output, plural,
         table::{Cell, Table},
         watched::Watched,
     },
-    plane::{Follow, Plane, Resource, Selection},
-    rollout::city_sources,
+    plane::{Follow, ListParams, Plane, Resource},
+    rollout::Cities,
     time::age,
     view::{Home, Index, InstanceState, InstanceWord, Object},
 };
 use jiff::Timestamp;
-use std::collections::BTreeSet;
 
 const COLUMNS: &[&str] = &[
     "NAME",
@@ -51,8 +49,8 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     let (instances, deployments) = (instances?, deployments?);
     // The Workloads tell the order of placements only: a user who may not list them still gets the Instances.
     let workloads = workloads.unwrap_or_default();
-    let mut lookup = Lookup::default();
-    let index = lookup.index(plane, &workloads, &deployments, &instances).await;
+    let mut cities = Cities::default();
+    let index = index(plane, &mut cities, &workloads, &deployments, &instances).await;
     let rows = rows(instances, &index, args);
     if let Some(place) = args.city.as_ref().filter(|_| rows.is_empty()) {
         check_place(plane, place).await?;
@@ -62,53 +60,33 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
 
 async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(), Error> {
     let workloads = plane.list(Resource::Workloads).await.unwrap_or_default();
-    let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, Selection::All));
+    let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, ListParams::default()));
     let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
-    let mut lookup = Lookup::default();
+    let mut cities = Cities::default();
     loop {
-        if let Some(notice) = follow.next().await?.notice() {
-            output.remark(&notice);
-            continue;
-        }
-        let deployments: Vec<Object> = follow.objects(Resource::Deployments).cloned().collect();
-        let instances: Vec<Object> = follow.objects(Resource::Instances).cloned().collect();
-        let index = lookup.index(plane, &workloads, &deployments, &instances).await;
+        follow.changed(|notice| output.remark(notice)).await?;
+        let deployments = follow.all(Resource::Deployments);
+        let instances = follow.all(Resource::Instances);
+        let index = index(plane, &mut cities, &workloads, &deployments, &instances).await;
         let rows = rows(instances, &index, args);
         watched.print(&listing(rows, &plane.project, plane.clock.now()))?;
     }
 }
 
-/// Objects that tell the cities of locations, read again when there is another location whose city is not known.
-#[derive(Debug, Default)]
-pub(super) struct Lookup {
-    asked: BTreeSet<String>,
-    labels: Vec<Object>,
-    locations: Vec<Object>,
-}
-
-impl Lookup {
-    /// An index with the cities of all locations. Nothing is read as long as the Instances and deployments tell them.
-    pub(super) async fn index<'a>(
-        &mut self,
-        plane: &Plane,
-        workloads: &'a [Object],
-        deployments: &'a [Object],
-        instances: &[Object],
-    ) -> Index<'a> {
-        let index = Index::new(workloads, deployments).with_cities(instances, &[]);
-        let homes = instances.iter().map(|instance| Home::of(instance, &index));
-        let unmapped = homes.filter(Home::is_unmapped).map(|home| home.location);
-        let unmapped: BTreeSet<String> = unmapped.collect();
-        if unmapped.is_empty() {
-            return index;
-        }
-        if !unmapped.is_subset(&self.asked) {
-            (self.labels, self.locations) = city_sources(plane).await;
-            self.asked.extend(unmapped);
-        }
-        index.with_cities(&self.labels, &self.locations)
-    }
+/// An index with the cities of all locations. Nothing is read as long as the Instances and deployments tell them.
+pub(super) async fn index<'a>(
+    plane: &Plane,
+    cities: &mut Cities,
+    workloads: &'a [Object],
+    deployments: &'a [Object],
+    instances: &[Object],
+) -> Index<'a> {
+    let index = Index::new(workloads, deployments).with_instances(instances);
+    let homes = instances.iter().map(|instance| Home::of(instance, &index));
+    let unmapped = homes.filter(Home::is_unmapped).map(|home| home.location);
+    let unmapped = unmapped.collect();
+    index.with_cities(cities.of(plane, unmapped).await)
 }
 
 /// The Instances that are asked for, in the order of rows.
@@ -128,8 +106,8 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
     let (mut objects, mut words) = (Vec::new(), Vec::new());
     for (home, instance) in rows {
         let state = InstanceState::of(&instance);
-        table.row(row(&home, &instance, state, now));
-        words.push(state.word());
+        table.row(row(&home, &instance, &state, now));
+        words.push(state.word);
         objects.push(instance);
     }
     let count = |is: &[InstanceWord]| words.iter().filter(|word| is.contains(word)).count();
@@ -146,11 +124,11 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
         hint: String::new(),
         objects,
         table,
-        columns: (NARROW, COLUMNS.len()),
+        narrow: NARROW,
     }
 }
 
-fn row(home: &Home, instance: &Object, state: InstanceState<'_>, now: Timestamp) -> Vec<Cell> {
+fn row(home: &Home, instance: &Object, state: &InstanceState<'_>, now: Timestamp) -> Vec<Cell> {
     let address = |field: &str| {
         instance
             .text(&format!("/status/networkInterfaces/0/assignments/{field}"))
@@ -173,7 +151,7 @@ fn row(home: &Home, instance: &Object, state: InstanceState<'_>, now: Timestamp)
             .map(|created| age(created, now))
             .unwrap_or_default()
             .into(),
-        Cell::toned(&state.listed(), Tone::from(state.word())),
+        Cell::toned(&state.listed, state.word.tone()),
         (&*home.placement).into(),
         home.ordinal.map(|n| n.to_string()).unwrap_or_default().into(),
         reason.into(),

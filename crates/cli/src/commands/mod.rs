@@ -12,6 +12,7 @@ mod rollout;
 mod status;
 mod trace;
 mod version;
+mod watching;
 mod workloads;
 
 use crate::{
@@ -53,7 +54,6 @@ fn check(command: &Command) -> Result<(), Error> {
             Some(RolloutCommand::History(_) | RolloutCommand::Undo(_)) => Ok(()),
         },
         Command::Diff(args) => diff::check(args),
-        Command::Trace(args) => trace::check(args),
         _ => Ok(()),
     }
 }
@@ -102,8 +102,7 @@ async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
             Some(RolloutCommand::Restart(args)) => changes::restart(&plane, &output, args, yes).await,
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
-        // Its future would make those of all commands large.
-        Command::Trace(args) => Box::pin(trace::run(&plane, &output, &choice, &args)).await,
+        Command::Trace(args) => trace::run(&plane, &output, &args).await,
         Command::Quota(args) => quota::run(&plane, &output, &args).await,
         Command::Activation(args) => activation::run(&plane, &output, &args, yes).await,
         Command::Completion { .. } => Ok(()),

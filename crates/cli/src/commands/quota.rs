@@ -6,56 +6,46 @@ use crate::{
     output::{
         Output,
         table::{Cell, Table},
+        write,
     },
-    plane::{Plane, Resource, Scope},
+    plane::{Plane, Resource},
     quota::{Bucket, CityRow, buckets, cities},
-    view::Object,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 const LIMITS: &[&str] = &["RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE"];
 const CITIES: &[&str] = &["CITY", "TYPE", "INSTANCES", "WAITING", "REASON"];
 
 /// Shows the quota.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &QuotaArgs) -> Result<(), Error> {
-    let objects = plane.list_in(Resource::Buckets, Scope::All, "").await;
-    let limits: Option<Vec<Object>> = match objects {
-        Ok(objects) => Some(objects),
+    let mut limits = match plane.list_all(Resource::Buckets).await {
+        Ok(objects) => Some(buckets(&objects)),
         Err(error) if matches!(error.kind, Kind::NotServed | Kind::Forbidden) => None,
         Err(error) => return Err(error),
     };
-    let limits = limits.map(|objects| {
-        let mut rows = buckets(&objects);
+    if let Some(rows) = &mut limits {
         rows.retain(|row| !args.constrained || row.is_used_up());
-        rows
-    });
-    let shows_cities = args.by_city || limits.is_none();
-    let waiting = if shows_cities {
-        by_city(plane, args).await?
+    }
+    let cities = if args.by_city || limits.is_none() {
+        Some(by_city(plane, args).await?)
     } else {
-        Vec::new()
+        None
     };
     if !output.is_text() {
-        let limits = limits.map(|rows| rows.iter().map(Bucket::object).collect::<Vec<Value>>());
-        let cities = shows_cities.then(|| waiting.iter().map(CityRow::object).collect::<Vec<Value>>());
+        let limits = limits.map(|rows| rows.iter().map(Bucket::object).collect::<Vec<_>>());
+        let cities = cities.map(|rows| rows.iter().map(CityRow::object).collect::<Vec<_>>());
         return output.object(
             &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Quota", "metadata": {"name": plane.project},
             "resources": limits, "cities": cities}),
         );
     }
-    match &limits {
-        Some(rows) if !args.by_city => {
-            return print(output, plane, LIMITS, rows.iter().map(|row| row.cells().to_vec()));
-        }
-        Some(_) => {}
-        None => output.say("Limits cannot be read here."),
+    if limits.is_none() {
+        output.say("Limits cannot be read here.");
     }
-    print(
-        output,
-        plane,
-        CITIES,
-        waiting.iter().map(|row| row.cells().to_vec()),
-    )
+    match cities {
+        Some(rows) => print(output, plane, CITIES, rows.iter().map(CityRow::cells)),
+        None => print(output, plane, LIMITS, limits.iter().flatten().map(Bucket::cells)),
+    }
 }
 
 async fn by_city(plane: &Plane, args: &QuotaArgs) -> Result<Vec<CityRow>, Error> {
@@ -80,5 +70,5 @@ fn print(
         output.say(&format!("No quota of project {} matches.", plane.project));
         return Ok(());
     }
-    output.table(&table, columns.len())
+    write(&output.table_text(&table, columns.len()))
 }

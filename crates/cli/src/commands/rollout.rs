@@ -6,17 +6,13 @@ use crate::{
     change::{self, Outcome, Session},
     error::{Error, Kind},
     history::{self, History, Revision},
-    output::{
-        Output,
-        table::{Table, escape},
-        write,
-    },
+    output::{Output, escaped, table::Table, write},
     plane::{Plane, Resource},
     rollout::{
-        Locations, Phase, ROWS, Row, Target, WaitFlags, follow, header, object, once, table, unfinished,
+        Locations, Phase, ROWS, Row, Target, WaitFlags, header, object, once, table, unfinished, wait,
     },
     time::age,
-    view::{Instances, Object, join, without_registries},
+    view::{Instances, Joined, Object, without_registries},
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -57,7 +53,7 @@ pub(crate) async fn status(plane: &Plane, output: &Output, args: &RolloutStatusA
         if output.is_text() {
             output.remark(&header_of(plane, &workload, args.revision).await);
         }
-        return follow(plane, output, &target, flags).await;
+        return wait(plane, output, &target, flags, true).await;
     }
     if generation.is_some_and(|generation| workload.generation() > generation) {
         let what = format!(
@@ -67,37 +63,28 @@ pub(crate) async fn status(plane: &Plane, output: &Output, args: &RolloutStatusA
         return Err(Error::new(Kind::Conflict, what).next(format!("kubectl compute rollout history {name}")));
     }
     let rows = state(plane, workload).await?;
-    print_rows(output, name, &rows)?;
+    let text = output.table_text(&table(&rows), ROWS.len());
+    output.result(&text, &object(name, &rows))?;
     verdict(name, &rows)
 }
 
 /// The rows of a Workload as they are now.
-pub(crate) async fn state(plane: &Plane, workload: Object) -> Result<Vec<Row>, Error> {
+async fn state(plane: &Plane, workload: Object) -> Result<Vec<Row>, Error> {
     let (deployments, instances) =
         tokio::try_join!(plane.list(Resource::Deployments), plane.list(Resource::Instances))?;
-    let Some(mut joined) = join(vec![workload], deployments).pop() else {
-        return Ok(Vec::new());
-    };
+    let mut joined = Joined::of(workload, deployments);
     Locations::default().look_up(plane, &mut joined).await;
     Ok(once(&joined, &Instances::from(instances), plane.clock.now()))
 }
 
 /// The header of a rollout, with the revision (0 for the newest) and the one before it, as far as they are recorded.
 async fn header_of(plane: &Plane, workload: &Object, revision: u64) -> String {
-    let map = history::find(plane, workload).await.ok().flatten();
-    let history = map.map(|map| History::read(&map)).unwrap_or_default();
+    let history = history::known(plane, workload).await;
     let newest = history.active.filter(|_| !history.is_behind(workload));
     let to = Some(revision).filter(|number| *number > 0).or(newest);
     let numbers = history.revisions.iter().map(|revision| revision.rev);
     let from = to.and_then(|to| numbers.filter(|number| *number < to).max());
     header(workload.name(), from, to)
-}
-
-fn print_rows(output: &Output, name: &str, rows: &[Row]) -> Result<(), Error> {
-    if !output.is_text() {
-        return output.object(&object(name, rows));
-    }
-    output.table(&table(rows), ROWS.len())
 }
 
 fn verdict(name: &str, rows: &[Row]) -> Result<(), Error> {
@@ -164,7 +151,7 @@ fn list(output: &Output, history: &History, workload: &Object, now: Timestamp) -
             (&*revision.reason).into(),
         ]);
     }
-    output.table(&table, output.columns(NARROW, REVISIONS.len()))
+    write(&output.table_text(&table, NARROW))
 }
 
 fn show(revision: &Revision) -> Result<(), Error> {
@@ -188,8 +175,7 @@ fn show(revision: &Revision) -> Result<(), Error> {
         Some(changes) => lines.extend(changes.iter().map(|change| format!("  {change}"))),
         None => lines.push(format!("  {}", revision.summary())),
     }
-    let text: Vec<String> = lines.iter().map(|line| escape(line) + "\n").collect();
-    write(&text.concat())
+    write(&escaped(&lines))
 }
 
 /// Goes back to an earlier revision.

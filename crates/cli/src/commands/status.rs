@@ -1,20 +1,18 @@
 //! `status`: a Workload's placements and cities.
 
+use super::watching::Watching;
 use crate::{
     args::StatusArgs,
-    error::{Error, Kind},
+    error::Error,
     history::{Active, Recorded, active},
     output::{
-        Output,
-        screen::Screen,
-        style::Tone,
-        table::{Cell, Table, escape},
-        write,
+        Output, escaped,
+        table::{Cell, Table},
     },
-    plane::{Follow, Plane, Resource, Selection},
+    plane::Plane,
     rollout::{Locations, Phase, Row, once},
-    time::{age, sleep},
-    view::{Counts, Health, Instances, Joined, join},
+    time::age,
+    view::{Counts, Health, Instances, Joined},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -35,81 +33,31 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Re
     if args.watch {
         return watch(plane, output, &args.name).await;
     }
-    let (workload, deployments, instances) = tokio::try_join!(
-        plane.workload(&args.name),
-        plane.list(Resource::Deployments),
-        plane.list(Resource::Instances)
-    )?;
-    let revision = active(plane, &workload).await;
-    let Some(mut joined) = join(vec![workload], deployments).pop() else {
-        return Ok(());
-    };
+    let (mut joined, instances) = plane.joined(&args.name).await?;
+    let revision = active(plane, &joined.workload).await;
     Locations::default().look_up(plane, &mut joined).await;
     let now = plane.clock.now();
-    let status = Status::of(&joined, &Instances::from(instances), revision, now);
-    if output.is_text() {
-        write(&status.text(output, now))
-    } else {
-        output.object(&status.object(now))
-    }
+    let status = Status::of(&joined, &instances, revision, now);
+    output.result(&status.text(output, now), &status.object(now))
 }
 
 async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
-    // A misspelled name is answered at once.
-    plane.workload(name).await?;
-    let mut follow = Follow::start(
-        plane,
-        &[
-            (Resource::Workloads, Selection::Named(name.to_owned())),
-            (Resource::Deployments, Selection::All),
-            (Resource::Instances, Selection::All),
-        ],
-    );
+    let mut watching = Watching::start(plane, output, name).await?;
     let mut history = Recorded::start(plane, name);
     let mut locations = Locations::default();
-    let mut screen = Screen::stdout();
-    let mut is_listed = false;
     let mut last: Option<Status> = None;
     loop {
-        let next_change = last.as_ref().and_then(|last| last.next_change(plane.clock.now()));
-        // While there is no contact, the rows may have changed.
-        let next_change = next_change.filter(|_| !follow.is_lost());
-        tokio::select! {
-            news = follow.next() => {
-                let news = news?;
-                if let Some(notice) = news.notice() {
-                    if !output.quiet {
-                        screen.notice(&notice)?;
-                    }
-                    continue;
-                }
-                is_listed = true;
-                screen.clear_notice()?;
-            }
-            () = history.changed() => {}
-            () = sleep(next_change) => {}
-        }
-        if !is_listed || !history.is_known() {
+        let due = last.as_ref().and_then(|last| last.next_change(plane.clock.now()));
+        let (mut joined, instances) = watching.next(due, history.changed()).await?;
+        if !history.is_known() {
             continue;
         }
-        let Some(workload) = follow.objects(Resource::Workloads).next().cloned() else {
-            let what = format!("workload {name:?} was deleted");
-            return Err(Error::new(Kind::NotFound, what));
-        };
-        let revision = history.active(&workload);
-        let Some(mut joined) = join(
-            vec![workload],
-            follow.objects(Resource::Deployments).cloned().collect(),
-        )
-        .pop() else {
-            continue;
-        };
+        let revision = history.active(&joined.workload);
         locations.look_up(plane, &mut joined).await;
         let now = plane.clock.now();
-        let instances: Instances = follow.objects(Resource::Instances).cloned().collect();
         let status = Status::of(&joined, &instances, revision, now);
         if last.as_ref() != Some(&status) {
-            status.show(output, &mut screen, now)?;
+            watching.show(&status.text(output, now), &status.object(now))?;
             last = Some(status);
         }
     }
@@ -142,15 +90,6 @@ impl Status {
         first.try_into().ok()
     }
 
-    /// Shows it as the next one of a watch.
-    fn show(&self, output: &Output, screen: &mut Screen, now: Timestamp) -> Result<(), Error> {
-        if output.is_text() {
-            screen.draw(&self.text(output, now))
-        } else {
-            output.next_object(&self.object(now))
-        }
-    }
-
     fn text(&self, output: &Output, now: Timestamp) -> String {
         let revision = self
             .revision
@@ -165,8 +104,7 @@ impl Status {
             format!("Health    {}", self.health),
             format!("Revision  {revision}"),
         ];
-        let head: String = head.iter().map(|line| escape(line) + "\n").collect();
-        head + "\n" + &output.table_text(&table, COLUMNS.len())
+        escaped(&head) + "\n" + &output.table_text(&table, COLUMNS.len())
     }
 
     fn object(&self, now: Timestamp) -> Value {
@@ -203,7 +141,7 @@ fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
         (&*row.city.shown).into(),
         format!("{ready}/{desired}").into(),
         format!("{updated}/{desired}").into(),
-        Cell::toned(row.phase.word(), Tone::from(row.phase)),
+        Cell::toned(row.phase.word(), row.phase.tone()),
         row.reason().into(),
         row.since.map(|since| age(since, now)).unwrap_or_default().into(),
     ]

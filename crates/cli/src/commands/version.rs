@@ -2,7 +2,7 @@
 
 use crate::{
     error::Error,
-    output::{Format, Output, table::escape, write},
+    output::{Output, escaped},
     plane::Plane,
 };
 use serde_json::json;
@@ -11,11 +11,8 @@ use serde_json::json;
 pub(crate) async fn run(plane: &Plane, output: &Output) -> Result<(), Error> {
     let client = env!("CARGO_PKG_VERSION");
     let server = plane.version().await?;
-    if matches!(output.format, Format::Table | Format::Wide) {
-        return write(&format!("client  {client}\nserver  {}\n", escape(&server)));
-    }
-    output.object(
-        &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Version", "metadata": {"name": "version"},
-        "client": client, "server": server}),
-    )
+    let lines = [format!("client  {client}"), format!("server  {server}")];
+    let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Version", "metadata": {"name": "version"},
+        "client": client, "server": server});
+    output.result(&escaped(&lines), &object)
 }

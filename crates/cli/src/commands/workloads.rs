@@ -6,12 +6,11 @@ use crate::{
     error::Error,
     history::{HISTORIES, numbers, numbers_of},
     output::{
-        Format, Listing, Output,
-        style::Tone,
+        Format, Listing, Output, plural,
         table::{Cell, Table},
         watched::Watched,
     },
-    plane::{Follow, Plane, Resource, Selection},
+    plane::{Follow, ListParams, Plane, Resource},
     rollout::Locations,
     time::age,
     view::{Counts, Health, HealthWord, Joined, join},
@@ -53,7 +52,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
         Revisions::new()
     };
     let mut all = join(workloads, deployments);
-    Locations::default().map_all(plane, &mut all).await;
+    Locations::default().map(plane, &mut all).await;
     let mut listing = listing(all, args, &revisions, &plane.project, plane.clock.now());
     if listing.objects.is_empty() && args.health.is_none() && args.city.is_none() && output.is_text() {
         let city = plane
@@ -70,27 +69,19 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
 }
 
 async fn watch(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(), Error> {
-    let mut kinds = vec![
-        (Resource::Workloads, Selection::All),
-        (Resource::Deployments, Selection::All),
-    ];
+    let kinds = [Resource::Workloads, Resource::Deployments];
+    let mut kinds = kinds.map(|kind| (kind, ListParams::default())).to_vec();
     if matches!(output.format, Format::Wide) {
-        kinds.push((Resource::ConfigMaps, Selection::Labelled(HISTORIES)));
+        kinds.push((Resource::ConfigMaps, ListParams::default().labels(HISTORIES)));
     }
     let mut follow = Follow::start(plane, &kinds);
     let mut watched = Watched::new(output);
     let mut locations = Locations::default();
     loop {
-        if let Some(notice) = follow.next().await?.notice() {
-            output.remark(&notice);
-            continue;
-        }
-        let mut all = join(
-            follow.objects(Resource::Workloads).cloned().collect(),
-            follow.objects(Resource::Deployments).cloned().collect(),
-        );
-        locations.map_all(plane, &mut all).await;
-        let revisions = numbers_of(&follow.objects(Resource::ConfigMaps).cloned().collect::<Vec<_>>());
+        follow.changed(|notice| output.remark(notice)).await?;
+        let mut all = join(follow.all(Resource::Workloads), follow.all(Resource::Deployments));
+        locations.map(plane, &mut all).await;
+        let revisions = numbers_of(&follow.all(Resource::ConfigMaps));
         let now = plane.clock.now();
         watched.print(&listing(all, args, &revisions, &plane.project, now))?;
     }
@@ -138,7 +129,7 @@ fn listing(
         hint: String::new(),
         objects,
         table,
-        columns: (NARROW, COLUMNS.len()),
+        narrow: NARROW,
     }
 }
 
@@ -166,7 +157,7 @@ fn row(
     let cities: Vec<&str> = cities.filter(|city| seen.insert(*city)).collect();
     vec![
         workload.name().into(),
-        Cell::toned(&health.to_string(), Tone::from(health.word)),
+        Cell::toned(&health.to_string(), health.word.tone()),
         format!("{ready}/{desired}").into(),
         format!("{updated}/{desired}").into(),
         if names.is_empty() {
@@ -184,10 +175,4 @@ fn row(
         cities.join(",").into(),
         revision.cloned().unwrap_or_default().into(),
     ]
-}
-
-/// A number with its noun.
-pub(super) fn plural(number: usize, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{s}")
 }

@@ -2,8 +2,9 @@
 
 use super::{Candidate, wanted::Live};
 use crate::{
+    change::CONTAINERS,
     error::Error,
-    history::{History, find},
+    history::known,
     plane::{Choice, Plane, Resource},
     time::age,
     view::{Counts, Health, Home, Index, InstanceState, Object, location_of, without_registries},
@@ -47,63 +48,60 @@ async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) 
 }
 
 async fn contexts(kubeconfig: Option<&Path>) -> Vec<Candidate> {
-    let names = fedgate_kubeconfig::contexts(kubeconfig).await.unwrap_or_default();
+    plain(fedgate_kubeconfig::contexts(kubeconfig).await.unwrap_or_default())
+}
+
+/// Names without meanings.
+fn plain(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<Candidate> {
     names.into_iter().map(|name| Candidate::new(name, "")).collect()
 }
 
 async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
     let plane = Plane::open(choice).await?;
-    let plain = |names: Vec<String>| names.into_iter().map(|name| Candidate::new(name, "")).collect();
     Ok(match live {
         Live::Workloads => {
             let all = plane.list(Resource::Workloads).await?;
             let candidates = all.iter().map(|workload| {
-                let health = Health::of(workload, Counts::default());
-                Candidate::new(
-                    workload.name(),
-                    format!("{}, {}", workload.image(), health.word.word()),
-                )
+                let health = Health::of(workload, Counts::default()).word.word();
+                Candidate::new(workload.name(), format!("{}, {health}", workload.image()))
             });
             candidates.collect()
         }
         Live::Instances => {
             let all = plane.list(Resource::Instances).await?;
-            let candidates = all
-                .iter()
-                .map(|instance| Candidate::new(instance.name(), InstanceState::of(instance).listed()));
+            let state = |instance: &Object| InstanceState::of(instance).listed;
+            let candidates = all.iter().map(|one| Candidate::new(one.name(), state(one)));
             candidates.collect()
         }
-        Live::Cities => plain(cities(&plane).await?.into_iter().collect()),
+        Live::Cities => plain(cities(&plane).await?),
         Live::Places => {
             let mut places = cities(&plane).await?;
             places.extend(locations_in_use(&plane).await?);
-            plain(places.into_iter().collect())
+            plain(places)
         }
         Live::Locations => {
             let listed = plane.locations().await;
-            let mut names: BTreeSet<String> = listed.iter().map(|one| one.name().to_owned()).collect();
+            let names: BTreeSet<&str> = listed.iter().map(Object::name).collect();
             if names.is_empty() {
-                names = locations_in_use(&plane).await?;
+                return Ok(plain(locations_in_use(&plane).await?));
             }
-            plain(names.into_iter().collect())
+            plain(names)
         }
-        Live::Namespaces => {
-            let all = plane.list(Resource::Namespaces).await?;
-            plain(all.iter().map(|namespace| namespace.name().to_owned()).collect())
-        }
-        Live::Placements(name) => {
-            let workload = plane.workload(&name).await?;
-            plain(names(workload.list("/spec/placements")))
-        }
-        Live::Containers(name) => {
-            let workload = plane.workload(&name).await?;
-            plain(names(
-                workload.list("/spec/template/spec/runtime/sandbox/containers"),
-            ))
-        }
-        Live::Revisions(name) => revisions(&plane, &plane.workload(&name).await?).await?,
+        Live::Namespaces => plain(plane.list(Resource::Namespaces).await?.iter().map(Object::name)),
+        Live::Placements(name) => named(&plane.workload(&name).await?, "/spec/placements"),
+        Live::Containers(name) => named(&plane.workload(&name).await?, CONTAINERS),
+        Live::Revisions(name) => revisions(&plane, &plane.workload(&name).await?).await,
         Live::Contexts => Vec::new(),
     })
+}
+
+/// Names of the items of a list.
+fn named(workload: &Object, list: &str) -> Vec<Candidate> {
+    let names = workload
+        .list(list)
+        .iter()
+        .filter_map(|item| item["name"].as_str());
+    plain(names)
 }
 
 /// The cities that have a Location, else those in use.
@@ -112,7 +110,7 @@ async fn cities(plane: &Plane) -> Result<BTreeSet<String>, Error> {
     if cities.is_empty() {
         let (instances, deployments) =
             tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
-        let index = Index::new(&[], &deployments).with_cities(&instances, &[]);
+        let index = Index::new(&[], &deployments).with_instances(&instances);
         let used = instances.iter().map(|instance| Home::of(instance, &index));
         let used = used.filter(|home| !home.is_unmapped()).map(|home| home.city);
         cities.extend(used.filter(|city| city != "unknown"));
@@ -129,23 +127,13 @@ async fn locations_in_use(plane: &Plane) -> Result<BTreeSet<String>, Error> {
     Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-fn names(items: &[serde_json::Value]) -> Vec<String> {
-    let names = items.iter().filter_map(|item| item["name"].as_str());
-    names.map(str::to_owned).collect()
-}
-
-async fn revisions(plane: &Plane, workload: &Object) -> Result<Vec<Candidate>, Error> {
-    let map = find(plane, workload).await?;
-    let history = map.map(|map| History::read(&map)).unwrap_or_default();
+async fn revisions(plane: &Plane, workload: &Object) -> Vec<Candidate> {
+    let history = known(plane, workload).await;
     let now = plane.clock.now();
     let newest = history.revisions.iter().rev();
     let candidates = newest.map(|revision| {
-        let meaning = format!(
-            "{}, {} ago",
-            without_registries(&revision.image),
-            age(revision.time, now)
-        );
-        Candidate::new(revision.rev.to_string(), meaning)
+        let (image, age) = (without_registries(&revision.image), age(revision.time, now));
+        Candidate::new(revision.rev.to_string(), format!("{image}, {age} ago"))
     });
-    Ok(candidates.collect())
+    candidates.collect()
 }

@@ -2,24 +2,22 @@
 
 use super::Candidate;
 use crate::{
-    args::Shell,
     output::FORMATS,
     typing::{Role, Roles},
-    view::HealthWord,
 };
-use clap::{Arg, Command, ValueEnum};
+use clap::{Arg, Command};
 use std::collections::BTreeMap;
 
 /// The kind of word that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// One of these.
+    /// A word of this list.
     OneOf(Vec<Candidate>),
     /// A name that the server or the kubeconfig knows.
     Live(Live),
     /// A file.
     Files,
-    /// Nothing that can be known.
+    /// A word that cannot be known.
     Nothing,
 }
 
@@ -55,7 +53,7 @@ pub(super) struct Place {
     pub(super) wanted: Wanted,
     /// Commands that the word may be as well.
     pub(super) commands: Vec<Candidate>,
-    /// Its beginning.
+    /// The beginning of the word.
     pub(super) typed: String,
     /// Flags that choose the plane, by name.
     pub(super) context: BTreeMap<String, String>,
@@ -100,7 +98,7 @@ impl<'a> Walk<'a> {
             return (self.value(arg), typed);
         }
         if let Some((name, value)) = typed.strip_prefix("--").and_then(|flag| flag.split_once('=')) {
-            let arg = self.flag(|arg| arg.get_long() == Some(name));
+            let arg = self.roles.flag(|arg| arg.get_long() == Some(name));
             return (arg.map_or(Wanted::Nothing, |arg| self.value(arg)), value);
         }
         if typed.starts_with('-') {
@@ -124,10 +122,6 @@ impl<'a> Walk<'a> {
         candidates.filter(|candidate| candidate.word != "help").collect()
     }
 
-    fn flag(&self, is: impl Fn(&Arg) -> bool) -> Option<&'a Arg> {
-        self.roles.command.get_arguments().find(|arg| is(arg))
-    }
-
     fn flags(&self) -> Vec<Candidate> {
         let shown = self
             .roles
@@ -145,8 +139,8 @@ impl<'a> Walk<'a> {
     fn value(&self, arg: &Arg) -> Wanted {
         let workload = || self.positionals.first().cloned().unwrap_or_default();
         match arg.get_id().as_str() {
-            "file" | "save" | "kubeconfig" | "hub_kubeconfig" => Wanted::Files,
-            "context" | "hub_context" => Wanted::Live(Live::Contexts),
+            "file" | "save" | "kubeconfig" => Wanted::Files,
+            "context" => Wanted::Live(Live::Contexts),
             "namespace" => Wanted::Live(Live::Namespaces),
             "city" if self.roles.path.first() == Some(&"deploy") => Wanted::Live(Live::Cities),
             "city" => Wanted::Live(Live::Places),
@@ -160,19 +154,6 @@ impl<'a> Walk<'a> {
                 FORMATS
                     .split(", ")
                     .map(|format| Candidate::new(format.trim_end_matches("TEMPLATE"), ""))
-                    .collect(),
-            ),
-            "health" => Wanted::OneOf(
-                HealthWord::ALL
-                    .iter()
-                    .map(|word| Candidate::new(word.word(), ""))
-                    .collect(),
-            ),
-            "shell" => Wanted::OneOf(
-                Shell::value_variants()
-                    .iter()
-                    .filter_map(Shell::to_possible_value)
-                    .map(|value| Candidate::new(value.get_name(), ""))
                     .collect(),
             ),
             _ => {
@@ -249,7 +230,6 @@ mod tests {
             ("deploy web --placement ", Live::Placements(web())),
             ("scale web --min 2 --placement ", Live::Placements(web())),
             ("deploy web --container ", Live::Containers(web())),
-            ("trace web --hub-context ", Live::Contexts),
             ("status --context ", Live::Contexts),
             ("status -n ", Live::Namespaces),
         ] {

@@ -4,6 +4,7 @@ mod places;
 
 use crate::{
     diff,
+    output::plural,
     view::{City, Counts, Joined, Object, is_located, minimum},
 };
 pub(crate) use places::Known;
@@ -38,7 +39,11 @@ pub(crate) enum Effect {
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Replaces(number) => write!(f, "replaces {}, one at a time per city", instances(*number)),
+            Self::Replaces(number) => write!(
+                f,
+                "replaces {}, one at a time per city",
+                plural(*number, "instance")
+            ),
             Self::Adds { city, minimum } => write!(f, "adds {city} (min {minimum})"),
             Self::Selects { placement, minimum } => {
                 write!(
@@ -51,25 +56,22 @@ impl fmt::Display for Effect {
             Self::Removes {
                 city,
                 instances: number,
-            } => write!(f, "removes {city} and its {}", instances(*number)),
+            } => write!(f, "removes {city} and its {}", plural(*number, "instance")),
             Self::MayRemove {
                 city,
                 instances: number,
-                candidates: None,
-            } => write!(
-                f,
-                "may remove {city} and its {}: no location tells whether the selector keeps it",
-                instances(*number)
-            ),
-            Self::MayRemove {
-                city,
-                instances: number,
-                candidates: Some(candidates),
-            } => write!(
-                f,
-                "may replace {city} and its {}: no location tells whether {candidates} is in this city",
-                instances(*number)
-            ),
+                candidates,
+            } => {
+                let (verb, doubt) = match candidates {
+                    None => ("remove", "the selector keeps it".to_owned()),
+                    Some(candidates) => ("replace", format!("{candidates} is in this city")),
+                };
+                let instances = plural(*number, "instance");
+                write!(
+                    f,
+                    "may {verb} {city} and its {instances}: no location tells whether {doubt}"
+                )
+            }
         }
     }
 }
@@ -151,12 +153,6 @@ fn existing(deployment: Option<&Object>) -> i64 {
 fn placement<'a>(spec: &'a Value, name: &str) -> Option<&'a Value> {
     let mut placements = spec["placements"].as_array().into_iter().flatten();
     placements.find(|placement| placement["name"] == *name)
-}
-
-/// A number of Instances, with the noun.
-pub(crate) fn instances(number: i64) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} instance{s}")
 }
 
 #[cfg(test)]

@@ -88,13 +88,13 @@ pub(super) struct Target<'a> {
 
 #[derive(Debug)]
 enum At<'a> {
-    /// One place.
+    /// A place by its name.
     Place(Place<&'a str>),
     /// All that the selector has had: it is the same as before.
     Same,
-    /// Those of a selector of which no Location tells.
+    /// The places of a selector of which no Location tells.
     Unlisted,
-    /// Those of a selector that cannot be resolved here.
+    /// The places of a selector that cannot be resolved here.
     Unknown,
 }
 
@@ -162,11 +162,11 @@ pub(super) fn targets<'a>(joined: Option<&Joined>, spec: &'a Value, known: &'a K
 /// The fate of a deployment, or of a place that has none yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is that of this target.
+    /// The deployment stays as that of this target.
     Stays(usize),
-    /// It is not known whether it stays; with the locations that may be its city.
+    /// No object tells whether the deployment stays; with the locations that may be in its city.
     MayGo(Option<String>),
-    /// It goes.
+    /// The deployment goes.
     Goes,
 }
 

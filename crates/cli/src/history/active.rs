@@ -1,6 +1,6 @@
 //! The revision that a Workload has now.
 
-use super::{ACTIVE, History, find, store};
+use super::{ACTIVE, History, known, store};
 use crate::{
     error::Error,
     plane::{Plane, Resource},
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 /// The revision that a Workload has now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Active {
-    /// Its number; nothing for a change that others made.
+    /// The number; `None` for a change that others made.
     pub(crate) number: Option<u64>,
-    /// Its author.
+    /// The author.
     pub(crate) by: String,
     /// Time of the change.
     pub(crate) time: Option<Timestamp>,
@@ -39,8 +39,7 @@ impl Active {
 
 /// The revision that a Workload has; `None` if there is no history that can be read.
 pub(crate) async fn active(plane: &Plane, workload: &Object) -> Option<Active> {
-    let map = find(plane, workload).await.ok().flatten()?;
-    active_of(&History::read(&map), workload)
+    active_of(&known(plane, workload).await, workload)
 }
 
 /// The revision of a history that a Workload has; `None` if it has none.

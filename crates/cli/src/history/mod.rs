@@ -7,7 +7,7 @@ mod store;
 
 pub(crate) use active::{Active, HISTORIES, active, numbers, numbers_of};
 pub(crate) use recorded::{Recorded, recorded};
-pub(crate) use store::{Entry, find, forget, load, record};
+pub(crate) use store::{Entry, forget, known, load, record};
 
 use crate::{
     diff,
@@ -16,7 +16,6 @@ use crate::{
     view::Object,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -79,7 +78,7 @@ pub(crate) struct Actor {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Revision {
     schema: u32,
-    /// Its number, never given twice.
+    /// The number, which is given once.
     pub(crate) rev: u64,
     /// Time of the server at the change.
     pub(crate) time: Timestamp,
@@ -91,7 +90,7 @@ pub(crate) struct Revision {
     /// The reason that the user gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
-    /// Its author.
+    /// The author.
     pub(crate) actor: Actor,
     /// Generation of the Workload after the write.
     pub(crate) generation: i64,
@@ -148,20 +147,17 @@ pub(crate) struct History {
 
 impl History {
     /// Reads a ConfigMap. Values that do not parse are kept there and counted here.
-    pub(crate) fn read(map: &ConfigMap) -> Self {
-        let annotation = |key: &str| {
-            let all = map.metadata.annotations.as_ref();
-            all.and_then(|all| all.get(key)).and_then(|text| believed(text))
-        };
+    pub(crate) fn read(map: &Object) -> Self {
+        let annotation = |key: &str| believed(map.0["metadata"]["annotations"][key].as_str()?);
         let mut history = Self {
             active: annotation(ACTIVE),
             last: annotation(LAST).unwrap_or(0),
             ..Self::default()
         };
-        for (key, text) in map.data.iter().flatten() {
+        for (key, text) in map.0["data"].as_object().into_iter().flatten() {
             let Some(number) = number(key) else { continue };
             history.last = history.last.max(number);
-            match serde_json::from_str::<Revision>(text) {
+            match serde_json::from_str::<Revision>(text.as_str().unwrap_or_default()) {
                 Ok(revision) if revision.rev == number && revision.schema == SCHEMA => {
                     history.revisions.push(revision);
                 }

@@ -3,10 +3,9 @@
 use super::{Active, History, active::active_of, name, store::belongs};
 use crate::{
     error::Error,
-    plane::{Follow, News, Plane, Resource, Selection},
+    plane::{Follow, News, Plane, Resource, named},
     view::Object,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
 use std::time::Duration;
 
 /// Time in which a change is recorded, if its author records it at all.
@@ -23,7 +22,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Begins to follow the history of a Workload.
     pub(crate) fn start(plane: &Plane, workload: &str) -> Self {
-        let map = (Resource::ConfigMaps, Selection::Named(name(workload)));
+        let map = (Resource::ConfigMaps, named(&name(workload)));
         Self {
             is_known: false,
             follow: Some(Follow::start(plane, &[map])),
@@ -49,14 +48,8 @@ impl Recorded {
 
     /// The revision that a Workload has now.
     pub(crate) fn active(&self, workload: &Object) -> Option<Active> {
-        let map = self
-            .follow
-            .as_ref()?
-            .objects(Resource::ConfigMaps)
-            .next()?
-            .clone();
-        let map: ConfigMap = serde_json::from_value(map.0).ok()?;
-        belongs(&map, workload).then(|| active_of(&History::read(&map), workload))?
+        let map = self.follow.as_ref()?.objects(Resource::ConfigMaps).next()?;
+        belongs(map, workload).then(|| active_of(&History::read(map), workload))?
     }
 }
 

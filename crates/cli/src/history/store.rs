@@ -4,24 +4,24 @@ use super::{ACTIVE, Actor, History, LAST, Revision, SCHEMA, Verb, hash, key, lim
 use crate::{
     diff,
     error::{Error, Kind},
-    plane::{FIELD_MANAGER, Plane},
+    manifest::field_mut,
+    plane::{Plane, Resource},
     retry,
     view::Object,
 };
 use backon::Retryable;
 use fedgate_api::API_VERSION;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::ConfigMap,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Label of the ConfigMaps with revisions.
 const LABEL: &str = "fedgate.dev/revision-history";
 /// Annotation: name of the Workload.
 pub(super) const WORKLOAD: &str = "fedgate.dev/workload";
+
+/// Path of the owners of an object.
+const OWNERS: &str = "/metadata/ownerReferences";
 
 /// A change to be recorded.
 #[derive(Debug)]
@@ -39,9 +39,15 @@ pub(crate) struct Entry<'a> {
 }
 
 /// The ConfigMap of a Workload's revisions, if it belongs to this Workload and not to a former one of its name.
-pub(crate) async fn find(plane: &Plane, workload: &Object) -> Result<Option<ConfigMap>, Error> {
-    let found = read(plane, workload.name()).await?;
+pub(crate) async fn find(plane: &Plane, workload: &Object) -> Result<Option<Object>, Error> {
+    let found = plane.find(Resource::ConfigMaps, &name(workload.name())).await?;
     Ok(found.filter(|map| belongs(map, workload)))
+}
+
+/// The history of a Workload; empty if there is none that can be read.
+pub(crate) async fn known(plane: &Plane, workload: &Object) -> History {
+    let map = find(plane, workload).await.ok().flatten();
+    map.map(|map| History::read(&map)).unwrap_or_default()
 }
 
 /// The history of a Workload; an error if there is none.
@@ -63,71 +69,43 @@ pub(crate) async fn record(plane: &Plane, entry: &Entry<'_>) -> Result<(Option<u
     let actor = plane.user().await;
     let attempt = || record_once(plane, entry, &actor);
     let retried = attempt.retry(retry::conflicts());
-    retried.when(|error| error.kind == Kind::Conflict).await
+    // Another user was faster, or has deleted the map.
+    let is_overtaken = |error: &Error| matches!(error.kind, Kind::Conflict | Kind::NotFound);
+    retried.when(is_overtaken).await
 }
 
 async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<(Option<u64>, u64), Error> {
-    let (maps, map_name) = (maps(plane), name(entry.after.name()));
-    let mut found = read(plane, entry.after.name()).await?;
+    let kind = Resource::ConfigMaps;
+    let mut found = plane.find(kind, &name(entry.after.name())).await?;
     if let Some(former) = found.take_if(|map| !belongs(map, entry.after)) {
-        let preconditions = Preconditions {
-            uid: former.metadata.uid.clone(),
-            resource_version: None,
-        };
-        let params = DeleteParams::default().preconditions(preconditions);
-        match plane.request(|| maps.delete(&map_name, &params)).await {
-            Err(error) if !is(&error, &[404, 409]) => return Err(failed(&error)),
-            Ok(_) | Err(_) => {}
-        }
+        plane.delete(kind, &former, false).await?;
     }
     let exists = found.is_some();
     let mut map = found.unwrap_or_else(|| empty(entry.after));
-    let number = add(&mut map, entry, actor, plane.clock.now());
-    let params = PostParams {
-        dry_run: false,
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-    };
-    let written = if exists {
-        plane.request(|| maps.replace(&map_name, &params, &map)).await
-    } else {
-        plane.request(|| maps.create(&params, &map)).await
-    };
-    written.map_err(|error| {
-        // Another user was faster, or has deleted the map.
-        if is(&error, &[404, 409]) {
-            Error::new(Kind::Conflict, "others kept changing the revision history")
-        } else {
-            failed(&error)
-        }
-    })?;
+    let number = add(&mut map, entry, actor, plane.clock.now())?;
     let revisions = History::read(&map).revisions;
+    plane.write(kind, map.0, exists).await?;
     let before = revisions.iter().map(|revision| revision.rev);
     Ok((before.filter(|rev| *rev < number).max(), number))
 }
 
 /// Deletes the history of a Workload that is gone. Its owner reference does the same, where something collects garbage.
 pub(crate) async fn forget(plane: &Plane, workload: &Object) {
-    let Ok(Some(map)) = find(plane, workload).await else {
-        return;
-    };
-    let preconditions = Preconditions {
-        uid: map.metadata.uid,
-        resource_version: None,
-    };
-    let params = DeleteParams::default().preconditions(preconditions);
-    // A history that stays behind is begun anew by the next Workload of its name.
-    let (maps, map_name) = (maps(plane), name(workload.name()));
-    let _ = plane.request(|| maps.delete(&map_name, &params)).await;
+    if let Ok(Some(map)) = find(plane, workload).await {
+        // A history that stays behind is begun anew by the next Workload of its name.
+        let _ = plane.delete(Resource::ConfigMaps, &map, false).await;
+    }
 }
 
 /// Adds the entry to the map; returns its number.
-pub(super) fn add(map: &mut ConfigMap, entry: &Entry<'_>, actor: &Actor, now: Timestamp) -> u64 {
+pub(super) fn add(map: &mut Object, entry: &Entry<'_>, actor: &Actor, now: Timestamp) -> Result<u64, Error> {
     let mut history = History::read(map);
-    let mut data = map.data.take().unwrap_or_default();
+    let data = field_mut(&mut map.0, "", &["data"])?.take();
+    let mut data: BTreeMap<String, String> = serde_json::from_value(data).unwrap_or_default();
     // A map that somebody has restored without its owner may count the generations of a former Workload.
-    let is_restored = map.metadata.owner_references.as_ref().is_none_or(Vec::is_empty);
+    let is_restored = map.list(OWNERS).is_empty();
     if is_restored {
-        map.metadata.owner_references = Some(vec![owner(entry.after)]);
+        *field_mut(&mut map.0, "", &["metadata", "ownerReferences"])? = json!([owner(entry.after)]);
     }
     if let Some(before) = entry.before
         && history.lacks(before)
@@ -151,19 +129,20 @@ pub(super) fn add(map: &mut ConfigMap, entry: &Entry<'_>, actor: &Actor, now: Ti
         history.active = Some(number);
     }
     limits::prune(&mut data, &mut history);
-    map.data = Some(data);
-    let annotations = map.metadata.annotations.get_or_insert_default();
-    annotations.insert(LAST.to_owned(), history.last.to_string());
-    if let Some(active) = history.active {
-        annotations.insert(ACTIVE.to_owned(), active.to_string());
+    *field_mut(&mut map.0, "", &["data"])? = json!(data);
+    for (annotation, number) in [(LAST, Some(history.last)), (ACTIVE, history.active)] {
+        if let Some(number) = number {
+            let path = ["metadata", "annotations", annotation];
+            *field_mut(&mut map.0, "", &path)? = json!(number.to_string());
+        }
     }
-    number
+    Ok(number)
 }
 
 /// An object with the spec of a revision, for a difference.
 fn of_revision(revision: &Revision) -> Option<Object> {
     let spec = revision.spec.clone()?;
-    Some(Object(serde_json::json!({"spec": spec})))
+    Some(Object(json!({"spec": spec})))
 }
 
 fn insert(
@@ -215,60 +194,20 @@ fn insert(
     rev
 }
 
-fn empty(workload: &Object) -> ConfigMap {
-    ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name(workload.name())),
-            namespace: Some(workload.text("/metadata/namespace").to_owned()),
-            labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
-            annotations: Some(BTreeMap::from([(
-                WORKLOAD.to_owned(),
-                workload.name().to_owned(),
-            )])),
-            owner_references: Some(vec![owner(workload)]),
-            ..ObjectMeta::default()
-        },
-        ..ConfigMap::default()
-    }
+fn empty(workload: &Object) -> Object {
+    Object(json!({"metadata": {
+        "name": name(workload.name()), "namespace": workload.text("/metadata/namespace"),
+        "labels": {LABEL: "true"}, "annotations": {WORKLOAD: workload.name()},
+        "ownerReferences": [owner(workload)]}}))
 }
 
 /// The Workload as owner. It neither controls the map nor is held by it, so the history goes with the Workload.
-fn owner(workload: &Object) -> OwnerReference {
-    OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "Workload".to_owned(),
-        name: workload.name().to_owned(),
-        uid: workload.uid().to_owned(),
-        controller: None,
-        block_owner_deletion: None,
-    }
+fn owner(workload: &Object) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": "Workload", "name": workload.name(), "uid": workload.uid()})
 }
 
 /// True if the map has the Workload as an owner, or no owner at all: somebody may have restored it without.
-pub(super) fn belongs(map: &ConfigMap, workload: &Object) -> bool {
-    let owners = map.metadata.owner_references.as_deref().unwrap_or_default();
-    owners.is_empty() || owners.iter().any(|owner| owner.uid == workload.uid())
-}
-
-fn maps(plane: &Plane) -> Api<ConfigMap> {
-    Api::namespaced(plane.client(), &plane.namespace)
-}
-
-async fn read(plane: &Plane, workload: &str) -> Result<Option<ConfigMap>, Error> {
-    let (maps, map_name) = (maps(plane), name(workload));
-    let found = plane.request(|| maps.get_opt(&map_name)).await;
-    found.map_err(|error| failed(&error))
-}
-
-fn is(error: &kube::Error, codes: &[u16]) -> bool {
-    matches!(error, kube::Error::Api(status) if codes.contains(&status.code))
-}
-
-fn failed(error: &kube::Error) -> Error {
-    let kind = if is(error, &[401, 403]) {
-        Kind::Forbidden
-    } else {
-        Kind::Failed
-    };
-    Error::new(kind, "the revision history cannot be read or written").because(crate::plane::cause(error))
+pub(super) fn belongs(map: &Object, workload: &Object) -> bool {
+    let owners = map.list(OWNERS);
+    owners.is_empty() || owners.iter().any(|owner| owner["uid"] == *workload.uid())
 }

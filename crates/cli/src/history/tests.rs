@@ -1,6 +1,5 @@
 use super::{store::add, *};
 use serde_json::json;
-use std::collections::BTreeMap;
 
 fn workload(generation: i64, spec: &Value) -> Object {
     Object(
@@ -15,7 +14,7 @@ fn ann() -> Actor {
     }
 }
 
-fn record(map: &mut ConfigMap, verb: Verb, before: Option<&Object>, after: &Object) -> u64 {
+fn record(map: &mut Object, verb: Verb, before: Option<&Object>, after: &Object) -> u64 {
     let entry = Entry {
         verb,
         from: None,
@@ -23,12 +22,18 @@ fn record(map: &mut ConfigMap, verb: Verb, before: Option<&Object>, after: &Obje
         before,
         after,
     };
-    add(map, &entry, &ann(), Timestamp::UNIX_EPOCH)
+    add(map, &entry, &ann(), Timestamp::UNIX_EPOCH).unwrap()
+}
+
+fn bytes(map: &Object) -> usize {
+    let data = map.0["data"].as_object().unwrap().iter();
+    data.map(|(key, value)| key.len() + value.as_str().unwrap().len())
+        .sum()
 }
 
 #[test]
 fn a_change_is_recorded_with_its_difference() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let (one, two) = (workload(1, &json!({"a": 1})), workload(2, &json!({"a": 2})));
     assert_eq!(record(&mut map, Verb::Deploy, None, &one), 1);
     assert_eq!(record(&mut map, Verb::Scale, Some(&one), &two), 2);
@@ -50,7 +55,7 @@ fn a_change_is_recorded_with_its_difference() {
 
 #[test]
 fn a_change_by_others_is_recorded_as_observed_before_the_next_one() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let specs = [1, 2, 3].map(|a| workload(a, &json!({"a": a})));
     record(&mut map, Verb::Deploy, None, &specs[0]);
     assert!(History::read(&map).is_behind(&specs[1]));
@@ -68,7 +73,7 @@ fn a_change_by_others_is_recorded_as_observed_before_the_next_one() {
 fn the_hash_alone_says_whether_the_live_spec_is_recorded_first() {
     let specs = [1, 2].map(|a| json!({"a": a}));
     // Nothing is recorded yet.
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let (one, two) = (workload(4, &specs[0]), workload(5, &specs[1]));
     let empty = History::read(&map);
     assert!(empty.lacks(&one) && !empty.is_behind(&one));
@@ -88,10 +93,10 @@ fn the_hash_alone_says_whether_the_live_spec_is_recorded_first() {
 
 #[test]
 fn a_history_restored_without_its_owner_follows_the_new_generations() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let specs = [1, 2, 3].map(|a| json!({"a": a}));
     record(&mut map, Verb::Deploy, None, &workload(9, &specs[0]));
-    map.metadata.owner_references = None;
+    map.0["metadata"]["ownerReferences"].take();
     let (one, two) = (workload(1, &specs[1]), workload(2, &specs[2]));
     assert_eq!(record(&mut map, Verb::Scale, Some(&one), &two), 3);
     assert_eq!(History::read(&map).active, Some(3));
@@ -100,19 +105,17 @@ fn a_history_restored_without_its_owner_follows_the_new_generations() {
 #[test]
 fn numbers_that_are_too_high_are_not_believed() {
     for text in ["1000000001", &u64::MAX.to_string(), "99999999999999999999", "-1"] {
-        let mut map = ConfigMap {
-            data: Some(BTreeMap::from([(format!("rev-{text}"), "{}".to_owned())])),
-            ..ConfigMap::default()
-        };
-        let annotations = [LAST, ACTIVE].map(|key| (key.to_owned(), text.to_owned()));
-        map.metadata.annotations = Some(annotations.into());
+        let mut map = Object(json!({"data": {format!("rev-{text}"): "{}"},
+            "metadata": {"annotations": {LAST: text, ACTIVE: text}}}));
         let one = workload(1, &json!({"a": 1}));
         assert_eq!(record(&mut map, Verb::Deploy, None, &one), 1, "{text}");
-        assert_eq!(map.data.unwrap().len(), 2, "the foreign key stays");
+        assert_eq!(
+            map.0["data"].as_object().unwrap().len(),
+            2,
+            "the foreign key stays"
+        );
     }
-    let mut map = ConfigMap::default();
-    let highest = HIGHEST.to_string();
-    map.metadata.annotations = Some(BTreeMap::from([(LAST.to_owned(), highest)]));
+    let mut map = Object(json!({"metadata": {"annotations": {LAST: HIGHEST.to_string()}}}));
     let one = workload(1, &json!({"a": 1}));
     assert_eq!(record(&mut map, Verb::Deploy, None, &one), HIGHEST + 1);
 }
@@ -121,7 +124,7 @@ fn numbers_that_are_too_high_are_not_believed() {
 fn images_are_recorded_with_their_registries() {
     let containers = json!([{"image": "ghcr.io/acme/web:1"}, {"image": "nginx"}]);
     let spec = json!({"template": {"spec": {"runtime": {"sandbox": {"containers": containers}}}}});
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     record(&mut map, Verb::Deploy, None, &workload(1, &spec));
     let image = &History::read(&map).revisions[0].image;
     assert_eq!(image, "ghcr.io/acme/web:1,nginx");
@@ -130,7 +133,7 @@ fn images_are_recorded_with_their_registries() {
 
 #[test]
 fn two_users_at_once_lose_nothing() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let specs = [1, 2, 3].map(|a| workload(a, &json!({"a": a})));
     record(&mut map, Verb::Deploy, None, &specs[0]);
     // Bob reads what Ann has written, and records first.
@@ -144,7 +147,7 @@ fn two_users_at_once_lose_nothing() {
 
 #[test]
 fn twenty_are_kept_and_numbers_go_on() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let mut before = None;
     for a in 1..=25 {
         let after = workload(a, &json!({"a": a}));
@@ -159,7 +162,7 @@ fn twenty_are_kept_and_numbers_go_on() {
 
 #[test]
 fn large_specs_are_bounded_and_the_active_one_stays() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let spec = |a: i64, size: usize| workload(a, &json!({"a": a, "text": "x".repeat(size)}));
     let mut before = spec(1, 60 << 10);
     record(&mut map, Verb::Deploy, None, &before);
@@ -168,7 +171,7 @@ fn large_specs_are_bounded_and_the_active_one_stays() {
         record(&mut map, Verb::Apply, Some(&before), &after);
         before = after;
     }
-    let bytes: usize = map.data.iter().flatten().map(|(k, v)| k.len() + v.len()).sum();
+    let bytes = bytes(&map);
     let history = History::read(&map);
     assert!(bytes < limits::BYTES, "{bytes}");
     assert!(history.revisions.len() > 10 && history.active().is_some());
@@ -181,7 +184,7 @@ fn large_specs_are_bounded_and_the_active_one_stays() {
 
 #[test]
 fn changes_that_are_too_large_are_cut_off() {
-    let mut map = ConfigMap::default();
+    let mut map = Object(json!({}));
     let one = workload(1, &json!({"text": "x".repeat(290 << 10)}));
     let two = workload(2, &json!({"text": "y".repeat(290 << 10), "a": 1}));
     let fields: serde_json::Map<_, _> = (0..9_000)
@@ -207,17 +210,12 @@ fn changes_that_are_too_large_are_cut_off() {
 
 #[test]
 fn foreign_keys_and_unreadable_values_are_kept() {
-    let data = [("rev-000007", "not JSON"), ("note", "mine"), ("rev-x", "")];
-    let data = data.map(|(k, v)| (k.to_owned(), v.to_owned()));
-    let mut map = ConfigMap {
-        data: Some(data.into()),
-        ..ConfigMap::default()
-    };
+    let mut map = Object(json!({"data": {"rev-000007": "not JSON", "note": "mine", "rev-x": ""}}));
     let spec = json!({"a": 1});
     assert_eq!(record(&mut map, Verb::Deploy, None, &workload(1, &spec)), 8);
     let history = History::read(&map);
     assert_eq!((history.unreadable, history.revisions.len()), (1, 1));
-    assert_eq!(map.data.unwrap().len(), 4);
+    assert_eq!(map.0["data"].as_object().unwrap().len(), 4);
 }
 
 #[test]
@@ -241,7 +239,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(24))]
     #[test]
     fn a_history_never_exceeds_its_bounds(sizes in proptest::collection::vec(0_usize..350_000, 1..30)) {
-        let mut map = ConfigMap::default();
+        let mut map = Object(json!({}));
         let mut before: Option<Object> = None;
         for (at, size) in sizes.iter().enumerate() {
             let after = workload(i64::try_from(at).unwrap() + 1, &json!({"at": at, "text": "x".repeat(*size)}));
@@ -249,7 +247,7 @@ proptest::proptest! {
             let history = History::read(&map);
             proptest::prop_assert_eq!(history.active, Some(number));
             proptest::prop_assert!(history.revisions.len() <= 20);
-            let bytes: usize = map.data.iter().flatten().map(|(k, v)| k.len() + v.len()).sum();
+            let bytes = bytes(&map);
             proptest::prop_assert!(bytes < limits::BYTES);
             before = Some(after);
         }

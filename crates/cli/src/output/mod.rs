@@ -1,11 +1,10 @@
 //! Results: tables for people, objects for programs.
 
 pub(crate) mod jsonpath;
-pub(crate) mod style;
 pub(crate) mod watched;
 
 pub(crate) use fedgate_terminal::{
-    screen, table,
+    screen, style, table,
     write::{complain, warn, write, write_next},
 };
 
@@ -19,7 +18,7 @@ use jsonpath::Template;
 use serde_json::{Value, json};
 use std::io;
 use style::ColorChoice;
-use table::Table;
+use table::{Table, escape};
 
 /// A format of results.
 #[derive(Debug, Clone, Default)]
@@ -84,8 +83,8 @@ pub(crate) struct Listing {
     pub(crate) objects: Vec<Object>,
     /// The table.
     pub(crate) table: Table,
-    /// Number of its columns in the narrow and in the wide form.
-    pub(crate) columns: (usize, usize),
+    /// Number of its columns in the narrow form.
+    pub(crate) narrow: usize,
     /// The line after the table.
     pub(crate) footer: String,
     /// The line instead of an empty table.
@@ -97,32 +96,28 @@ pub(crate) struct Listing {
 impl Output {
     /// Prints a list.
     pub(crate) fn list(&self, listing: &Listing) -> Result<(), Error> {
-        let Listing {
-            objects,
-            table,
-            columns,
-            footer,
-            empty,
-            hint,
-        } = listing;
-        let columns = match self.format {
-            Format::Table => columns.0,
-            Format::Wide => columns.1,
-            Format::Json | Format::Yaml | Format::Name | Format::Jsonpath(_) => {
-                let items = objects.iter().map(served);
-                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items.collect::<Vec<_>>()});
-                return self.object(&list);
-            }
-        };
+        let objects = &listing.objects;
+        if !self.is_text() {
+            let items: Vec<Value> = objects.iter().map(served).collect();
+            return self.object(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}));
+        }
         if objects.is_empty() {
-            self.say(empty);
-            self.remark(hint);
+            self.say(&listing.empty);
+            self.remark(&listing.hint);
             return Ok(());
         }
-        let colour = self.color.applies(&io::stdout());
-        write(&table.text(columns, self.headers, colour))?;
-        self.remark(footer);
+        write(&self.table_text(&listing.table, listing.narrow))?;
+        self.remark(&listing.footer);
         Ok(())
+    }
+
+    /// Prints a text for people, or an object for programs.
+    pub(crate) fn result(&self, text: &str, object: &Value) -> Result<(), Error> {
+        if self.is_text() {
+            write(text)
+        } else {
+            self.object(object)
+        }
     }
 
     /// Prints an object, or a `List`.
@@ -159,22 +154,17 @@ impl Output {
         })
     }
 
-    /// The text of a table with its first columns, for stdout.
-    pub(crate) fn table_text(&self, table: &Table, columns: usize) -> String {
-        table.text(columns, self.headers, self.color.applies(&io::stdout()))
+    /// The text of a table for stdout; `narrow` is the number of its columns in the narrow form.
+    pub(crate) fn table_text(&self, table: &Table, narrow: usize) -> String {
+        let colour = self.color.applies(&io::stdout());
+        table.text(self.columns(narrow), self.headers, colour)
     }
 
-    /// Prints a table with its first columns.
-    pub(crate) fn table(&self, table: &Table, columns: usize) -> Result<(), Error> {
-        write(&self.table_text(table, columns))
-    }
-
-    /// Number of columns in this format.
-    pub(crate) fn columns(&self, narrow: usize, wide: usize) -> usize {
-        if matches!(self.format, Format::Wide) {
-            wide
-        } else {
-            narrow
+    /// Number of columns in this format, at most.
+    fn columns(&self, narrow: usize) -> usize {
+        match self.format {
+            Format::Wide => usize::MAX,
+            _ => narrow,
         }
     }
 
@@ -208,6 +198,17 @@ impl Output {
     pub(crate) fn say(&self, line: &str) {
         say(line);
     }
+}
+
+/// A number with its noun.
+pub(crate) fn plural<N: std::fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let s = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
+/// Lines of text, each escaped and ended.
+pub(crate) fn escaped(lines: &[String]) -> String {
+    lines.iter().map(|line| escape(line) + "\n").collect()
 }
 
 /// The object as the server sent it, less the fields that nobody reads.

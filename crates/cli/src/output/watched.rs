@@ -1,6 +1,6 @@
 //! A list that is watched: whole at first, then a row or an object for each change.
 
-use super::{Format, Listing, Output, served, write_next};
+use super::{Listing, Output, served, write_next};
 use crate::error::Error;
 use std::{collections::BTreeMap, io};
 
@@ -27,10 +27,7 @@ impl<'a> Watched<'a> {
 
     /// Prints the rows and objects that have changed since the last time, and names those that are gone.
     pub(crate) fn print(&mut self, listing: &Listing) -> Result<(), Error> {
-        let columns = match self.output.format {
-            Format::Wide => listing.columns.1,
-            _ => listing.columns.0,
-        };
+        let columns = self.output.columns(listing.narrow);
         let mut before = std::mem::take(&mut self.rows);
         let mut changed = Vec::new();
         for (row, object) in listing.objects.iter().enumerate() {

@@ -1,11 +1,15 @@
 //! The control plane that command line and kubeconfig choose.
 
-use super::refusals::{credentials, root};
-use crate::error::{Error, Kind};
-use fedgate_kubeconfig::{LoadError, Loaded, load};
+use super::{Plane, refusals::credentials};
+use crate::{
+    error::{Error, Kind},
+    time::ServerClock,
+};
+use fedgate_kubeconfig::{LoadError, Loaded, load, root};
 use http::Uri;
-use kube::Config;
+use kube::{Client, Config};
 use std::{error::Error as _, path::PathBuf, time::Duration};
+use tower::util::MapResponseLayer;
 
 /// Path of the control plane of a project at its platform's host.
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
@@ -28,40 +32,44 @@ pub(crate) struct Choice {
     pub(crate) is_interactive: bool,
 }
 
-/// The connection that was chosen, with its names.
-pub(super) struct Chosen {
-    pub(super) config: Config,
-    pub(super) namespace: String,
-    pub(super) project: String,
-    pub(super) context: String,
-}
-
-impl Choice {
+impl Plane {
     /// Reads the kubeconfig as kubectl does. Sends no request.
-    pub(super) async fn resolve(&self) -> Result<Chosen, Error> {
-        let loaded = load(
-            self.kubeconfig.as_deref(),
-            self.context.as_deref(),
-            self.is_interactive,
-        );
+    pub(crate) async fn open(choice: &Choice) -> Result<Self, Error> {
+        let (path, context) = (choice.kubeconfig.as_deref(), choice.context.as_deref());
+        let loaded = load(path, context, choice.is_interactive).await;
         let Loaded {
             mut config, context, ..
-        } = loaded.await.map_err(|error| unusable(&error))?;
-        if !self.project.is_empty() {
-            config.cluster_url = of_project(config.cluster_url, &self.project)?;
+        } = loaded.map_err(|error| unusable(&error))?;
+        if !choice.project.is_empty() {
+            config.cluster_url = of_project(config.cluster_url, &choice.project)?;
         }
         // Each request has one limit as a whole.
-        config.connect_timeout = self.request_timeout;
-        let given = self.namespace.clone().filter(|name| !name.is_empty());
-        let namespace = given.unwrap_or_else(|| config.default_namespace.clone());
-        let project = project_of(&config.cluster_url).unwrap_or(&context).to_owned();
-        Ok(Chosen {
-            config,
-            namespace,
-            project,
+        config.connect_timeout = choice.request_timeout;
+        let given = choice.namespace.clone().filter(|name| !name.is_empty());
+        let clock = ServerClock::default();
+        let host = config.cluster_url.authority().map(ToString::to_string);
+        Ok(Self {
+            client: client(&config, &clock, &context)?,
+            namespace: given.unwrap_or_else(|| config.default_namespace.clone()),
+            project: project_of(&config.cluster_url).unwrap_or(&context).to_owned(),
+            host: host.unwrap_or_default(),
             context,
+            request_timeout: choice.request_timeout,
+            clock,
         })
     }
+}
+
+/// A client that observes the server's clock.
+fn client(config: &Config, clock: &ServerClock, context: &str) -> Result<Client, Error> {
+    let builder = fedgate_kubeconfig::client(config);
+    let builder = builder.map_err(|error| no_client(&error, config, context))?;
+    let observed = clock.clone();
+    let dates = MapResponseLayer::new(move |response: http::Response<_>| {
+        observed.observe(response.headers());
+        response
+    });
+    Ok(builder.with_layer(&dates).build())
 }
 
 /// The URL of a project's control plane at the same host.
@@ -84,11 +92,10 @@ fn project_of(url: &Uri) -> Option<&str> {
 }
 
 /// The error about a kubeconfig, which leaves no control plane.
-pub(crate) fn unusable(error: &LoadError) -> Error {
-    let unusable = Error::new(Kind::Failed, format!("no control plane: {error}"));
-    let unusable = match error.source() {
-        Some(cause) => unusable.because(root(cause)),
-        None => unusable,
+fn unusable(error: &LoadError) -> Error {
+    let unusable = Error {
+        cause: error.source().map(|cause| root(cause)),
+        ..Error::new(Kind::Failed, format!("no control plane: {error}"))
     };
     unusable.next(match error {
         LoadError::TokenExpired(context) => format!("kubectl auth whoami --context {context}"),
@@ -97,7 +104,7 @@ pub(crate) fn unusable(error: &LoadError) -> Error {
 }
 
 /// The error about a client that cannot be made.
-pub(super) fn no_client(error: &kube::Error, config: &Config, context: &str) -> Error {
+fn no_client(error: &kube::Error, config: &Config, context: &str) -> Error {
     match error {
         kube::Error::Auth(error) => credentials(error, config.auth_info.exec.as_ref(), context),
         other => Error::new(Kind::Failed, "no control plane: the kubeconfig cannot be used")

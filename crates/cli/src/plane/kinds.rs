@@ -1,10 +1,12 @@
-//! The kinds that commands read, on every plane.
+//! The kinds that commands read and write.
 
+use crate::view::Object;
 use fedgate_api::{GROUP, VERSION};
 use kube::{
     Resource as _,
     api::{ApiResource, DynamicObject},
 };
+use serde_json::Value;
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,42 +25,14 @@ pub(crate) enum Resource {
     Events,
     /// The places that a project may use, of Milo's locations service.
     Locations,
-    /// The same of the network services, in their later form.
+    /// The places of a project, of the network services in their later form.
     LocationBindings,
-    /// The same of the network services, in their first form.
+    /// The places of a project, of the network services in their first form.
     NetworkLocations,
     /// Milo's quota of a project.
     Buckets,
     /// Milo's services that a project may use.
     Entitlements,
-    /// Karmada's bindings of templates to clusters.
-    Bindings,
-    /// Karmada's policies of a namespace.
-    Policies,
-    /// Karmada's policies of all namespaces.
-    ClusterPolicies,
-    /// Karmada's members.
-    Clusters,
-}
-
-/// The objects of a kind that are followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Selection {
-    /// All of the namespace.
-    All,
-    /// The one with this name.
-    Named(String),
-    /// Those with these labels.
-    Labelled(&'static str),
-}
-
-/// The objects of a kind that a request is about. Kinds of the whole cluster are in no namespace, whatever it says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope<'a> {
-    /// Those of all namespaces.
-    All,
-    /// Those of a namespace.
-    Namespace(&'a str),
 }
 
 const NETWORKING: &str = "networking.datumapis.com";
@@ -93,25 +67,6 @@ impl Resource {
                 "ServiceEntitlement",
                 "serviceentitlements",
             ],
-            Self::Bindings => [
-                "work.karmada.io",
-                "v1alpha2",
-                "ResourceBinding",
-                "resourcebindings",
-            ],
-            Self::Policies => [
-                "policy.karmada.io",
-                "v1alpha1",
-                "PropagationPolicy",
-                "propagationpolicies",
-            ],
-            Self::ClusterPolicies => [
-                "policy.karmada.io",
-                "v1alpha1",
-                "ClusterPropagationPolicy",
-                "clusterpropagationpolicies",
-            ],
-            Self::Clusters => ["cluster.karmada.io", "v1alpha1", "Cluster", "clusters"],
         }
     }
 
@@ -127,9 +82,6 @@ impl Resource {
             Self::Locations | Self::LocationBindings | Self::NetworkLocations => "location",
             Self::Buckets => "quota bucket",
             Self::Entitlements => "request for compute",
-            Self::Bindings => "binding",
-            Self::Policies | Self::ClusterPolicies => "policy",
-            Self::Clusters => "cluster",
         }
     }
 
@@ -146,32 +98,25 @@ impl Resource {
 
     /// False for a kind of the whole cluster.
     pub(super) const fn is_namespaced(self) -> bool {
-        match self {
-            Self::Workloads
-            | Self::Deployments
-            | Self::Instances
-            | Self::ConfigMaps
-            | Self::Events
-            | Self::Buckets
-            | Self::NetworkLocations
-            | Self::Bindings
-            | Self::Policies => true,
-            Self::Namespaces
-            | Self::Locations
-            | Self::LocationBindings
-            | Self::Entitlements
-            | Self::ClusterPolicies
-            | Self::Clusters => false,
-        }
+        !matches!(
+            self,
+            Self::Namespaces | Self::Locations | Self::LocationBindings | Self::Entitlements
+        )
     }
 
-    /// The path of the kind's requests.
-    pub(super) fn path(self, scope: Scope<'_>) -> String {
-        let namespace = match scope {
-            Scope::Namespace(name) if self.is_namespaced() => Some(name),
-            Scope::Namespace(_) | Scope::All => None,
-        };
-        DynamicObject::url_path(&self.api(), namespace)
+    /// The path of requests about a namespace, or about all. Kinds of the whole cluster are in no namespace.
+    pub(super) fn path(self, namespace: Option<&str>) -> String {
+        DynamicObject::url_path(&self.api(), namespace.filter(|_| self.is_namespaced()))
+    }
+
+    /// An object with its types, which items of a list lack.
+    pub(super) fn typed(self, mut object: Value) -> Object {
+        let resource = self.api();
+        if let Some(fields) = object.as_object_mut() {
+            fields.insert("apiVersion".to_owned(), resource.api_version.into());
+            fields.insert("kind".to_owned(), resource.kind.into());
+        }
+        Object(object)
     }
 
     /// The kind as requests need it.

@@ -1,10 +1,10 @@
 //! Failed requests, as users see them (contract: cli.md §9).
 
-use super::{Plane, Resource, Scope, unknown};
-pub(super) use fedgate_terminal::error::root;
+use super::{Plane, Resource, unknown};
 
 use crate::error::{Error, Kind};
 use fedgate_api::GROUP;
+use fedgate_kubeconfig::root;
 use kube::{
     api::ApiResource,
     client::AuthError,
@@ -22,8 +22,8 @@ pub(super) struct RequestInfo<'a> {
     pub(super) verb: &'a str,
     /// The kind.
     pub(super) kind: Resource,
-    /// The place, for a kind that has namespaces.
-    pub(super) scope: Scope<'a>,
+    /// The namespace; `None` for all. Kinds of the whole cluster are in none.
+    pub(super) namespace: Option<&'a str>,
     /// Name of the object; empty for a list.
     pub(super) name: &'a str,
 }
@@ -38,10 +38,10 @@ impl RequestInfo<'_> {
 
     /// The place in words, and as kubectl's flag.
     fn place(&self) -> (String, String) {
-        match self.scope {
+        match self.namespace {
             _ if !self.kind.is_namespaced() => Default::default(),
-            Scope::All => (" in all namespaces".to_owned(), " -A".to_owned()),
-            Scope::Namespace(name) => (format!(" in namespace {name}"), format!(" -n {name}")),
+            None => (" in all namespaces".to_owned(), " -A".to_owned()),
+            Some(name) => (format!(" in namespace {name}"), format!(" -n {name}")),
         }
     }
 }

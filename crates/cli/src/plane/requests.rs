@@ -1,25 +1,23 @@
 //! Requests to the project's control plane.
 
 use super::{
-    FIELD_MANAGER, Plane, Resource, Scope, nearest,
-    pages::{List, Pager, Part, decode},
+    FIELD_MANAGER, Plane, Resource, nearest,
+    pages::Pager,
     refusals::{RequestInfo, is_absent},
     unknown,
 };
 use crate::{
     error::{Error, Kind},
+    history::Actor,
     time::prose,
-    view::Object,
+    view::{Instances, Joined, Object, city_of},
 };
 use backon::{ExponentialBuilder, Retryable};
-use fedgate_api::keys;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
-    Api,
     api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions, Request},
-    core::DynamicObject,
+    core::request,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::Value;
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
 /// The first delay before a request to a busy server is sent again.
@@ -29,7 +27,7 @@ const BUSY_DELAY: Duration = Duration::from_millis(100);
 const BUSY_RETRIES: usize = 5;
 
 impl Plane {
-    /// Sends a request, again if the server is busy. All of it has the time for one request.
+    /// Sends a request, and repeats it while the server is busy. All attempts share the time for one request.
     pub(crate) async fn request<T, F>(&self, send: impl FnMut() -> F) -> kube::Result<T>
     where
         F: Future<Output = kube::Result<T>>,
@@ -55,86 +53,60 @@ impl Plane {
 
     /// Lists the objects of a kind in the namespace, or all if the kind has no namespaces.
     pub(crate) async fn list(&self, kind: Resource) -> Result<Vec<Object>, Error> {
-        self.list_in(kind, Scope::Namespace(&self.namespace), "").await
+        self.list_by(&self.asked("list", kind, ""), false, "").await
     }
 
-    /// Lists the objects of a kind in this scope with these labels.
-    pub(crate) async fn list_in(
-        &self,
-        kind: Resource,
-        scope: Scope<'_>,
-        labels: &str,
-    ) -> Result<Vec<Object>, Error> {
-        self.list_part(kind, scope, Part::Whole, labels).await
+    /// Lists the objects of a kind in all namespaces.
+    pub(crate) async fn list_all(&self, kind: Resource) -> Result<Vec<Object>, Error> {
+        let asked = RequestInfo {
+            namespace: None,
+            ..self.asked("list", kind, "")
+        };
+        self.list_by(&asked, false, "").await
     }
 
     /// Lists the metadata of the objects in the namespace with these labels.
     pub(crate) async fn list_metadata(&self, kind: Resource, labels: &str) -> Result<Vec<Object>, Error> {
-        let scope = Scope::Namespace(&self.namespace);
-        self.list_part(kind, scope, Part::Metadata, labels).await
+        self.list_by(&self.asked("list", kind, ""), true, labels).await
     }
 
-    async fn list_part(
+    async fn list_by(
         &self,
-        kind: Resource,
-        scope: Scope<'_>,
-        part: Part,
+        asked: &RequestInfo<'_>,
+        is_metadata: bool,
         labels: &str,
     ) -> Result<Vec<Object>, Error> {
-        let asked = RequestInfo {
-            verb: "list",
-            kind,
-            scope,
-            name: "",
-        };
-        let mut pager = Pager::new(kind, scope, part, ListParams::default().labels(labels));
+        let mut pager = Pager::new(asked, is_metadata, ListParams::default().labels(labels));
         loop {
             let page = self.request(|| pager.fetch(&self.client)).await;
-            let list = pager.take(page).map_err(|error| self.error(&error, &asked))?;
-            if let Some(List {
-                objects, unreadable, ..
-            }) = list
-            {
-                for one in &unreadable {
-                    self.leave_out(kind, one);
-                }
-                return Ok(objects);
+            if let Some(list) = pager.take(page).map_err(|error| self.error(&error, asked))? {
+                return Ok(list.objects);
             }
         }
     }
 
-    /// Reads an object; `None` if it does not exist.
-    pub(crate) async fn find(&self, kind: Resource, name: &str) -> Result<Option<Object>, Error> {
-        self.find_in(kind, &self.namespace, name).await
+    /// Sends a request about an object.
+    async fn send(
+        &self,
+        asked: &RequestInfo<'_>,
+        build: impl Fn(&Request) -> Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> kube::Result<Object> {
+        let path = Request::new(asked.kind.path(asked.namespace));
+        let send = || async {
+            let request = build(&path).map_err(kube::Error::BuildRequest)?;
+            self.client.request(request).await
+        };
+        Ok(asked.kind.typed(self.request(send).await?))
     }
 
-    /// Reads an object of a namespace; `None` if it does not exist.
-    pub(crate) async fn find_in(
-        &self,
-        kind: Resource,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Object>, Error> {
-        let scope = Scope::Namespace(namespace);
-        let asked = RequestInfo {
-            verb: "get",
-            kind,
-            scope,
-            name,
-        };
-        let read = || async {
-            let request = Request::new(kind.path(scope)).get(name, &GetParams::default());
-            let text = self
-                .client
-                .request_text(request.map_err(kube::Error::BuildRequest)?)
-                .await?;
-            RawValue::from_string(text).map_err(kube::Error::SerdeError)
-        };
-        match self.request(read).await {
-            Ok(raw) => match decode(&raw, kind) {
-                Ok(object) => Ok(Some(object)),
-                Err(unreadable) => Err(Self::undecodable(kind, &unreadable)),
-            },
+    /// Reads an object; `None` if it does not exist.
+    pub(crate) async fn find(&self, kind: Resource, name: &str) -> Result<Option<Object>, Error> {
+        let asked = self.asked("get", kind, name);
+        match self
+            .send(&asked, |path| path.get(name, &GetParams::default()))
+            .await
+        {
+            Ok(found) => Ok(Some(found)),
             Err(error) if is_absent(&error, kind) => Ok(None),
             Err(error) => Err(self.error(&error, &asked)),
         }
@@ -151,31 +123,20 @@ impl Plane {
         Err(self.not_found("workload", name, near, "kubectl compute workloads"))
     }
 
-    /// Writes a Workload: creates it, or replaces the one with its resourceVersion. With `dry_run` the server only says what it
-    /// would store. A write that somebody else was faster with is an error of kind `Conflict`. Fields that the server does not
-    /// know are refused, by itself or by comparing what it would store.
+    /// Reads a Workload with its deployments, and all Instances of the namespace.
+    pub(crate) async fn joined(&self, name: &str) -> Result<(Joined, Instances), Error> {
+        let (workload, deployments, instances) = tokio::try_join!(
+            self.workload(name),
+            self.list(Resource::Deployments),
+            self.list(Resource::Instances)
+        )?;
+        Ok((Joined::of(workload, deployments), instances.into()))
+    }
+
+    /// Writes a Workload as [`Plane::write`] does. With `dry_run` the server only says what it would store. Fields that the
+    /// server does not know are refused, by itself or by comparing what it would store.
     pub(crate) async fn store(&self, workload: &Value, exists: bool, dry_run: bool) -> Result<Object, Error> {
-        let kind = Resource::Workloads;
-        let name = workload["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let asked = self.asked(if exists { "update" } else { "create" }, kind, &name);
-        let path = Request::new(kind.path(Scope::Namespace(&self.namespace)));
-        let body = workload.to_string().into_bytes();
-        let write = || async {
-            let params = written(dry_run);
-            let request = if exists {
-                path.replace(&name, &params, body.clone())
-            } else {
-                path.create(&params, body.clone())
-            };
-            let request = strict(request.map_err(kube::Error::BuildRequest)?)?;
-            self.client.request::<DynamicObject>(request).await
-        };
-        let stored = self.request(write).await;
-        let stored = stored.map_err(|error| self.error(&error, &asked))?;
-        let stored = typed(&stored, kind);
+        let stored = self.put(Resource::Workloads, workload, exists, dry_run).await?;
         let dropped = unknown::dropped(workload, &stored.0);
         if dry_run && !dropped.is_empty() {
             return Err(unknown::refusal(&dropped));
@@ -183,48 +144,76 @@ impl Plane {
         Ok(stored)
     }
 
-    /// Creates an object. One of its name that exists is an error of kind `Conflict`.
-    pub(crate) async fn create(&self, kind: Resource, mut object: Value) -> Result<Object, Error> {
-        let resource = kind.api();
-        object["apiVersion"] = json!(resource.api_version);
-        object["kind"] = json!(resource.kind);
-        let object: DynamicObject = serde_json::from_value(object)
-            .map_err(|error| Error::usage("the object cannot be sent").because(error.to_string()))?;
-        let (api, params) = (self.api(kind), written(false));
-        let created = self.request(|| api.create(&params, &object)).await;
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        let created = created.map_err(|error| self.error(&error, &self.asked("create", kind, name)))?;
-        Ok(typed(&created, kind))
+    /// Writes an object: creates it, or replaces the one with its resourceVersion. A write that somebody else was faster with
+    /// is an error of kind `Conflict`.
+    pub(crate) async fn write(&self, kind: Resource, object: Value, exists: bool) -> Result<Object, Error> {
+        self.put(kind, &kind.typed(object).0, exists, false).await
     }
 
-    /// Deletes this Workload and no other of its name. One that is gone already is no error. With `dry_run` the server only
+    async fn put(
+        &self,
+        kind: Resource,
+        object: &Value,
+        exists: bool,
+        dry_run: bool,
+    ) -> Result<Object, Error> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let asked = self.asked(if exists { "update" } else { "create" }, kind, name);
+        let params = PostParams {
+            dry_run,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        let body = object.to_string().into_bytes();
+        let build = |path: &Request| {
+            let request = if exists {
+                path.replace(name, &params, body.clone())
+            } else {
+                path.create(&params, body.clone())
+            };
+            if kind == Resource::Workloads {
+                strict(request?)
+            } else {
+                request
+            }
+        };
+        let written = self.send(&asked, build).await;
+        written.map_err(|error| self.error(&error, &asked))
+    }
+
+    /// Deletes this object and no other of its name. One that is gone already is no error. With `dry_run` the server only
     /// checks the request.
-    pub(crate) async fn delete(&self, workload: &Object, dry_run: bool) -> Result<(), Error> {
-        let kind = Resource::Workloads;
+    pub(crate) async fn delete(&self, kind: Resource, object: &Object, dry_run: bool) -> Result<(), Error> {
         let params = DeleteParams {
             dry_run,
             ..DeleteParams::default()
         };
         let params = params.preconditions(Preconditions {
-            uid: Some(workload.uid().to_owned()),
+            uid: Some(object.uid().to_owned()),
             resource_version: None,
         });
-        let api = self.api(kind);
-        match self.request(|| api.delete(workload.name(), &params)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_absent(&error, kind) => Ok(()),
-            Err(error) => Err(self.error(&error, &self.asked("delete", kind, workload.name()))),
+        let asked = self.asked("delete", kind, object.name());
+        match self
+            .send(&asked, |path| path.delete(object.name(), &params))
+            .await
+        {
+            Err(error) if !is_absent(&error, kind) => Err(self.error(&error, &asked)),
+            _ => Ok(()),
         }
     }
 
     /// Name of the user, as the server knows it; `unknown` if it does not tell.
-    pub(crate) async fn user(&self) -> crate::history::Actor {
-        let reviews: Api<SelfSubjectReview> = Api::all(self.client());
-        let (params, review) = (PostParams::default(), SelfSubjectReview::default());
-        let review = self.request(|| reviews.create(&params, &review)).await;
-        let name = review.ok().and_then(|review| review.status?.user_info?.username);
-        crate::history::Actor {
-            name: name.unwrap_or_else(|| "unknown".to_owned()),
+    pub(crate) async fn user(&self) -> Actor {
+        let review = || async {
+            let path = Request::new("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+            let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+            let request = path.create(&PostParams::default(), review.into());
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            self.client.request::<Value>(request).await
+        };
+        let review = self.request(review).await.unwrap_or_default();
+        let name = review["status"]["userInfo"]["username"].as_str();
+        Actor {
+            name: name.unwrap_or("unknown").to_owned(),
             client: format!("{FIELD_MANAGER}/{}", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -232,7 +221,7 @@ impl Plane {
     /// The locations of the project, of the first kind that tells them and can be listed; empty if none can.
     pub(crate) async fn locations(&self) -> Vec<Object> {
         for kind in Resource::OF_LOCATIONS {
-            if let Ok(listed) = self.list_in(kind, Scope::All, "").await {
+            if let Ok(listed) = self.list_all(kind).await {
                 return listed;
             }
         }
@@ -241,11 +230,9 @@ impl Plane {
 
     /// The cities that have a location; empty if locations cannot be listed.
     pub(crate) async fn cities(&self) -> BTreeSet<String> {
-        let codes = self.locations().await.into_iter().filter_map(|location| {
-            let code = &location.0["spec"]["topology"][keys::CITY_CODE];
-            code.as_str().map(str::to_owned)
-        });
-        codes.collect()
+        let locations = self.locations().await;
+        let cities = locations.iter().map(city_of).filter(|city| !city.is_empty());
+        cities.map(str::to_owned).collect()
     }
 
     /// The server's version.
@@ -264,22 +251,12 @@ impl Plane {
         Ok(version.git_version)
     }
 
-    /// The writes of a kind in the namespace.
-    fn api(&self, kind: Resource) -> Api<DynamicObject> {
-        let client = self.client.clone();
-        if kind.is_namespaced() {
-            Api::namespaced_with(client, &self.namespace, &kind.api())
-        } else {
-            Api::all_with(client, &kind.api())
-        }
-    }
-
-    fn asked<'a>(&'a self, verb: &'a str, kind: Resource, name: &'a str) -> RequestInfo<'a> {
-        let scope = Scope::Namespace(&self.namespace);
+    /// A request about this object of the namespace, or about all of a kind if the name is empty.
+    pub(super) fn asked<'a>(&'a self, verb: &'a str, kind: Resource, name: &'a str) -> RequestInfo<'a> {
         RequestInfo {
             verb,
             kind,
-            scope,
+            namespace: Some(&self.namespace),
             name,
         }
     }
@@ -295,19 +272,10 @@ impl Plane {
     }
 }
 
-fn written(dry_run: bool) -> PostParams {
-    PostParams {
-        dry_run,
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-    }
-}
-
 /// The write with strict validation, for which kube has no parameter: the server refuses fields that it does not know.
-fn strict<T>(mut request: http::Request<T>) -> kube::Result<http::Request<T>> {
-    let uri = format!("{}&fieldValidation=Strict", request.uri());
-    *request.uri_mut() = uri
-        .parse()
-        .map_err(|error| kube::Error::HttpError(http::Error::from(error)))?;
+fn strict<T>(mut request: http::Request<T>) -> Result<http::Request<T>, request::Error> {
+    let uri = format!("{}&fieldValidation=Strict", request.uri()).parse();
+    *request.uri_mut() = uri.map_err(|error| request::Error::BuildRequest(http::Error::from(error)))?;
     Ok(request)
 }
 
@@ -318,13 +286,4 @@ fn is_busy(error: &kube::Error) -> bool {
 
 fn no_answer(limit: Duration) -> kube::Error {
     kube::Error::Service(format!("no answer within {}", prose(limit)).into())
-}
-
-/// The object as the server stored it, with its types.
-fn typed(object: &DynamicObject, kind: Resource) -> Object {
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    let resource = kind.api();
-    value["apiVersion"] = json!(resource.api_version);
-    value["kind"] = json!(resource.kind);
-    Object(value)
 }

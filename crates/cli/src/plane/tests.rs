@@ -10,14 +10,11 @@ use tokio::net::TcpListener;
 pub(crate) fn in_process(simulator: &Simulator, name: &str) -> Plane {
     Plane {
         client: Client::new(simulator.service(name, "ann"), "default"),
-        config: Config::new(http::Uri::from_static("http://simulator")),
         namespace: "default".to_owned(),
         project: name.to_owned(),
         host: "simulator".to_owned(),
         context: name.to_owned(),
         request_timeout: Some(Duration::from_secs(10)),
-        warns: true,
-        left_out: Arc::default(),
         clock: ServerClock::default(),
     }
 }
@@ -48,8 +45,8 @@ async fn the_clock_stands_still_without_contact_and_goes_on_without_an_event() {
     let server = simulator.add("contact");
     let plane = over_tcp(&simulator, "contact").await;
     let kinds = [
-        (Resource::ConfigMaps, Selection::All),
-        (Resource::Events, Selection::All),
+        (Resource::ConfigMaps, ListParams::default()),
+        (Resource::Events, ListParams::default()),
     ];
     let mut follow = Follow::start(&plane, &kinds);
     assert!(matches!(follow.next().await, Ok(News::Changed)));

@@ -10,71 +10,32 @@ const GROUP: &str = "compute.datumapis.com/";
 /// Number of cells of a bar.
 const CELLS: i64 = 20;
 
+/// Resource types in the order of rows: type, name, unit.
+const KNOWN: [(&str, &str, &str); 4] = [
+    ("workloads", "Workloads", "count"),
+    ("instances", "Instances", "count"),
+    (PROCESSORS, "vCPUs", "vCPU"),
+    ("memory", "Memory", "MiB"),
+];
+
+/// The type that is counted in thousandths of a processor.
+const PROCESSORS: &str = "vcpus";
+
 /// The quota of a resource type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    resource: Resource,
+    type_: String,
     limit: Option<i64>,
     used: i64,
     /// `None` if neither the platform nor a limit tells.
     available: Option<i64>,
 }
 
-/// A resource type, in the order of rows.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Resource {
-    Workloads,
-    Instances,
-    /// Counted in thousandths of a processor.
-    Processors,
-    /// Counted in MiB.
-    Memory,
-    Other(String),
-}
-
-impl Resource {
-    fn of(type_: &str) -> Option<Self> {
-        Some(match type_.strip_prefix(GROUP)? {
-            "workloads" => Self::Workloads,
-            "instances" => Self::Instances,
-            "vcpus" => Self::Processors,
-            "memory" => Self::Memory,
-            other => Self::Other(other.to_owned()),
-        })
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Workloads => "Workloads",
-            Self::Instances => "Instances",
-            Self::Processors => "vCPUs",
-            Self::Memory => "Memory",
-            Self::Other(name) => name,
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        match self {
-            Self::Workloads | Self::Instances => "count",
-            Self::Processors => "vCPU",
-            Self::Memory => "MiB",
-            Self::Other(_) => "-",
-        }
-    }
-
-    fn amount(&self, amount: i64) -> String {
-        match self {
-            Self::Processors => thousandths(amount),
-            Self::Workloads | Self::Instances | Self::Memory | Self::Other(_) => amount.to_string(),
-        }
-    }
-}
-
 /// The quota of compute, in the order of rows. Several buckets of a type count together.
 pub(crate) fn buckets(objects: &[Object]) -> Vec<Bucket> {
-    let mut of: BTreeMap<Resource, Bucket> = BTreeMap::new();
+    let mut of: BTreeMap<(usize, &str), Bucket> = BTreeMap::new();
     for object in objects {
-        let Some(resource) = Resource::of(object.text("/spec/resourceType")) else {
+        let Some(type_) = object.text("/spec/resourceType").strip_prefix(GROUP) else {
             continue;
         };
         let number = |field: &str| object.0["status"][field].as_i64();
@@ -82,12 +43,9 @@ pub(crate) fn buckets(objects: &[Object]) -> Vec<Bucket> {
         // The rest of a limit is never negative.
         let left = limit.map(|limit| limit.saturating_sub(used).max(0));
         let available = number("available").or(left);
-        let bucket = of.entry(resource.clone()).or_insert(Bucket {
-            resource,
-            limit: None,
-            used: 0,
-            available: None,
-        });
+        let position = KNOWN.iter().position(|(known, ..)| *known == type_);
+        let bucket = of.entry((position.unwrap_or(KNOWN.len()), type_)).or_default();
+        type_.clone_into(&mut bucket.type_);
         bucket.limit = sum(bucket.limit, limit);
         bucket.used = bucket.used.saturating_add(used);
         bucket.available = sum(bucket.available, available);
@@ -109,35 +67,34 @@ impl Bucket {
         self.available.is_some_and(|available| available <= 0)
     }
 
+    /// Name and unit for people.
+    fn names(&self) -> (&str, &str) {
+        let known = KNOWN.iter().find(|(type_, ..)| *type_ == self.type_);
+        known.map_or((&*self.type_, "-"), |(_, name, unit)| (*name, *unit))
+    }
+
     /// The cells of a row: resource, unit, limit, used, available, usage.
-    pub(crate) fn cells(&self) -> [String; 6] {
-        let Self {
-            resource,
-            limit,
-            used,
-            available,
-        } = self;
-        let amount = |known: Option<i64>| known.map(|amount| resource.amount(amount)).unwrap_or_default();
-        [
-            resource.name().to_owned(),
-            resource.unit().to_owned(),
-            amount(*limit),
-            resource.amount(*used),
-            amount(*available),
-            bar(*used, limit.unwrap_or_default()),
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let (name, unit) = self.names();
+        let text = |amount: i64| match &*self.type_ {
+            PROCESSORS => thousandths(amount),
+            _ => amount.to_string(),
+        };
+        vec![
+            name.to_owned(),
+            unit.to_owned(),
+            self.limit.map(text).unwrap_or_default(),
+            text(self.used),
+            self.available.map(text).unwrap_or_default(),
+            bar(self.used, self.limit.unwrap_or_default()),
         ]
     }
 
     /// The quota for programs, in the platform's units.
     pub(crate) fn object(&self) -> Value {
-        let Self {
-            resource,
-            limit,
-            used,
-            available,
-        } = self;
-        json!({"resource": resource.name(), "unit": if *resource == Resource::Processors { "m" } else { resource.unit() },
-            "limit": limit, "used": used, "available": available})
+        let (name, unit) = self.names();
+        json!({"resource": name, "unit": if self.type_ == PROCESSORS { "m" } else { unit },
+            "limit": self.limit, "used": self.used, "available": self.available})
     }
 }
 

@@ -11,16 +11,16 @@ pub(crate) struct CityRow {
     city: String,
     type_: String,
     instances: usize,
-    /// Those whose quota was asked for and not granted.
+    /// Instances whose quota was asked for and not granted.
     pub(crate) waiting: usize,
-    /// The most frequent reason of these.
+    /// The most frequent reason of the refusals.
     reason: String,
 }
 
 /// Counts Instances by city and type.
 pub(crate) fn cities(instances: &[Object], deployments: &[Object]) -> Vec<CityRow> {
     let mut of: BTreeMap<(String, String), (usize, Vec<&str>)> = BTreeMap::new();
-    let index = Index::new(&[], deployments).with_cities(instances, &[]);
+    let index = Index::new(&[], deployments).with_instances(instances);
     for instance in instances {
         let type_ = instance.instance_type().rsplit('/').next().unwrap_or_default();
         let key = (Home::of(instance, &index).city, type_.to_owned());
@@ -52,33 +52,20 @@ fn most_frequent(reasons: &[&str]) -> String {
 
 impl CityRow {
     /// The cells of a row: city, type, instances, waiting, reason.
-    pub(crate) fn cells(&self) -> [String; 5] {
-        let Self {
-            city,
-            type_,
-            instances,
-            waiting,
-            reason,
-        } = self;
-        [
-            city.clone(),
-            type_.clone(),
-            instances.to_string(),
-            waiting.to_string(),
-            reason.clone(),
+    pub(crate) fn cells(&self) -> Vec<String> {
+        vec![
+            self.city.clone(),
+            self.type_.clone(),
+            self.instances.to_string(),
+            self.waiting.to_string(),
+            self.reason.clone(),
         ]
     }
 
     /// The counts for programs.
     pub(crate) fn object(&self) -> Value {
-        let Self {
-            city,
-            type_,
-            instances,
-            waiting,
-            reason,
-        } = self;
-        json!({"city": city, "type": type_, "instances": instances, "waiting": waiting, "reason": reason})
+        json!({"city": self.city, "type": self.type_, "instances": self.instances, "waiting": self.waiting,
+            "reason": self.reason})
     }
 }
 

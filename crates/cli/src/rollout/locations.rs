@@ -3,22 +3,44 @@
 use super::row::workload_refusal;
 use crate::{
     plane::{Plane, Resource},
-    view::{City, CityMap, Joined, Object},
+    view::{City, CityMap, Joined, Object, city_of},
 };
 use fedgate_api::{conditions::types::READY, keys};
 use std::collections::BTreeSet;
 
-/// The places that Locations serve, looked up again when the spec or the places without a deployment have changed, and the
-/// cities of locations, looked up again when there is another location.
+/// The cities of locations, looked up again when there is another location.
+#[derive(Debug, Default)]
+pub(crate) struct Cities {
+    map: CityMap,
+    /// Locations whose city was looked up.
+    asked: BTreeSet<String>,
+}
+
+impl Cities {
+    /// The map, which is read again if one of these locations was not looked up yet.
+    pub(crate) async fn of(&mut self, plane: &Plane, unmapped: BTreeSet<String>) -> &CityMap {
+        if !unmapped.is_subset(&self.asked) {
+            let (instances, locations) = tokio::join!(
+                plane.list_metadata(Resource::Instances, keys::INSTANCE_LOCATION),
+                plane.locations()
+            );
+            self.map = CityMap::default();
+            self.map.add_instances(&instances.unwrap_or_default());
+            self.map.add_locations(&locations);
+            self.asked.extend(unmapped);
+        }
+        &self.map
+    }
+}
+
+/// The places that Locations serve, looked up again when the spec or the places without a deployment have changed.
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
     /// Generation of the Workload at the last lookup, and the places that had no deployment.
     of: (i64, BTreeSet<City>),
     /// `None` if Locations cannot be listed, or there are none: then places may not be checked at all.
     served: Option<Served>,
-    cities: CityMap,
-    /// Locations whose city was looked up.
-    asked: BTreeSet<String>,
+    cities: Cities,
 }
 
 /// The names of Locations that are ready, and their cities.
@@ -29,34 +51,19 @@ struct Served {
 }
 
 impl Locations {
-    /// Gives the locations of a Workload their cities. Nothing is read as long as each place has its city.
-    pub(crate) async fn map(&mut self, plane: &Plane, joined: &mut Joined) {
-        self.map_all(plane, std::slice::from_mut(joined)).await;
-    }
-
-    /// The same of several Workloads.
-    pub(crate) async fn map_all(&mut self, plane: &Plane, all: &mut [Joined]) {
+    /// Gives the locations of Workloads their cities. Nothing is read as long as each place has its city.
+    pub(crate) async fn map(&mut self, plane: &Plane, all: &mut [Joined]) {
         let unmapped = all.iter().flat_map(Joined::unmapped).map(str::to_owned);
-        let unmapped: BTreeSet<String> = unmapped.collect();
-        if unmapped.is_empty() {
-            return;
-        }
-        if !unmapped.is_subset(&self.asked) {
-            let (instances, locations) = city_sources(plane).await;
-            self.cities = CityMap::default();
-            self.cities.add_instances(&instances);
-            self.cities.add_locations(&locations);
-            self.asked.extend(unmapped);
-        }
+        let map = self.cities.of(plane, unmapped.collect()).await;
         for joined in all {
-            joined.map(&self.cities);
+            joined.map(map);
         }
     }
 
     /// Notes the places that no Location serves. Nothing is read as long as every place has its deployment, or may still get
     /// one because the Workload's controller has not acted.
     pub(crate) async fn look_up(&mut self, plane: &Plane, joined: &mut Joined) {
-        self.map(plane, joined).await;
+        self.map(plane, std::slice::from_mut(joined)).await;
         let workload = &joined.workload;
         let acted = workload.number("/status/observedGeneration") == workload.generation();
         let lacking = joined.cities.iter().filter(|(city, deployment)| {
@@ -85,26 +92,17 @@ impl Locations {
     }
 }
 
-/// The objects that tell the cities of locations, as far as they can be listed.
-pub(crate) async fn city_sources(plane: &Plane) -> (Vec<Object>, Vec<Object>) {
-    let (instances, locations) = tokio::join!(
-        plane.list_metadata(Resource::Instances, keys::INSTANCE_LOCATION),
-        plane.locations()
-    );
-    (instances.unwrap_or_default(), locations)
-}
-
 /// The names and cities of Locations, without those that are not ready; `None` without Locations.
 fn served(locations: &[Object]) -> Option<Served> {
     let ready: Vec<&Object> = locations
         .iter()
         .filter(|location| !location.condition(READY).is_some_and(|ready| ready.refuses()))
         .collect();
-    let codes = ready
-        .iter()
-        .filter_map(|location| location.0["spec"]["topology"][keys::CITY_CODE].as_str());
     let served = Served {
-        cities: codes.map(str::to_owned).collect(),
+        cities: ready
+            .iter()
+            .map(|location| city_of(location).to_owned())
+            .collect(),
         names: ready.iter().map(|location| location.name().to_owned()).collect(),
     };
     (!locations.is_empty()).then_some(served)

@@ -7,11 +7,11 @@ mod row;
 mod table;
 mod wait;
 
-pub(crate) use locations::{Locations, city_sources};
+pub(crate) use locations::{Cities, Locations};
 pub(crate) use progress::BLOCKED_AFTER;
 pub(crate) use row::{Phase, Row, carries_spec, counted_phase, rows, workload_refusal};
 pub(crate) use table::{ROWS, object, table};
-pub(crate) use wait::{Target, WaitFlags, changed_meanwhile, follow, wait};
+pub(crate) use wait::{Target, WaitFlags, changed_meanwhile, wait};
 
 use crate::{
     error::{Error, Kind},
@@ -66,11 +66,8 @@ pub(crate) fn unfinished(name: &str, rows: &[Row], kind: Kind, after: Option<Dur
     let texts: Vec<String> = left
         .iter()
         .map(|row| match row.phase {
-            Phase::Blocked => format!(
-                "{}/{} Blocked: {}",
-                row.city.placement, row.city.shown, row.detail
-            ),
-            phase => format!("{}/{} {}", row.city.placement, row.city.shown, phase.word()),
+            Phase::Blocked => format!("{} Blocked: {}", row.city, row.detail),
+            phase => format!("{} {}", row.city, phase.word()),
         })
         .collect();
     let after = after.map(|after| format!(" after {}", prose(after)));

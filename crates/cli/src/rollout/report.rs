@@ -39,31 +39,29 @@ enum Form {
 }
 
 impl<'a> Report<'a> {
-    /// Shows the progress of a command that has another result, or of people's own wait.
-    pub(super) fn progress(output: &'a Output, clock: &'a ServerClock, begun: Instant) -> Self {
-        let form = if prompt::is_terminal() && !output.quiet && output.is_text() {
-            Form::Drawn(Screen::stderr())
-        } else {
-            Form::Lines(BTreeMap::new())
+    /// The report of a rollout. Its name is given if the rollout is the command's result, which is an object for each change
+    /// unless people read it.
+    pub(super) fn new(
+        output: &'a Output,
+        clock: &'a ServerClock,
+        begun: Instant,
+        result: Option<&str>,
+    ) -> Self {
+        let form = match result.filter(|_| !output.is_text()) {
+            Some(name) => Form::Objects {
+                name: name.to_owned(),
+                cities: None,
+            },
+            None if prompt::is_terminal() && !output.quiet && output.is_text() => {
+                Form::Drawn(Screen::stderr())
+            }
+            None => Form::Lines(BTreeMap::new()),
         };
         Self {
             output,
             clock,
             begun,
             form,
-        }
-    }
-
-    /// Prints the rollout of a Workload as the result: an object for each change.
-    pub(super) fn objects(output: &'a Output, clock: &'a ServerClock, begun: Instant, name: &str) -> Self {
-        Self {
-            output,
-            clock,
-            begun,
-            form: Form::Objects {
-                name: name.to_owned(),
-                cities: None,
-            },
         }
     }
 
@@ -74,17 +72,14 @@ impl<'a> Report<'a> {
 
     /// Says that the server does not answer.
     pub(super) fn notice(&mut self, line: &str) -> Result<(), Error> {
-        match &mut self.form {
-            Form::Drawn(_) if self.output.quiet => Ok(()),
-            Form::Drawn(screen) => screen.notice(line),
-            Form::Lines(_) | Form::Objects { .. } => {
-                self.output.remark(line);
-                Ok(())
-            }
+        if let Form::Drawn(screen) = &mut self.form {
+            return screen.notice(line);
         }
+        self.output.remark(line);
+        Ok(())
     }
 
-    /// Takes the notice away: the server answers again.
+    /// Takes the notice away, because the server answers.
     pub(super) fn clear_notice(&mut self) -> Result<(), Error> {
         match &mut self.form {
             Form::Drawn(screen) => screen.clear_notice(),

@@ -2,6 +2,7 @@
 
 use crate::{
     diff,
+    output::style::Tone,
     view::{City, Condition, Counts, Instances, Joined, Object, minimum},
 };
 use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, REPLICAS_READY};
@@ -36,6 +37,15 @@ impl Phase {
             Self::Draining => "Draining",
             Self::Pending => "Pending",
             Self::Updating => "Updating",
+        }
+    }
+
+    /// The tone of the word.
+    pub(crate) const fn tone(self) -> Tone {
+        match self {
+            Self::Done => Tone::Good,
+            Self::Blocked => Tone::Bad,
+            Self::Waiting | Self::Draining | Self::Pending | Self::Updating => Tone::Busy,
         }
     }
 }
@@ -113,8 +123,7 @@ fn old(counts: Counts) -> i64 {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let City { placement, shown, .. } = &self.city;
-        write!(f, "{placement}/{shown} {}", self.phase.word())?;
+        write!(f, "{} {}", self.city, self.phase.word())?;
         if !self.detail.is_empty() {
             write!(f, " {}", self.detail)?;
         }

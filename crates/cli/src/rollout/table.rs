@@ -1,10 +1,7 @@
 //! The rows of a rollout as a table, and as an object.
 
 use super::Row;
-use crate::output::{
-    style::Tone,
-    table::{Cell, Table},
-};
+use crate::output::table::{Cell, Table};
 use serde_json::{Value, json};
 
 /// The columns.
@@ -30,7 +27,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
             row.counts.updated.to_string().into(),
             row.counts.ready.to_string().into(),
             row.old().to_string().into(),
-            Cell::toned(row.phase.word(), Tone::from(row.phase)),
+            Cell::toned(row.phase.word(), row.phase.tone()),
             (&*row.detail).into(),
         ]);
     }

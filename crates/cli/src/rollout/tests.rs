@@ -373,7 +373,7 @@ impl Scene {
             stall_timeout: TWO_MINUTES,
         };
         let begun = tokio::time::Instant::now();
-        let end = wait(&self.plane, &output, &self.target, flags).await;
+        let end = wait(&self.plane, &output, &self.target, flags, false).await;
         (end, begun.elapsed())
     }
 }

@@ -10,9 +10,9 @@ use crate::{
     error::{Error, Kind},
     history::recorded,
     output::Output,
-    plane::{Follow, News, Plane, Resource, Selection},
+    plane::{Follow, News, Plane},
     time::sleep,
-    view::{Instances, Joined, Object, join},
+    view::{Instances, Joined, Object},
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,38 +31,33 @@ pub(crate) struct WaitFlags {
 pub(crate) struct Target {
     /// Name of the Workload.
     pub(crate) name: String,
-    /// Its UID.
+    /// UID of the Workload.
     pub(crate) uid: String,
     /// The generation of the spec; `None` for whichever is the newest.
     pub(crate) generation: Option<i64>,
 }
 
-/// Waits for the end of a rollout that a command has begun, and shows its progress.
+/// Waits for the end of a rollout, and shows its progress; `is_result` is true if that is the command's result.
 pub(crate) async fn wait(
     plane: &Plane,
     output: &Output,
     target: &Target,
     flags: WaitFlags,
+    is_result: bool,
 ) -> Result<(), Error> {
     let begun = Instant::now();
-    let report = Report::progress(output, &plane.clock, begun);
-    Wait::start(plane, target, flags, begun).run(report).await
-}
-
-/// Waits for the end of a rollout whose state is the command's result.
-pub(crate) async fn follow(
-    plane: &Plane,
-    output: &Output,
-    target: &Target,
-    flags: WaitFlags,
-) -> Result<(), Error> {
-    let begun = Instant::now();
-    let report = if output.is_text() {
-        Report::progress(output, &plane.clock, begun)
-    } else {
-        Report::objects(output, &plane.clock, begun, &target.name)
+    let result = is_result.then_some(&*target.name);
+    let report = Report::new(output, &plane.clock, begun, result);
+    let wait = Wait {
+        plane,
+        target,
+        flags,
+        begun,
+        follow: Follow::workload(plane, &target.name),
+        progress: Progress::new(flags.stall_timeout),
+        locations: Locations::default(),
     };
-    Wait::start(plane, target, flags, begun).run(report).await
+    wait.run(report).await
 }
 
 struct Wait<'a> {
@@ -75,24 +70,7 @@ struct Wait<'a> {
     locations: Locations,
 }
 
-impl<'a> Wait<'a> {
-    fn start(plane: &'a Plane, target: &'a Target, flags: WaitFlags, begun: Instant) -> Self {
-        let kinds = [
-            (Resource::Workloads, Selection::Named(target.name.clone())),
-            (Resource::Deployments, Selection::All),
-            (Resource::Instances, Selection::All),
-        ];
-        Self {
-            plane,
-            target,
-            flags,
-            begun,
-            follow: Follow::start(plane, &kinds),
-            progress: Progress::new(flags.stall_timeout),
-            locations: Locations::default(),
-        }
-    }
-
+impl Wait<'_> {
     async fn run(mut self, mut report: Report<'_>) -> Result<(), Error> {
         loop {
             let left = self.left();
@@ -141,16 +119,15 @@ impl<'a> Wait<'a> {
 
     /// Takes over the objects as they are now; returns the rows that have changed.
     async fn observe(&mut self) -> Result<Vec<super::Row>, Error> {
-        let mut joined = self.current().await?;
+        let (mut joined, instances) = self.current().await?;
         self.locations.look_up(self.plane, &mut joined).await;
-        let instances: Instances = self.follow.objects(Resource::Instances).cloned().collect();
         Ok(self
             .progress
             .observe(rows(&joined, &instances), self.follow.clock()))
     }
 
-    /// The Workload with its deployments, unless it is another one by now.
-    async fn current(&self) -> Result<Joined, Error> {
+    /// The Workload with its deployments, and the Instances, unless it is another one by now.
+    async fn current(&self) -> Result<(Joined, Instances), Error> {
         let Target {
             name,
             uid,
@@ -160,14 +137,16 @@ impl<'a> Wait<'a> {
             let what = format!("workload {name:?} was deleted during the wait");
             Error::new(Kind::NotFound, what)
         };
-        let workload = self.follow.objects(Resource::Workloads).next().cloned();
-        let workload = workload.filter(|workload| workload.uid() == uid && !workload.is_deleting());
-        let workload = workload.ok_or_else(gone)?;
+        let is_same = |workload: &Object| workload.uid() == uid && !workload.is_deleting();
+        let joined = self.follow.joined();
+        let joined = joined
+            .filter(|(joined, _)| is_same(&joined.workload))
+            .ok_or_else(gone)?;
+        let workload = &joined.0.workload;
         if generation.is_some_and(|wanted| workload.generation() > wanted) {
-            return Err(changed_meanwhile(self.plane, &workload).await);
+            return Err(changed_meanwhile(self.plane, workload).await);
         }
-        let deployments = self.follow.objects(Resource::Deployments).cloned().collect();
-        join(vec![workload], deployments).pop().ok_or_else(gone)
+        Ok(joined)
     }
 
     fn unfinished(&self, kind: Kind, after: Duration) -> Error {

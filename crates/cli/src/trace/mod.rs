@@ -1,19 +1,17 @@
-//! The way of a Workload's city from the project to its Instances and back, and the first broken link of it (contract:
-//! cli.md §10). All of this is pure: the objects were read before.
+//! The way of a Workload's city from the project to its Instances and back, and the first broken link of it, as the
+//! project's own objects tell (contract: cli.md §10). The module is pure: the objects were read before.
 
-mod cell;
 mod chain;
-mod hub;
-mod project;
-mod route;
+mod links;
 mod verdict;
 
-pub(crate) use cell::CellView;
-pub(crate) use chain::{Chain, Link, State, chain, unprojected};
-pub(crate) use hub::HubView;
+pub(crate) use chain::{Chain, chain, unprojected};
 pub(crate) use verdict::Verdict;
 
-use crate::view::{City, Instances, Object};
+use crate::{
+    output::style::Tone,
+    view::{City, Instances, Object},
+};
 use jiff::Timestamp;
 
 /// A hop, in the order of the way.
@@ -21,7 +19,7 @@ use jiff::Timestamp;
 pub(crate) enum Hop {
     /// The deployment in the project.
     Project,
-    /// Its copy on the hub.
+    /// The copy of the deployment on the hub.
     Hub,
     /// Karmada's binding of the copy.
     Binding,
@@ -47,113 +45,55 @@ impl Hop {
     }
 }
 
-/// The plane that proves a hop.
+/// The state of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The project.
-    Project,
-    /// The hub.
-    Hub,
-    /// The cell.
-    Cell,
-    /// No plane: a later hop proves it.
-    Inferred,
-}
-
-impl Source {
-    /// The word.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Hub => "hub",
-            Self::Cell => "cell",
-            Self::Inferred => "inferred",
-        }
-    }
-}
-
-/// The proof of a hop, before its age is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    /// It is as it should be.
-    Holds,
-    /// It is not there yet.
-    NotYet,
-    /// A condition refuses it.
-    Refused,
-    /// No plane that was read tells.
+pub(crate) enum State {
+    /// As it should be.
+    Ok,
+    /// Not yet as it should be.
+    Waiting,
+    /// Refused, or waiting for too long.
+    Broken,
+    /// Not known: no object of the project tells.
     Unseen,
 }
 
-/// The finding about a hop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
-    proof: Proof,
-    object: String,
-    since: Option<Timestamp>,
-    detail: String,
-    generation: Option<i64>,
-    source: Source,
-}
-
-impl Finding {
-    fn new(source: Source, object: impl Into<String>) -> Self {
-        Self {
-            proof: Proof::Holds,
-            object: object.into(),
-            since: None,
-            detail: String::new(),
-            generation: None,
-            source,
-        }
-    }
-
-    fn holds(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
-        self.is(Proof::Holds, since, detail)
-    }
-
-    fn not_yet(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
-        self.is(Proof::NotYet, since, detail)
-    }
-
-    fn refused(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
-        self.is(Proof::Refused, since, detail)
-    }
-
-    fn unseen(self, detail: impl Into<String>) -> Self {
-        self.is(Proof::Unseen, None, detail)
-    }
-
-    fn is(self, proof: Proof, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
-        Self {
-            proof,
-            since,
-            detail: detail.into(),
-            ..self
+impl State {
+    /// The word and its tone.
+    pub(crate) const fn word(self) -> (&'static str, Tone) {
+        match self {
+            Self::Ok => ("ok", Tone::Good),
+            Self::Waiting => ("waiting", Tone::Busy),
+            Self::Broken => ("broken", Tone::Bad),
+            Self::Unseen => ("unseen", Tone::Dim),
         }
     }
 }
 
-/// The findings about all hops of a city.
+/// A hop with its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Findings {
-    project: Finding,
-    hub: Finding,
-    binding: Finding,
-    cell: Finding,
-    instances: Finding,
-    projection: Finding,
+pub(crate) struct Link {
+    /// The hop.
+    pub(crate) hop: Hop,
+    /// The object that proves it.
+    pub(crate) object: String,
+    /// The state.
+    pub(crate) state: State,
+    /// The time when it came into this state.
+    pub(crate) since: Option<Timestamp>,
+    /// The reason.
+    pub(crate) detail: String,
+    /// The project's generation that it has.
+    pub(crate) generation: Option<i64>,
+    /// True if no object proves it, but a later hop does.
+    pub(crate) is_inferred: bool,
 }
 
-/// A plane beside the project.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Beside<T> {
-    /// The command line does not name it; this flag would.
-    NotNamed(&'static str),
-    /// It cannot be read.
-    Unreadable(String),
-    /// It was read.
-    Read(T),
+impl Link {
+    /// The source of the proof.
+    pub(crate) const fn source(&self) -> &'static str {
+        if self.is_inferred { "inferred" } else { "project" }
+    }
 }
 
 /// The objects that tell of a city.
@@ -169,10 +109,6 @@ pub(crate) struct Evidence<'a> {
     pub(crate) instances: &'a Instances,
     /// The Events of the project about deployments, as far as they were read.
     pub(crate) events: &'a [Object],
-    /// The hub.
-    pub(crate) hub: &'a Beside<HubView>,
-    /// The cell.
-    pub(crate) cell: &'a Beside<CellView>,
 }
 
 #[cfg(test)]

@@ -1,69 +1,53 @@
 //! The end of a trace: whole, moving, or broken at a hop.
 
-use super::{Chain, Hop, Source, State};
-use crate::{output::table::escape, time::age};
+use super::{Chain, Hop, Link, State};
+use crate::{error::Kind, output::table::escape, time::age, view::Object};
 use jiff::Timestamp;
 
 /// The end of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Every hop is as it should be.
-    Whole,
-    /// A hop waits.
-    Moving(String),
-    /// A hop is broken.
-    Broken {
-        /// The line about it.
-        line: String,
-        /// The command to run next.
-        next: String,
-    },
+pub(crate) struct Verdict {
+    /// The word for programs.
+    pub(crate) word: &'static str,
+    /// The kind of error that ends a single trace; `None` if every hop is as it should be.
+    pub(crate) fault: Option<Kind>,
+    /// The line for people.
+    pub(crate) line: String,
+    /// The command to run next, if a hop is broken.
+    pub(crate) next: Option<String>,
 }
 
 impl Verdict {
     /// The verdict about a Workload's cities: broken beats moving.
-    pub(crate) fn of(workload: &str, chains: &[Chain], now: Timestamp) -> Self {
-        let broken = chains.iter().find_map(|chain| {
-            let (at, _) = chain.first(State::Broken)?;
-            Some((chain, at))
-        });
-        if let Some((chain, at)) = broken {
-            return Self::Broken {
-                line: broken_line(chain, at, now),
-                next: next(workload, chain, at),
-            };
+    pub(crate) fn of(project: &str, workload: &Object, chains: &[Chain], now: Timestamp) -> Self {
+        let first = |state| chains.iter().find_map(|chain| Some((chain, chain.first(state)?)));
+        let verdict = |word, fault, line, next| Self {
+            word,
+            fault,
+            line,
+            next,
+        };
+        if let Some((chain, (at, _))) = first(State::Broken) {
+            let line = broken_line(chain, at, now);
+            let next = next(project, workload, chain, at);
+            return verdict("Broken", Some(Kind::Blocked), line, Some(next));
         }
-        let waiting = chains
-            .iter()
-            .find_map(|chain| Some((chain, chain.first(State::Waiting)?.1)));
-        match waiting {
-            Some((chain, link)) => {
-                let time = link
-                    .since
-                    .map(|since| format!(" ({})", age(since, now)))
-                    .unwrap_or_default();
-                let city = &chain.city;
-                Self::Moving(format!(
-                    "Moving: {}/{} waits at {}{time}.",
-                    city.placement,
-                    city.shown,
-                    link.hop.word()
-                ))
-            }
-            None => Self::Whole,
-        }
+        let Some((Chain { city, .. }, (_, link))) = first(State::Waiting) else {
+            return verdict("Whole", None, "Whole.".to_owned(), None);
+        };
+        let time = link.since.map(|since| format!(" ({})", age(since, now)));
+        let (time, hop) = (time.unwrap_or_default(), link.hop.word());
+        let line = format!("Moving: {city} waits at {hop}{time}.");
+        verdict("Moving", Some(Kind::Moving), line, None)
     }
 }
 
-/// `First broken link (us/IAD): binding -> cell: pop-iad: cluster not Ready for 6m`. Unseen hops before it widen the span.
+/// `First broken link (us/IAD): cell -> instances: 1 of 2 ready: InstancesNotReady for 6m`. Unseen hops before it widen the span.
 fn broken_line(chain: &Chain, at: usize, now: Timestamp) -> String {
     let before = chain.links.get(..at).unwrap_or_default();
     let from = before.iter().rev().find(|link| link.state != State::Unseen);
-    let unseen = before
-        .iter()
-        .rev()
-        .take_while(|link| link.state == State::Unseen)
-        .chain(after(chain, at));
+    let unseen = before.iter().rev().take_while(|link| link.state == State::Unseen);
+    let unseen = unseen.chain(after(chain, at));
     let notes: Vec<String> = unseen
         .map(|link| format!("{} unseen, {}", link.hop.word(), link.detail))
         .collect();
@@ -79,40 +63,32 @@ fn broken_line(chain: &Chain, at: usize, now: Timestamp) -> String {
         .map(|since| format!(" for {}", age(since, now)))
         .unwrap_or_default();
     let from = from.map_or("workload", |link| link.hop.word());
-    let city = &chain.city;
     escape(&format!(
-        "First broken link ({}/{}): {from} -> {to}{note}: {}: {}{time}",
-        city.placement, city.shown, link.object, link.detail
+        "First broken link ({}): {from} -> {to}{note}: {}: {}{time}",
+        chain.city, link.object, link.detail
     ))
 }
 
-/// The unseen hops that a broken one may stand for: the project tells with one condition of hub and binding.
-fn after(chain: &Chain, at: usize) -> impl Iterator<Item = &super::Link> {
-    let tells_of_both = chain
-        .links
-        .get(at)
-        .is_some_and(|link| link.hop == Hop::Hub && link.source == Source::Project);
-    let rest = chain.links.get(at + 1..).unwrap_or_default();
-    rest.iter()
-        .take_while(move |link| tells_of_both && link.hop == Hop::Binding && link.state == State::Unseen)
+/// The unseen hops that a broken one may stand for, because the project tells with one condition of hub and binding.
+fn after(chain: &Chain, at: usize) -> impl Iterator<Item = &Link> {
+    let is_hub = chain.links.get(at).is_some_and(|link| link.hop == Hop::Hub);
+    let rest = chain.links.get(at + 1..).unwrap_or_default().iter();
+    rest.take_while(move |link| is_hub && link.hop == Hop::Binding && link.state == State::Unseen)
 }
 
-/// The command that shows more of the broken hop.
-fn next(workload: &str, chain: &Chain, at: usize) -> String {
-    let link = &chain.links[at];
-    let is_hub_unseen = chain.links.iter().any(|link| link.state == State::Unseen);
-    match link.hop {
-        Hop::Project => format!("kubectl compute workloads describe {workload}"),
-        Hop::Hub | Hop::Binding | Hop::Cell if is_hub_unseen => {
-            let city = &chain.city.shown;
-            format!("kubectl compute trace {workload} --city {city} --hub-context CONTEXT")
+/// The step that shows more of the broken hop. Hub and binding are the operator's; a cell lies behind a binding that no
+/// object of the project tells of, unless it is proven.
+fn next(project: &str, workload: &Object, chain: &Chain, at: usize) -> String {
+    let name = workload.name();
+    match chain.links[at].hop {
+        Hop::Project => format!("kubectl compute workloads describe {name}"),
+        Hop::Hub | Hop::Binding | Hop::Cell => {
+            let namespace = workload.text("/metadata/namespace");
+            format!("ask the operator: fedgate trace {project} {namespace}/{name}")
         }
-        Hop::Hub | Hop::Binding | Hop::Cell => format!("kubectl compute status {workload}"),
         Hop::Instances | Hop::Projection => {
-            format!(
-                "kubectl compute instances --workload {workload} --city {}",
-                chain.city.shown
-            )
+            let city = &chain.city.shown;
+            format!("kubectl compute instances --workload {name} --city {city}")
         }
     }
 }

@@ -145,7 +145,8 @@ impl<'a> Roles<'a> {
         Role::Flags(args, value.map(str::to_owned))
     }
 
-    fn flag(&self, is: impl Fn(&Arg) -> bool) -> Option<&'a Arg> {
+    /// The first flag of the innermost command that is of this kind.
+    pub(crate) fn flag(&self, is: impl Fn(&Arg) -> bool) -> Option<&'a Arg> {
         self.command.get_arguments().find(|arg| is(arg))
     }
 }

@@ -20,13 +20,42 @@ pub(crate) struct Joined {
     pub(crate) workload: Object,
     /// The places of its spec, in their order, each with its deployment if that exists.
     pub(crate) cities: Vec<(City, Option<Object>)>,
-    /// Deployments of places that the spec no longer means.
+    /// Deployments of places that the spec does not name.
     pub(crate) leaving: Vec<Object>,
     /// Places that no Location serves, as far as that was looked up.
     pub(crate) unserved: BTreeSet<City>,
 }
 
 impl Joined {
+    /// Joins a Workload with those of the namespace's deployments that are its own.
+    pub(crate) fn of(workload: Object, deployments: Vec<Object>) -> Self {
+        let (map, mut of) = grouped(deployments);
+        Self::new(workload, &mut of, &map)
+    }
+
+    fn new(workload: Object, of: &mut Grouped, map: &CityMap) -> Self {
+        let mut of = of.remove(workload.uid()).unwrap_or_default();
+        let mut cities = Vec::new();
+        for placement in workload.list("/spec/placements") {
+            let name = placement["name"].as_str().unwrap_or_default();
+            let mut none = Own::new();
+            let own = of.get_mut(name).unwrap_or(&mut none);
+            cities.extend(places(placement).map(|place| at(name, place, own)));
+            if is_selecting(placement) {
+                cities.extend(selected(&workload, name, own));
+            }
+        }
+        let left = of.into_values().flat_map(BTreeMap::into_values);
+        let mut joined = Self {
+            cities,
+            leaving: left.collect(),
+            unserved: BTreeSet::new(),
+            workload,
+        };
+        joined.map(map);
+        joined
+    }
+
     /// All deployments.
     pub(crate) fn deployments(&self) -> impl Iterator<Item = &Object> {
         let present = self
@@ -65,12 +94,24 @@ impl Joined {
 /// Deployments of a placement, by their places.
 type Own = BTreeMap<(String, String), Object>;
 
+/// Deployments by the UID of their Workload and by their placement.
+type Grouped = BTreeMap<String, BTreeMap<String, Own>>;
+
 /// Joins Workloads and deployments of a namespace. Workloads come in the order of their names.
 pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<Joined> {
     workloads.sort_by(|a, b| a.name().cmp(b.name()));
+    let (map, mut of) = grouped(deployments);
+    let joined = workloads.into_iter();
+    joined
+        .map(|workload| Joined::new(workload, &mut of, &map))
+        .collect()
+}
+
+/// Groups the deployments of a namespace, and maps the locations that they tell to cities.
+fn grouped(deployments: Vec<Object>) -> (CityMap, Grouped) {
     let mut map = CityMap::default();
     map.add_deployments(deployments.iter());
-    let mut of: BTreeMap<String, BTreeMap<String, Own>> = BTreeMap::new();
+    let mut of = Grouped::new();
     for deployment in deployments {
         let text = |pointer: &str| deployment.text(pointer).to_owned();
         let place = (place_of(&deployment).to_owned(), text("/spec/cityCode"));
@@ -78,29 +119,7 @@ pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<
         let own = own.entry(text("/spec/placementName")).or_default();
         own.insert(place, deployment);
     }
-    let joined = workloads.into_iter().map(|workload| {
-        let mut of = of.remove(workload.uid()).unwrap_or_default();
-        let mut cities = Vec::new();
-        for placement in workload.list("/spec/placements") {
-            let name = placement["name"].as_str().unwrap_or_default();
-            let mut none = Own::new();
-            let own = of.get_mut(name).unwrap_or(&mut none);
-            cities.extend(places(placement).map(|place| at(name, place, own)));
-            if is_selecting(placement) {
-                cities.extend(selected(&workload, name, own));
-            }
-        }
-        let left = of.into_values().flat_map(BTreeMap::into_values);
-        let mut joined = Joined {
-            cities,
-            leaving: left.collect(),
-            unserved: BTreeSet::new(),
-            workload,
-        };
-        joined.map(&map);
-        joined
-    });
-    joined.collect()
+    (map, of)
 }
 
 /// A place of a placement, with the deployment that is taken out of the placement's own.
@@ -243,10 +262,15 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The same with cities of locations that other objects tell.
-    pub(crate) fn with_cities(mut self, instances: &[Object], locations: &[Object]) -> Self {
+    /// Adds the cities of locations that labels of Instances tell.
+    pub(crate) fn with_instances(mut self, instances: &[Object]) -> Self {
         self.cities.add_instances(instances);
-        self.cities.add_locations(locations);
+        self
+    }
+
+    /// Adds the cities of a map.
+    pub(crate) fn with_cities(mut self, cities: &CityMap) -> Self {
+        self.cities.merge(cities);
         self
     }
 }
@@ -254,17 +278,17 @@ impl<'a> Index<'a> {
 /// The place that an Instance belongs to; the order is that of rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
-    /// Name of its Workload, or `orphaned`.
+    /// Name of the Workload, or `orphaned`.
     pub(crate) workload: String,
-    /// Position of its placement in the Workload's spec; the last one if that is not known.
+    /// Position of the placement in the Workload's spec; the last one if that is not known.
     pub(crate) position: usize,
-    /// Name of its placement, or `-`.
+    /// Name of the placement, or `-`.
     pub(crate) placement: String,
-    /// Its city, else its location, or `unknown`.
+    /// Name of the city, else of the location, or `unknown`.
     pub(crate) city: String,
-    /// Its ordinal.
+    /// The ordinal.
     pub(crate) ordinal: Option<u32>,
-    /// Its location; empty if none is known.
+    /// Name of the location; empty if none is known.
     pub(crate) location: String,
 }
 

@@ -6,7 +6,7 @@ mod place;
 mod words;
 
 pub(crate) use join::{Home, Index, Instances, Joined, join};
-pub(crate) use place::{City, CityMap, is_at, is_located, is_selecting, location_of, places};
+pub(crate) use place::{City, CityMap, city_of, is_at, is_located, is_selecting, location_of, places};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
 use fedgate_api::conditions::types::STALLED;
@@ -172,10 +172,7 @@ impl Object {
 
     /// Images of the containers of a template; `(vm)` for a virtual machine.
     pub(crate) fn images(&self) -> String {
-        let runtime = match self.text("/kind") {
-            "Instance" => "/spec/runtime",
-            _ => "/spec/template/spec/runtime",
-        };
+        let runtime = self.runtime();
         let containers = self.list(&format!("{runtime}/sandbox/containers"));
         if containers.is_empty() {
             let machine = self.0.pointer(&format!("{runtime}/virtualMachine"));
@@ -189,9 +186,14 @@ impl Object {
 
     /// The instance type; empty if there is none.
     pub(crate) fn instance_type(&self) -> &str {
+        self.text(&format!("{}/resources/instanceType", self.runtime()))
+    }
+
+    /// Path of the runtime of an Instance, or of a template.
+    fn runtime(&self) -> &'static str {
         match self.text("/kind") {
-            "Instance" => self.text("/spec/runtime/resources/instanceType"),
-            _ => self.text("/spec/template/spec/runtime/resources/instanceType"),
+            "Instance" => "/spec/runtime",
+            _ => "/spec/template/spec/runtime",
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Object;
 use fedgate_api::{Place, keys};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// A city or location of a placement of a Workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,12 @@ pub(crate) struct City {
     pub(crate) code: String,
     /// Name of the location; empty if none is known.
     pub(crate) location: String,
+}
+
+impl fmt::Display for City {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.placement, self.shown)
+    }
 }
 
 impl City {
@@ -70,7 +76,7 @@ pub(crate) struct CityMap(BTreeMap<String, String>);
 impl CityMap {
     /// Adds the pairs of location and city that one kind of objects tells. Earlier kinds count before later ones; a location
     /// that one kind puts in two cities has none.
-    pub(crate) fn add<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
+    fn add<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut found: BTreeMap<&str, Option<&str>> = BTreeMap::new();
         for (location, city) in pairs.filter(|(location, city)| !location.is_empty() && !city.is_empty()) {
             let known = found.entry(location).or_insert(Some(city));
@@ -100,11 +106,18 @@ impl CityMap {
 
     /// Adds what Locations say.
     pub(crate) fn add_locations(&mut self, locations: &[Object]) {
-        let pairs = locations.iter().map(|location| {
-            let code = &location.0["spec"]["topology"][keys::CITY_CODE];
-            (location.name(), code.as_str().unwrap_or_default())
-        });
-        self.add(pairs);
+        self.add(
+            locations
+                .iter()
+                .map(|location| (location.name(), city_of(location))),
+        );
+    }
+
+    /// Adds a later kind of objects.
+    pub(super) fn merge(&mut self, later: &Self) {
+        for (location, city) in &later.0 {
+            self.0.entry(location.clone()).or_insert_with(|| city.clone());
+        }
     }
 
     /// The city of a location.
@@ -114,6 +127,13 @@ impl CityMap {
             .map(String::as_str)
             .filter(|city| !city.is_empty())
     }
+}
+
+/// The city of a Location; empty if it names none.
+pub(crate) fn city_of(location: &Object) -> &str {
+    location.0["spec"]["topology"][keys::CITY_CODE]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// The location of a deployment; empty if it names none.

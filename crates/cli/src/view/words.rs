@@ -1,11 +1,13 @@
 //! The words for a Workload's health and an Instance's state (contract: cli.md §4). The first match wins.
 
 use super::{Counts, Object};
+use crate::output::style::Tone;
 use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY};
 use std::fmt;
 
 /// The health of a Workload, for filters and footers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
 pub(crate) enum HealthWord {
     /// All placements have their Instances.
     Available,
@@ -22,16 +24,6 @@ pub(crate) enum HealthWord {
 }
 
 impl HealthWord {
-    /// All of them, in the order of footers.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Available,
-        Self::Progressing,
-        Self::Degraded,
-        Self::Unavailable,
-        Self::Unknown,
-        Self::Deleting,
-    ];
-
     /// The word.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -41,6 +33,17 @@ impl HealthWord {
             Self::Unavailable => "Unavailable",
             Self::Unknown => "Unknown",
             Self::Deleting => "Deleting",
+        }
+    }
+
+    /// The tone of the word.
+    pub(crate) const fn tone(self) -> Tone {
+        match self {
+            Self::Available => Tone::Good,
+            Self::Progressing | Self::Degraded => Tone::Busy,
+            Self::Unavailable => Tone::Bad,
+            Self::Unknown => Tone::Dim,
+            Self::Deleting => Tone::Plain,
         }
     }
 }
@@ -105,134 +108,153 @@ impl Health {
 /// The state of an Instance, for footers and colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum InstanceWord {
-    /// It serves.
+    /// The Instance serves.
     Available,
-    /// It waits.
+    /// The Instance waits.
     Pending,
-    /// It starts.
+    /// The Instance starts.
     Starting,
-    /// It cannot start.
+    /// The Instance cannot start.
     Failed,
-    /// It is being deleted.
+    /// The Instance is being deleted.
     Terminating,
 }
 
-/// The state of an Instance: a row of the table in the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InstanceState<'a> {
-    /// It is being deleted.
-    Terminating,
-    /// It serves.
-    Available,
-    /// The quota is used up.
-    QuotaExceeded,
-    /// The request for quota is invalid.
-    QuotaInvalid,
-    /// The request for quota is not decided.
-    QuotaOpen,
-    /// The image cannot be pulled.
-    NoImage,
-    /// The program ends again and again.
-    Crashing,
-    /// The configuration is wrong.
-    Misconfigured,
-    /// It starts.
-    Starting,
-    /// It is not ready, for this reason of the server; empty if there is none.
-    Pending(&'a str),
+impl InstanceWord {
+    /// The tone of the word.
+    pub(crate) const fn tone(self) -> Tone {
+        match self {
+            Self::Available => Tone::Good,
+            Self::Pending | Self::Starting => Tone::Busy,
+            Self::Failed => Tone::Bad,
+            Self::Terminating => Tone::Plain,
+        }
+    }
 }
+
+/// The state of an Instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InstanceState<'a> {
+    /// The word.
+    pub(crate) word: InstanceWord,
+    /// The text in lists, which begins with the word.
+    pub(crate) listed: String,
+    /// The text in descriptions.
+    pub(crate) described: String,
+    /// The message of the condition that makes the state.
+    pub(crate) message: &'a str,
+    /// True if the request for quota was refused.
+    pub(crate) lacks_quota: bool,
+}
+
+/// The rows of the contract's table that a condition makes by its reason: type, status (empty for any but True), reason, and
+/// what is said in lists and in descriptions.
+const ROWS: [(&str, &str, &str, &str, &str); 6] = [
+    (
+        QUOTA_GRANTED,
+        "False",
+        "QuotaExceeded",
+        "quota exceeded",
+        "quota exceeded",
+    ),
+    (
+        QUOTA_GRANTED,
+        "False",
+        "ValidationFailed",
+        "quota validation failed",
+        "quota validation failed",
+    ),
+    (
+        QUOTA_GRANTED,
+        "Unknown",
+        "PendingEvaluation",
+        "quota evaluation",
+        "quota evaluation",
+    ),
+    (
+        PROGRAMMED,
+        "",
+        "ImageUnavailable",
+        "image unavailable",
+        "image unavailable",
+    ),
+    (
+        PROGRAMMED,
+        "",
+        "InstanceCrashing",
+        "crashing",
+        "instance crashing",
+    ),
+    (
+        PROGRAMMED,
+        "",
+        "ConfigurationError",
+        "configuration error",
+        "configuration error",
+    ),
+];
 
 impl<'a> InstanceState<'a> {
     /// The state of an Instance.
     pub(crate) fn of(instance: &'a Object) -> Self {
-        let ready = instance.condition(READY);
-        let quota = instance.condition(QUOTA_GRANTED);
-        let quota = quota.map(|c| (c.status, c.reason)).unwrap_or_default();
-        let programmed = instance.condition(PROGRAMMED).filter(|c| !c.holds());
-        let programmed = programmed.map(|c| c.reason).unwrap_or_default();
-        let gated = !instance.list("/spec/controller/schedulingGates").is_empty();
+        let state = |word, listed: String, described: String, type_: &str| Self {
+            word,
+            listed,
+            described,
+            message: instance.condition(type_).map(|c| c.message).unwrap_or_default(),
+            lacks_quota: false,
+        };
+        let said = |word, text: &str, type_: &str| state(word, text.to_owned(), text.to_owned(), type_);
         if instance.is_deleting() {
-            return Self::Terminating;
+            let finalizers = instance.list("/metadata/finalizers").iter();
+            let finalizers: Vec<&str> = finalizers.filter_map(|finalizer| finalizer.as_str()).collect();
+            let held = if finalizers.is_empty() { "" } else { ", held by " };
+            return Self {
+                described: format!("Terminating{held}{}", finalizers.join(", ")),
+                ..said(InstanceWord::Terminating, "Terminating", READY)
+            };
         }
+        let ready = instance.condition(READY);
         if ready.is_some_and(|ready| ready.holds()) {
-            return Self::Available;
+            return said(InstanceWord::Available, "Available", READY);
         }
-        match (quota, programmed) {
-            (("False", "QuotaExceeded"), _) => Self::QuotaExceeded,
-            (("False", "ValidationFailed"), _) => Self::QuotaInvalid,
-            (("Unknown", "PendingEvaluation"), _) => Self::QuotaOpen,
-            (_, "ImageUnavailable") => Self::NoImage,
-            (_, "InstanceCrashing") => Self::Crashing,
-            (_, "ConfigurationError") => Self::Misconfigured,
-            (_, "PendingProgramming" | "ProgrammingInProgress") if !gated => Self::Starting,
-            _ => Self::Pending(ready.map(|ready| ready.reason).unwrap_or_default()),
-        }
-    }
-
-    /// The word.
-    pub(crate) const fn word(self) -> InstanceWord {
-        match self {
-            Self::Terminating => InstanceWord::Terminating,
-            Self::Available => InstanceWord::Available,
-            Self::QuotaExceeded | Self::QuotaInvalid | Self::QuotaOpen | Self::Pending(_) => {
-                InstanceWord::Pending
+        for (type_, status, reason, listed, described) in ROWS {
+            let found = instance
+                .condition(type_)
+                .filter(|found| found.reason == reason && !found.holds());
+            if found.is_none_or(|found| !status.is_empty() && found.status != status) {
+                continue;
             }
-            Self::NoImage | Self::Crashing | Self::Misconfigured => InstanceWord::Failed,
-            Self::Starting => InstanceWord::Starting,
+            let (word, text) = match type_ {
+                QUOTA_GRANTED => (InstanceWord::Pending, "Pending"),
+                _ => (InstanceWord::Failed, "Failed"),
+            };
+            let refusal = if status == "Unknown" {
+                "Pending"
+            } else {
+                "Not available"
+            };
+            let (listed, described) = (format!("{text} ({listed})"), format!("{refusal} - {described}"));
+            return Self {
+                lacks_quota: status == "False",
+                ..state(word, listed, described, type_)
+            };
         }
-    }
-
-    /// The text in lists, which begins with the word.
-    pub(crate) fn listed(self) -> String {
-        let text = match self {
-            Self::Terminating => "Terminating",
-            Self::Available => "Available",
-            Self::QuotaExceeded => "Pending (quota exceeded)",
-            Self::QuotaInvalid => "Pending (quota validation failed)",
-            Self::QuotaOpen => "Pending (quota evaluation)",
-            Self::NoImage => "Failed (image unavailable)",
-            Self::Crashing => "Failed (crashing)",
-            Self::Misconfigured => "Failed (configuration error)",
-            Self::Starting => "Starting",
-            Self::Pending("") => "Pending",
-            Self::Pending(reason) => return format!("Pending ({reason})"),
-        };
-        text.to_owned()
-    }
-
-    /// The text in descriptions.
-    pub(crate) fn described(self, instance: &Object) -> String {
-        let text = match self {
-            Self::Terminating => {
-                let finalizers = instance.list("/metadata/finalizers").iter();
-                let finalizers: Vec<&str> = finalizers.filter_map(|finalizer| finalizer.as_str()).collect();
-                if finalizers.is_empty() {
-                    return "Terminating".to_owned();
-                }
-                return format!("Terminating, held by {}", finalizers.join(", "));
+        let programmed = instance
+            .condition(PROGRAMMED)
+            .filter(|programmed| !programmed.holds());
+        let programmed = programmed.map(|programmed| programmed.reason);
+        let is_gated = !instance.list("/spec/controller/schedulingGates").is_empty();
+        if matches!(programmed, Some("PendingProgramming" | "ProgrammingInProgress")) && !is_gated {
+            return said(InstanceWord::Starting, "Starting", PROGRAMMED);
+        }
+        match ready.map(|ready| ready.reason).unwrap_or_default() {
+            "" => said(InstanceWord::Pending, "Pending", READY),
+            reason => {
+                let (listed, described) = (format!("Pending ({reason})"), format!("Pending - {reason}"));
+                state(InstanceWord::Pending, listed, described, READY)
             }
-            Self::Available => "Available",
-            Self::QuotaExceeded => "Not available - quota exceeded",
-            Self::QuotaInvalid => "Not available - quota validation failed",
-            Self::QuotaOpen => "Pending - quota evaluation",
-            Self::NoImage => "Not available - image unavailable",
-            Self::Crashing => "Not available - instance crashing",
-            Self::Misconfigured => "Not available - configuration error",
-            Self::Starting => "Starting",
-            Self::Pending("") => "Pending",
-            Self::Pending(reason) => return format!("Pending - {reason}"),
-        };
-        text.to_owned()
-    }
-
-    /// The message of the condition that makes the state.
-    pub(crate) fn message(self, instance: &'a Object) -> &'a str {
-        let type_ = match self {
-            Self::QuotaExceeded | Self::QuotaInvalid | Self::QuotaOpen => QUOTA_GRANTED,
-            Self::NoImage | Self::Crashing | Self::Misconfigured | Self::Starting => PROGRAMMED,
-            Self::Terminating | Self::Available | Self::Pending(_) => READY,
-        };
-        instance.condition(type_).map(|c| c.message).unwrap_or_default()
+        }
     }
 }
 
@@ -307,7 +329,7 @@ mod tests {
         let of = |conditions: &[(&str, &str, &str)], more: Value| {
             let instance = object(conditions, &more);
             let state = InstanceState::of(&instance);
-            (state.listed(), state.described(&instance))
+            (state.listed, state.described)
         };
         let texts = |listed: &str, described: &str| (listed.to_owned(), described.to_owned());
         let none = || json!({});

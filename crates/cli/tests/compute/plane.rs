@@ -19,11 +19,6 @@ fn workload(name: &str) -> Value {
         "spec": {"placements": []}})
 }
 
-/// A value that is nested more deeply than decoders allow.
-fn deep() -> Value {
-    (0..200).fold(Value::Null, |inner, _| json!([inner]))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_whose_version_is_gone_lists_again() {
     for in_stream in [false, true] {
@@ -186,79 +181,6 @@ async fn the_time_of_a_request_is_for_its_whole_answer() {
         "{}",
         seen.stderr
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_cannot_be_decoded_hides_no_other() {
-    let shop = Project::start("shop").await;
-    let server = Server::start(|line| match line {
-        line if line.contains("/workloads?") => {
-            let mut bad = workload("bad");
-            bad["spec"]["deep"] = deep();
-            list("Workload", &[bad, workload("web")], "")
-        }
-        line if line.contains("/workloads/bad") => {
-            let mut bad = workload("bad");
-            bad["spec"]["deep"] = deep();
-            (200, bad.to_string())
-        }
-        line if line.contains("/workloaddeployments?") => list("WorkloadDeployment", &[], ""),
-        line if line.contains("/instances?") => list("Instance", &[], ""),
-        _ => not_found(),
-    })
-    .await;
-    let seen = server
-        .run(&shop, "", &["workloads", "-o", "name", "-q"])
-        .await
-        .ok();
-    assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n");
-    assert!(
-        seen.stderr
-            .starts_with("warning: workload \"bad\" cannot be decoded and is left out: recursion limit"),
-        "{}",
-        seen.stderr
-    );
-    let seen = server.run(&shop, "", &["status", "bad"]).await;
-    assert_eq!(seen.code, 1);
-    assert!(
-        seen.stderr
-            .starts_with("error: workload \"bad\" cannot be decoded\n  cause: recursion limit"),
-        "{}",
-        seen.stderr
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_update_that_cannot_be_decoded_is_reported() {
-    for (words, ends) in [
-        (&["workloads", "-w", "-o", "json"][..], false),
-        (&["status", "web", "-w", "-o", "json"], true),
-    ] {
-        let shop = Project::start("shop").await;
-        shop.workload("web", "nginx", &["DFW"]);
-        let nested = Rule::new(When::Always, Fault::Nested { levels: 200 });
-        shop.faults.add(nested.verb(Verb::Watch).kind("workloads"));
-        let mut watch = shop.start_run(words);
-        assert_eq!(watch.json().await["metadata"]["name"], "web");
-        shop.until_requested(Verb::Watch, "workloads").await;
-        shop.status("Workload", "web", &json!({"observedGeneration": 1}));
-        if ends {
-            let seen = watch.end().await;
-            assert_eq!(seen.code, 1);
-            let json: Value = serde_json::from_str(&seen.stderr).unwrap();
-            let message = json["error"]["message"].as_str().unwrap();
-            assert!(
-                message.starts_with("workload \"web\" cannot be decoded: recursion limit"),
-                "{message}"
-            );
-        } else {
-            let warning = watch.remark().await;
-            let text = "warning: workload \"web\" cannot be decoded and is left out: recursion limit";
-            assert!(warning.starts_with(text), "{warning}");
-            assert_eq!(watch.remark().await, "web is gone or matches no more");
-            watch.interrupt().await;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,6 @@ use fedgate_simulator::{Faults, Plane, Simulator, Verb};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
     sync::atomic::{AtomicU32, Ordering},
@@ -24,7 +23,6 @@ pub(crate) const NAMESPACE: &str = "default";
 pub(crate) struct Project {
     pub(crate) plane: Plane,
     simulator: Simulator,
-    address: SocketAddr,
     pub(crate) faults: Faults,
     kubeconfig: PathBuf,
     tasks: Vec<JoinHandle<()>>,
@@ -141,7 +139,6 @@ impl Project {
         Self {
             plane,
             simulator,
-            address,
             faults,
             kubeconfig,
             tasks: vec![server],
@@ -162,54 +159,6 @@ impl Project {
     /// Adds a project that serves no kind of ours.
     pub(crate) fn bare(&self, name: &str) {
         self.simulator.add(name);
-    }
-
-    /// Adds a Karmada hub, with a context of its name.
-    pub(crate) fn beside(&self, name: &str) -> Plane {
-        let plane = self.simulator.add(name);
-        for definition in fedgate_api::crd::all().unwrap() {
-            plane.define(&definition);
-        }
-        for (group, version, kind, plural, namespaced) in [
-            (
-                "work.karmada.io",
-                "v1alpha2",
-                "ResourceBinding",
-                "resourcebindings",
-                true,
-            ),
-            (
-                "policy.karmada.io",
-                "v1alpha1",
-                "PropagationPolicy",
-                "propagationpolicies",
-                true,
-            ),
-            (
-                "policy.karmada.io",
-                "v1alpha1",
-                "ClusterPropagationPolicy",
-                "clusterpropagationpolicies",
-                false,
-            ),
-            ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false),
-        ] {
-            plane.define_plain(group, version, kind, plural, namespaced, true);
-        }
-        let text = std::fs::read_to_string(&self.kubeconfig).unwrap();
-        let mut document: Value = serde_json::from_str(&text).unwrap();
-        let server = format!("http://{}/planes/{name}", self.address);
-        let add = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
-        add(
-            &mut document["clusters"],
-            json!({"name": name, "cluster": {"server": server}}),
-        );
-        add(
-            &mut document["contexts"],
-            json!({"name": name, "context": {"cluster": name, "user": "ann"}}),
-        );
-        std::fs::write(&self.kubeconfig, document.to_string()).unwrap();
-        plane
     }
 
     /// Names of the planes that were asked for something.

@@ -4,7 +4,6 @@ use crate::{
     cells,
     project::{NAMESPACE, Project},
 };
-use fedgate_api::keys;
 use fedgate_simulator::{Fault, Rule, Verb, When};
 use serde_json::{Value, json};
 
@@ -17,7 +16,7 @@ async fn whole() -> Project {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trace_with_project_access_alone_asks_no_other_plane() {
+async fn a_trace_asks_the_project_alone() {
     let shop = whole().await;
     let seen = shop.run(&["trace", "web", "-o", "wide"]).await.ok();
     let rows: Vec<Vec<&str>> = seen
@@ -97,72 +96,6 @@ async fn a_trace_that_watches_ends_when_all_is_whole() {
     cells::pass(&shop.plane);
     let seen = watch.end().await.ok();
     assert!(seen.stdout.ends_with("Whole.\n"), "{}", seen.stdout);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hub_that_refuses_is_unseen_and_the_rest_is_shown() {
-    let shop = whole().await;
-    shop.beside("hub");
-    let refused = Rule::new(When::Always, Fault::Forbidden).plane("hub");
-    shop.faults.add(refused);
-    let seen = shop.run(&["trace", "web", "--hub-context", "hub"]).await.ok();
-    let binding = seen.stdout.lines().nth(3).unwrap();
-    assert!(
-        binding.contains("unseen") && binding.contains("hub cannot be read"),
-        "{}",
-        seen.stdout
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_hub_shows_the_copy_and_the_claim_that_froze_it() {
-    let shop = whole().await;
-    let hub = shop.beside("hub");
-    let deployment = shop
-        .plane
-        .get("WorkloadDeployment", NAMESPACE, "web-us-dfw")
-        .unwrap();
-    let own = shop.plane.get("Namespace", "", NAMESPACE).unwrap();
-    let namespace = format!("ns-{}", own["metadata"]["uid"].as_str().unwrap());
-    hub.create(
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace,
-        "labels": {keys::CITIES: "dfw"}}}),
-    )
-    .unwrap();
-    let policy = |name: &str, code: &str| {
-        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-            "metadata": {"name": name, "namespace": namespace}, "spec": {"placement": {},
-                "resourceSelectors": [{"apiVersion": fedgate_api::API_VERSION, "kind": "WorkloadDeployment",
-                    "labelSelector": {"matchLabels": {keys::CITY_CODE: code}}}]}})
-    };
-    for (name, code) in [("city-dfw", "DFW"), ("city-lhr", "LHR")] {
-        hub.create(policy(name, code)).unwrap();
-    }
-    hub.create(json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": "cities-dfw"}, "spec": {"resourceSelectors": [], "placement": {"clusterAffinity":
-            {"labelSelector": {"matchExpressions": [{"key": keys::CITY_CODE, "operator": "In", "values": ["DFW"]}]}}}}}))
-        .unwrap();
-    hub.create(
-        json!({"apiVersion": fedgate_api::API_VERSION, "kind": "WorkloadDeployment",
-        "metadata": {"name": "web-us-dfw", "namespace": namespace, "labels": {keys::CITY_CODE: "DFW"},
-            "annotations": {keys::SOURCE_UID: deployment["metadata"]["uid"],
-                keys::SOURCE_GENERATION: deployment["metadata"]["generation"].to_string(),
-                keys::CLAIM_NAME: "city-lhr"}},
-        "spec": deployment["spec"]}),
-    )
-    .unwrap();
-    let before = hub.writes();
-    let seen = shop
-        .run(&["trace", "web", "--hub-context", "hub", "--stuck-after", "1h"])
-        .await;
-    assert_eq!(seen.code, 9, "{}{}", seen.stdout, seen.stderr);
-    let last = seen.stdout.lines().rev().nth(1).unwrap();
-    assert!(
-        last.contains("hub -> binding") && last.contains("frozen: claimed by policy city-lhr, not city-dfw"),
-        "{}",
-        seen.stdout
-    );
-    assert_eq!(hub.writes(), before, "the hub is only read");
 }
 
 #[tokio::test(flavor = "multi_thread")]

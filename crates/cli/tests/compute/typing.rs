@@ -161,7 +161,6 @@ async fn wrong_use_is_found_without_a_context() {
         (&["rollout"], "rollout needs the NAME of a workload"),
         (&["rollout", "status"], "rollout needs the NAME of a workload"),
         (&["diff"], "diff needs -f FILE"),
-        (&["trace", "web", "--via-hub"], "--via-hub needs"),
     ] {
         let seen = shop.run(&[words, &NOWHERE].concat()).await;
         assert_eq!(seen.code, 2, "{words:?}: {}", seen.stderr);

@@ -3,7 +3,6 @@
 #![allow(clippy::too_many_lines, reason = "tables")]
 
 use crate::servers::{self, ADDRESS, Log, NAME, Pair};
-use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -103,7 +102,7 @@ impl Case {
 }
 
 fn base64(text: &str) -> Value {
-    json!(ByteString(text.as_bytes().to_vec()))
+    fedgate_kubeconfig::to_base64(text.as_bytes())
 }
 
 fn in_lines(text: &str) -> String {

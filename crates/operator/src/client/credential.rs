@@ -3,7 +3,8 @@
 
 use super::host::{Host, bearer};
 use crate::client::args::{AdminAuth, WayArgs};
-use fedgate_terminal::error::{Error, plain};
+use fedgate_kubeconfig::plain;
+use fedgate_terminal::error::Error;
 use http::HeaderValue;
 use std::{path::PathBuf, sync::Arc};
 use tokio::sync::Mutex;

@@ -1,9 +1,10 @@
 //! Failed requests, as users see them: the address, the cause, the next step (contract: cli.md §9).
 
 use super::replicas::{Address, PodPort};
+use fedgate_kubeconfig::root;
 use fedgate_manifests::{ADMIN_SECRET, ADMIN_TOKEN, OPERATOR};
 use fedgate_operations::ErrorAnswer;
-use fedgate_terminal::error::{Absence, Error, Kind, root};
+use fedgate_terminal::error::{Absence, Error, Kind};
 use http::StatusCode;
 use std::time::Duration;
 

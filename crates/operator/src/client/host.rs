@@ -5,9 +5,9 @@ use super::{
     replicas::PodPort,
 };
 use crate::client::args::{AdminAuth, WayArgs};
-use fedgate_kubeconfig::{LoadError, client_cause, load};
+use fedgate_kubeconfig::{LoadError, client_cause, load, root};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
-use fedgate_terminal::error::{Absence, Error, Kind, root};
+use fedgate_terminal::error::{Absence, Error, Kind};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};

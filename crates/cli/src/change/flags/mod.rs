@@ -3,7 +3,7 @@
 mod places;
 
 use super::intent::{CONTAINERS, PLACEMENTS, chosen, items_mut, set_minimum};
-use crate::{error::Error, manifest::field_mut};
+use crate::{args::number, error::Error, manifest::field_mut};
 use fedgate_api::API_VERSION;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 /// A named entry that is set, or removed by `name-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Edit<T> {
+pub(super) enum Edit<T> {
     /// Sets it.
     Set(String, T),
     /// Removes it.
@@ -30,68 +30,115 @@ pub(crate) enum Edit<T> {
 
 /// A port of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Port {
+pub(super) struct Port {
     number: u16,
     protocol: String,
 }
 
 /// The flags of `deploy` that name fields.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Flags {
-    /// Name of the Workload.
-    pub(crate) name: String,
-    /// Its namespace.
-    pub(crate) namespace: String,
-    /// `--image`.
+    /// Image of the container; required on creation
+    #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
-    /// `--city`; empty if it was not given.
-    pub(crate) cities: Vec<String>,
-    /// `--location`; empty if it was not given.
-    pub(crate) locations: Vec<String>,
-    /// `--placement`.
-    pub(crate) placement: Option<String>,
-    /// `--container`.
-    pub(crate) container: Option<String>,
-    /// `--min`.
-    pub(crate) minimum: Option<i64>,
-    /// `--instance-type`.
-    pub(crate) instance_type: Option<String>,
-    /// `--network`.
-    pub(crate) network: Option<String>,
-    /// `--port`.
-    pub(crate) ports: Vec<Edit<Port>>,
-    /// `--env`.
-    pub(crate) env: Vec<Edit<String>>,
-    /// `--env-from-configmap`.
-    pub(crate) config_maps: Vec<Edit<()>>,
-    /// `--env-from-secret`.
-    pub(crate) secrets: Vec<Edit<()>>,
-    /// `--label`.
-    pub(crate) labels: Vec<Edit<String>>,
+    /// Cities of the placement, which replace its list; required on creation
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    pub(crate) city: Vec<String>,
+    /// Locations of the placement, which replace its list; in place of cities
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "city")]
+    pub(crate) location: Vec<String>,
+    /// The placement to change; default: the only one
+    #[arg(long, value_name = "NAME")]
+    placement: Option<String>,
+    /// The container to change; default: the only one
+    #[arg(long, value_name = "NAME")]
+    container: Option<String>,
+    /// Number of instances in each city, 1 to 1000
+    #[arg(long, value_name = "NUMBER", value_parser = number::<i64>, allow_negative_numbers = true)]
+    pub(crate) min: Option<i64>,
+    /// The instance type
+    #[arg(long, value_name = "TYPE")]
+    instance_type: Option<String>,
+    /// The network; fixed once the workload exists
+    #[arg(long, value_name = "NAME")]
+    network: Option<String>,
+    /// A port of the container; NAME- removes it
+    #[arg(long, value_name = "[NAME=]PORT[/PROTOCOL]", value_parser = port)]
+    port: Vec<Edit<Port>>,
+    /// A variable of the container; KEY- removes it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    env: Vec<Edit<String>>,
+    /// A ConfigMap whose keys are variables; NAME- removes it
+    #[arg(long, value_name = "NAME", value_parser = source)]
+    env_from_configmap: Vec<Edit<()>>,
+    /// A Secret whose keys are variables; NAME- removes it
+    #[arg(long, value_name = "NAME", value_parser = source)]
+    env_from_secret: Vec<Edit<()>>,
+    /// A label of the instances; KEY- removes it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    label: Vec<Edit<String>>,
 }
 
 impl Flags {
+    /// The flags that were given, each with the field that takes its place in a file.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let container = |field: &str| format!("{CONTAINER_PATH}.{field}");
+        let placement = |field: &str| format!("spec.placements[].{field}");
+        let template = |field: &str| format!("spec.template.{field}");
+        let all = [
+            (self.image.is_some(), "--image", container("image")),
+            (!self.city.is_empty(), "--city", placement("cityCodes")),
+            (!self.location.is_empty(), "--location", placement("locations")),
+            (self.placement.is_some(), "--placement", placement("name")),
+            (self.container.is_some(), "--container", container("name")),
+            (
+                self.min.is_some(),
+                "--min",
+                placement("scaleSettings.minReplicas"),
+            ),
+            (
+                self.instance_type.is_some(),
+                "--instance-type",
+                INSTANCE_TYPE_PATH.join("."),
+            ),
+            (
+                self.network.is_some(),
+                "--network",
+                template("spec.networkInterfaces[].network.name"),
+            ),
+            (!self.port.is_empty(), "--port", container("ports")),
+            (!self.env.is_empty(), "--env", container("env")),
+            (
+                !self.env_from_configmap.is_empty(),
+                "--env-from-configmap",
+                container("envFrom"),
+            ),
+            (
+                !self.env_from_secret.is_empty(),
+                "--env-from-secret",
+                container("envFrom"),
+            ),
+            (!self.label.is_empty(), "--label", template("metadata.labels")),
+        ];
+        let given = all.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, flag, field)| (flag, field))
+    }
+
     /// The Workload that the flags make.
-    pub(crate) fn created(&self) -> Result<Value, Error> {
+    pub(crate) fn created(&self, name: &str, namespace: &str) -> Result<Value, Error> {
         let missing = |flag: &str| {
-            Error::usage(format!(
-                "workload {:?} does not exist, so {flag} is required",
-                self.name
-            ))
-            .next(format!(
-                "kubectl compute deploy {} --image IMAGE --city CITY",
-                self.name
-            ))
+            let what = format!("workload {name:?} does not exist, so {flag} is required");
+            Error::usage(what).next(format!("kubectl compute deploy {name} --image IMAGE --city CITY"))
         };
         let image = self.image.as_ref().ok_or_else(|| missing("--image"))?;
-        if self.cities.is_empty() && self.locations.is_empty() {
+        if self.city.is_empty() && self.location.is_empty() {
             return Err(missing("--city"));
         }
         let or = |flag: &Option<String>, default: &str| flag.clone().unwrap_or_else(|| default.to_owned());
         let placement = or(&self.placement, PLACEMENT);
         let mut workload = json!({
             "apiVersion": API_VERSION, "kind": "Workload",
-            "metadata": {"name": self.name, "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "template": {"metadata": {}, "spec": {
                     "runtime": {
@@ -104,19 +151,19 @@ impl Flags {
                     "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"}}],
             },
         });
-        self.apply(&mut workload)?;
+        self.apply(name, &mut workload)?;
         Ok(workload)
     }
 
     /// Changes the fields that the flags name.
-    pub(crate) fn apply(&self, workload: &mut Value) -> Result<(), Error> {
-        self.keep_network(workload)?;
+    pub(crate) fn apply(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
+        self.keep_network(name, workload)?;
         if let Some(instance_type) = &self.instance_type {
             *field_mut(workload, "", &INSTANCE_TYPE_PATH)? = json!(instance_type);
         }
-        self.place(workload)?;
-        self.contain(workload)?;
-        for edit in &self.labels {
+        self.place(name, workload)?;
+        self.contain(name, workload)?;
+        for edit in &self.label {
             match edit {
                 Edit::Set(key, value) => {
                     *field_mut(workload, "", &["spec", "template", "metadata", "labels", key])? =
@@ -134,7 +181,7 @@ impl Flags {
     }
 
     /// Instances keep their network, so that another one is refused.
-    fn keep_network(&self, workload: &Value) -> Result<(), Error> {
+    fn keep_network(&self, name: &str, workload: &Value) -> Result<(), Error> {
         let Some(network) = &self.network else {
             return Ok(());
         };
@@ -143,46 +190,38 @@ impl Flags {
         if interfaces.any(|interface| interface["network"]["name"] == **network) {
             return Ok(());
         }
-        let what = format!(
-            "the network of workload {:?} is fixed; --network cannot change it",
-            self.name
-        );
+        let what = format!("the network of workload {name:?} is fixed; --network cannot change it");
         Err(Error::usage(what).next("kubectl compute deploy -f FILE"))
     }
 
-    fn place(&self, workload: &mut Value) -> Result<(), Error> {
-        if self.cities.is_empty()
-            && self.locations.is_empty()
-            && self.minimum.is_none()
-            && self.placement.is_none()
-        {
+    fn place(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
+        let is_named = !self.city.is_empty() || !self.location.is_empty();
+        if !is_named && self.min.is_none() && self.placement.is_none() {
             return Ok(());
         }
         let placements = items_mut(workload, PLACEMENTS);
-        let at = chosen(placements, &self.name, self.placement.as_deref(), "placement")?;
+        let at = chosen(placements, name, self.placement.as_deref(), "placement")?;
         let placement = &mut placements[at];
-        places::set(placement, &self.name, &self.cities, &self.locations)?;
-        match self.minimum {
+        places::set(placement, name, &self.city, &self.location)?;
+        match self.min {
             Some(minimum) => set_minimum(placement, minimum),
             None => Ok(()),
         }
     }
 
-    fn contain(&self, workload: &mut Value) -> Result<(), Error> {
-        let edits = self.env.len() + self.ports.len() + self.config_maps.len() + self.secrets.len();
+    fn contain(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
+        let sources = self.env_from_configmap.len() + self.env_from_secret.len();
+        let edits = self.env.len() + self.port.len() + sources;
         if self.image.is_none() && self.container.is_none() && edits == 0 {
             return Ok(());
         }
         let machine = workload.pointer("/spec/template/spec/runtime/virtualMachine");
         if machine.is_some_and(|machine| !machine.is_null()) {
-            let what = format!(
-                "workload {:?} is a virtual machine, which flags cannot change",
-                self.name
-            );
+            let what = format!("workload {name:?} is a virtual machine, which flags cannot change");
             return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
         }
         let containers = items_mut(workload, CONTAINERS);
-        let at = chosen(containers, &self.name, self.container.as_deref(), "container")?;
+        let at = chosen(containers, name, self.container.as_deref(), "container")?;
         let container = &mut containers[at];
         if let Some(image) = &self.image {
             *field_mut(container, CONTAINER_PATH, &["image"])? = json!(image);
@@ -191,15 +230,15 @@ impl Flags {
             let variable = |name: &str, value: &String| json!({"name": name, "value": value});
             edit_list(container, "env", edit, variable, "/name")?;
         }
-        for edit in &self.ports {
+        for edit in &self.port {
             let port = |name: &str, port: &Port| json!({"name": name, "port": port.number, "protocol": port.protocol});
             edit_list(container, "ports", edit, port, "/name")?;
         }
-        for edit in &self.config_maps {
+        for edit in &self.env_from_configmap {
             let source = |name: &str, (): &()| json!({"configMapRef": {"name": name}});
             edit_list(container, "envFrom", edit, source, "/configMapRef/name")?;
         }
-        for edit in &self.secrets {
+        for edit in &self.env_from_secret {
             let source = |name: &str, (): &()| json!({"secretRef": {"name": name}});
             edit_list(container, "envFrom", edit, source, "/secretRef/name")?;
         }
@@ -231,7 +270,7 @@ fn edit_list<T>(
 }
 
 /// Parses `K=V` or `K-`.
-pub(crate) fn pair(text: &str) -> Result<Edit<String>, String> {
+fn pair(text: &str) -> Result<Edit<String>, String> {
     if let Some((key, value)) = text.split_once('=')
         && !key.is_empty()
     {
@@ -241,7 +280,7 @@ pub(crate) fn pair(text: &str) -> Result<Edit<String>, String> {
 }
 
 /// Parses a name, or `name-`.
-pub(crate) fn source(text: &str) -> Result<Edit<()>, String> {
+fn source(text: &str) -> Result<Edit<()>, String> {
     if text.is_empty() {
         return Err("a name is needed".to_owned());
     }
@@ -249,7 +288,7 @@ pub(crate) fn source(text: &str) -> Result<Edit<()>, String> {
 }
 
 /// Parses `[name=]port[/proto]`, or `name-`.
-pub(crate) fn port(text: &str) -> Result<Edit<Port>, String> {
+fn port(text: &str) -> Result<Edit<Port>, String> {
     if let Some(edit) = removal(text) {
         return Ok(edit);
     }
@@ -284,20 +323,16 @@ mod tests {
     use crate::diff;
 
     fn flags() -> Flags {
-        Flags {
-            name: "web".to_owned(),
-            namespace: "default".to_owned(),
-            ..Flags::default()
-        }
+        Flags::default()
     }
 
     fn live() -> Value {
         let mut flags = flags();
         flags.image = Some("web:1".to_owned());
-        flags.cities = vec!["DFW".to_owned()];
+        flags.city = vec!["DFW".to_owned()];
         flags.env = vec![pair("A=1").unwrap(), pair("B=2").unwrap()];
-        flags.ports = vec![port("8080").unwrap()];
-        let mut workload = flags.created().unwrap();
+        flags.port = vec![port("8080").unwrap()];
+        let mut workload = flags.created("web", "default").unwrap();
         workload["spec"]["placements"]
             .as_array_mut()
             .unwrap()
@@ -309,7 +344,7 @@ mod tests {
     fn lines(edit: impl FnOnce(&mut Flags)) -> Vec<String> {
         let (before, mut after, mut flags) = (live(), live(), flags());
         edit(&mut flags);
-        flags.apply(&mut after).unwrap();
+        flags.apply("web", &mut after).unwrap();
         let changes = diff::changes(Some(&before), &after);
         changes.iter().map(ToString::to_string).collect()
     }
@@ -324,7 +359,7 @@ mod tests {
         assert_eq!(
             lines(|flags| {
                 flags.placement = Some("eu".to_owned());
-                flags.minimum = Some(3);
+                flags.min = Some(3);
             }),
             ["~ spec.placements[eu].scaleSettings.minReplicas: 2 -> 3"]
         );
@@ -336,7 +371,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(|flags| flags.ports = vec![port("p8080-").unwrap(), port("web=80/udp").unwrap()]),
+            lines(|flags| flags.port = vec![port("p8080-").unwrap(), port("web=80/udp").unwrap()]),
             [
                 format!("+ {container}.ports[web]: {{\"name\":\"web\",\"port\":80,\"protocol\":\"UDP\"}}"),
                 format!(
@@ -345,7 +380,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(|flags| flags.labels = vec![pair("tier=front").unwrap()]),
+            lines(|flags| flags.label = vec![pair("tier=front").unwrap()]),
             ["+ spec.template.metadata.labels.tier: front"]
         );
         assert_eq!(lines(|_| {}), [""; 0]);
@@ -356,10 +391,10 @@ mod tests {
         let refused = |edit: fn(&mut Flags)| {
             let mut flags = flags();
             edit(&mut flags);
-            flags.apply(&mut live()).unwrap_err().what
+            flags.apply("web", &mut live()).unwrap_err().what
         };
         assert_eq!(
-            refused(|flags| flags.minimum = Some(2)),
+            refused(|flags| flags.min = Some(2)),
             "workload \"web\" has several: --placement must name one of default, eu"
         );
         assert_eq!(
@@ -375,7 +410,7 @@ mod tests {
         );
         assert!(
             flags()
-                .created()
+                .created("web", "default")
                 .unwrap_err()
                 .what
                 .contains("--image is required")
@@ -389,8 +424,8 @@ mod tests {
         list[0].as_object_mut().unwrap().remove("name");
         let mut flags = flags();
         flags.placement = Some("eu".to_owned());
-        flags.cities = vec!["AMS".to_owned()];
-        flags.apply(&mut workload).unwrap();
+        flags.city = vec!["AMS".to_owned()];
+        flags.apply("web", &mut workload).unwrap();
         let cities = |at: usize| workload["spec"]["placements"][at]["cityCodes"].clone();
         assert_eq!((cities(0), cities(1)), (json!(["DFW"]), json!(["AMS"])));
     }
@@ -402,7 +437,7 @@ mod tests {
             *workload.pointer_mut(pointer).unwrap() = value;
             flags.image = Some("x".to_owned());
             flags.instance_type = Some("x".to_owned());
-            let error = flags.apply(&mut workload).unwrap_err();
+            let error = flags.apply("web", &mut workload).unwrap_err();
             (error.kind.exit(), error.what)
         };
         let text = |code: u8, what: &str| (code, what.to_owned());
@@ -426,8 +461,8 @@ mod tests {
     #[test]
     fn a_label_that_is_removed_makes_no_map() {
         let (mut workload, mut flags) = (live(), flags());
-        flags.labels = vec![pair("tier-").unwrap()];
-        flags.apply(&mut workload).unwrap();
+        flags.label = vec![pair("tier-").unwrap()];
+        flags.apply("web", &mut workload).unwrap();
         assert_eq!(workload, live());
     }
 
@@ -452,8 +487,8 @@ mod tests {
             let mut wanted = workload.clone();
             wanted["spec"]["template"]["metadata"]["labels"] = json!({"tier": "front"});
             let mut flags = flags();
-            flags.labels = vec![pair("tier=front").unwrap()];
-            flags.apply(&mut workload).unwrap();
+            flags.label = vec![pair("tier=front").unwrap()];
+            flags.apply("web", &mut workload).unwrap();
             proptest::prop_assert_eq!(workload, wanted);
         }
     }

@@ -18,8 +18,8 @@ pub(super) fn text(instance: &Object, home: &Home, now: Timestamp) -> String {
     lines.field("City", &home.city);
     let created = instance.created().map(|created| age(created, now));
     lines.field("Age", &created.unwrap_or_default());
-    lines.field("Status", &state.described(instance));
-    lines.field("Message", state.message(instance));
+    lines.field("Status", &state.described);
+    lines.field("Message", state.message);
     lines.field("Type", &runtime::kind(runtime));
     network(&mut lines, instance);
     runtime::containers(&mut lines, runtime);
@@ -29,7 +29,7 @@ pub(super) fn text(instance: &Object, home: &Home, now: Timestamp) -> String {
         lines.field("Gates", &gates.join(", "));
     }
     conditions(&mut lines, instance, now);
-    lines.next_steps(&next_steps(home, state));
+    lines.next_steps(&next_steps(home, &state));
     lines.0
 }
 
@@ -66,18 +66,18 @@ fn conditions(lines: &mut Lines, instance: &Object, now: Timestamp) {
     }
 }
 
-fn next_steps(home: &Home, state: InstanceState<'_>) -> Vec<String> {
+fn next_steps(home: &Home, state: &InstanceState<'_>) -> Vec<String> {
     let workload = &home.workload;
-    if matches!(state, InstanceState::QuotaExceeded | InstanceState::QuotaInvalid) {
+    if state.lacks_quota {
         return vec!["kubectl compute quota".to_owned()];
     }
-    if state.word() == InstanceWord::Failed && workload != "orphaned" {
+    if state.word == InstanceWord::Failed && workload != "orphaned" {
         return vec![
             format!("kubectl compute rollout history {workload}"),
             format!("kubectl compute rollout undo {workload}"),
         ];
     }
-    if matches!(state, InstanceState::Available | InstanceState::Terminating) || workload == "orphaned" {
+    if matches!(state.word, InstanceWord::Available | InstanceWord::Terminating) || workload == "orphaned" {
         return Vec::new();
     }
     vec![format!("kubectl compute trace {workload} --city {}", home.city)]

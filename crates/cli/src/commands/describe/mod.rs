@@ -4,14 +4,14 @@ mod instance;
 mod runtime;
 mod workload;
 
-use super::instances::Lookup;
+use super::instances::index;
 use crate::{
     error::Error,
     history::active,
     output::{Output, served, table::escape, write},
     plane::{Plane, Resource, nearest},
-    rollout::Locations,
-    view::{Home, Object, join},
+    rollout::{Cities, Locations},
+    view::{Home, Joined, Object},
 };
 use std::fmt::Write;
 
@@ -22,9 +22,7 @@ pub(crate) async fn workload(plane: &Plane, output: &Output, name: &str) -> Resu
         return output.object(&served(&workload));
     }
     let (deployments, revision) = tokio::join!(plane.list(Resource::Deployments), active(plane, &workload));
-    let Some(mut joined) = join(vec![workload], deployments?).pop() else {
-        return Ok(());
-    };
+    let mut joined = Joined::of(workload, deployments?);
     Locations::default().look_up(plane, &mut joined).await;
     write(&workload::text(&joined, revision.as_ref(), plane.clock.now()))
 }
@@ -41,9 +39,8 @@ pub(crate) async fn instance(plane: &Plane, output: &Output, name: &str) -> Resu
         return output.object(&served(&instance));
     }
     let deployments = plane.list(Resource::Deployments).await?;
-    let mut lookup = Lookup::default();
     let one = std::slice::from_ref(&instance);
-    let index = lookup.index(plane, &[], &deployments, one).await;
+    let index = index(plane, &mut Cities::default(), &[], &deployments, one).await;
     let home = Home::of(&instance, &index);
     write(&instance::text(&instance, &home, plane.clock.now()))
 }

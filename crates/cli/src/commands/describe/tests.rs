@@ -41,7 +41,7 @@ fn a_workload_is_described_with_its_blocked_city() {
             "scaleSettings": {"minReplicas": 1, "maxReplicas": 6}},
         "status": {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 0, "desiredReplicas": 1,
             "conditions": [condition("Available", "False", "ImageUnavailable", "no such image")]}});
-    let joined = join(vec![workload], vec![Object(deployment)]).remove(0);
+    let joined = Joined::of(workload, vec![Object(deployment)]);
     let revision = crate::history::Active {
         number: Some(4),
         by: "ann".to_owned(),

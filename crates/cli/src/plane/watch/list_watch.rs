@@ -1,15 +1,13 @@
 //! The events of one kind: list, then watch, resumed after each interruption.
 //!
-//! kube-runtime's watcher does not report that a watch has begun, asks again from a version that is gone, and loses objects
-//! that it cannot decode; a user needs to know all of that.
+//! kube-runtime's watcher does not report that a watch has begun, so a quiet watch and a lost connection look the same there,
+//! and it asks again from a version that is gone.
 
 use crate::{
     error::{Error, Kind},
     plane::{
-        Plane, Resource, Scope,
-        kinds::Selection,
-        pages::{GONE, Identity, List, Pager, Part, Unreadable, decode},
-        refusals::RequestInfo,
+        Plane, Resource,
+        pages::{GONE, List, Pager},
     },
     view::Object,
 };
@@ -23,7 +21,7 @@ use kube::{
     core::Status,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 use std::{io, time::Duration};
 use tokio::time::Instant;
 
@@ -52,8 +50,6 @@ pub(super) enum Event {
     Applied(Object),
     /// An object of this name is gone.
     Deleted(String),
-    /// An object has changed and cannot be decoded.
-    Unreadable(Unreadable),
     /// The watch has ended, and begins again.
     Closed,
     /// A request has failed, and is sent again.
@@ -62,20 +58,14 @@ pub(super) enum Event {
     Ended(Error),
 }
 
-/// The events of the objects of a kind.
+/// The events of the objects of a kind that the parameters select.
 pub(super) fn list_watch(
     plane: Plane,
     kind: Resource,
-    selection: &Selection,
+    params: ListParams,
 ) -> impl Stream<Item = Event> + Send + use<> {
-    let mut params = ListParams::default();
-    match selection {
-        Selection::All => {}
-        Selection::Named(name) => params = params.fields(&format!("metadata.name={name}")),
-        Selection::Labelled(labels) => params = params.labels(labels),
-    }
     let watch = ListWatch {
-        request: Request::new(kind.path(Scope::Namespace(&plane.namespace))),
+        request: Request::new(kind.path(Some(&plane.namespace))),
         plane,
         kind,
         params,
@@ -129,11 +119,10 @@ struct Watch {
 
 /// A line of a watch. A server that fails amid a watch sends a `Status` instead.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct Line {
     #[serde(rename = "type", default)]
     type_: String,
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
+    object: Option<Value>,
 }
 
 impl ListWatch {
@@ -144,8 +133,11 @@ impl ListWatch {
         }
         match std::mem::replace(&mut self.state, State::Empty) {
             State::Empty => {
-                let scope = Scope::Namespace(&self.plane.namespace);
-                let pager = Pager::new(self.kind, scope, Part::Whole, self.params.clone());
+                let pager = Pager::new(
+                    &self.plane.asked("list", self.kind, ""),
+                    false,
+                    self.params.clone(),
+                );
                 Some(self.read_page(Box::new(pager)).await)
             }
             State::Listing(pager) => Some(self.read_page(pager).await),
@@ -230,8 +222,7 @@ impl ListWatch {
     }
 
     fn take_line(&mut self, line: &str, mut watch: Watch) -> Event {
-        let read: Result<Line<'_>, _> = serde_json::from_str(line);
-        let (type_, object) = match read {
+        let (type_, object) = match serde_json::from_str(line) {
             Ok(Line {
                 type_,
                 object: Some(object),
@@ -245,20 +236,19 @@ impl ListWatch {
             Err(error) => return self.failed(&kube::Error::SerdeError(error), "watch"),
         };
         if type_ == "ERROR" {
-            return self.status(object.get());
+            return self.status(&object.to_string());
         }
         self.delays = delays();
-        let Identity { name, version } = Identity::of(object);
-        if !version.is_empty() {
-            watch.version = version;
+        let object = self.kind.typed(object);
+        if !object.text("/metadata/resourceVersion").is_empty() {
+            object
+                .text("/metadata/resourceVersion")
+                .clone_into(&mut watch.version);
         }
         self.state = State::Watching(watch);
         match type_.as_str() {
-            "ADDED" | "MODIFIED" => match decode(object, self.kind) {
-                Ok(object) => Event::Applied(object),
-                Err(unreadable) => Event::Unreadable(unreadable),
-            },
-            "DELETED" => Event::Deleted(name),
+            "ADDED" | "MODIFIED" => Event::Applied(object),
+            "DELETED" => Event::Deleted(object.name().to_owned()),
             // A bookmark has a version alone.
             _ => Event::Contact,
         }
@@ -284,13 +274,7 @@ impl ListWatch {
     fn failed(&mut self, error: &kube::Error, verb: &str) -> Event {
         // An answer that was cut off may be whole the next time.
         let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
-        let request = RequestInfo {
-            verb,
-            kind: self.kind,
-            scope: Scope::Namespace(&self.plane.namespace),
-            name: "",
-        };
-        let error = self.plane.error(error, &request);
+        let error = self.plane.error(error, &self.plane.asked(verb, self.kind, ""));
         if is_undecodable || matches!(error.kind, Kind::Forbidden | Kind::NotServed | Kind::NotFound) {
             self.state = State::Ended;
             return Event::Ended(error);

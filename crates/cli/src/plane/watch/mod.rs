@@ -2,19 +2,16 @@
 
 mod list_watch;
 
-use super::{
-    Plane, Resource,
-    kinds::Selection,
-    pages::{List, Unreadable},
-};
+use super::{Plane, Resource};
 use crate::{
     error::{Error, Kind},
-    view::Object,
+    view::{Instances, Joined, Object},
 };
 use futures::{
     FutureExt, StreamExt,
     stream::{BoxStream, SelectAll},
 };
+use kube::api::ListParams;
 use list_watch::{Event, list_watch};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
@@ -43,8 +40,6 @@ pub(crate) struct Follow {
 /// A kind that is followed.
 struct Followed {
     objects: BTreeMap<String, Object>,
-    /// True if a command needs the one object that is selected.
-    is_named: bool,
     is_listed: bool,
     /// True while a watch is open: however quiet it is, there is contact.
     is_open: bool,
@@ -82,10 +77,9 @@ impl std::fmt::Debug for Follow {
 }
 
 impl Followed {
-    fn new(selection: &Selection) -> Self {
+    fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
-            is_named: matches!(selection, Selection::Named(_)),
             is_listed: false,
             is_open: false,
             contact: Instant::now(),
@@ -119,16 +113,14 @@ impl Followed {
 }
 
 impl Follow {
-    /// Begins to follow these kinds.
-    pub(crate) fn start(plane: &Plane, kinds: &[(Resource, Selection)]) -> Self {
-        let streams = kinds.iter().map(|(kind, selection)| {
+    /// Begins to follow the objects of these kinds that the parameters select.
+    pub(crate) fn start(plane: &Plane, kinds: &[(Resource, ListParams)]) -> Self {
+        let streams = kinds.iter().map(|(kind, params)| {
             let kind = *kind;
-            let events = list_watch(plane.clone(), kind, selection);
+            let events = list_watch(plane.clone(), kind, params.clone());
             events.map(move |event| (kind, event)).boxed()
         });
-        let followed = kinds
-            .iter()
-            .map(|(kind, selection)| (*kind, Followed::new(selection)));
+        let followed = kinds.iter().map(|(kind, _)| (*kind, Followed::new()));
         Self {
             plane: plane.clone(),
             events: streams.collect(),
@@ -138,6 +130,31 @@ impl Follow {
             lost: None,
             silent: Duration::ZERO,
         }
+    }
+
+    /// Begins to follow a Workload, the deployments and the Instances.
+    pub(crate) fn workload(plane: &Plane, name: &str) -> Self {
+        let kinds = [
+            (Resource::Workloads, named(name)),
+            (Resource::Deployments, ListParams::default()),
+            (Resource::Instances, ListParams::default()),
+        ];
+        Self::start(plane, &kinds)
+    }
+
+    /// The Workload with its deployments, and all Instances; `None` if the Workload does not exist.
+    pub(crate) fn joined(&self) -> Option<(Joined, Instances)> {
+        let workload = self.objects(Resource::Workloads).next()?.clone();
+        let joined = Joined::of(workload, self.all(Resource::Deployments));
+        Some((joined, self.all(Resource::Instances).into()))
+    }
+
+    /// Waits for a change; `notice` gets the lines that the server does not answer.
+    pub(crate) async fn changed(&mut self, notice: impl Fn(&str)) -> Result<(), Error> {
+        while let Some(line) = self.next().await?.notice() {
+            notice(&line);
+        }
+        Ok(())
     }
 
     /// Waits for a change, and takes over all that have come. Before the first one, every kind was listed. An answer
@@ -183,6 +200,11 @@ impl Follow {
             .flat_map(|kind| kind.objects.values())
     }
 
+    /// The objects of a kind, in the order of their names.
+    pub(crate) fn all(&self, kind: Resource) -> Vec<Object> {
+        self.objects(kind).cloned().collect()
+    }
+
     /// Takes over the events that have come meanwhile.
     async fn take_ready(&mut self) -> Result<(), Error> {
         let mut is_idle = false;
@@ -225,7 +247,9 @@ impl Follow {
             Event::Listed(list) => {
                 followed.contact();
                 self.has_changed = true;
-                self.take_list(kind, list)?;
+                let objects = list.objects.into_iter();
+                followed.objects = objects.map(|object| (object.name().to_owned(), object)).collect();
+                followed.is_listed = true;
             }
             Event::Applied(object) => {
                 self.has_changed = true;
@@ -234,15 +258,6 @@ impl Follow {
             Event::Deleted(name) => {
                 self.has_changed = true;
                 followed.objects.remove(&name);
-            }
-            // The object that it has been is not known.
-            Event::Unreadable(unreadable) if unreadable.name.is_empty() => {
-                return Err(Plane::undecodable(kind, &unreadable));
-            }
-            Event::Unreadable(unreadable) => {
-                self.has_changed = true;
-                followed.objects.remove(&unreadable.name);
-                self.leave_out(kind, &unreadable)?;
             }
         }
         self.note_contact();
@@ -260,27 +275,6 @@ impl Follow {
         }
     }
 
-    fn take_list(&mut self, kind: Resource, list: List) -> Result<(), Error> {
-        list.unreadable
-            .iter()
-            .try_for_each(|unreadable| self.leave_out(kind, unreadable))?;
-        if let Some(followed) = self.kinds.get_mut(&kind) {
-            let objects = list.objects.into_iter();
-            followed.objects = objects.map(|object| (object.name().to_owned(), object)).collect();
-            followed.is_listed = true;
-        }
-        Ok(())
-    }
-
-    /// Goes on without an object that cannot be decoded, unless it is the one that is followed.
-    fn leave_out(&self, kind: Resource, unreadable: &Unreadable) -> Result<(), Error> {
-        if self.kinds.get(&kind).is_some_and(|kind| kind.is_named) {
-            return Err(Plane::undecodable(kind, unreadable));
-        }
-        self.plane.leave_out(kind, unreadable);
-        Ok(())
-    }
-
     fn no_answer(&mut self) -> Error {
         self.is_notified = true;
         self.note_contact();
@@ -288,6 +282,11 @@ impl Follow {
         let failure = silent.find_map(|kind| kind.failure.clone());
         failure.unwrap_or_else(|| self.plane.unreachable())
     }
+}
+
+/// Selects the object of this name.
+pub(crate) fn named(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
 /// Sleeps until then; for ever if there is no end.

@@ -34,7 +34,7 @@ impl Scene {
             request_timeout,
             ..in_process(&simulator, "p")
         };
-        let kinds = [Resource::ConfigMaps, Resource::Events].map(|kind| (kind, Selection::All));
+        let kinds = [Resource::ConfigMaps, Resource::Events].map(|kind| (kind, ListParams::default()));
         Self {
             server,
             follow: Follow::start(&plane, &kinds),
@@ -187,7 +187,7 @@ async fn a_watch_without_lines_is_not_opened_in_a_hurry() {
         client: Client::new(server, "default"),
         ..in_process(&Simulator::new(1), "p")
     };
-    let mut follow = Follow::start(&plane, &[(Resource::ConfigMaps, Selection::All)]);
+    let mut follow = Follow::start(&plane, &[(Resource::ConfigMaps, ListParams::default())]);
     follow.next().await.unwrap();
     let quiet = tokio::time::timeout(Duration::from_secs(60), follow.next());
     assert!(quiet.await.is_err(), "each of them is an answer");
@@ -238,7 +238,7 @@ async fn answers_after_which_no_request_makes_sense_end_it() {
         client: in_process(&simulator, "p").client,
         ..plane
     };
-    let mut follow = Follow::start(&plane, &[(Resource::Workloads, Selection::All)]);
+    let mut follow = Follow::start(&plane, &[(Resource::Workloads, ListParams::default())]);
     assert_eq!(follow.next().await.unwrap_err().kind, Kind::NotServed);
 }
 
@@ -247,7 +247,7 @@ async fn a_burst_over_tcp_is_taken_over_in_few_steps() {
     let simulator = Simulator::new(1);
     let server = simulator.add("burst");
     let plane = over_tcp(&simulator, "burst").await;
-    let mut follow = Follow::start(&plane, &[(Resource::ConfigMaps, Selection::All)]);
+    let mut follow = Follow::start(&plane, &[(Resource::ConfigMaps, ListParams::default())]);
     follow.next().await.unwrap();
     for n in 0..1_000 {
         create(&server, &format!("c{n}"));
