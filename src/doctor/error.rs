@@ -1,6 +1,7 @@
 //! Failures of a check's requests, each with the next step.
 
 use fedgate_engine::plane::client::is_timeout;
+use fedgate_terminal::error::root;
 use std::fmt;
 
 /// Reason why the gateway cannot work with a plane. As text it is about the hub, which is checked at the start;
@@ -91,7 +92,7 @@ impl PreflightError {
                 cause: error.to_string(),
             },
             error => Self::Unreachable {
-                cause: root_cause(error),
+                cause: root(error),
             },
         }
     }
@@ -154,12 +155,3 @@ impl fmt::Display for PreflightError {
 }
 
 impl std::error::Error for PreflightError {}
-
-/// The innermost error is the most specific: "connection refused", "unknown issuer".
-fn root_cause(error: &kube::Error) -> String {
-    let mut source: &dyn std::error::Error = error;
-    while let Some(inner) = source.source() {
-        source = inner;
-    }
-    source.to_string()
-}

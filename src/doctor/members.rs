@@ -2,7 +2,7 @@
 //! the gateway's name there (contract: clusters.md §3.4 and §9).
 
 use super::{Check, Finding, Subject, clusters::is_ready, clusters::is_stand_in};
-use crate::gateway::member::{is_service_account, proves_absence};
+use crate::gateway::member::proves_absence;
 use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
 use fedgate_kinds::{FederatedKind, FinishedWhen};
 use futures::{StreamExt, stream};
@@ -62,31 +62,6 @@ fn asked(kinds: &[FederatedKind]) -> impl Iterator<Item = &FederatedKind> {
     kinds
         .iter()
         .filter(|kind| kind.deletion.finished_when == FinishedWhen::MemberAbsent)
-}
-
-/// Checks that members can be asked in the user's name; `None` if no kind needs it.
-pub(super) async fn identity(subject: &Subject, kinds: &[FederatedKind]) -> Option<Finding> {
-    let check = Check::HubIdentity;
-    asked(kinds).next()?;
-    let user = match subject.user().await {
-        Ok(user) => user.username.unwrap_or_default(),
-        Err(error) => return Some(subject.error(check, &error)),
-    };
-    if !is_service_account(&user) {
-        return Some(subject.ok(check, format!("members are asked in the name of user {user}")));
-    }
-    Some(subject.fail(
-        check,
-        format!(
-            "the hub knows this user as {user}, and no member can be asked in the name of a ServiceAccount whether a \
-             deleted object is gone, so nothing of such kinds goes to the hub (HubIdentityRefused)"
-        ),
-        format!(
-            "put a client certificate of user {} without organization into {}",
-            fedgate_manifests::GATEWAY,
-            subject.role.flag()
-        ),
-    ))
 }
 
 /// Asks each member about an object that does not exist, of each kind whose deletion waits for the member.
