@@ -105,11 +105,13 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "membership",
                 &[
                     "config",
+                    "console",
                     "fedgate_api",
                     "fedgate_engine",
                     "fedgate_kinds",
                     "fedgate_kubeconfig",
                     "fedgate_manifests",
+                    "fedgate_terminal",
                 ],
             ),
             (

@@ -2,9 +2,9 @@
 
 use super::{
     cluster::Cluster,
-    error::{Error, Kind},
     registration::Found,
 };
+use fedgate_terminal::error::{Error, Kind};
 use clap::ValueEnum;
 
 /// The side that opens the connection between hub and member.

@@ -2,7 +2,7 @@
 
 use super::{
     kubeconfig::base64,
-    registration::{self, AccountRights, Cell},
+    registration::{self, AccountRights, Cell, namespace},
 };
 use fedgate_api::karmada::work_namespace;
 use fedgate_manifests::KindManifests;
@@ -32,12 +32,6 @@ pub fn user(cell: &str) -> String {
 pub fn lease(cell: &str) -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
            "metadata": {"name": format!("{AGENT}-{cell}"), "namespace": NAMESPACE}})
-}
-
-/// A Namespace of Karmada's own, which it propagates to no member.
-pub fn namespace(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace",
-           "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}})
 }
 
 /// The objects on the hub, in the order in which they are applied: of the rights that `karmadactl register` gives those that
@@ -140,13 +134,8 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
 
 /// The policy that limits the agent at the member; it writes its own renewed certificate there, too.
 pub fn limits(kinds: &[KindManifests]) -> Vec<Value> {
-    let own = Some((NAMESPACE, KUBECONFIG));
-    registration::limits("fedgate-karmada-agent-writes", &agent_user(), kinds, own)
-}
-
-/// The agent's user at the member.
-pub fn agent_user() -> String {
-    format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}")
+    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+    registration::limits("fedgate-karmada-agent-writes", &user, kinds, Some((NAMESPACE, KUBECONFIG)))
 }
 
 /// The agent's Secret with one value.

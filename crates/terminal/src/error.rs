@@ -16,8 +16,13 @@ pub enum Kind {
     NotConfirmed,
     /// The user has answered no.
     Declined,
-    /// Another user has changed the object.
+    /// The object is in use, or belongs to another program.
+    Refused,
+    /// Another user has changed the object, or owns a field of it.
     Conflict,
+    /// Another client has changed the object since it was read, or has begun to delete its Namespace: the command may go on
+    /// from the present state.
+    Stale,
     /// The credentials were refused, or the right is missing.
     Forbidden,
     /// A question for a state was answered: not there yet.
@@ -49,8 +54,8 @@ impl Kind {
             Self::Failed | Self::Different | Self::NotServed => 1,
             Self::Usage => 2,
             Self::NotFound => 3,
-            Self::NotConfirmed | Self::Declined => 4,
-            Self::Conflict => 5,
+            Self::NotConfirmed | Self::Declined | Self::Refused => 4,
+            Self::Conflict | Self::Stale => 5,
             Self::Forbidden => 6,
             Self::Moving => 7,
             Self::TimedOut => 8,
@@ -70,7 +75,8 @@ impl Kind {
             Self::Usage => "Usage",
             Self::NotFound => "NotFound",
             Self::NotConfirmed | Self::Declined => "NotConfirmed",
-            Self::Conflict => "Conflict",
+            Self::Refused => "Refused",
+            Self::Conflict | Self::Stale => "Conflict",
             Self::Forbidden => "Forbidden",
             Self::Moving => "Moving",
             Self::TimedOut => "TimedOut",
