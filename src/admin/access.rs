@@ -67,7 +67,7 @@ pub(super) struct Right {
 
 impl Right {
     /// The permission of a path; `None` for a path that does not exist.
-    fn of(parts: &Parts) -> Result<Option<Self>, Refusal> {
+    async fn of(parts: &Parts) -> Result<Option<Self>, Refusal> {
         let of_all = |resource| Right {
             resource,
             project: String::new(),
@@ -77,7 +77,7 @@ impl Right {
             "/debug/planes" => return Ok(Some(of_all("planes"))),
             _ => {}
         }
-        let target = Target::of(parts.uri.path())?;
+        let target = Target::of(parts).await?;
         Ok(target.map(|target| Self {
             resource: target.route.resource(),
             project: target
@@ -134,7 +134,7 @@ impl Access {
         };
         let admitted = match &self.reviews {
             None => readable.and_then(|()| Err(self.unauthorized("the token is wrong"))),
-            Some(reviews) => match Right::of(parts) {
+            Some(reviews) => match Right::of(parts).await {
                 Ok(right) => reviews.admit(address, shown, right).await.map(Some),
                 Err(refusal) => Err(refusal),
             },

@@ -2,7 +2,7 @@
 
 use super::{
     follow::{Follow, News},
-    output::{Output, counted, print, query},
+    output::{Output, counted, print, query, topics},
     replicas::Replicas,
 };
 use crate::commands::{JournalArgs, ListFormat, ObjectName};
@@ -50,8 +50,7 @@ pub(super) async fn run(args: &JournalArgs) -> Result<(), Error> {
 
 /// Prints new writes until Ctrl-C.
 async fn follow(replicas: &mut Replicas, args: &JournalArgs, output: Output) -> Result<(), Error> {
-    let topics = query(&[("topics", Some("journal")), ("project", args.project.as_deref())]);
-    let mut follow = Follow::new(replicas, topics.trim_start_matches('?').to_owned());
+    let mut follow = Follow::new(replicas, topics("journal", args.project.as_deref()));
     let mut seen = Seen::default();
     let mut widths = Vec::new();
     let mut headers = output.headers;

@@ -117,6 +117,12 @@ pub(super) fn counted(count: usize, word: &str) -> String {
     format!("{count} {word}{plural}")
 }
 
+/// The query of a stream about these topics, of a project or of all.
+pub(super) fn topics(topics: &str, project: Option<&str>) -> String {
+    let query = query(&[("topics", Some(topics)), ("project", project)]);
+    query.trim_start_matches('?').to_owned()
+}
+
 /// `name=value` pairs of a query, those without a value left out; empty, or with its question mark.
 pub(super) fn query(pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());

@@ -2,8 +2,8 @@
 
 use super::{
     answer::Answer,
-    follow::{Follow, News},
-    output::{Output, Repeated, age, print},
+    follow::watch,
+    output::{Output, age, print},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, StatusArgs};
@@ -30,14 +30,9 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
         print(&text(&answer, output)?)?;
         return verdict(&answer.document()?);
     }
-    let mut shown = Repeated::new(output.format == ListFormat::Json);
-    let mut follow = Follow::new(&mut replicas, "topics=overview".to_owned());
-    loop {
-        match follow.next(PATH).await? {
-            News::Answer(answer) => shown.print(&text(&answer, output)?)?,
-            News::Lost(notice) => shown.lost(&notice)?,
-        }
-    }
+    let is_json = output.format == ListFormat::Json;
+    let topics = "topics=overview".to_owned();
+    watch(&mut replicas, topics, PATH, is_json, |answer| text(answer, output)).await
 }
 
 fn text(answer: &Answer, output: Output) -> Result<String, Error> {

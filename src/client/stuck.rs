@@ -2,8 +2,8 @@
 
 use super::{
     answer::Answer,
-    follow::{Follow, News},
-    output::{Output, Repeated, age, counted, print, query},
+    follow::watch,
+    output::{Output, age, counted, print, query, topics},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, StuckArgs};
@@ -37,19 +37,12 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
             Ok(())
         };
     }
-    let mut shown = Repeated::new(output.format == ListFormat::Json);
-    let project = args.project.as_deref();
-    let topics = query(&[("topics", Some("stuck")), ("project", project)]);
-    let mut follow = Follow::new(&mut replicas, topics.trim_start_matches('?').to_owned());
-    loop {
-        match follow.next(&path).await? {
-            News::Answer(answer) => match text(&answer, output)? {
-                text if text.is_empty() => shown.print("Nothing is stuck.\n")?,
-                text => shown.print(&text)?,
-            },
-            News::Lost(notice) => shown.lost(&notice)?,
-        }
-    }
+    let topics = topics("stuck", args.project.as_deref());
+    let shown = |answer: &Answer| match text(answer, output)? {
+        text if text.is_empty() => Ok("Nothing is stuck.\n".to_owned()),
+        text => Ok(text),
+    };
+    watch(&mut replicas, topics, &path, output.format == ListFormat::Json, shown).await
 }
 
 fn path(args: &StuckArgs) -> String {

@@ -72,7 +72,7 @@ fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<Strin
                     .count()
                     .to_string(),
                 city.map_or(0, of_city).to_string(),
-                cluster.maker().as_str().to_owned(),
+                cluster.maker().to_owned(),
                 age(&text("/metadata/creationTimestamp"), now),
                 text("/spec/apiEndpoint"),
                 text("/status/kubernetesVersion"),

@@ -210,9 +210,9 @@ async fn an_account_that_join_has_made_for_another_hub_keeps_its_limits() {
     assert_eq!(world.state(), calm, "the next join says it again");
 }
 
-/// An earlier version's join of another hub has made an account that names none, and limits under the name of all.
+/// An account of another cell name that names no hub: an operator has taken the name of another hub off.
 #[tokio::test]
-async fn what_an_earlier_join_of_another_hub_has_made_survives_a_join_and_a_leave() {
+async fn an_account_of_another_name_survives_a_join_and_a_leave() {
     let world = World::new().await;
     world.done(PUSH, true).await;
     let own = format!("fedgate-karmada-writes-{NAME}");
@@ -245,22 +245,6 @@ async fn what_an_earlier_join_of_another_hub_has_made_survives_a_join_and_a_leav
         world.member.count("CustomResourceDefinition") > 0,
         "its definitions and roles are that hub's, too"
     );
-}
-
-/// An operator has taken the name of another hub off, because this hub takes its place.
-#[tokio::test]
-async fn an_account_that_names_no_hub_is_named_by_the_next_join() {
-    let world = World::new().await;
-    world.done(PUSH, true).await;
-    let calm = world.state();
-    let unnamed = json!({"metadata": {"annotations": {"fedgate.dev/hub": null}}});
-    let account = format!("karmada-{NAME}");
-    world
-        .member
-        .merge("ServiceAccount", ACCOUNTS, &account, unnamed)
-        .unwrap();
-    world.done(PUSH, true).await;
-    assert_eq!(world.state(), calm);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ pub(super) mod tree;
 use super::{
     answer::Answer,
     follow::{Follow, News},
-    output::{Output, Repeated, is_coloured, print, query},
+    output::{Output, Repeated, is_coloured, print, topics},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, TraceArgs, TraceFormat};
@@ -33,11 +33,8 @@ pub(super) async fn run(args: &TraceArgs) -> Result<(), Error> {
     }
     let mut shown = Repeated::new(args.output == TraceFormat::Json);
     // An edit of the object shows in its project's row, a write of ours in the journal, a failure among the stuck objects.
-    let topics = query(&[
-        ("topics", Some("projects,stuck,journal")),
-        ("project", Some(&args.project)),
-    ]);
-    let mut follow = Follow::new(&mut replicas, topics.trim_start_matches('?').to_owned());
+    let topics = topics("projects,stuck,journal", Some(&args.project));
+    let mut follow = Follow::new(&mut replicas, topics);
     let mut last: Option<Trace> = None;
     let mut change = None;
     loop {
