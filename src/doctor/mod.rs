@@ -3,7 +3,6 @@
 
 mod admission;
 mod cell_login;
-mod claims;
 mod clusters;
 mod credential;
 mod definitions;

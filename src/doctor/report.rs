@@ -56,7 +56,6 @@ checks! {
     Definitions "definitions" "The definitions of our kinds are those of this executable.",
     Permissions "rights" "The user has the rights of the shipped roles.",
     Webhook "webhook" "Karmada's webhook acts.",
-    Claims "claims" "Claims of quota are of cells that the hub has.",
     Admission "admission" "The admission policies of `manifests/hub` are there and deny.",
     Cells "cells" "Each Cluster has a city and is ready, as the gateway sees it, and none has the name of no member.",
     Members "members" "The hub's proxy lets the gateway ask each member whether a deleted object is gone.",

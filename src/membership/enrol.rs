@@ -29,7 +29,7 @@ impl Join<'_> {
         for name in [registration::NAMESPACE, pull::NAMESPACE] {
             self.hub_namespace(name).await?;
         }
-        for object in pull::hub_objects(self.cell.name) {
+        for object in pull::hub_objects(self.cell.name)? {
             self.at_hub(object).await?;
         }
         Ok(hub)
@@ -40,7 +40,8 @@ impl Join<'_> {
         self.account(pull::member_objects(&self.cell, &self.manifests))
             .await?;
         self.certify(hub).await?;
-        self.at_member(pull::deployment(&self.cell, image)).await.map(drop)
+        let deployment = pull::deployment(&self.cell, image)?;
+        self.at_member(deployment).await.map(drop)
     }
 
     /// Fails if an agent of another program or hub is at the member, before anything is written: the policy would limit its

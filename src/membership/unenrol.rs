@@ -85,7 +85,7 @@ pub(super) async fn stop(executor: &mut Executor, member: &Plane, own: &str) -> 
 /// The agent's rights on the hub: all bindings, and the roles but for the one of [`pull::lease_role`].
 pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
     let last = title(&pull::lease_role(name));
-    let mut objects = pull::hub_objects(name);
+    let mut objects = pull::hub_objects(name)?;
     objects.retain(|object| object["kind"] != "Namespace" && title(object) != last);
     executor.take_away(hub, objects, own).await
 }
@@ -112,7 +112,7 @@ pub(super) async fn rest(executor: &mut Executor, hub: &Plane, name: &str, own: 
 
 /// The mark on the cell's objects on the hub; `None` without any.
 pub(super) async fn mark_on_hub(hub: &Plane, name: &str) -> Result<Option<String>, Error> {
-    for object in pull::hub_objects(name) {
+    for object in pull::hub_objects(name)? {
         let live: Option<Value> = hub.live(&object).await?;
         if let Some(own) = live.as_ref().and_then(mark) {
             return Ok(Some(own.to_owned()));

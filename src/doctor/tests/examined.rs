@@ -131,9 +131,6 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
 
 #[tokio::test(start_paused = true)]
 async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
-    let lost = items(&json!([{"metadata": {"name": "c", "namespace": "default",
-        "labels": {"compute.datumapis.com/source-cluster": "lhr-1"}}}]));
-    let claims = "/apis/quota.miloapis.com/v1alpha1/resourceclaims";
     for (path, code, answer, check, verdict) in [
         (
             "/apis/compute.datumapis.com/v1alpha",
@@ -149,8 +146,6 @@ async fn what_a_project_or_a_cell_lacks_is_told_of_it() {
             Check::Permissions,
             Verdict::Fail,
         ),
-        (claims, 200, lost, Check::Claims, Verdict::Open),
-        (claims, 403, json!("forbidden"), Check::Claims, Verdict::Open),
     ] {
         let broken = Fake::default().with(path, code, answer);
         let hub = Fake::default().subject(Role::Hub, "");

@@ -166,8 +166,6 @@ impl Fake {
             "works" => list(&[]),
             "resourcebindings" => list(&[json!({"metadata": {"name": "b",
                 "labels": {"resourcebinding.karmada.io/depended-by-x": "y"}}})]),
-            "resourceclaims" => list(&[json!({"metadata": {"name": "c", "namespace": "default",
-                "labels": {"compute.datumapis.com/source-cluster": "dfw-1"}}})]),
             _ => resources(path),
         }
     }
