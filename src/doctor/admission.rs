@@ -29,7 +29,7 @@ pub(super) async fn check(subject: &Subject, files: &[Manifest]) -> Finding {
                 let next = "give --admin-kubeconfig of a user who may get them";
                 return subject.open(check, format!("this user may not get {}", plural(object)), next);
             }
-            Err(PreflightError::NotFound { .. }) => {
+            Err(PreflightError::NotFound(_)) => {
                 missing.push(format!("{} {name}", plural(object)));
             }
             Err(error) => return subject.error(check, &error),

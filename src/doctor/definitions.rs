@@ -41,7 +41,7 @@ pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding
     let wanted = ours.chain((subject.role == Role::Project).then_some(&workload));
     match preflight::missing(&subject.client, wanted).await {
         Ok(None) => subject.ok(Check::Kinds, "our kinds are served"),
-        Ok(Some(resource)) => subject.error(Check::Kinds, &PreflightError::NoDefinition { resource }),
+        Ok(Some(resource)) => subject.error(Check::Kinds, &PreflightError::NoDefinition(resource)),
         Err(error) => subject.error(Check::Kinds, &error),
     }
 }
@@ -134,9 +134,7 @@ pub(super) async fn columns(subject: &Subject) -> Finding {
 pub(super) async fn get(client: &PlaneClient, path: &str) -> Result<Value, PreflightError> {
     let failed = |error: &kube::Error| PreflightError::of(error, "get", path);
     let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| PreflightError::Unreachable {
-        cause: error.to_string(),
-    })?;
+    let request = request.map_err(|error| PreflightError::Unreachable(error.to_string()))?;
     client.client().request(request).await.map_err(|e| failed(&e))
 }
 

@@ -41,10 +41,10 @@ pub(super) async fn served(hub: &PlaneClient, kinds: &Kinds) -> Result<(), Prefl
     });
     let ours = ours.chain(kinds.platform.iter().map(|kind| &kind.resource));
     if let Some(resource) = missing(hub, foreign).await? {
-        return Err(PreflightError::NoKarmada { resource });
+        return Err(PreflightError::NoKarmada(resource));
     }
     match missing(hub, ours).await? {
-        Some(resource) => Err(PreflightError::NoDefinition { resource }),
+        Some(resource) => Err(PreflightError::NoDefinition(resource)),
         None => Ok(()),
     }
 }
@@ -100,7 +100,7 @@ pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError
     let resource = Resources::default().city_sets;
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
     let probe: DynamicObject = serde_json::from_value(probe(&resource))
-        .map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
+        .map_err(|e| PreflightError::Unreachable(e.to_string()))?;
     let tried = api
         .create(
             &PostParams {

@@ -1,10 +1,12 @@
 //! The result of a run: a finding for each check, as text or JSON, and the exit code.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
 /// Verdict of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No problem.
     Ok,
@@ -14,23 +16,12 @@ pub enum Verdict {
     Fail,
 }
 
-impl Verdict {
-    /// The word in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Open => "open",
-            Self::Fail => "fail",
-        }
-    }
-}
-
 macro_rules! checks {
     ($($check:ident $name:literal $meaning:literal,)*) => {
         /// A check; its name is interface.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
         pub enum Check {
-            $(#[doc = $meaning] $check,)*
+            $(#[doc = $meaning] #[serde(rename = $name)] $check,)*
         }
 
         impl Check {
@@ -69,7 +60,7 @@ checks! {
 }
 
 /// One line of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The plane that was asked, e.g. `project alpha`.
     pub plane: String,
@@ -82,6 +73,7 @@ pub struct Finding {
     /// The next step; empty if none is needed.
     pub next: String,
     /// True if the plane gave no answer, or refused the credential.
+    #[serde(skip)]
     pub absent: bool,
 }
 
@@ -125,18 +117,11 @@ impl Report {
 
     /// The report as a JSON object.
     pub fn json(&self) -> Value {
-        let finding = |f: &Finding| {
-            json!({"plane": f.plane, "check": f.check.name(), "verdict": f.verdict.word(), "text": f.text,
-                "next": f.next})
-        };
-        let counts: serde_json::Map<String, Value> = [Verdict::Ok, Verdict::Open, Verdict::Fail]
-            .into_iter()
-            .map(|verdict| (verdict.word().to_owned(), json!(self.count(verdict))))
-            .collect();
+        let [ok, open, fail] = [Verdict::Ok, Verdict::Open, Verdict::Fail].map(|verdict| self.count(verdict));
         json!({
             "apiVersion": "doctor.fedgate.dev/v1",
-            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
-            "counts": counts,
+            "findings": self.findings,
+            "counts": {"ok": ok, "open": open, "fail": fail},
         })
     }
 }

@@ -25,14 +25,6 @@ impl SyncMode {
         }
     }
 
-    /// The value of the flag `--mode`.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Push => "push",
-            Self::Pull => "pull",
-        }
-    }
-
     /// The mode of a Cluster.
     pub fn of(cluster: Cluster<'_>) -> Self {
         if cluster.0["spec"]["syncMode"] == Self::Pull.as_str() {
@@ -56,10 +48,10 @@ pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
     if present == mode {
         return Ok(());
     }
-    let (name, flag) = (cluster.name(), present.word());
+    let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
     Err(Error::new(
         Kind::Refused,
-        format!("Cluster {name} has mode {flag}, not {}", mode.word()),
+        format!("Cluster {name} has mode {flag}, not {}", mode.as_str().to_lowercase()),
     )
     .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
     .next(format!(

@@ -120,12 +120,6 @@ const STATES: [(&str, PlaneState); 4] = [
     ("syncing", PlaneState::Syncing),
     ("connected", PlaneState::Connected),
 ];
-const SORTS: [(&str, Sort); 4] = [
-    ("name", Sort::Name),
-    ("worst", Sort::Worst),
-    ("since", Sort::Since),
-    ("instances", Sort::Instances),
-];
 
 /// Words for a message.
 fn listed<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
@@ -238,7 +232,8 @@ impl Parameters {
     }
 
     fn sort(&mut self) -> Result<Sort, Refusal> {
-        Ok(self.one_of("sort", &SORTS)?.unwrap_or_default())
+        let sorts = Sort::ALL.map(|sort| (sort.as_str(), sort));
+        Ok(self.one_of("sort", &sorts)?.unwrap_or_default())
     }
 
     fn stuck_for(&mut self) -> Result<Duration, Refusal> {
