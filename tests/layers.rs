@@ -124,6 +124,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "fedgate_operations",
                     "fedgate_terminal",
                     "gateway",
+                    "membership",
                 ],
             ),
             (

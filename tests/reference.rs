@@ -10,8 +10,8 @@ use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
 use fedgate_operations::{
-    Answer, CellDetail, CellRow, ErrorAnswer, ErrorCode, Flows, Journal, Overview, Page, Planes, ProjectDetail,
-    ProjectRow, Stuck, Trace,
+    Answer, CellDetail, CellRow, ErrorAnswer, ErrorCode, Flows, Journal, Overview, Page, Planes,
+    ProjectDetail, ProjectRow, Stuck, Trace,
     query::{LIMIT, MOST, SEARCH_LIMIT, TOP, TOP_MOST},
 };
 use fedgate_sandbox::SandboxCommand;
@@ -345,7 +345,10 @@ fn the_operations_api_is_that_of_the_routes_and_types() {
         (ErrorCode::Unavailable, 503),
     ] {
         assert_eq!(fedgate::operations::Refusal::new(code, "", "").status(), status);
-        assert!(of_requests.contains(&format!("| {status} | `{code:?}` | ")), "{code:?}");
+        assert!(
+            of_requests.contains(&format!("| {status} | `{code:?}` | ")),
+            "{code:?}"
+        );
     }
     for bound in [
         format!("rows of a page, 1 to {MOST}; default {LIMIT} |"),

@@ -32,7 +32,10 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
     }
     let is_json = output.format == ListFormat::Json;
     let topics = "topics=overview".to_owned();
-    watch(&mut replicas, topics, PATH, is_json, |answer| text(answer, output)).await
+    watch(&mut replicas, topics, PATH, is_json, |answer| {
+        text(answer, output)
+    })
+    .await
 }
 
 fn text(answer: &Answer, output: Output) -> Result<String, Error> {

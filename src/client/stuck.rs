@@ -42,7 +42,14 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
         text if text.is_empty() => Ok("Nothing is stuck.\n".to_owned()),
         text => Ok(text),
     };
-    watch(&mut replicas, topics, &path, output.format == ListFormat::Json, shown).await
+    watch(
+        &mut replicas,
+        topics,
+        &path,
+        output.format == ListFormat::Json,
+        shown,
+    )
+    .await
 }
 
 fn path(args: &StuckArgs) -> String {

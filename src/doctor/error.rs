@@ -109,9 +109,7 @@ impl PreflightError {
             Self::NoKarmada(_) => {
                 format!("point {flag} at the Karmada API server, or install Karmada's CRDs (karmadactl init)")
             }
-            Self::NoDefinition(_) | Self::NotFound(_) => {
-                "apply manifests/crds to this plane".to_owned()
-            }
+            Self::NoDefinition(_) | Self::NotFound(_) => "apply manifests/crds to this plane".to_owned(),
             Self::NoWebhook => "install karmada-webhook and its configuration".to_owned(),
             Self::WebhookFails(_) => {
                 "start it and check url and caBundle in MutatingWebhookConfiguration mutating-config"

@@ -99,8 +99,8 @@ fn marked(policy: &DynamicObject) -> bool {
 pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError> {
     let resource = Resources::default().city_sets;
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
-    let probe: DynamicObject = serde_json::from_value(probe(&resource))
-        .map_err(|e| PreflightError::Unreachable(e.to_string()))?;
+    let probe: DynamicObject =
+        serde_json::from_value(probe(&resource)).map_err(|e| PreflightError::Unreachable(e.to_string()))?;
     let tried = api
         .create(
             &PostParams {

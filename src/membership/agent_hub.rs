@@ -7,8 +7,8 @@ use super::{
     pull::{self, KUBECONFIG},
     registration::{self, Cell, IMPERSONATOR, account},
 };
-use fedgate_terminal::error::{Error, Kind};
 use fedgate_api::keys::HUB;
+use fedgate_terminal::error::{Error, Kind};
 use serde_json::{Value, json};
 
 /// The Secret or account, naming the hub.
@@ -37,7 +37,9 @@ pub(super) fn check(secret: Option<&Value>, hub: &str) -> Result<(), Error> {
         return Ok(());
     };
     Err(refused(
-        &format!("the cell's karmada-agent serves another hub, whose namespace kube-system has the UID {other}"),
+        &format!(
+            "the cell's karmada-agent serves another hub, whose namespace kube-system has the UID {other}"
+        ),
         "a cell pulls from one hub: without its credential or its rights the agent would be cut off from that one",
         &format!("{} annotate secret {KUBECONFIG}", pull::NAMESPACE),
     ))

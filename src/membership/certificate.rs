@@ -5,8 +5,8 @@ use super::{
     kubeconfig::{self, Server, base64, from_base64},
     pull::{KUBECONFIG, PENDING_KEY, user},
 };
-use fedgate_terminal::error::{Error, Kind};
 use fedgate_api::names::hex;
+use fedgate_terminal::error::{Error, Kind};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -125,8 +125,7 @@ pub struct Pair {
 impl Pair {
     /// The agent's kubeconfig. Its user is the cell: the agent names its next request after it.
     pub fn kubeconfig(&self, hub: Server<'_>, cell: &str) -> Result<String, Error> {
-        let credential =
-            json!({"client-certificate-data": base64(&self.certificate), "client-key-data": base64(&self.key)});
+        let credential = json!({"client-certificate-data": base64(&self.certificate), "client-key-data": base64(&self.key)});
         kubeconfig::document("karmada-apiserver", hub, cell, &credential)
     }
 }

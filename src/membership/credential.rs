@@ -7,8 +7,8 @@ use super::{
     plane::Plane,
     token::{self, Account},
 };
-use fedgate_terminal::error::Error;
 use fedgate_manifests::{CELL_ACCOUNTS, KindManifests, ManifestError};
+use fedgate_terminal::error::Error;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;

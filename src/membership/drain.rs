@@ -257,8 +257,7 @@ fn bound(objects: &Objects, is_left: impl Fn(&Value) -> bool) -> Vec<String> {
 
 /// Waits until each object of a tenant in the cell is healthy at another cell.
 async fn await_others(hub: &Plane, name: &str, limit: Duration, kinds: &Known) -> Result<(), Error> {
-    let is_left =
-        |binding: &Value| kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
+    let is_left = |binding: &Value| kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
     let left = |objects: &Objects| bound(objects, is_left);
     let [bindings, _] = usage::bindings();
     let missing = |left: &[String]| others_not_healthy(name, left);
@@ -278,7 +277,8 @@ async fn await_empty(
     let missing = |what: &'static str| {
         move |names: &[String]| {
             let what = format!("cell {name} still has {} {what}: {}", names.len(), first(names));
-            Error::new(Kind::TimedOut, what).next("keep the cell's program running, then run the command again")
+            Error::new(Kind::TimedOut, what)
+                .next("keep the cell's program running, then run the command again")
         }
     };
     for bindings in usage::bindings() {

@@ -74,7 +74,12 @@ impl Join<'_> {
             return Ok(());
         }
         let authority = self.hub.authority.clone();
-        let url = self.args.hub_endpoint.as_ref().unwrap_or(&self.hub.server).clone();
+        let url = self
+            .args
+            .hub_endpoint
+            .as_ref()
+            .unwrap_or(&self.hub.server)
+            .clone();
         let server = Server {
             url: &url,
             authority: &authority,
@@ -262,7 +267,9 @@ fn missing(name: &str, limit: Duration, state: Signed) -> Error {
         .because(format!(
             "CertificatePending: CertificateSigningRequest {name} is {state}"
         ))
-        .next(format!("{next}, then run the command again: it goes on where it ended"))
+        .next(format!(
+            "{next}, then run the command again: it goes on where it ended"
+        ))
 }
 
 #[cfg(test)]

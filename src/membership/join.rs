@@ -282,7 +282,10 @@ impl Join<'_> {
         }
         let limit = self.args.wait;
         let missing = |pending: &str| {
-            let what = format!("Cluster {name} is not usable after {} s: {pending}", limit.as_secs());
+            let what = format!(
+                "Cluster {name} is not usable after {} s: {pending}",
+                limit.as_secs()
+            );
             Error::new(Kind::TimedOut, what).next(format!(
                 "kubectl describe clusters.cluster.karmada.io {name}; then run the command again: it goes on where it ended"
             ))
@@ -291,14 +294,13 @@ impl Join<'_> {
         let live = Cluster(&cluster);
         match live.city() {
             Some(other) if other == city => Ok(()),
-            Some(other) => Err(Error::new(
-                Kind::Refused,
-                format!("cell {name} serves {other}, not {city}"),
-            )
-            .because("the city of a cell cannot change: its objects would be withdrawn and made anew")
-            .next(format!(
-                "give --city {other}, or: fedgate cells drain {name} and fedgate cells leave {name}"
-            ))),
+            Some(other) => Err(
+                Error::new(Kind::Refused, format!("cell {name} serves {other}, not {city}"))
+                    .because("the city of a cell cannot change: its objects would be withdrawn and made anew")
+                    .next(format!(
+                        "give --city {other}, or: fedgate cells drain {name} and fedgate cells leave {name}"
+                    )),
+            ),
             None if live.is_cordoned() => Err(Error::new(Kind::Refused, format!("cell {name} is drained"))
                 .next(format!("fedgate cells uncordon {name}"))),
             None => self.patch(live, label).await,

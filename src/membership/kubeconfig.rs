@@ -1,8 +1,8 @@
 //! Kubeconfigs with a token, everything inline.
 
-use fedgate_terminal::error::{Error, Kind};
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kubeconfig::token_times;
+use fedgate_terminal::error::{Error, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;

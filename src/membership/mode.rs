@@ -1,11 +1,8 @@
 //! The mode of a cell: the side that opens the connection between hub and member. Pure.
 
-use super::{
-    cluster::Cluster,
-    registration::Found,
-};
-use fedgate_terminal::error::{Error, Kind};
+use super::{cluster::Cluster, registration::Found};
 use clap::ValueEnum;
+use fedgate_terminal::error::{Error, Kind};
 
 /// The side that opens the connection between hub and member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,7 +48,10 @@ pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
     let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
     Err(Error::new(
         Kind::Refused,
-        format!("Cluster {name} has mode {flag}, not {}", mode.as_str().to_lowercase()),
+        format!(
+            "Cluster {name} has mode {flag}, not {}",
+            mode.as_str().to_lowercase()
+        ),
     )
     .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
     .next(format!(

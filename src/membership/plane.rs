@@ -194,7 +194,7 @@ impl Plane {
         self.list_in(kind, "", labels).await
     }
 
-    /// The same of one namespace.
+    /// All objects of a kind in one namespace, or with an empty one in all, with these labels.
     pub async fn list_in(
         &self,
         kind: &ApiResource,

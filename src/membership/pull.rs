@@ -78,7 +78,12 @@ pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
 /// The policy that limits the agent at the member; it writes its own renewed certificate there, too.
 pub fn limits(kinds: &[KindManifests]) -> Vec<Value> {
     let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    registration::limits("fedgate-karmada-agent-writes", &user, kinds, Some((NAMESPACE, KUBECONFIG)))
+    registration::limits(
+        "fedgate-karmada-agent-writes",
+        &user,
+        kinds,
+        Some((NAMESPACE, KUBECONFIG)),
+    )
 }
 
 /// The agent's Secret with one value.

@@ -5,9 +5,9 @@ use super::{
     kubeconfig::base64,
     mode::SyncMode,
 };
-use fedgate_terminal::error::{Error, Kind};
 use clap::ValueEnum;
 use fedgate_manifests::KindManifests;
+use fedgate_terminal::error::{Error, Kind};
 use serde_json::{Value, json};
 
 /// Karmada's namespace of credentials, at the member and on the hub.
@@ -16,7 +16,7 @@ pub const NAMESPACE: &str = "karmada-cluster";
 /// The rights of Karmada's account at the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccountRights {
-    /// Those that Karmada needs for the federated kinds.
+    /// Rights that Karmada needs for the federated kinds.
     Narrow,
     /// Everything, as `karmadactl join` gives.
     Full,
@@ -407,7 +407,10 @@ mod tests {
             );
         }
         let only = &one[0]["spec"]["matchConditions"][0]["expression"];
-        assert_eq!(*only, "request.userInfo.username == 'system:serviceaccount:karmada-cluster:karmada-dfw-2'");
+        assert_eq!(
+            *only,
+            "request.userInfo.username == 'system:serviceaccount:karmada-cluster:karmada-dfw-2'"
+        );
         assert_eq!(one[1]["spec"]["policyName"], one[0]["metadata"]["name"]);
     }
 

@@ -5,11 +5,11 @@ use super::{
     kubeconfig::{self, Server},
     plane::{Plane, told},
 };
+use fedgate_kubeconfig::load_text;
 use fedgate_terminal::{
     error::{Error, Kind},
     write::say,
 };
-use fedgate_kubeconfig::load_text;
 use jiff::SignedDuration;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequest, TokenRequestSpec},
@@ -107,26 +107,19 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
 }
 
 /// Fails unless the server accepts the token as the account's.
-pub async fn prove(
-    title: &str,
-    server: Server<'_>,
-    token: &str,
-    account: Account<'_>,
-) -> Result<(), Error> {
+pub async fn prove(title: &str, server: Server<'_>, token: &str, account: Account<'_>) -> Result<(), Error> {
     let kubeconfig = kubeconfig::with_token("plane", server, account.name, token)?;
     let at = format!("{title} at {}", server.url);
     let user = user_of(&kubeconfig, &at).await?;
     if user == account.user() {
         return Ok(());
     }
-    Err(Error::new(
-        Kind::Failed,
-        format!("{at} takes the token for {user}"),
+    Err(
+        Error::new(Kind::Failed, format!("{at} takes the token for {user}")).next(format!(
+            "give the address of the same API server; its user should be {}",
+            account.user()
+        )),
     )
-    .next(format!(
-        "give the address of the same API server; its user should be {}",
-        account.user()
-    )))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use super::{
     cluster::Cluster,
     plane::{Plane, kind},
 };
-use fedgate_terminal::error::Error;
 use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
+use fedgate_terminal::error::Error;
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::fmt;

@@ -95,7 +95,8 @@ impl Target {
         let values = RawPathParams::from_request_parts(&mut parts.clone(), &()).await;
         let values = values.map_err(|error| Refusal::invalid(error.body_text()))?;
         let values = values.iter();
-        let values = values.map(|(part, value)| checked(&format!("the {part} of the path"), value.to_owned()));
+        let values =
+            values.map(|(part, value)| checked(&format!("the {part} of the path"), value.to_owned()));
         let values = values.collect::<Result<_, _>>()?;
         Ok(Some(Self { route, values }))
     }

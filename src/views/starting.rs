@@ -155,7 +155,7 @@ impl OperationsSource for Starting {
 mod tests {
     use super::*;
     use fedgate_engine::metrics::Build;
-    use fedgate_operations::ReplicaRole;
+    use fedgate_operations::{HealthState, ReplicaRole};
 
     #[test]
     fn a_start_that_waits_says_for_whom_and_since_when() {

@@ -219,7 +219,8 @@ async fn an_account_of_another_name_survives_a_join_and_a_leave() {
     let account = format!("karmada-{NAME}");
     let mut theirs: Value = (*world.member.get("ServiceAccount", ACCOUNTS, &account).unwrap()).clone();
     let (annotations, labels) = (&theirs["metadata"]["annotations"], &theirs["metadata"]["labels"]);
-    theirs["metadata"] = json!({"name": "karmada-dfw-9", "namespace": ACCOUNTS, "annotations": annotations, "labels": labels});
+    theirs["metadata"] =
+        json!({"name": "karmada-dfw-9", "namespace": ACCOUNTS, "annotations": annotations, "labels": labels});
     let annotations = theirs["metadata"]["annotations"].as_object_mut();
     annotations.unwrap().remove("fedgate.dev/hub");
     world.member.create(theirs).unwrap();

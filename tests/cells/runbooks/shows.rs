@@ -147,10 +147,7 @@ const WELL: &[(&str, Shown)] = &[
     ("fedgate stuck", (0, "Nothing is stuck.")),
     ("fedgate trace --context host alpha default/web", (0, "whole")),
     ("fedgate journal --context host -f", (INTERRUPTED, "create_copy")),
-    (
-        "fedgate doctor --hub-kubeconfig hub.yaml",
-        (0, "ok   hub kinds:"),
-    ),
+    ("fedgate doctor --hub-kubeconfig hub.yaml", (0, "ok   hub kinds:")),
     ("fedgate cells list", (0, "dfw-1")),
     ("fedgate projects list", (0, "alpha")),
     (
