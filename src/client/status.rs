@@ -109,6 +109,11 @@ impl Line {
             next: String::new(),
         }
     }
+
+    fn next(mut self, next: &str) -> Self {
+        next.clone_into(&mut self.next);
+        self
+    }
 }
 
 pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
@@ -136,14 +141,10 @@ pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
 
 fn lines(document: &Document<Overview>) -> Vec<Line> {
     let (header, overview) = (&document.header, &document.body);
-    let reasons = overview.health.reasons.iter().map(|reason| Line {
-        next: reason.next.clone(),
-        ..Line::new(
-            &format!("{} {}", reason.class.as_str(), reason.plane),
-            State::Broken,
-            reason.since,
-            format!("{}: {}", reason.count, reason.word),
-        )
+    let reasons = overview.health.reasons.iter().map(|reason| {
+        let subject = format!("{} {}", reason.class.as_str(), reason.plane);
+        let detail = format!("{}: {}", reason.count, reason.word);
+        Line::new(&subject, State::Broken, reason.since, detail).next(&reason.next)
     });
     let mut lines: Vec<Line> = reasons.collect();
     lines.push(replica(header, overview.hub.as_ref()));
@@ -227,10 +228,7 @@ fn cells(cells: &CellCounts) -> Line {
     } else {
         ""
     };
-    Line {
-        next: next.to_owned(),
-        ..Line::new("cells", State::of(false, is_open), None, detail)
-    }
+    Line::new("cells", State::of(false, is_open), None, detail).next(next)
 }
 
 /// The Lease is on the hub: a replica that cannot reach it neither leads nor knows who does.
@@ -264,10 +262,7 @@ fn replica(header: &Header, hub: Option<&HubSummary>) -> Line {
         missing,
     ]);
     let state = State::of(is_leaderless(header), !header.complete);
-    Line {
-        next: next.to_owned(),
-        ..Line::new("replica", state, Some(replica.started_at), detail)
-    }
+    Line::new("replica", state, Some(replica.started_at), detail).next(next)
 }
 
 fn delivery(overview: &Overview) -> Line {
@@ -304,10 +299,7 @@ fn stuck(overview: &Overview) -> Line {
     if detail.is_empty() {
         return Line::new("stuck", State::Ok, None, "none".to_owned());
     }
-    Line {
-        next: "fedgate stuck".to_owned(),
-        ..Line::new("stuck", State::Waiting, None, detail.join(", "))
-    }
+    Line::new("stuck", State::Waiting, None, detail.join(", ")).next("fedgate stuck")
 }
 
 fn number(count: usize, word: &str) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::{
     kubeconfig::base64,
-    registration::{self, AccountRights, Cell, namespace},
+    registration::{self, Cell, namespace},
 };
 use fedgate_api::karmada::work_namespace;
 use fedgate_manifests::KindManifests;
@@ -53,25 +53,19 @@ pub fn hub_objects(cell: &str) -> Result<Vec<Value>, Error> {
 /// The objects at the member but for the Secret and the Deployment, in the order in which they are applied. The agent may
 /// make no Namespace `karmada-cluster`, and asks for it.
 pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
-    let system = json!({"karmada.io/system": "true"});
     let mut objects = vec![
         namespace(registration::NAMESPACE),
         namespace(NAMESPACE),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount",
-               "metadata": {"name": ACCOUNT, "namespace": NAMESPACE, "labels": system}}),
+        registration::service_account(NAMESPACE, ACCOUNT),
     ];
-    // Before the role: the account may write nothing that the policy would not have seen.
-    if cell.rights == AccountRights::Narrow {
-        objects.extend(limits(kinds));
-    }
-    objects.extend([
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
-            "metadata": {"name": AGENT, "labels": system}, "rules": registration::rules(cell.rights, kinds)}),
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
-            "metadata": {"name": AGENT, "labels": system},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": AGENT},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}),
-    ]);
+    let account = (NAMESPACE, ACCOUNT);
+    objects.extend(registration::granted(
+        cell.rights,
+        kinds,
+        account,
+        AGENT,
+        limits(kinds),
+    ));
     objects
 }
 
@@ -129,7 +123,10 @@ pub fn deployment(cell: &Cell<'_>, image: &str) -> Result<Value, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::mode::SyncMode, *};
+    use super::{
+        super::{mode::SyncMode, registration::AccountRights},
+        *,
+    };
     use crate::membership::change::title;
 
     const CELL: Cell<'_> = Cell {

@@ -136,37 +136,47 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
 
 /// The objects of Karmada's account at a member of mode push, in the order in which they are applied.
 pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
-    let account = cell.account();
-    let role = format!("karmada-controller-manager:{account}");
-    let system = json!({"karmada.io/system": "true"});
-    let within = |mut object: Value| {
-        object["metadata"]["name"] = json!(account);
-        object["metadata"]["namespace"] = json!(NAMESPACE);
-        object["metadata"]["labels"] = system.clone();
-        object
-    };
-    let rbac = "rbac.authorization.k8s.io";
+    let name = cell.account();
     let mut objects = vec![
         namespace(NAMESPACE),
-        within(json!({"apiVersion": "v1", "kind": "ServiceAccount"})),
-        token_secret(&account, &account),
+        service_account(NAMESPACE, &name),
+        token_secret(&name, &name),
     ];
     if cell.proxy {
-        objects.push(json!({"apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": IMPERSONATOR, "namespace": NAMESPACE, "labels": system}}));
+        objects.push(service_account(NAMESPACE, IMPERSONATOR));
         objects.push(token_secret(IMPERSONATOR, IMPERSONATOR));
     }
-    // Before the role: the account may write nothing that the policy would not have seen.
-    if cell.rights == AccountRights::Narrow {
-        objects.extend(limits_of(cell.name, kinds));
-    }
+    let role = format!("karmada-controller-manager:{name}");
+    let limits = limits_of(cell.name, kinds);
+    objects.extend(granted(cell.rights, kinds, (NAMESPACE, &name), &role, limits));
+    objects
+}
+
+/// An account of Karmada or its agent at a member.
+pub fn service_account(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"karmada.io/system": "true"}}})
+}
+
+/// The rights of an account at a member, after its limits: it may write nothing that their policy would not have seen.
+pub fn granted(
+    rights: AccountRights,
+    kinds: &[KindManifests],
+    (namespace, account): (&str, &str),
+    role: &str,
+    limits: Vec<Value>,
+) -> Vec<Value> {
+    let (rbac, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let metadata = json!({"name": role, "labels": {"karmada.io/system": "true"}});
+    let mut objects = match rights {
+        AccountRights::Narrow => limits,
+        AccountRights::Full => Vec::new(),
+    };
     objects.extend([
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
-            "metadata": {"name": role, "labels": system}, "rules": rules(cell.rights, kinds)}),
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
-            "metadata": {"name": role, "labels": system},
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules(rights, kinds)}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]}),
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]}),
     ]);
     objects
 }
@@ -179,7 +189,7 @@ pub fn token_secret(account: &str, name: &str) -> Value {
 }
 
 /// The rules of Karmada's account at a member.
-pub fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
+fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
     if rights == AccountRights::Full {
         return json!([
