@@ -81,10 +81,10 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         leaving.program(&mut executor, member).await?;
     }
     leaving
-        .from_hub(&mut executor, &hub, member.as_ref(), cluster, args.wait)
+        .clear_hub(&mut executor, &hub, member.as_ref(), cluster, args.wait)
         .await?;
     match &member {
-        Some(member) if others.is_empty() => leaving.from_member(&mut executor, member).await?,
+        Some(member) if others.is_empty() => leaving.clear_member(&mut executor, member).await?,
         Some(member) => {
             leaving.account_from_member(&mut executor, member).await?;
             say(&format!(
@@ -155,7 +155,7 @@ impl Leaving<'_> {
     }
 
     /// Credential, Cluster, Secrets and the agent's rights on the hub.
-    async fn from_hub(
+    async fn clear_hub(
         &self,
         executor: &mut Executor,
         hub: &Plane,
@@ -196,7 +196,7 @@ impl Leaving<'_> {
     }
 
     /// Karmada's account, roles and definitions at the member.
-    async fn from_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
+    async fn clear_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
         // Without the Cluster nothing says any more which mode the cell had.
         let mut objects = registration::member_objects(&self.cell, &self.kinds);
         objects.extend(self.agent_at_member());

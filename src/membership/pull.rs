@@ -235,7 +235,7 @@ mod tests {
         let spec = registration::cluster_spec(&CELL);
         let made = json!({"id": "id-2", "syncMode": "Pull", "apiEndpoint": "https://10.0.0.5:6443"});
         assert_eq!(spec, made);
-        let deployment = deployment(&CELL, "registry.example.com/agent:1");
+        let deployment = deployment(&CELL, "registry.example.com/agent:1").unwrap();
         assert_eq!(title(&deployment), title(&deployment_identity()));
         let pod = &deployment["spec"]["template"]["spec"];
         let container = &pod["containers"][0];

@@ -1,11 +1,11 @@
 //! Tests of whole runs: each check broken in turn, on planes that answer from a table.
 
-use super::fake::{Fake, items, of, run};
+use super::fake::{Fake, of, run};
 use crate::doctor::{Check, Role, Subject, Verdict};
 use axum::body::Body;
 use fedgate_engine::metrics::PlaneKind;
 use http::{Method, Request, Response};
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_project_that_is_down_is_named_and_the_hubs_lines_are_complete() {
