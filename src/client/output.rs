@@ -9,7 +9,7 @@ use fedgate_terminal::{
     style::ColorChoice,
     table::Table,
     time,
-    write::{say, write, write_next},
+    write::{say, write_next},
 };
 use serde::de::DeserializeOwned;
 use std::io;
@@ -65,11 +65,6 @@ impl Output {
 /// True if stdout gets colours.
 pub(super) fn is_coloured(choice: ColorChoice) -> bool {
     choice.applies(&io::stdout())
-}
-
-/// Prints a result.
-pub(super) fn print(text: &str) -> Result<(), Error> {
-    write(text)
 }
 
 /// A result that is printed again: in place on a terminal, else anew; objects for programs one after the other.

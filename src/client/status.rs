@@ -3,7 +3,7 @@
 use super::{
     answer::Answer,
     follow::watch,
-    output::{Output, age, print},
+    output::{Output, age},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, StatusArgs};
@@ -15,6 +15,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     style::Tone,
     table::{Cell, Table, escape},
+    write::write,
 };
 
 /// The path of the overview.
@@ -27,7 +28,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
     let mut replicas = Replicas::open(&args.ask.way, args.cell).await?;
     if !args.watch {
         let answer = replicas.ask(PATH).await?;
-        print(&text(&answer, output)?)?;
+        write(&text(&answer, output)?)?;
         return verdict(&answer.document()?);
     }
     let is_json = output.format == ListFormat::Json;

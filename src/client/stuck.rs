@@ -3,7 +3,7 @@
 use super::{
     answer::Answer,
     follow::watch,
-    output::{Output, age, counted, print, query, topics},
+    output::{Output, age, counted, query, topics},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, StuckArgs};
@@ -12,7 +12,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     style::Tone,
     table::{Cell, Table, escape},
-    write::say,
+    write::{say, write},
 };
 
 const GROUPS: &[&str] = &["CLASS", "PLANE", "WORD", "COUNT", "OLDEST", "NEXT"];
@@ -27,7 +27,7 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
     let path = path(args);
     if !args.watch {
         let answer = replicas.ask(&path).await?;
-        print(&text(&answer, output)?)?;
+        write(&text(&answer, output)?)?;
         let stuck: Document<Stuck> = answer.document()?;
         remark(&stuck.body, output);
         let is_stuck = !stuck.body.groups.is_empty();

@@ -6,7 +6,7 @@ pub(super) mod tree;
 use super::{
     answer::Answer,
     follow::{Follow, News},
-    output::{Output, Repeated, is_coloured, print, topics},
+    output::{Output, Repeated, is_coloured, topics},
     replicas::Replicas,
 };
 use crate::commands::{ListFormat, TraceArgs, TraceFormat};
@@ -14,6 +14,7 @@ use fedgate_operations::{Answer as Document, HopState, Time, Trace, Verdict};
 use fedgate_terminal::{
     error::{Error, Kind},
     table::escape,
+    write::write,
 };
 use jiff::SignedDuration;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub(super) async fn run(args: &TraceArgs) -> Result<(), Error> {
     let mut replicas = Replicas::open(&args.ask.way, false).await?;
     let (path, answer) = find(&mut replicas, args).await?;
     if !args.watch {
-        print(&text(&answer, args)?)?;
+        write(&text(&answer, args)?)?;
         return verdict(answer.document::<Trace>()?.body.verdict);
     }
     let mut shown = Repeated::new(args.output == TraceFormat::Json);

@@ -71,7 +71,11 @@ pub(in crate::client) fn text(document: &Document<Trace>, drawing: Drawing) -> S
         let is_last = at + 1 == trace.branches.len();
         let place = place(&branch.placement, &branch.city);
         let hops = hops(branch, as_of, drawing);
-        let (fork, below) = if is_last { ("└─", "  ") } else { ("├─", "│ ") };
+        let (fork, below) = if is_last {
+            ("└─", "  ")
+        } else {
+            ("├─", "│ ")
+        };
         let _ = writeln!(text, "{fork} {}  {hops}", escape(&place));
         if let Some(broken) = trace.first_broken.as_ref().filter(|broken| is_of(broken, branch)) {
             let next = escape(&broken.next);
