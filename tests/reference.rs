@@ -11,8 +11,9 @@ use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
 use fedgate_operations::{
-    Answer, CellDetail, CellRow, ErrorAnswer, Flows, Journal, Overview, Page, Planes, ProjectDetail,
-    ProjectRow, Stuck, Trace,
+    Answer, CellDetail, CellRow, ErrorAnswer, ErrorCode, Flows, Journal, Overview, Page, Planes,
+    ProjectDetail, ProjectRow, Stuck, Trace,
+    query::{LIMIT, MOST, SEARCH_LIMIT, TOP, TOP_MOST},
 };
 use fedgate_sandbox::SandboxCommand;
 use regex::Regex;
@@ -329,30 +330,35 @@ fn schema<T: JsonSchema>(name: &str, kind: &str) -> (String, Value) {
     (kind.to_owned(), serde_json::to_value(inline).unwrap())
 }
 
-const EVENTS: &str = r#"
-## Events
-
-`/api/v1/events` is a `text/event-stream`. The first event is `hello` with `asOf`, `position` and `replica`: fetch the lists
-after it. Then at most one event comes each second, and the comment `: alive` each 15 s.
-
-| event | data |
-|---|---|
-| `delta` | `asOf`, and for each topic that has changed: `overview`, the object; `projects`, `cells` and `stuck`, `{"rows": […], "gone": […]}` with rows as in the lists; `journal`, the writes, newest first |
-| `reset` | `{"topics": […]}`: fetch these anew. More than 512 rows or 256 KiB have changed, or what followed `Last-Event-ID` is no longer kept |
-
-`gone` has names, and of `stuck` the `class`, `plane` and `word` of groups. The last 300 deltas are kept while a stream is open
-(at most 16 MiB), so a client that comes back with `Last-Event-ID` goes on without loss. A reader that is 5 s behind is dropped.
-"#;
-
 #[test]
 fn the_operations_api_is_that_of_the_routes_and_types() {
-    let mut text = format!(
-        "# Operations API\n\n\
-         Gateway and cell serve it on the admin address, with GET and HEAD. It is answered from memory: no request goes to any \
-         plane. Times are instants in UTC; `complete` is false while first lists are read, and `missing` names them. A list has \
-         `continue` and `remaining`; no answer is larger than 1 MiB.\n\n{}{EVENTS}",
-        fedgate_admin::api::reference::markdown()
-    );
+    let page = fs::read_to_string(folder().join("operations-api.md")).unwrap();
+    let (of_requests, _) = page.split_once("\n## Every answer\n").unwrap();
+    for (code, status) in [
+        (ErrorCode::Invalid, 400),
+        (ErrorCode::Unauthorized, 401),
+        (ErrorCode::Forbidden, 403),
+        (ErrorCode::NotFound, 404),
+        (ErrorCode::MethodNotAllowed, 405),
+        (ErrorCode::Expired, 410),
+        (ErrorCode::Misdirected, 421),
+        (ErrorCode::Busy, 429),
+        (ErrorCode::Unavailable, 503),
+    ] {
+        assert_eq!(fedgate_admin::api::Refusal::new(code, "", "").status(), status);
+        assert!(
+            of_requests.contains(&format!("| {status} | `{code:?}` | ")),
+            "{code:?}"
+        );
+    }
+    for bound in [
+        format!("rows of a page, 1 to {MOST}; default {LIMIT} |"),
+        format!("rows before the sums, 1 to {TOP_MOST}; default {TOP} |"),
+        format!("part of a name, at most {SEARCH_LIMIT} characters |"),
+    ] {
+        assert!(of_requests.contains(&bound), "{bound}");
+    }
+    let mut text = of_requests.to_owned();
     let schemas = [
         schema::<Answer<Overview>>("overview", "Overview"),
         schema::<Answer<Planes>>("planes", "Planes"),

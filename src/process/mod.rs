@@ -209,7 +209,7 @@ async fn check(hub: &Connection, kinds: &Kinds, starting: &Starting) -> Result<(
             Err(error) if error.may_pass() => error,
             Err(error) => return Err(error),
         };
-        let is_missing = matches!(error, PreflightError::NotFound { .. });
+        let is_missing = matches!(error, PreflightError::NotFound(_));
         if is_missing && tokio::time::Instant::now() >= end {
             return Err(error);
         }

@@ -20,14 +20,43 @@ async fn found(host: &Host) -> Vec<String> {
 /// The same of the host of this kubeconfig, and the exit code.
 async fn report(host: &str) -> (i32, Vec<String>) {
     let (exit, report) = examined(host, &[]).await;
-    let findings = report["findings"].as_array().unwrap();
+    (exit, lines(&report, "gateway"))
+}
+
+/// The findings of a check of the host.
+fn lines(report: &Value, check: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for finding in findings.iter().filter(|finding| finding["check"] == "gateway") {
+    let findings = report["findings"].as_array().unwrap();
+    for finding in findings.iter().filter(|finding| finding["check"] == check) {
         assert_eq!(finding["plane"], "host");
         let text = |field: &str| finding[field].as_str().unwrap();
         lines.push(format!("{} {}; {}", text("verdict"), text("text"), text("next")));
     }
-    (exit, lines)
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_that_are_not_ready_or_lack_a_city_are_counted_by_the_leader() {
+    for (cells, line) in [
+        (
+            json!({"ready": 2, "not_ready": 0, "unlabelled": 0, "leaving": 1}),
+            "ok Clusters: 2 ready, 0 not ready, 0 without a city, 1 leaving; ",
+        ),
+        (
+            json!({"ready": 2, "not_ready": 1, "unlabelled": 0, "leaving": 0}),
+            "fail Clusters: 2 ready, 1 not ready, 0 without a city, 0 leaving; fedgate cells list",
+        ),
+        (
+            json!({"ready": 0, "not_ready": 0, "unlabelled": 0, "leaving": 0}),
+            "open Clusters: 0 ready, 0 not ready, 0 without a city, 0 leaving; fedgate cells list",
+        ),
+    ] {
+        let mut leader = well("b", "leader");
+        leader["cells"] = cells;
+        let (host, _replicas) = pair([well("a", "standby"), leader]).await;
+        let lines = lines(&examined(&host.kubeconfig(), &[]).await.1, "cells");
+        assert!(lines.len() == 1 && lines[0].starts_with(line), "{lines:?}");
+    }
 }
 
 /// The whole report of a bare hub and the host of this kubeconfig, with further flags.

@@ -54,11 +54,7 @@ async fn a84_no_request_was_forbidden(case: Case) {
                 || said.contains("exceeded quota")
                 // Karmada's webhook, while 81 has a rival of our interpreter: no right would change that.
                 || said.contains("denied the request: conflicting with InterpreterOperation")
-                // doctor, under the gateway's credential, shows claims to those who may list them.
-                || entry.action() == "list resourceclaims"
-                // doctor again, while its own test has taken the role away: the gateway never gets this namespace.
-                || (entry.action() == "get namespaces" && entry.object_ref.name == keys::PROJECT_IDENTITY)
-                // And once more: the question to members, for a name that no object can have, while they have not heard yet that
+                // doctor's question to members, for a name that no object can have, while they have not heard yet that
                 // the role is there again.
                 || entry.request_uri.ends_with("/FEDGATE-DOCTOR")
                 // An API server that starts answers before it has read its roles.

@@ -534,11 +534,6 @@ mutants! {
             "Err(keeps_its_own(cluster))" => "Ok(())",
             "operator/membership::mode::tests::the_mode_of_a_cell_stays";
     }
-    "crates/operator/src/doctor/copies.rs" {
-        copies_of_a_city_are_not_counted:
-            "same(copy, &kind.placement.label) || same(copy, keys::LOCATION)" => "same(copy, keys::LOCATION)",
-            "operator/doctor::tests::broken::copies_without_a_location_are_counted_for_each_cluster_that_has_one";
-    }
     "crates/gateway/src/index/teardown.rs" {
         project_that_leaves_late_keeps_its_hub_namespaces:
             "of == uid && teardown.deleted.contains(of)" => "of == uid && false",

@@ -109,7 +109,7 @@ impl Access {
         };
         let admitted = match &self.reviews {
             None => readable.and_then(|()| Err(self.unauthorized("the token is wrong"))),
-            Some(reviews) => match Right::of(parts) {
+            Some(reviews) => match Right::of(parts).await {
                 Ok(right) => reviews.admit(address, shown, right).await.map(Some),
                 Err(refusal) => Err(refusal),
             },

@@ -21,7 +21,7 @@ pub use tls::TlsError;
 pub use token::{Token, TokenError};
 
 use access::{Access, Peer};
-use api::Operations;
+use api::{Operations, Route};
 use axum::{
     Json, Router,
     body::Body,
@@ -134,9 +134,9 @@ async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) 
 
 /// Counts the answers of the operations API, refusals included.
 async fn count(State(operations): State<Arc<Operations>>, request: Request, next: Next) -> Response {
-    let (began, path) = (Instant::now(), request.uri().path().to_owned());
+    let (began, route) = (Instant::now(), Route::matched(request.extensions().get()));
     let response = next.run(request).await;
-    operations.count(&path, response.status(), began);
+    operations.count(route, response.status(), began);
     response
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Right {
 
 impl Right {
     /// The permission of a path; `None` for a path that does not exist.
-    pub(super) fn of(parts: &Parts) -> Result<Option<Self>, Refusal> {
+    pub(super) async fn of(parts: &Parts) -> Result<Option<Self>, Refusal> {
         let of_all = |resource| Right {
             resource,
             project: String::new(),
@@ -58,7 +58,7 @@ impl Right {
             "/debug/planes" => return Ok(Some(of_all("planes"))),
             _ => {}
         }
-        let target = Target::of(parts.uri.path())?;
+        let target = Target::of(parts).await?;
         Ok(target.map(|target| Self {
             resource: target.route.resource(),
             project: target

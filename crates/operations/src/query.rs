@@ -61,6 +61,21 @@ pub enum Sort {
     Instances,
 }
 
+impl Sort {
+    /// All orders.
+    pub const ALL: [Self; 4] = [Self::Name, Self::Worst, Self::Since, Self::Instances];
+
+    /// The order as the parameter `sort` names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Worst => "worst",
+            Self::Since => "since",
+            Self::Instances => "instances",
+        }
+    }
+}
+
 /// Query of `/planes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanesQuery {

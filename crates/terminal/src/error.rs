@@ -16,8 +16,13 @@ pub enum Kind {
     NotConfirmed,
     /// The user has answered no.
     Declined,
-    /// Another user has changed the object.
+    /// The object is in use, or belongs to another program.
+    Refused,
+    /// Another user has changed the object, or owns a field of it.
     Conflict,
+    /// Another client has changed the object since it was read, or has begun to delete its Namespace: the command may go on
+    /// from the present state.
+    Stale,
     /// The credentials were refused, or the right is missing.
     Forbidden,
     /// A question for a state was answered: not there yet.
@@ -50,7 +55,8 @@ impl Kind {
             Self::Usage => (2, "Usage"),
             Self::NotFound => (3, "NotFound"),
             Self::NotConfirmed | Self::Declined => (4, "NotConfirmed"),
-            Self::Conflict => (5, "Conflict"),
+            Self::Refused => (4, "Refused"),
+            Self::Conflict | Self::Stale => (5, "Conflict"),
             Self::Forbidden => (6, "Forbidden"),
             Self::Moving => (7, "Moving"),
             Self::TimedOut => (8, "TimedOut"),

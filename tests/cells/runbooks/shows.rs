@@ -147,10 +147,7 @@ const WELL: &[(&str, Shown)] = &[
     ("fedgate stuck", (0, "Nothing is stuck.")),
     ("fedgate trace --context host alpha default/web", (0, "whole")),
     ("fedgate journal --context host -f", (INTERRUPTED, "create_copy")),
-    (
-        "fedgate doctor --hub-kubeconfig hub.yaml",
-        (0, "ok   hub interpreters:"),
-    ),
+    ("fedgate doctor --hub-kubeconfig hub.yaml", (0, "ok   hub kinds:")),
     ("fedgate cells list", (0, "dfw-1")),
     ("fedgate projects list", (0, "alpha")),
     (
@@ -433,7 +430,11 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         "kubectl --context hub get resourceinterpretercustomizations",
         (0, "manager: intruder"),
     ),
-    (State::Drifted, "fedgate doctor", (1, "FAIL hub interpreters:")),
+    (
+        State::Drifted,
+        "fedgate stuck --context host --class brake",
+        (9, "drift"),
+    ),
     (
         State::Drifted,
         "kubectl --context host -n fedgate-system logs",

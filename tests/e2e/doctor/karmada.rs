@@ -1,5 +1,5 @@
-//! Checks of the hub's Karmada, and of what surrounds it: its webhook, its definitions, the Deployment that runs it, the
-//! clocks and versions of the planes, and the claims of cells that are gone.
+//! Checks of the hub's Karmada, and of what surrounds it: its webhook, its definitions, the Deployment that runs it, and
+//! the clocks and versions of the planes.
 
 use super::{
     DEFINITION,
@@ -15,7 +15,7 @@ use crate::support::{
     suite::{ALPHA_KEY, BETA_KEY},
     wait_for, with_cleanup,
 };
-use fedgate_api::keys::{CLUSTER_CLAIM_ID, SOURCE_CLUSTER};
+use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_sandbox::{HubControllers, User};
 use serde_json::{Value, json};
 
@@ -27,13 +27,6 @@ const HOOKS: Kind = kind(
     false,
 );
 const DEPLOYED: Kind = kind("apps", "v1", "Deployment", "deployments", true);
-const CLAIM: Kind = kind(
-    "quota.miloapis.com",
-    "v1alpha1",
-    "ResourceClaim",
-    "resourceclaims",
-    true,
-);
 /// Karmada's configuration of its webhook.
 const MUTATING: &str = "mutating-config";
 const MANAGER: &str = "karmada-controller-manager";
@@ -42,7 +35,7 @@ const HOME: &str = "karmada-system";
 /// The file by which the clinic knows Karmada's host.
 pub(super) const HOST: &str = "karmada-host.yaml";
 
-/// Clock, version, webhook, definitions, arguments, image and claims: each is broken on the suite's planes, found with its
+/// Clock, version, webhook, definitions, arguments and image: each is broken on the suite's planes, found with its
 /// plane, and well again after its next step.
 pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names(case: Case) {
     case.suite.gateway.stop().await;
@@ -55,7 +48,6 @@ pub(super) async fn karmada_and_what_surrounds_it_are_mended_by_the_step_that_do
         fields(&clinic).await;
         propagated(&clinic).await;
         with_cleanup(host(&clinic), leave_host(&clinic)).await;
-        with_cleanup(claims(&clinic), leave_claims(&clinic)).await;
         clinic.is_well().await;
     });
     with_cleanup(run, case.suite.gateway.start()).await;
@@ -328,57 +320,4 @@ async fn leave_host(clinic: &Clinic) {
     let _ = std::fs::remove_file(clinic.file(HOST));
     beta.delete(&DEPLOYED, HOME, MANAGER).await;
     beta.delete(&NAMESPACE, "", HOME).await;
-}
-
-/// A project with quotas, asked by its administrator: the gateway may not list claims.
-async fn claims(clinic: &Clinic) {
-    let suite = &clinic.case.suite;
-    let (beta, title) = (&suite.beta, format!("project {BETA_KEY}"));
-    let of = (title.as_str(), "claims");
-    let file = clinic.file(&format!("{BETA_KEY}.yaml"));
-    let root = env!("CARGO_MANIFEST_DIR");
-    let definition = &format!("{root}/crates/sandbox/src/backends/crds/resourceclaims.yaml");
-    clinic
-        .kubectl(BETA_KEY, &["apply", "--server-side", "-f", definition])
-        .await;
-    let next = clinic.finds(of, "open", "may not list claims of quota").await;
-    assert_eq!(next, "run it once as an administrator of the project");
-    let admin = suite.with_sandbox(async |sandbox| sandbox.kubeconfig(BETA_KEY, User::Admin));
-    std::fs::copy(admin.await, &file).expect("copy a kubeconfig");
-    clinic.is_mended(of).await;
-
-    let claim = |name: &str, cell: &str| {
-        json!({"metadata": {"name": name, "labels": {SOURCE_CLUSTER: cell}},
-            "spec": {"consumerRef": {"kind": "Project", "name": "beta"}, "requests": [{"resourceType": "compute.datumapis.com/instances", "amount": 1}],
-                "resourceRef": {"kind": "Instance", "name": "web-0", "namespace": "default"}}})
-    };
-    for (name, cell) in [("of-a-cell", "dfw-1"), ("of-none", "ams-1")] {
-        wait_for("the claim's kind is served", seconds(30), || async {
-            let made = beta.try_create(&CLAIM, "default", claim(name, cell)).await;
-            made.map_err(|error| eprintln!("{error}")).ok()
-        })
-        .await;
-    }
-    let words = "of cells that are not registered: ams-1 (default/of-none)";
-    let next = clinic.finds(of, "open", words).await;
-    clinic
-        .carry_out(BETA_KEY, &next.replace("<cell>", "ams-1"), "")
-        .await;
-    clinic.is_mended(of).await;
-    let left = beta.list(&CLAIM, "default", "").await;
-    assert_eq!(left.len(), 1, "the claim of a cell that is there stays: {left:?}");
-}
-
-async fn leave_claims(clinic: &Clinic) {
-    let beta = &clinic.case.suite.beta;
-    let name = "resourceclaims.quota.miloapis.com";
-    beta.delete(&DEFINITION, "", name).await;
-    beta.gone(&DEFINITION, "", name, seconds(60)).await;
-    let own = clinic
-        .case
-        .suite
-        .gateway
-        .projects()
-        .join(format!("{BETA_KEY}.yaml"));
-    std::fs::copy(own, clinic.file(&format!("{BETA_KEY}.yaml"))).expect("put it back");
 }

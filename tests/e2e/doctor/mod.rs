@@ -7,14 +7,12 @@ mod members;
 
 use crate::support::{
     Case,
-    kinds::{CLUSTER, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, INSTANCE, INTERPRETER, Kind, kind},
+    kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, Kind, kind},
     lone_trials,
-    objects::template,
     plane::Plane,
-    seconds, wait_for, with_cleanup,
+    with_cleanup,
 };
 use clinic::Clinic;
-use fedgate_api::keys;
 use serde_json::{Value, json};
 
 use karmada::karmada_and_what_surrounds_it_are_mended_by_the_step_that_doctor_names;
@@ -69,9 +67,7 @@ async fn a_check_that_is_broken_is_mended_by_the_step_that_doctor_names(case: Ca
         rights(&clinic).await;
         admission(&clinic).await;
         definitions(&clinic).await;
-        cells(&clinic).await;
-        interpreters(&clinic).await;
-        write_backs(&clinic).await;
+        cell_login(&clinic).await;
         credentials(&clinic).await;
         clinic.is_well().await;
     };
@@ -193,14 +189,7 @@ async fn definitions(clinic: &Clinic) {
     clinic.is_mended(of).await;
 }
 
-async fn cells(clinic: &Clinic) {
-    let (hub, of) = (&clinic.case.hub, ("hub", "cells"));
-    let unlabelled = json!({"metadata": {"labels": {keys::CITY_CODE: null}}});
-    hub.merge(&CLUSTER, "", "lhr-1", unlabelled).await;
-    let next = clinic.finds(of, "fail", "without a city label").await;
-    clinic.carry_out("hub", &next, "LHR").await;
-    clinic.is_mended(of).await;
-
+async fn cell_login(clinic: &Clinic) {
     let own = clinic.file("dfw-1-on-hub.yaml");
     let kept = clinic.file("kept.yaml");
     std::fs::rename(&own, &kept).expect("set it aside");
@@ -217,40 +206,6 @@ async fn cells(clinic: &Clinic) {
         "{next}"
     );
     std::fs::rename(&kept, &own).expect("put it back");
-    clinic.is_mended(of).await;
-}
-
-async fn interpreters(clinic: &Clinic) {
-    let (hub, of) = (&clinic.case.hub, ("hub", "interpreters"));
-    let name = "workloaddeployment";
-    let ours = hub.get(&INTERPRETER, "", name).await.expect("it is there");
-    let edit = json!({"spec": {"customizations": {"healthInterpretation": {"luaScript":
-        "function InterpretHealth(observed) return false end"}}}});
-    hub.merge(&INTERPRETER, "", name, edit).await;
-    let next = clinic.finds(of, "fail", "differs from the kind's folder").await;
-    clinic.apply("hub", &next).await;
-    clinic.is_mended(of).await;
-    hub.delete(&INTERPRETER, "", name).await;
-    let next = clinic.finds(of, "open", "is missing").await;
-    // Karmada's webhook admits a second one only while ours is away.
-    let rival = json!({"metadata": {"name": format!("rival-{}", clinic.case.ns)}, "spec": ours["spec"]});
-    let what = "Karmada's webhook has seen ours go, and admits another one";
-    wait_for(what, seconds(30), || async {
-        hub.try_create(&INTERPRETER, "", rival.clone()).await.ok()
-    })
-    .await;
-    let second = clinic.finds(of, "fail", "has duplicates").await;
-    clinic.carry_out("hub", &second, "").await;
-    clinic.apply("hub", &next).await;
-    clinic.is_mended(of).await;
-}
-
-async fn write_backs(clinic: &Clinic) {
-    let (case, of) = (&clinic.case, ("hub", "write-backs"));
-    let owned = json!({"metadata": {"name": "left-0"}, "spec": template()["spec"]});
-    case.hub.create(&INSTANCE, "default", owned).await;
-    let next = clinic.finds(of, "open", "default (left-0)").await;
-    clinic.carry_out("hub", &next, "").await;
     clinic.is_mended(of).await;
 }
 

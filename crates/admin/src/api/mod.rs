@@ -4,7 +4,6 @@
 mod answer;
 mod position;
 mod question;
-pub mod reference;
 mod refusal;
 mod route;
 mod streams;
@@ -87,14 +86,17 @@ impl Operations {
             let response = operations.ask(&request.into_parts().0).await;
             response.unwrap_or_else(IntoResponse::into_response)
         };
-        Router::new()
-            .route("/api/{*path}", any(ask))
-            .with_state(self.clone())
+        // A path that does not exist has a guard, too.
+        let others = Router::new().route("/api/{*path}", any(ask));
+        let add = |routes: Router<Arc<Self>>, route: Route| {
+            routes.route(&format!("{BASE}{}", route.path()), any(ask))
+        };
+        Route::all().fold(others, add).with_state(self.clone())
     }
 
     async fn ask(&self, request: &Parts) -> Result<Response, Refusal> {
         let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
-        let target = Target::of(path)?.ok_or_else(|| no_path(path))?;
+        let target = Target::of(request).await?.ok_or_else(|| no_path(path))?;
         let method = &request.method;
         if *method != Method::GET && *method != Method::HEAD {
             return Err(Refusal::new(
@@ -158,9 +160,8 @@ impl Operations {
     }
 
     /// Counts an answer with its path and status.
-    pub fn count(&self, path: &str, status: StatusCode, began: Instant) {
-        let target = Target::of(path).ok().flatten();
-        let path = target.map_or(OTHER, |target| target.route.path());
+    pub fn count(&self, route: Option<Route>, status: StatusCode, began: Instant) {
+        let path = route.map_or(OTHER, Route::path);
         self.metrics
             .operations_answered(path, status.as_u16(), began.elapsed());
     }

@@ -36,7 +36,7 @@ impl Positions {
             From::After(name) => format!("a{name}"),
             From::Skip(rows) => format!("s{rows}"),
         };
-        let text = format!("{}\n{}\n{place}", list.0, word(list.1));
+        let text = format!("{}\n{}\n{place}", list.0, list.1.as_str());
         let check = self.key.hash_one(&text);
         Some(format!("{check:016x}{}", hex(text.as_bytes())))
     }
@@ -53,7 +53,7 @@ impl Positions {
         let other =
             || Refusal::invalid("continue is of another list or another sort; begin again without continue");
         let (head, place) = text.rsplit_once('\n').ok_or_else(other)?;
-        if head != format!("{}\n{}", list.0, word(list.1)) {
+        if head != format!("{}\n{}", list.0, list.1.as_str()) {
             return Err(other());
         }
         match (place.strip_prefix('a'), place.strip_prefix('s')) {
@@ -73,14 +73,5 @@ impl Positions {
         let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
         let text = String::from_utf8(bytes?).ok()?;
         (format!("{:016x}", self.key.hash_one(&text)) == check).then_some(text)
-    }
-}
-
-fn word(sort: Sort) -> &'static str {
-    match sort {
-        Sort::Name => "name",
-        Sort::Worst => "worst",
-        Sort::Since => "since",
-        Sort::Instances => "instances",
     }
 }

@@ -41,7 +41,7 @@ impl Question {
         let (route, mut values) = (target.route, target.values.into_iter());
         let mut p = Parameters::of(route, query)?;
         let mut value = || values.next().unwrap_or_default();
-        Ok(match route {
+        let question = match route {
             Route::Overview => Self::Overview,
             Route::Planes => Self::Planes(PlanesQuery {
                 plane: p.word("plane", &PLANES)?,
@@ -50,11 +50,12 @@ impl Question {
                 page: p.page(Sort::Worst, positions)?,
             }),
             Route::Projects => {
-                let sort = p.sort()?;
+                let state = p.one_of("state", &STATES)?;
+                let (reason, city, sort) = (p.text("reason")?, p.text("city")?, p.sort()?);
                 Self::Projects(ProjectsQuery {
-                    state: p.one_of("state", &STATES)?,
-                    reason: p.text("reason")?,
-                    city: p.text("city")?,
+                    state,
+                    reason,
+                    city,
                     q: p.search()?,
                     sort,
                     page: p.page(sort, positions)?,
@@ -62,10 +63,11 @@ impl Question {
             }
             Route::Project => Self::Project(value()),
             Route::Cells => {
-                let sort = p.sort()?;
+                let state = p.one_of("state", &CellState::ALL.map(|state| (state.as_str(), state)))?;
+                let (city, sort) = (p.text("city")?, p.sort()?);
                 Self::Cells(CellsQuery {
-                    state: p.one_of("state", &CellState::ALL.map(|state| (state.as_str(), state)))?,
-                    city: p.text("city")?,
+                    state,
+                    city,
                     sort,
                     page: p.page(sort, positions)?,
                 })
@@ -102,10 +104,11 @@ impl Question {
                 page: p.page(Sort::Since, positions)?,
             }),
             Route::Events => {
-                let project = p.text("project")?;
-                Self::Events(Selection::of(p.take("topics").as_deref(), project)?)
+                let topics = p.take("topics");
+                Self::Events(Selection::of(topics.as_deref(), p.text("project")?)?)
             }
-        })
+        };
+        p.end().map(|()| question)
     }
 }
 
@@ -116,12 +119,6 @@ const STATES: [(&str, PlaneState); 4] = [
     ("backoff", PlaneState::Backoff),
     ("syncing", PlaneState::Syncing),
     ("connected", PlaneState::Connected),
-];
-const SORTS: [(&str, Sort); 4] = [
-    ("name", Sort::Name),
-    ("worst", Sort::Worst),
-    ("since", Sort::Since),
-    ("instances", Sort::Instances),
 ];
 
 /// Words for a message.
@@ -142,46 +139,55 @@ pub(super) fn shortened(value: &str) -> String {
 struct Parameters {
     route: Route,
     given: BTreeMap<String, String>,
+    /// Names that the route takes.
+    taken: Vec<&'static str>,
 }
 
 impl Parameters {
-    /// An error if a parameter is unknown or given twice.
+    /// An error if a parameter is given twice.
     fn of(route: Route, query: &str) -> Result<Self, Refusal> {
         let mut given = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let allowed = route.parameters();
-            if !allowed.contains(&name.as_ref()) {
-                let takes = if allowed.is_empty() {
-                    "no parameters".to_owned()
-                } else {
-                    listed(allowed.iter().copied())
-                };
-                return Err(Refusal::invalid(format!(
-                    "the parameter {} is unknown; /{} takes {takes}",
-                    shortened(&name),
-                    route.path()
-                )));
-            }
             if given.insert(name.to_string(), value.into_owned()).is_some() {
+                let name = shortened(&name);
                 return Err(Refusal::invalid(format!("the parameter {name} is given twice")));
             }
         }
-        Ok(Self { route, given })
+        let taken = Vec::new();
+        Ok(Self { route, given, taken })
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    /// An error if a parameter was given that the route does not take.
+    fn end(self) -> Result<(), Refusal> {
+        let Some(name) = self.given.keys().next() else {
+            return Ok(());
+        };
+        let takes = if self.taken.is_empty() {
+            "no parameters".to_owned()
+        } else {
+            self.taken.join(", ")
+        };
+        Err(Refusal::invalid(format!(
+            "the parameter {} is unknown; /{} takes {takes}",
+            shortened(name),
+            self.route.path()
+        )))
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        self.taken.push(name);
         self.given.remove(name)
     }
 
     /// A text that may be a name.
-    fn text(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+    fn text(&mut self, name: &'static str) -> Result<Option<String>, Refusal> {
         self.take(name)
             .map(|value| checked(&format!("the parameter {name}"), value))
             .transpose()
     }
 
     /// One of these words, as its value.
-    fn one_of<T: Copy>(&mut self, name: &str, all: &[(&str, T)]) -> Result<Option<T>, Refusal> {
+    fn one_of<T: Copy>(&mut self, name: &'static str, all: &[(&str, T)]) -> Result<Option<T>, Refusal> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
@@ -193,19 +199,19 @@ impl Parameters {
     }
 
     /// One of these words.
-    fn word(&mut self, name: &str, all: &[&'static str; 3]) -> Result<Option<String>, Refusal> {
+    fn word(&mut self, name: &'static str, all: &[&'static str; 3]) -> Result<Option<String>, Refusal> {
         self.one_of(name, &all.map(|word| (word, word)))
             .map(|found| found.map(str::to_owned))
     }
 
-    fn parsed<T: FromStr>(&mut self, name: &str, meaning: &str) -> Result<Option<T>, Refusal> {
+    fn parsed<T: FromStr>(&mut self, name: &'static str, meaning: &str) -> Result<Option<T>, Refusal> {
         self.take(name)
             .map(|value| value.parse().map_err(|_| wrong(name, &value, meaning)))
             .transpose()
     }
 
     /// A number from 1 to `most`.
-    fn number(&mut self, name: &str, default: usize, most: usize) -> Result<usize, Refusal> {
+    fn number(&mut self, name: &'static str, default: usize, most: usize) -> Result<usize, Refusal> {
         let Some(value) = self.take(name) else {
             return Ok(default);
         };
@@ -226,7 +232,8 @@ impl Parameters {
     }
 
     fn sort(&mut self) -> Result<Sort, Refusal> {
-        Ok(self.one_of("sort", &SORTS)?.unwrap_or_default())
+        let sorts = Sort::ALL.map(|sort| (sort.as_str(), sort));
+        Ok(self.one_of("sort", &sorts)?.unwrap_or_default())
     }
 
     fn stuck_for(&mut self) -> Result<Duration, Refusal> {

@@ -1,7 +1,10 @@
 //! The paths of the API: which one a request is for, and the object that it names.
 
 use super::refusal::Refusal;
-use percent_encoding::percent_decode_str;
+use axum::{
+    extract::{FromRequestParts, MatchedPath, RawPathParams},
+    http::request::Parts,
+};
 
 /// Where the paths begin.
 pub const BASE: &str = "/api/v1/";
@@ -35,79 +38,42 @@ pub enum Route {
     Events,
 }
 
-/// A route with its path below [`BASE`] and its parameters.
-type Row = (Route, &'static str, &'static [&'static str]);
-
-const ROUTES: [Row; 11] = [
-    (Route::Overview, "overview", &[]),
-    (
-        Route::Planes,
-        "planes",
-        &["plane", "state", "q", "limit", "continue"],
-    ),
-    (
-        Route::Projects,
-        "projects",
-        &["state", "reason", "city", "sort", "q", "limit", "continue"],
-    ),
-    (Route::Project, "projects/{project}", &[]),
-    (
-        Route::Cells,
-        "cells",
-        &["state", "city", "sort", "limit", "continue"],
-    ),
-    (Route::Cell, "cells/{cell}", &[]),
-    (Route::Flows, "flows", &["top", "project", "city", "cell"]),
-    (
-        Route::Stuck,
-        "stuck",
-        &["class", "plane", "project", "cell", "for", "limit", "continue"],
-    ),
-    (Route::Trace, "trace/{project}/{namespace}/{kind}/{name}", &[]),
-    (
-        Route::Journal,
-        "journal",
-        &[
-            "project",
-            "namespace",
-            "name",
-            "plane",
-            "reason",
-            "result",
-            "after",
-            "limit",
-            "continue",
-        ],
-    ),
-    (Route::Events, "events", &["topics", "project"]),
+/// The routes with their paths below [`BASE`].
+const ROUTES: [(Route, &str); 11] = [
+    (Route::Overview, "overview"),
+    (Route::Planes, "planes"),
+    (Route::Projects, "projects"),
+    (Route::Project, "projects/{project}"),
+    (Route::Cells, "cells"),
+    (Route::Cell, "cells/{cell}"),
+    (Route::Flows, "flows"),
+    (Route::Stuck, "stuck"),
+    (Route::Trace, "trace/{project}/{namespace}/{kind}/{name}"),
+    (Route::Journal, "journal"),
+    (Route::Events, "events"),
 ];
 
 impl Route {
     /// All routes.
     pub fn all() -> impl Iterator<Item = Self> {
-        ROUTES.into_iter().map(|(route, ..)| route)
-    }
-
-    fn row(self) -> Row {
-        ROUTES
-            .into_iter()
-            .find(|(route, ..)| *route == self)
-            .unwrap_or(ROUTES[0])
+        ROUTES.into_iter().map(|(route, _)| route)
     }
 
     /// The path below [`BASE`] with its open places, e.g. `projects/{project}`: the metrics' label.
     pub fn path(self) -> &'static str {
-        self.row().1
-    }
-
-    /// The parameters that a query may have.
-    pub fn parameters(self) -> &'static [&'static str] {
-        self.row().2
+        let found = ROUTES.iter().find(|(route, _)| *route == self);
+        found.map_or("", |(_, path)| path)
     }
 
     /// First segment of the path: the resource that a role names.
     pub fn resource(self) -> &'static str {
         self.path().split('/').next().unwrap_or_default()
+    }
+
+    /// The route that the router has matched; `None` for a path that does not exist.
+    pub fn matched(path: Option<&MatchedPath>) -> Option<Self> {
+        let path = path?.as_str().strip_prefix(BASE)?;
+        Self::all().find(|route| route.path() == path)
     }
 }
 
@@ -121,28 +87,18 @@ pub struct Target {
 }
 
 impl Target {
-    /// The target of a path, which is still encoded. `Ok(None)` if there is no such path; an error if a value is not valid.
-    pub fn of(path: &str) -> Result<Option<Self>, Refusal> {
-        let Some(rest) = path.strip_prefix(BASE) else {
+    /// The target of a request that was routed. `Ok(None)` if there is no such path; an error if a value is not valid.
+    pub async fn of(parts: &Parts) -> Result<Option<Self>, Refusal> {
+        let Some(route) = Route::matched(parts.extensions.get()) else {
             return Ok(None);
         };
-        let segments: Vec<&str> = rest.split('/').collect();
-        for (route, pattern, _) in ROUTES {
-            let pattern: Vec<&str> = pattern.split('/').collect();
-            let is_open = |part: &str| part.starts_with('{');
-            let fits = pattern.len() == segments.len()
-                && pattern
-                    .iter()
-                    .zip(&segments)
-                    .all(|(part, segment)| part == segment || is_open(part) && !segment.is_empty());
-            if fits {
-                let open = pattern.iter().zip(&segments).filter(|(part, _)| is_open(part));
-                let values = open.map(|(part, segment)| decoded(part, segment));
-                let values = values.collect::<Result<_, _>>()?;
-                return Ok(Some(Self { route, values }));
-            }
-        }
-        Ok(None)
+        let values = RawPathParams::from_request_parts(&mut parts.clone(), &()).await;
+        let values = values.map_err(|error| Refusal::invalid(error.body_text()))?;
+        let values = values.iter();
+        let values =
+            values.map(|(part, value)| checked(&format!("the {part} of the path"), value.to_owned()));
+        let values = values.collect::<Result<_, _>>()?;
+        Ok(Some(Self { route, values }))
     }
 
     /// The project that the path or the query names. What is longer than a name is none.
@@ -154,13 +110,6 @@ impl Target {
                 .map(|(_, value)| value.into_owned()),
         }
     }
-}
-
-fn decoded(part: &str, segment: &str) -> Result<String, Refusal> {
-    let part = part.trim_matches(['{', '}']);
-    let value = percent_decode_str(segment).decode_utf8();
-    let value = value.map_err(|_| Refusal::invalid(format!("the {part} of the path is not UTF-8")))?;
-    checked(&format!("the {part} of the path"), value.into_owned())
 }
 
 /// The value, if it may be a name.

@@ -20,7 +20,7 @@ impl Topic {
         Self::Stuck,
         Self::Journal,
     ];
-    /// Those that can be limited to a project. The others show other projects too.
+    /// Topics that can be limited to a project. The others show other projects too.
     const OF_PROJECT: [Self; 3] = [Self::Projects, Self::Stuck, Self::Journal];
 
     pub(super) fn as_str(self) -> &'static str {

@@ -1,12 +1,12 @@
 //! The answers of a process whose role does not run yet, because a plane that it needs is being awaited.
 
-use super::header::Process;
+use super::{header::Process, health};
 use crate::{
-    CellDetail, CellRow, Class, Flows, Header, Health, HealthReason, HealthState, JournalRow, NoAnswer,
-    OperationsSource, Overview, PlaneRow, ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup,
-    StuckItem, Time, Trace,
+    CellDetail, CellRow, Class, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow,
+    ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Time, Trace,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
+use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use parking_lot::Mutex;
 
@@ -105,25 +105,8 @@ impl OperationsSource for Starting {
     }
 
     fn overview(&self) -> Overview {
-        let reasons: Vec<HealthReason> = self
-            .group()
-            .into_iter()
-            .map(|group| HealthReason {
-                class: group.class,
-                plane: group.plane,
-                word: group.word,
-                count: group.count,
-                since: group.oldest,
-                next: group.next,
-            })
-            .collect();
-        let state = if reasons.is_empty() {
-            HealthState::Syncing
-        } else {
-            HealthState::Degraded
-        };
         Overview {
-            health: Health { state, reasons },
+            health: health::of(self.group().as_slice(), false),
             ..Overview::default()
         }
     }
@@ -173,6 +156,7 @@ impl OperationsSource for Starting {
 mod tests {
     use super::*;
     use crate::ReplicaRole;
+    use crate::{HealthState, ReplicaRole};
     use fedgate_engine::metrics::Build;
 
     #[test]

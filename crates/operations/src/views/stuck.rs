@@ -2,6 +2,7 @@
 
 use super::{page, planes, wall};
 use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
+use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
 use fedgate_engine::{
     clock::Now,
     error::Category,
@@ -13,7 +14,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A plane is shown after it has been down for this time.
 const PLANE_DOWN: Duration = Duration::from_secs(30);
@@ -103,86 +104,48 @@ pub fn of_runtime<R: Role>(
 
 fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, found: &mut Vec<Found>) {
     let causes = runtime.shared.workers.failures().causes();
-    let rights: BTreeMap<_, _> = causes
-        .iter()
-        .filter_map(|(cause, failure)| match &**cause {
-            Cause::Right(right) => Some((right.clone(), failure.since)),
-            Cause::Plane(_) | Cause::Suspended(_) => None,
-        })
-        .collect();
-    let down: Vec<Plane> = causes.iter().filter_map(|(cause, _)| plane_of(cause)).collect();
-    let reports: BTreeMap<Plane, &'static str> = runtime
-        .plane_reports(&down)
-        .into_iter()
-        .filter_map(|report| {
-            let word = report
-                .watches
-                .iter()
-                .find_map(|watch| watch.error.as_ref().map(|(_, cause, _)| *cause));
-            Some((report.plane, word?))
-        })
-        .collect();
+    let down = causes.iter().filter_map(|(cause, _)| match &**cause {
+        Cause::Plane(plane) => Some(plane.clone()),
+        Cause::Right(_) | Cause::Suspended(_) => None,
+    });
+    let down: Vec<Plane> = down.collect();
+    let reports = runtime.plane_reports(&down).into_iter().filter_map(|report| {
+        let mut errors = report.watches.iter().filter_map(|watch| watch.error.as_ref());
+        let word = errors.next().map(|(_, cause, _)| *cause)?;
+        Some((report.plane, word))
+    });
+    let reports: BTreeMap<Plane, &'static str> = reports.collect();
+    let mut rights = BTreeMap::new();
     for (cause, failure) in &causes {
-        let (Some(plane), since) = (plane_of(cause), Some(Time(failure.since))) else {
-            continue;
+        let since = Some(Time(failure.since));
+        let (class, plane, word) = match &**cause {
+            Cause::Plane(plane) if is_older(since, PLANE_DOWN, now) => {
+                let word = reports.get(plane).copied();
+                (Class::Plane, plane, word.unwrap_or(failure.category.as_str()))
+            }
+            Cause::Plane(_) => continue,
+            // What waits for a suspended project is no fault, and is named by the suspension alone.
+            Cause::Suspended(plane) => (Class::Waiting, plane, Category::ProjectSuspended.as_str()),
+            Cause::Right(right) => {
+                rights.insert(right.clone(), failure.since);
+                continue;
+            }
         };
-        if is_older(since, PLANE_DOWN, now) {
-            let word = reports.get(&plane).copied().unwrap_or(failure.category.as_str());
-            found.push(of_plane(
-                Class::Plane,
-                &plane,
-                word.to_owned(),
-                since,
-                &failure.message,
-            ));
-        }
+        found.push(of_plane(class, plane, word.to_owned(), since, &failure.message));
     }
-    suspended(&causes, found);
     for (plane, end) in runtime.expired(now.wall.as_second()) {
-        found.push(of_plane(
-            Class::Plane,
-            &plane,
-            "credential_expired".to_owned(),
-            Some(Time::from_second(end)),
-            "",
-        ));
+        let (word, since) = ("credential_expired".to_owned(), Time::from_second(end));
+        found.push(of_plane(Class::Plane, &plane, word, Some(since), ""));
     }
     for (plane, defect) in &survey.defects {
-        found.push(of_plane(
-            Class::Plane,
-            plane,
-            defect.word.to_owned(),
-            None,
-            defect.text,
-        ));
+        let word = defect.word.to_owned();
+        found.push(of_plane(Class::Plane, plane, word, None, defect.text));
     }
     for right in runtime.shared.executor.missing_rights() {
         let since = rights.get(&right).map(|since| Time(*since));
-        found.push(of_plane(
-            Class::Right,
-            &right.plane.clone(),
-            right.to_string(),
-            since,
-            "",
-        ));
+        found.push(of_plane(Class::Right, &right.plane, right.to_string(), since, ""));
     }
     forbidden_watches(runtime, &survey.forbidding, found);
-}
-
-/// Suspended projects: what waits for them is no fault, and is named by the suspension alone.
-fn suspended(causes: &[(Arc<Cause>, LastFailure)], found: &mut Vec<Found>) {
-    for (cause, failure) in causes {
-        if let Cause::Suspended(plane) = &**cause {
-            let (word, since) = (Category::ProjectSuspended.as_str(), Time(failure.since));
-            found.push(of_plane(
-                Class::Waiting,
-                plane,
-                word.to_owned(),
-                Some(since),
-                &failure.message,
-            ));
-        }
-    }
 }
 
 /// Watches that a plane forbids, which need the right to list and watch.
@@ -193,13 +156,6 @@ fn forbidden_watches<R: Role>(runtime: &Runtime<R>, forbidding: &[Plane], found:
             let message = watch.error.as_ref().map_or("", |(text, ..)| text);
             found.push(of_plane(Class::Right, &report.plane, word, None, message));
         }
-    }
-}
-
-fn plane_of(cause: &Cause) -> Option<Plane> {
-    match cause {
-        Cause::Plane(plane) => Some(plane.clone()),
-        Cause::Right(_) | Cause::Suspended(_) => None,
     }
 }
 

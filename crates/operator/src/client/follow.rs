@@ -3,6 +3,7 @@
 use super::{
     answer::Answer,
     events::Events,
+    output::Repeated,
     replicas::{Address, Replicas},
 };
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
@@ -105,6 +106,24 @@ impl<'a> Follow<'a> {
         let answer = self.replicas.ask_at(&address, path).await?;
         self.stream = Some((address, events));
         Ok(answer)
+    }
+}
+
+/// Prints a document again at each event, until Ctrl-C.
+pub(super) async fn watch(
+    replicas: &mut Replicas,
+    topics: String,
+    path: &str,
+    is_json: bool,
+    text: impl Fn(&Answer) -> Result<String, Error>,
+) -> Result<(), Error> {
+    let mut shown = Repeated::new(is_json);
+    let mut follow = Follow::new(replicas, topics);
+    loop {
+        match follow.next(path).await? {
+            News::Answer(answer) => shown.print(&text(&answer)?)?,
+            News::Lost(notice) => shown.lost(&notice)?,
+        }
     }
 }
 

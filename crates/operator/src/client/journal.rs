@@ -2,7 +2,7 @@
 
 use super::{
     follow::{Follow, News},
-    output::{Output, counted, print, query},
+    output::{Output, counted, query, topics},
     replicas::Replicas,
 };
 use crate::client::args::{JournalArgs, ListFormat, ObjectName};
@@ -11,7 +11,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     style::Tone,
     table::{Cell, Table, escape},
-    write::{say, write_next},
+    write::{say, write, write_next},
 };
 
 const COLUMNS: &[&str] = &[
@@ -29,12 +29,12 @@ pub(super) async fn run(args: &JournalArgs) -> Result<(), Error> {
     }
     let answer = replicas.ask(&path(args, None)).await?;
     if output.format == ListFormat::Json {
-        return print(&answer.json());
+        return write(&answer.json());
     }
     let journal: Document<Journal> = answer.document()?;
     let rows: Vec<&JournalRow> = journal.body.items.iter().rev().collect();
     let mut widths = Vec::new();
-    print(&text(&rows, output, output.headers, &mut widths))?;
+    write(&text(&rows, output, output.headers, &mut widths))?;
     match journal.body.remaining {
         _ if rows.is_empty() => say(&match &args.object {
             None => "No write is in the journal.".to_owned(),
@@ -50,8 +50,7 @@ pub(super) async fn run(args: &JournalArgs) -> Result<(), Error> {
 
 /// Prints new writes until Ctrl-C.
 async fn follow(replicas: &mut Replicas, args: &JournalArgs, output: Output) -> Result<(), Error> {
-    let topics = query(&[("topics", Some("journal")), ("project", args.project.as_deref())]);
-    let mut follow = Follow::new(replicas, topics.trim_start_matches('?').to_owned());
+    let mut follow = Follow::new(replicas, topics("journal", args.project.as_deref()));
     let mut seen = Seen::default();
     let mut widths = Vec::new();
     let mut headers = output.headers;

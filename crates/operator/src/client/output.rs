@@ -9,7 +9,7 @@ use fedgate_terminal::{
     style::ColorChoice,
     table::Table,
     time,
-    write::{say, write, write_next},
+    write::{say, write_next},
 };
 use serde::de::DeserializeOwned;
 use std::io;
@@ -67,11 +67,6 @@ pub(super) fn is_coloured(choice: ColorChoice) -> bool {
     choice.applies(&io::stdout())
 }
 
-/// Prints a result.
-pub(super) fn print(text: &str) -> Result<(), Error> {
-    write(text)
-}
-
 /// A result that is printed again: in place on a terminal, else anew; objects for programs one after the other.
 pub(super) struct Repeated {
     screen: Screen,
@@ -115,6 +110,12 @@ pub(super) fn age(since: Option<Time>, as_of: Time) -> String {
 pub(super) fn counted(count: usize, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {word}{plural}")
+}
+
+/// The query of a stream about these topics, of a project or of all.
+pub(super) fn topics(topics: &str, project: Option<&str>) -> String {
+    let query = query(&[("topics", Some(topics)), ("project", project)]);
+    query.trim_start_matches('?').to_owned()
 }
 
 /// `name=value` pairs of a query, those without a value left out; empty, or with its question mark.

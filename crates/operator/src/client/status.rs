@@ -2,8 +2,8 @@
 
 use super::{
     answer::Answer,
-    follow::{Follow, News},
-    output::{Output, Repeated, age, print},
+    follow::watch,
+    output::{Output, age},
     replicas::Replicas,
 };
 use crate::client::args::{ListFormat, StatusArgs};
@@ -15,6 +15,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     style::Tone,
     table::{Cell, Table, escape},
+    write::write,
 };
 
 /// The path of the overview.
@@ -27,17 +28,15 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Error> {
     let mut replicas = Replicas::open(&args.ask.way, args.cell).await?;
     if !args.watch {
         let answer = replicas.ask(PATH).await?;
-        print(&text(&answer, output)?)?;
+        write(&text(&answer, output)?)?;
         return verdict(&answer.document()?);
     }
-    let mut shown = Repeated::new(output.format == ListFormat::Json);
-    let mut follow = Follow::new(&mut replicas, "topics=overview".to_owned());
-    loop {
-        match follow.next(PATH).await? {
-            News::Answer(answer) => shown.print(&text(&answer, output)?)?,
-            News::Lost(notice) => shown.lost(&notice)?,
-        }
-    }
+    let is_json = output.format == ListFormat::Json;
+    let topics = "topics=overview".to_owned();
+    watch(&mut replicas, topics, PATH, is_json, |answer| {
+        text(answer, output)
+    })
+    .await
 }
 
 fn text(answer: &Answer, output: Output) -> Result<String, Error> {
@@ -111,6 +110,11 @@ impl Line {
             next: String::new(),
         }
     }
+
+    fn next(mut self, next: &str) -> Self {
+        next.clone_into(&mut self.next);
+        self
+    }
 }
 
 pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
@@ -138,14 +142,10 @@ pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
 
 fn lines(document: &Document<Overview>) -> Vec<Line> {
     let (header, overview) = (&document.header, &document.body);
-    let reasons = overview.health.reasons.iter().map(|reason| Line {
-        next: reason.next.clone(),
-        ..Line::new(
-            &format!("{} {}", reason.class.as_str(), reason.plane),
-            State::Broken,
-            reason.since,
-            format!("{}: {}", reason.count, reason.word),
-        )
+    let reasons = overview.health.reasons.iter().map(|reason| {
+        let subject = format!("{} {}", reason.class.as_str(), reason.plane);
+        let detail = format!("{}: {}", reason.count, reason.word);
+        Line::new(&subject, State::Broken, reason.since, detail).next(&reason.next)
     });
     let mut lines: Vec<Line> = reasons.collect();
     lines.push(replica(header, overview.hub.as_ref()));
@@ -229,10 +229,7 @@ fn cells(cells: &CellCounts) -> Line {
     } else {
         ""
     };
-    Line {
-        next: next.to_owned(),
-        ..Line::new("cells", State::of(false, is_open), None, detail)
-    }
+    Line::new("cells", State::of(false, is_open), None, detail).next(next)
 }
 
 /// The Lease is on the hub: a replica that cannot reach it neither leads nor knows who does.
@@ -266,10 +263,7 @@ fn replica(header: &Header, hub: Option<&HubSummary>) -> Line {
         missing,
     ]);
     let state = State::of(is_leaderless(header), !header.complete);
-    Line {
-        next: next.to_owned(),
-        ..Line::new("replica", state, Some(replica.started_at), detail)
-    }
+    Line::new("replica", state, Some(replica.started_at), detail).next(next)
 }
 
 fn delivery(overview: &Overview) -> Line {
@@ -306,10 +300,7 @@ fn stuck(overview: &Overview) -> Line {
     if detail.is_empty() {
         return Line::new("stuck", State::Ok, None, "none".to_owned());
     }
-    Line {
-        next: "fedgate stuck".to_owned(),
-        ..Line::new("stuck", State::Waiting, None, detail.join(", "))
-    }
+    Line::new("stuck", State::Waiting, None, detail.join(", ")).next("fedgate stuck")
 }
 
 fn number(count: usize, word: &str) -> Option<String> {

@@ -2,8 +2,8 @@
 
 use super::{
     answer::Answer,
-    follow::{Follow, News},
-    output::{Output, Repeated, age, counted, print, query},
+    follow::watch,
+    output::{Output, age, counted, query, topics},
     replicas::Replicas,
 };
 use crate::client::args::{ListFormat, StuckArgs};
@@ -12,7 +12,7 @@ use fedgate_terminal::{
     error::{Error, Kind},
     style::Tone,
     table::{Cell, Table, escape},
-    write::say,
+    write::{say, write},
 };
 
 const GROUPS: &[&str] = &["CLASS", "PLANE", "WORD", "COUNT", "OLDEST", "NEXT"];
@@ -27,7 +27,7 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
     let path = path(args);
     if !args.watch {
         let answer = replicas.ask(&path).await?;
-        print(&text(&answer, output)?)?;
+        write(&text(&answer, output)?)?;
         let stuck: Document<Stuck> = answer.document()?;
         remark(&stuck.body, output);
         let is_stuck = !stuck.body.groups.is_empty();
@@ -37,19 +37,19 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
             Ok(())
         };
     }
-    let mut shown = Repeated::new(output.format == ListFormat::Json);
-    let project = args.project.as_deref();
-    let topics = query(&[("topics", Some("stuck")), ("project", project)]);
-    let mut follow = Follow::new(&mut replicas, topics.trim_start_matches('?').to_owned());
-    loop {
-        match follow.next(&path).await? {
-            News::Answer(answer) => match text(&answer, output)? {
-                text if text.is_empty() => shown.print("Nothing is stuck.\n")?,
-                text => shown.print(&text)?,
-            },
-            News::Lost(notice) => shown.lost(&notice)?,
-        }
-    }
+    let topics = topics("stuck", args.project.as_deref());
+    let shown = |answer: &Answer| match text(answer, output)? {
+        text if text.is_empty() => Ok("Nothing is stuck.\n".to_owned()),
+        text => Ok(text),
+    };
+    watch(
+        &mut replicas,
+        topics,
+        &path,
+        output.format == ListFormat::Json,
+        shown,
+    )
+    .await
 }
 
 fn path(args: &StuckArgs) -> String {

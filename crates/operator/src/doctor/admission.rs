@@ -1,6 +1,7 @@
 //! The admission policies of the hub, which limit what gateway and cells may write.
 
 use super::{Check, Finding, PreflightError, Subject, definitions};
+use crate::membership::change::contains;
 use fedgate_manifests::{Manifest, Plane};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub(super) async fn check(subject: &Subject, files: &[Manifest]) -> Finding {
                 let next = "give --admin-kubeconfig of a user who may get them";
                 return subject.open(check, format!("this user may not get {}", plural(object)), next);
             }
-            Err(PreflightError::NotFound { .. }) => {
+            Err(PreflightError::NotFound(_)) => {
                 missing.push(format!("{} {name}", plural(object)));
             }
             Err(error) => return subject.error(check, &error),
@@ -60,23 +61,5 @@ fn plural(object: &Value) -> &'static str {
     match object["kind"].as_str() {
         Some("ValidatingAdmissionPolicyBinding") => "validatingadmissionpolicybindings",
         _ => "validatingadmissionpolicies",
-    }
-}
-
-/// True if `live` has everything of `wanted`; an API server adds defaults to maps, and to no list.
-fn contains(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            let mut fields = wanted.iter();
-            fields.all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)))
-        }
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len()
-                && live
-                    .iter()
-                    .zip(wanted)
-                    .all(|(live, wanted)| contains(live, wanted))
-        }
-        (live, wanted) => live == wanted,
     }
 }

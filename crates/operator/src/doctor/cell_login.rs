@@ -2,9 +2,10 @@
 
 use super::{Check, Finding, Subject};
 use fedgate_manifests::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS};
+use kube::core::DynamicObject;
 
 /// Checks name and group of the user, and that the Cluster exists; `clusters` are those of the hub, if known.
-pub(super) async fn check(subject: &Subject, clusters: Option<&[String]>) -> Finding {
+pub(super) async fn check(subject: &Subject, clusters: Option<&[DynamicObject]>) -> Finding {
     let user = match subject.user().await {
         Ok(user) => user,
         Err(error) => return subject.error(Check::CellLogin, &error),
@@ -13,7 +14,7 @@ pub(super) async fn check(subject: &Subject, clusters: Option<&[String]>) -> Fin
     judge(subject, &user.username.unwrap_or_default(), &groups, clusters)
 }
 
-fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[String]>) -> Finding {
+fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[DynamicObject]>) -> Finding {
     let check = Check::CellLogin;
     let cell = &subject.name;
     let wanted = format!("{CELL_ACCOUNT_PREFIX}{cell}");
@@ -33,8 +34,9 @@ fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[St
     if !groups.iter().any(|of| of == group) {
         return subject.fail(check, format!("user {user} is not in group {group}"), issue);
     }
+    let is_own = |cluster: &DynamicObject| cluster.metadata.name.as_deref() == Some(cell.as_str());
     match clusters {
-        Some(clusters) if !clusters.contains(cell) => subject.fail(
+        Some(clusters) if !clusters.iter().any(is_own) => subject.fail(
             check,
             format!("the hub has no Cluster {cell}, so the cell may write nothing"),
             format!("join it under this name: fedgate cells join {cell} --city CITY, or correct the name"),
@@ -57,7 +59,7 @@ mod tests {
         let mut subject = subject();
         subject.name = "dfw-1".to_owned();
         let cells = [CELLS.to_owned()];
-        let clusters = ["dfw-1".to_owned()];
+        let clusters = [DynamicObject::new("dfw-1", &super::super::clusters::resource())];
         let own = "fedgate-cell-dfw-1";
         let judge = |user: &str, groups: &[String], clusters| judge(&subject, user, groups, clusters);
         let account = "system:serviceaccount:fedgate-cells:dfw-1";

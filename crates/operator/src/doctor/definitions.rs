@@ -34,24 +34,16 @@ enum Difference {
 /// Checks that our kinds are served.
 pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
     let ours = kinds.iter().flat_map(|kind| {
-        let written = kind.write_back.as_ref().map(|w| w.resource.clone());
-        std::iter::once(kind.resource.clone()).chain(written)
+        let written = kind.write_back.as_ref().map(|w| &w.resource);
+        std::iter::once(&kind.resource).chain(written)
     });
-    let mut wanted: Vec<ApiResource> = ours.collect();
-    if subject.role == Role::Project {
-        wanted.push(ApiResource::erase::<fedgate_api::Workload>(&()));
+    let workload = ApiResource::erase::<fedgate_api::Workload>(&());
+    let wanted = ours.chain((subject.role == Role::Project).then_some(&workload));
+    match preflight::missing(&subject.client, wanted).await {
+        Ok(None) => subject.ok(Check::Kinds, "our kinds are served"),
+        Ok(Some(resource)) => subject.error(Check::Kinds, &PreflightError::NoDefinition(resource)),
+        Err(error) => subject.error(Check::Kinds, &error),
     }
-    for resource in wanted {
-        match preflight::is_served(&subject.client, &resource).await {
-            Ok(true) => {}
-            Ok(false) => {
-                let resource = format!("{}.{}", resource.plural, resource.api_version);
-                return subject.error(Check::Kinds, &PreflightError::NoDefinition { resource });
-            }
-            Err(error) => return subject.error(Check::Kinds, &error),
-        }
-    }
-    subject.ok(Check::Kinds, "our kinds are served")
 }
 
 /// Compares the schemas that the plane serves with those of this executable.
@@ -142,9 +134,7 @@ pub(super) async fn columns(subject: &Subject) -> Finding {
 pub(super) async fn get(client: &PlaneClient, path: &str) -> Result<Value, PreflightError> {
     let failed = |error: &kube::Error| PreflightError::of(error, "get", path);
     let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| PreflightError::Unreachable {
-        cause: error.to_string(),
-    })?;
+    let request = request.map_err(|error| PreflightError::Unreachable(error.to_string()))?;
     client.client().request(request).await.map_err(|e| failed(&e))
 }
 

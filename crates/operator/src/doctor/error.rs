@@ -1,22 +1,17 @@
 //! Failures of a check's requests, each with the next step.
 
 use fedgate_engine::plane::client::is_timeout;
+use fedgate_terminal::error::root;
 use std::fmt;
 
 /// Reason why the gateway cannot work with a plane. As text it is about the hub, which is checked at the start;
 /// `fedgate doctor` names the plane itself.
 #[derive(Debug)]
 pub enum PreflightError {
-    /// No connection, no answer, or an answer that is not an API server's.
-    Unreachable {
-        /// The cause.
-        cause: String,
-    },
-    /// The credential is rejected.
-    Unauthorized {
-        /// The server's message.
-        cause: String,
-    },
+    /// No connection, no answer, or an answer that is not an API server's, with the cause.
+    Unreachable(String),
+    /// The credential is rejected, with the server's message.
+    Unauthorized(String),
     /// Permissions are missing.
     Forbidden {
         /// The verb.
@@ -26,28 +21,16 @@ pub enum PreflightError {
         /// The server's message.
         cause: String,
     },
-    /// The resource or the object is not there.
-    NotFound {
-        /// The server's message.
-        cause: String,
-    },
-    /// A kind of Karmada is not served.
-    NoKarmada {
-        /// `<plural>.<group>/<version>`.
-        resource: String,
-    },
-    /// A kind of ours is not served.
-    NoDefinition {
-        /// `<plural>.<group>/<version>`.
-        resource: String,
-    },
+    /// The resource or the object is not there, with the server's message.
+    NotFound(String),
+    /// A kind of Karmada is not served: `<plural>.<group>/<version>`.
+    NoKarmada(String),
+    /// A kind of ours is not served: `<plural>.<group>/<version>`.
+    NoDefinition(String),
     /// Karmada's webhook does not label policies with their id.
     NoWebhook,
-    /// The webhook is configured and fails.
-    WebhookFails {
-        /// The server's message.
-        cause: String,
-    },
+    /// The webhook is configured and fails, with the server's message.
+    WebhookFails(String),
 }
 
 impl PreflightError {
@@ -56,89 +39,79 @@ impl PreflightError {
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. }
-                | Self::WebhookFails { .. }
-                | Self::Forbidden { .. }
-                | Self::NotFound { .. }
+            Self::Unreachable(_) | Self::WebhookFails(_) | Self::Forbidden { .. } | Self::NotFound(_)
         )
     }
 
     /// True if the plane gave no answer, or refused the credential.
     pub(super) fn is_absent(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Unauthorized { .. })
+        matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
     }
 
     /// Classifies the error of a request.
     pub(super) fn of(error: &kube::Error, verb: &'static str, resource: &str) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 401 => Self::Unauthorized {
-                cause: status.message.clone(),
-            },
-            kube::Error::Api(status) if status.message.contains("failed calling webhook") => {
-                Self::WebhookFails {
-                    cause: status.message.clone(),
-                }
-            }
-            kube::Error::Api(status) if status.code == 404 => Self::NotFound {
-                cause: status.message.clone(),
-            },
-            kube::Error::Api(status) if status.code == 403 => Self::Forbidden {
+        let kube::Error::Api(status) = error else {
+            return Self::Unreachable(if is_timeout(error) {
+                error.to_string()
+            } else {
+                root(error)
+            });
+        };
+        let cause = status.message.clone();
+        match status.code {
+            401 => Self::Unauthorized(cause),
+            _ if cause.contains("failed calling webhook") => Self::WebhookFails(cause),
+            404 => Self::NotFound(cause),
+            403 => Self::Forbidden {
                 verb,
                 resource: resource.to_owned(),
-                cause: status.message.clone(),
+                cause,
             },
-            error if is_timeout(error) => Self::Unreachable {
-                cause: error.to_string(),
-            },
-            error => Self::Unreachable {
-                cause: root_cause(error),
-            },
+            _ => Self::Unreachable(root(error)),
         }
     }
 
     /// The failure, without the plane.
     pub(super) fn text(&self) -> String {
         match self {
-            Self::Unreachable { cause } => format!("the API server cannot be reached: {cause}"),
-            Self::Unauthorized { cause } => format!("the credential is refused ({cause})"),
+            Self::Unreachable(cause) => format!("the API server cannot be reached: {cause}"),
+            Self::Unauthorized(cause) => format!("the credential is refused ({cause})"),
             Self::Forbidden {
                 verb,
                 resource,
                 cause,
             } => format!("this user may not {verb} {resource} ({cause})"),
-            Self::NotFound { cause } => format!("the API server says: {cause}"),
-            Self::NoKarmada { resource } => format!(
+            Self::NotFound(cause) => format!("the API server says: {cause}"),
+            Self::NoKarmada(resource) => format!(
                 "{resource} is not served, so this is no Karmada API server or its CRDs are missing"
             ),
-            Self::NoDefinition { resource } => format!("{resource} is not served"),
+            Self::NoDefinition(resource) => format!("{resource} is not served"),
             Self::NoWebhook => "MutatingWebhookConfiguration mutating-config does not act: a \
                  ClusterPropagationPolicy gets no label clusterpropagationpolicy.karmada.io/permanent-id, so Karmada \
                  would deliver nothing"
                 .to_owned(),
-            Self::WebhookFails { cause } => format!("karmada-webhook does not answer ({cause})"),
+            Self::WebhookFails(cause) => format!("karmada-webhook does not answer ({cause})"),
         }
     }
 
     /// The operator's next step, where the kubeconfig is given by `flag` and the roles are in `folder`.
     pub(super) fn next(&self, flag: &str, folder: &str) -> String {
         match self {
-            Self::Unreachable { .. } => {
+            Self::Unreachable(_) => {
                 format!("check clusters[].cluster.server in {flag}, the network and the server itself")
             }
-            Self::Unauthorized { .. } => {
+            Self::Unauthorized(_) => {
                 format!("issue a new token or client certificate for the user in {flag}")
             }
             Self::Forbidden { .. } => {
                 format!("apply {folder} and bind its roles to the user in {flag}")
             }
-            Self::NoKarmada { .. } => {
+            Self::NoKarmada(_) => {
                 format!("point {flag} at the Karmada API server, or install Karmada's CRDs (karmadactl init)")
             }
-            Self::NoDefinition { .. } | Self::NotFound { .. } => {
-                "apply manifests/crds to this plane".to_owned()
-            }
+            Self::NoDefinition(_) | Self::NotFound(_) => "apply manifests/crds to this plane".to_owned(),
             Self::NoWebhook => "install karmada-webhook and its configuration".to_owned(),
-            Self::WebhookFails { .. } => {
+            Self::WebhookFails(_) => {
                 "start it and check url and caBundle in MutatingWebhookConfiguration mutating-config"
                     .to_owned()
             }
@@ -154,12 +127,3 @@ impl fmt::Display for PreflightError {
 }
 
 impl std::error::Error for PreflightError {}
-
-/// The innermost error is the most specific: "connection refused", "unknown issuer".
-fn root_cause(error: &kube::Error) -> String {
-    let mut source: &dyn std::error::Error = error;
-    while let Some(inner) = source.source() {
-        source = inner;
-    }
-    source.to_string()
-}

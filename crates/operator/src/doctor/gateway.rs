@@ -2,7 +2,7 @@
 
 use super::{Check, Finding, Verdict};
 use fedgate_manifests::{ADMIN_SECRET, ADMIN_TOKEN, NAMESPACE};
-use fedgate_operations::{Answer, HealthState, Overview, ReplicaRole};
+use fedgate_operations::{Answer, CellCounts, HealthState, Overview, ReplicaRole};
 use fedgate_terminal::error::{Absence, Error, Kind};
 use std::collections::BTreeSet;
 
@@ -59,7 +59,38 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
         );
         findings.push(finding(Verdict::Ok, text, ""));
     }
+    findings.extend(leader.and_then(|leader| leader.body.cells.as_ref()).map(cells));
     findings
+}
+
+/// The Clusters as the leader counts them.
+fn cells(cells: &CellCounts) -> Finding {
+    let CellCounts {
+        ready,
+        not_ready,
+        unlabelled,
+        leaving,
+    } = cells;
+    let verdict = match (ready, not_ready + unlabelled) {
+        (_, 1..) => Verdict::Fail,
+        (0, 0) => Verdict::Open,
+        _ => Verdict::Ok,
+    };
+    let next = if verdict == Verdict::Ok {
+        ""
+    } else {
+        "fedgate cells list, or join a cell: fedgate cells join NAME --city CITY"
+    };
+    Finding {
+        check: Check::Cells,
+        ..finding(
+            verdict,
+            format!(
+                "Clusters: {ready} ready, {not_ready} not ready, {unlabelled} without a city, {leaving} leaving"
+            ),
+            next,
+        )
+    }
 }
 
 /// The next step after an error of the host. The errors themselves name flags of other commands.

@@ -1,20 +1,14 @@
 //! Checks of the hub that are no requirement for the start.
 
 use super::{Check, Finding, PreflightError, Subject, karmada::look_for_skip, preflight};
-use fedgate_gateway::index::{
-    Resources,
-    digest::{CityPolicy, CitySet},
-};
-use fedgate_kinds::{FederatedKind, Kinds};
+use fedgate_gateway::index::Resources;
+use fedgate_kinds::Kinds;
 use kube::{
     Api,
     api::ListParams,
     core::{DynamicObject, ObjectList},
 };
 use std::collections::BTreeMap;
-
-/// Most policies of a kind that are read.
-const AT_MOST: u32 = 5000;
 
 /// Checks that Karmada's kinds and ours are served.
 pub(super) async fn kinds(subject: &Subject, kinds: &Kinds) -> Finding {
@@ -85,97 +79,4 @@ fn instances(subject: &Subject, list: &ObjectList<DynamicObject>) -> Finding {
             look_for_skip(),
         ),
     }
-}
-
-/// Checks that no policy of another client can take objects of tenants.
-pub(super) async fn policies(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
-    let resources = Resources::default();
-    let mut taking = Vec::new();
-    for resource in [&resources.city_sets, &resources.city_policies] {
-        let api: Api<DynamicObject> = Api::all_with(subject.client.client(), resource);
-        match api.list(&ListParams::default().limit(AT_MOST)).await {
-            Ok(list) => taking.extend(list.items.iter().filter(|of| is_intruder(of, kinds)).map(|of| {
-                let namespace = of.metadata.namespace.iter().map(|name| format!("{name}/"));
-                let path: String = namespace.chain(of.metadata.name.clone()).collect();
-                format!("{} {path}", resource.kind)
-            })),
-            Err(error) => {
-                let resource = format!("{}.{}", resource.plural, resource.group);
-                return subject.error(Check::Policies, &PreflightError::of(&error, "list", &resource));
-            }
-        }
-    }
-    if taking.is_empty() {
-        return subject.ok(
-            Check::Policies,
-            "no policy of another client matches objects of tenants",
-        );
-    }
-    subject.fail(
-        Check::Policies,
-        format!("policies of others match objects of tenants in Namespaces ns-* and take them to their own clusters: {}", taking.join(", ")),
-        "give their resourceSelectors a namespace, a name or a label of their owners' objects; two operators whose objects are in the \
-         same Namespaces need a hub each (docs/operations/install.md)",
-    )
-}
-
-fn is_intruder(policy: &DynamicObject, kinds: &[FederatedKind]) -> bool {
-    if policy.metadata.namespace.is_some() {
-        CityPolicy::read(policy, &kinds.to_vec().into()).is_intruder
-    } else {
-        CitySet::read(policy, "", kinds).is_intruder
-    }
-}
-
-/// Checks that each kind's interpreter exists, is ours, and has no competing one.
-pub(super) async fn interpreters(subject: &Subject, kinds: &[FederatedKind]) -> Vec<Finding> {
-    let api: Api<DynamicObject> = Api::all_with(subject.client.client(), &Resources::default().interpreters);
-    let list = match api.list(&ListParams::default()).await {
-        Ok(list) => list,
-        Err(error) => {
-            let resource = "resourceinterpretercustomizations.config.karmada.io";
-            let error = PreflightError::of(&error, "list", resource);
-            return vec![subject.error(Check::Interpreters, &error)];
-        }
-    };
-    let check = Check::Interpreters;
-    let mut findings = Vec::new();
-    for kind in kinds {
-        let wanted = kind.interpreter_object();
-        let name = &kind.interpreter.name;
-        let object = format!("ResourceInterpreterCustomization {name}");
-        let target = |c: &DynamicObject| c.data["spec"]["target"] == wanted["spec"]["target"];
-        let duplicates: Vec<_> = list
-            .iter()
-            .filter(|c| target(c) && c.metadata.name.as_ref() != Some(name))
-            .filter_map(|c| c.metadata.name.clone())
-            .collect();
-        findings.push(match list.iter().find(|c| c.metadata.name.as_ref() == Some(name)) {
-            None => subject.open(
-                check,
-                format!("{object} is missing"),
-                "the gateway writes it with --manage-interpreters=true; else apply manifests/hub/interpreters",
-            ),
-            Some(live) if live.data["spec"] != wanted["spec"] => subject.fail(
-                check,
-                format!("{object} differs from the kind's folder"),
-                "the gateway restores it with --manage-interpreters=true; else apply manifests/hub/interpreters",
-            ),
-            Some(_) => subject.ok(check, format!("{object} is ours")),
-        });
-        if !duplicates.is_empty() {
-            findings.push(subject.fail(
-                check,
-                format!(
-                    "{object} has duplicates for the same kind: {}",
-                    duplicates.join(", ")
-                ),
-                format!(
-                    "delete them: kubectl delete resourceinterpretercustomization {}",
-                    duplicates.join(" ")
-                ),
-            ));
-        }
-    }
-    findings
 }

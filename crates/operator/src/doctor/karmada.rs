@@ -8,14 +8,14 @@ use fedgate_gateway::{
 };
 use fedgate_kinds::FederatedKind;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The argument that keeps Instances, which cells write, from being propagated.
 const SKIP: &str = "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance";
 /// The argument that bounds the time to Karmada's next attempt. Karmada's default is 1,000 s.
 const DELAY: &str = "--rate-limiter-max-delay=";
 /// The longest delay that fedgate recommends, since a tenant waits as long after the cause of a failure has gone.
-const LONGEST_DELAY: &str = "30s";
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const GATES: &str = "--feature-gates=";
 const MANAGER: &str = "karmada-controller-manager";
 /// Oldest minor version of Karmada 1 whose labels the gateway reads (`permanent-id`).
@@ -207,7 +207,7 @@ fn delay(subject: &Subject, arguments: &[&str]) -> Finding {
         .filter_map(|argument| argument.strip_prefix(DELAY));
     // Go takes the last one of repeated arguments.
     let delay = delays.next_back().unwrap_or("16m40s");
-    if seconds(delay).is_some_and(|seconds| Some(seconds) <= self::seconds(LONGEST_DELAY)) {
+    if fedgate_terminal::time::duration(delay).is_ok_and(|delay| delay <= LONGEST_DELAY) {
         return subject.ok(
             Check::RetryDelay,
             format!("{MANAGER} retries after {delay} at most"),
@@ -218,27 +218,8 @@ fn delay(subject: &Subject, arguments: &[&str]) -> Finding {
         format!(
             "{MANAGER} may wait {delay} before it tries a failed object again, and a tenant's change or deletion waits as long"
         ),
-        format!("run it with {DELAY}{LONGEST_DELAY}"),
+        format!("run it with {DELAY}{}s", LONGEST_DELAY.as_secs()),
     )
-}
-
-/// Seconds of a duration as Go writes it, in hours, minutes and seconds; `None` if it has other units.
-fn seconds(duration: &str) -> Option<u64> {
-    let mut rest = duration;
-    let mut all = 0_u64;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let each = match rest.as_bytes()[digits] {
-            b'h' => 3_600,
-            b'm' => 60,
-            b's' => 1,
-            _ => return None,
-        };
-        let count: u64 = rest[..digits].parse().ok()?;
-        all = all.checked_add(count.checked_mul(each)?)?;
-        rest = &rest[digits + 1..];
-    }
-    (!duration.is_empty()).then_some(all)
 }
 
 /// Checks the versions that images name.

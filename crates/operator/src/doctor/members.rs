@@ -3,6 +3,7 @@
 
 use super::{Check, Finding, Subject, clusters::is_ready, clusters::is_stand_in};
 use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
+use fedgate_gateway::member::proves_absence;
 use fedgate_gateway::member::{is_service_account, proves_absence};
 use fedgate_kinds::{FederatedKind, FinishedWhen};
 use futures::{StreamExt, stream};
@@ -62,31 +63,6 @@ fn asked(kinds: &[FederatedKind]) -> impl Iterator<Item = &FederatedKind> {
     kinds
         .iter()
         .filter(|kind| kind.deletion.finished_when == FinishedWhen::MemberAbsent)
-}
-
-/// Checks that members can be asked in the user's name; `None` if no kind needs it.
-pub(super) async fn identity(subject: &Subject, kinds: &[FederatedKind]) -> Option<Finding> {
-    let check = Check::HubIdentity;
-    asked(kinds).next()?;
-    let user = match subject.user().await {
-        Ok(user) => user.username.unwrap_or_default(),
-        Err(error) => return Some(subject.error(check, &error)),
-    };
-    if !is_service_account(&user) {
-        return Some(subject.ok(check, format!("members are asked in the name of user {user}")));
-    }
-    Some(subject.fail(
-        check,
-        format!(
-            "the hub knows this user as {user}, and no member can be asked in the name of a ServiceAccount whether a \
-             deleted object is gone, so nothing of such kinds goes to the hub (HubIdentityRefused)"
-        ),
-        format!(
-            "put a client certificate of user {} without organization into {}",
-            fedgate_manifests::GATEWAY,
-            subject.role.flag()
-        ),
-    ))
 }
 
 /// Asks each member about an object that does not exist, of each kind whose deletion waits for the member.
@@ -202,8 +178,20 @@ fn named(kind: &ApiResource) -> String {
 impl Fault {
     fn finding(&self, subject: &Subject, found: &Found) -> Finding {
         let members: Vec<&str> = found.members.iter().map(String::as_str).collect();
-        let (text, next) = self.words(subject, &members.join(" "));
-        let mut text = format!("{text}: {}", members.join(", "));
+        let kind = match self {
+            Self::ByMember(kind) | Self::NotServed(kind) => kind,
+            _ => "",
+        };
+        let (text, next) = self.words();
+        let next = [
+            ("{members}", members.join(" ").as_str()),
+            ("{first}", members.first().unwrap_or(&"")),
+            ("{flag}", subject.role.flag()),
+            ("{folder}", subject.role.folder()),
+        ]
+        .iter()
+        .fold(next.to_owned(), |next, (place, word)| next.replace(place, word));
+        let mut text = format!("{}: {}", text.replace("{kind}", kind), members.join(", "));
         if !found.message.is_empty() {
             text = format!("{text} ({})", found.message);
         }
@@ -213,63 +201,52 @@ impl Fault {
         }
     }
 
-    /// The words before the names of the members, and the next step.
-    fn words(&self, subject: &Subject, members: &str) -> (String, String) {
-        let first = members.split(' ').next().unwrap_or_default();
-        let (flag, folder) = (subject.role.flag(), subject.role.folder());
+    /// The words before the names of the members, and the next step, with places for names.
+    const fn words(&self) -> (&'static str, &'static str) {
         match self {
             Self::Impersonator => (
-                "the hub's proxy has no good credential to act in the gateway's name (spec.impersonatorSecretRef)".to_owned(),
+                "the hub's proxy has no good credential to act in the gateway's name (spec.impersonatorSecretRef)",
                 "join them again with it: fedgate cells join --proxy --rights full, karmadactl join, or \
-                 --report-secrets=KubeImpersonator of karmada-agent"
-                    .to_owned(),
+                 --report-secrets=KubeImpersonator of karmada-agent",
             ),
             Self::Endpoint => (
-                "the hub's proxy does not know the address of these members (spec.apiEndpoint)".to_owned(),
-                "set it, of a member with karmada-agent by its --cluster-api-endpoint, to an address that the hub reaches"
-                    .to_owned(),
+                "the hub's proxy does not know the address of these members (spec.apiEndpoint)",
+                "set it, of a member with karmada-agent by its --cluster-api-endpoint, to an address that the hub reaches",
             ),
             Self::NotReady => (
-                "members whose Clusters are not ready were not asked whether an object is gone".to_owned(),
-                format!("look into their conditions: kubectl describe clusters.cluster.karmada.io {members}"),
+                "members whose Clusters are not ready were not asked whether an object is gone",
+                "look into their conditions: kubectl describe clusters.cluster.karmada.io {members}",
             ),
             Self::ByHub => (
-                "the hub does not let this user get clusters/proxy".to_owned(),
-                format!("apply {folder} and bind its roles to the user in {flag}"),
+                "the hub does not let this user get clusters/proxy",
+                "apply {folder} and bind its roles to the user in {flag}",
             ),
             Self::ByProxy => (
-                "the hub's proxy may not act in the name of this user or its groups".to_owned(),
-                format!(
-                    "use a client certificate without organization in {flag}, and bind clusters/proxy to its user by a \
-                     ClusterRoleBinding, from which Karmada derives it: apply {folder}"
-                ),
+                "the hub's proxy may not act in the name of this user or its groups",
+                "use a client certificate without organization in {flag}, and bind clusters/proxy to its user by a \
+                 ClusterRoleBinding, from which Karmada derives it: apply {folder}",
             ),
-            Self::ByMember(kind) => (
-                format!("members do not let this user get {kind}"),
-                format!("apply manifests/member to these members: {members}"),
+            Self::ByMember(_) => (
+                "members do not let this user get {kind}",
+                "apply manifests/member to these members: {members}",
             ),
-            Self::NotServed(kind) => (
-                format!("members do not serve {kind}"),
-                format!("install its CustomResourceDefinition, or a version of it that has this one, at {members}"),
+            Self::NotServed(_) => (
+                "members do not serve {kind}",
+                "install its CustomResourceDefinition, or a version of it that has this one, at {members}",
             ),
             Self::NoProxy => (
-                "the hub does not serve the proxy of these Clusters".to_owned(),
+                "the hub does not serve the proxy of these Clusters",
                 "run doctor again if they have just left; else let karmada-aggregated-apiserver serve it: kubectl get \
-                 apiservice v1alpha1.cluster.karmada.io"
-                    .to_owned(),
+                 apiservice v1alpha1.cluster.karmada.io",
             ),
             Self::NoAnswer => (
-                "members do not answer through the hub's proxy".to_owned(),
-                format!(
-                    "make sure that karmada-aggregated-apiserver reaches their spec.apiEndpoint: kubectl get --raw \
-                     /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/readyz"
-                ),
+                "members do not answer through the hub's proxy",
+                "make sure that karmada-aggregated-apiserver reaches their spec.apiEndpoint: kubectl get --raw \
+                 /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/readyz",
             ),
             Self::Other => (
-                "members or the hub's proxy give an answer that proves nothing".to_owned(),
-                format!(
-                    "look at it: kubectl get --raw /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/version"
-                ),
+                "members or the hub's proxy give an answer that proves nothing",
+                "look at it: kubectl get --raw /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/version",
             ),
         }
     }

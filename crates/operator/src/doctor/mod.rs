@@ -3,9 +3,7 @@
 
 mod admission;
 mod cell_login;
-mod claims;
 mod clusters;
-mod copies;
 mod credential;
 mod definitions;
 mod error;
@@ -15,14 +13,11 @@ mod hub;
 mod karmada;
 mod members;
 mod preflight;
-mod project_hub;
-mod project_uid;
 mod reach;
 mod report;
 mod rights;
 mod subject;
 mod works;
-mod write_backs;
 
 pub use error::PreflightError;
 pub use examine::{Planes, examine};

@@ -5,7 +5,7 @@ use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::plane::{client::PlaneClient, watch};
 use fedgate_gateway::index::Resources;
 use fedgate_kinds::Kinds;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::{
     Api,
     api::{ListParams, PostParams},
@@ -40,42 +40,36 @@ pub(super) async fn served(hub: &PlaneClient, kinds: &Kinds) -> Result<(), Prefl
         std::iter::once(&kind.resource).chain(kind.write_back.as_ref().map(|w| &w.resource))
     });
     let ours = ours.chain(kinds.platform.iter().map(|kind| &kind.resource));
-    let mut lists: BTreeMap<String, Option<APIResourceList>> = BTreeMap::new();
-    let wanted = foreign
-        .into_iter()
-        .map(|r| (r, true))
-        .chain(ours.map(|r| (r, false)));
-    for (resource, karmada) in wanted {
-        if !lists.contains_key(&resource.api_version) {
-            let list = group(hub, &resource.api_version).await?;
-            lists.insert(resource.api_version.clone(), list);
-        }
-        let list = lists.get(&resource.api_version).and_then(Option::as_ref);
-        if !list.is_some_and(|list| list.resources.iter().any(|r| r.name == resource.plural)) {
-            let resource = format!("{}.{}", resource.plural, resource.api_version);
-            return Err(if karmada {
-                PreflightError::NoKarmada { resource }
-            } else {
-                PreflightError::NoDefinition { resource }
-            });
-        }
+    if let Some(resource) = missing(hub, foreign).await? {
+        return Err(PreflightError::NoKarmada(resource));
     }
-    Ok(())
+    match missing(hub, ours).await? {
+        Some(resource) => Err(PreflightError::NoDefinition(resource)),
+        None => Ok(()),
+    }
 }
 
-/// True if a kind is served.
-pub(super) async fn is_served(client: &PlaneClient, resource: &ApiResource) -> Result<bool, PreflightError> {
-    let list = group(client, &resource.api_version).await?;
-    Ok(list.is_some_and(|list| list.resources.iter().any(|r| r.name == resource.plural)))
-}
-
-/// The resources of a group and version; `None` if the server does not serve the version.
-async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceList>, PreflightError> {
-    match hub.client().list_api_group_resources(version).await {
-        Ok(list) => Ok(Some(list)),
-        Err(error) if watch::is_not_served(&error) => Ok(None),
-        Err(error) => Err(PreflightError::of(&error, "get", "API resources")),
+/// The first of these kinds that is not served, as `<plural>.<group>/<version>`. Each version of a group is asked for once.
+pub(super) async fn missing(
+    client: &PlaneClient,
+    wanted: impl IntoIterator<Item = &ApiResource>,
+) -> Result<Option<String>, PreflightError> {
+    let mut lists: BTreeMap<String, Vec<APIResource>> = BTreeMap::new();
+    for resource in wanted {
+        let version = &resource.api_version;
+        if !lists.contains_key(version) {
+            let served = match client.client().list_api_group_resources(version).await {
+                Ok(list) => list.resources,
+                Err(error) if watch::is_not_served(&error) => Vec::new(),
+                Err(error) => return Err(PreflightError::of(&error, "get", "API resources")),
+            };
+            lists.insert(version.clone(), served);
+        }
+        if lists[version].iter().all(|served| served.name != resource.plural) {
+            return Ok(Some(format!("{}.{version}", resource.plural)));
+        }
     }
+    Ok(None)
 }
 
 /// Checks that Karmada's webhook has labelled a policy with its id, or does so now.
@@ -105,8 +99,8 @@ fn marked(policy: &DynamicObject) -> bool {
 pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError> {
     let resource = Resources::default().city_sets;
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
-    let probe: DynamicObject = serde_json::from_value(probe(&resource))
-        .map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
+    let probe: DynamicObject =
+        serde_json::from_value(probe(&resource)).map_err(|e| PreflightError::Unreachable(e.to_string()))?;
     let tried = api
         .create(
             &PostParams {

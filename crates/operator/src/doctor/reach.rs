@@ -25,7 +25,7 @@ pub(super) async fn reach(subject: &Subject) -> Result<Vec<Finding>, Finding> {
     let began = Timestamp::now();
     let answer = ask(subject).await.map_err(|error| {
         let check = match error {
-            PreflightError::Unauthorized { .. } => Check::Credential,
+            PreflightError::Unauthorized(_) => Check::Credential,
             _ => Check::Reach,
         };
         subject.error(check, &error)
@@ -42,7 +42,7 @@ pub(super) async fn reach(subject: &Subject) -> Result<Vec<Finding>, Finding> {
 }
 
 async fn ask(subject: &Subject) -> Result<Answer, PreflightError> {
-    let unreachable = |cause: String| PreflightError::Unreachable { cause };
+    let unreachable = PreflightError::Unreachable;
     let request = http::Request::get("/version").body(Body::empty());
     let request = request.map_err(|error| unreachable(error.to_string()))?;
     let sent = subject.client.client().send(request).await;
@@ -55,9 +55,8 @@ async fn ask(subject: &Subject) -> Result<Answer, PreflightError> {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let said = body["message"].as_str().unwrap_or_default();
     match status.as_u16() {
-        401 => Err(PreflightError::Unauthorized {
-            cause: if said.is_empty() { "Unauthorized" } else { said }.to_owned(),
-        }),
+        401 if said.is_empty() => Err(PreflightError::Unauthorized("Unauthorized".to_owned())),
+        401 => Err(PreflightError::Unauthorized(said.to_owned())),
         200 => Ok(Answer {
             version: body["gitVersion"].as_str().unwrap_or("of no version").to_owned(),
             date: date.map(|zoned| zoned.timestamp()),

@@ -1,10 +1,12 @@
 //! The result of a run: a finding for each check, as text or JSON, and the exit code.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
 /// Verdict of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No problem.
     Ok,
@@ -14,23 +16,12 @@ pub enum Verdict {
     Fail,
 }
 
-impl Verdict {
-    /// The word in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Open => "open",
-            Self::Fail => "fail",
-        }
-    }
-}
-
 macro_rules! checks {
     ($($check:ident $name:literal $meaning:literal,)*) => {
         /// A check; its name is interface.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
         pub enum Check {
-            $(#[doc = $meaning] $check,)*
+            $(#[doc = $meaning] #[serde(rename = $name)] $check,)*
         }
 
         impl Check {
@@ -53,23 +44,15 @@ checks! {
     Credential "credential" "The credential is read, accepted and lasts.",
     Version "version" "Its Kubernetes is new enough, and no newer than those that were tested.",
     Kinds "kinds" "All kinds are served.",
-    ProjectUid "project-uid" "The object whose UID identifies the project is there, and is neither the hub's nor a cell's: a namespace, or the Project of a platform.",
-    ProjectHub "project-hub" "The deployments of the project name this hub, or none: no other gateway has the project.",
-    HubProjects "hub-projects" "The platform of the project has all projects that the hub's Namespaces name.",
     Definitions "definitions" "The definitions of our kinds are those of this executable.",
     Permissions "rights" "The user has the rights of the shipped roles.",
     Webhook "webhook" "Karmada's webhook acts.",
-    Interpreters "interpreters" "Each kind's interpreter is ours.",
-    WriteBacks "write-backs" "No Instance on the hub keeps its Namespace without an owner and a deployment.",
-    Claims "claims" "Claims of quota are of cells that the hub has.",
     Admission "admission" "The admission policies of `manifests/hub` are there and deny.",
-    Cells "cells" "Each Cluster has a city, is ready and serves our kinds.",
-    HubIdentity "hub-identity" "Members can be asked in the name under which the hub knows the gateway.",
+    Cells "cells" "Each Cluster has a city and is ready, as the gateway sees it, and none has the name of no member.",
     Members "members" "The hub's proxy lets the gateway ask each member whether a deleted object is gone.",
     Works "works" "No Work that is being deleted keeps its object, and with it its Cluster.",
     CellLogin "cell-login" "A cell's user on the hub is the one of its Cluster.",
     Karmada "karmada" "Karmada's kinds have the fields that fedgate writes.",
-    Policies "policies" "No policy of another client takes what the hub has of tenants to its own clusters.",
     PropagateDeps "propagate-deps" "Karmada propagates dependencies.",
     SkippedPropagatingApis "skipped-propagating-apis" "Karmada does not propagate Instances.",
     RetryDelay "retry-delay" "Karmada retries within half a minute.",
@@ -77,7 +60,7 @@ checks! {
 }
 
 /// One line of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The plane that was asked, e.g. `project alpha`.
     pub plane: String,
@@ -90,6 +73,7 @@ pub struct Finding {
     /// The next step; empty if none is needed.
     pub next: String,
     /// True if the plane gave no answer, or refused the credential.
+    #[serde(skip)]
     pub absent: bool,
 }
 
@@ -133,18 +117,11 @@ impl Report {
 
     /// The report as a JSON object.
     pub fn json(&self) -> Value {
-        let finding = |f: &Finding| {
-            json!({"plane": f.plane, "check": f.check.name(), "verdict": f.verdict.word(), "text": f.text,
-                "next": f.next})
-        };
-        let counts: serde_json::Map<String, Value> = [Verdict::Ok, Verdict::Open, Verdict::Fail]
-            .into_iter()
-            .map(|verdict| (verdict.word().to_owned(), json!(self.count(verdict))))
-            .collect();
+        let [ok, open, fail] = [Verdict::Ok, Verdict::Open, Verdict::Fail].map(|verdict| self.count(verdict));
         json!({
             "apiVersion": "doctor.fedgate.dev/v1",
-            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
-            "counts": counts,
+            "findings": self.findings,
+            "counts": {"ok": ok, "open": open, "fail": fail},
         })
     }
 }

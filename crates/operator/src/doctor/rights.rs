@@ -97,7 +97,7 @@ pub(super) async fn reviews(subject: &Subject) -> Finding {
     }
 }
 
-/// Those of the permissions that the user does not have, in order; the finding that says why they could not be asked for.
+/// Permissions of the list that the user does not have; an error is the finding that says why nobody could be asked.
 async fn refused(subject: &Subject, rights: impl IntoIterator<Item = Right>) -> Result<Vec<Right>, Finding> {
     let asked = futures::stream::iter(rights)
         .map(|right| ask(&subject.client, right))

@@ -1,6 +1,6 @@
 //! A plane as it is checked.
 
-use super::{Check, Finding, PreflightError, Verdict, project_uid::Platform};
+use super::{Check, Finding, PreflightError, Verdict};
 use fedgate_engine::plane::{client::PlaneClient, kubeconfig::Expiry};
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
 use kube::{Api, api::PostParams};
@@ -57,8 +57,6 @@ pub struct Subject {
     pub client: PlaneClient,
     /// The end of its credential, if the credential says it.
     pub expiry: Option<Expiry>,
-    /// The platform that has the project as an object, if its address says so.
-    pub platform: Option<Platform>,
 }
 
 impl Subject {

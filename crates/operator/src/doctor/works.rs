@@ -57,7 +57,7 @@ async fn stuck(subject: &Subject, now: Timestamp) -> Result<(Vec<ObjectMeta>, bo
     }
 }
 
-/// Those of the Works that preserve their objects. The gateway may list Works, and not get them.
+/// Works of the list that preserve their objects. The gateway may list Works, and not get them.
 async fn preserving(subject: &Subject, works: &[ObjectMeta]) -> Result<Vec<ObjectMeta>, kube::Error> {
     let looked_at = works.iter().take(NAMED.0);
     let lists = stream::iter(looked_at.map(|work| async {

@@ -3,12 +3,12 @@
 
 use super::{
     change::{MADE_BY, title},
-    error::{Error, Kind},
     plane::{Plane, kind},
     pull::{self, KUBECONFIG},
     registration::{self, Cell, IMPERSONATOR, account},
 };
 use fedgate_api::keys::HUB;
+use fedgate_terminal::error::{Error, Kind};
 use serde_json::{Value, json};
 
 /// The Secret or account, naming the hub.
@@ -28,7 +28,7 @@ fn other(object: &Value, hub: &str) -> Option<String> {
     Some(other.chars().take(63).collect())
 }
 
-/// Fails if the agent's Secret names another hub. One that names none is an earlier join's.
+/// Fails if the agent's Secret names another hub. One that names none is this hub's: an operator takes the name off.
 ///
 /// # Errors
 /// [`Kind::Refused`], with the UID of that hub.
@@ -36,16 +36,21 @@ pub(super) fn check(secret: Option<&Value>, hub: &str) -> Result<(), Error> {
     let Some(other) = secret.and_then(|secret| other(secret, hub)) else {
         return Ok(());
     };
-    let namespace = pull::NAMESPACE;
-    Err(Error::new(
-        Kind::Refused,
-        format!("the cell's karmada-agent serves another hub, whose namespace kube-system has the UID {other}"),
-    )
-    .because("a cell pulls from one hub: without its credential or its rights the agent would be cut off from that one")
-    .next(format!(
+    Err(refused(
+        &format!(
+            "the cell's karmada-agent serves another hub, whose namespace kube-system has the UID {other}"
+        ),
+        "a cell pulls from one hub: without its credential or its rights the agent would be cut off from that one",
+        &format!("{} annotate secret {KUBECONFIG}", pull::NAMESPACE),
+    ))
+}
+
+/// The refusal of what belongs to another hub. `annotate` is the part of the command that takes that hub's name off.
+fn refused(what: &str, cause: &str, annotate: &str) -> Error {
+    Error::new(Kind::Refused, what).because(cause).next(format!(
         "give --hub-kubeconfig of that hub, or let the cell leave it first; if this hub takes its place: \
-         kubectl -n {namespace} annotate secret {KUBECONFIG} {HUB}- at the cell, then run the command again"
-    )))
+         kubectl -n {annotate} {HUB}- at the cell, then run the command again"
+    ))
 }
 
 /// [`check`] of the Secret that is at the member now.
@@ -70,25 +75,20 @@ pub(super) async fn accounts(member: &Plane) -> Result<Vec<Value>, Error> {
     Ok(all)
 }
 
-/// Fails if an account names another hub. One that names none is an earlier version's.
+/// Fails if an account names another hub. One that names none is this hub's: an operator takes the name off.
 fn check_account(of: &Value, hub: &str) -> Result<(), Error> {
     let Some(other) = other(of, hub) else {
         return Ok(());
     };
     let name = of["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Error::new(
-        Kind::Refused,
-        format!(
+    Err(refused(
+        &format!(
             "{} of the cell is another hub's, whose namespace kube-system has the UID {other}",
             title(of)
         ),
-    )
-    .because("a cell is of one hub: a second one would replace the cell's program, and take its roles away when it leaves")
-    .next(format!(
-        "give --hub-kubeconfig of that hub, or let the cell leave it first; if this hub takes its place: \
-         kubectl -n {} annotate serviceaccount {name} {HUB}- at the cell, then run the command again",
-        registration::NAMESPACE
-    )))
+        "a cell is of one hub: a second one would replace the cell's program, and take its roles away when it leaves",
+        &format!("{} annotate serviceaccount {name}", registration::NAMESPACE),
+    ))
 }
 
 /// Fails if any account at the member names another hub.

@@ -1,12 +1,9 @@
 //! The arguments of `fedgate cells` and `fedgate projects`.
 
-use super::{
-    error::{Error, Kind},
-    mode::SyncMode,
-    registration::AccountRights,
-};
+use super::{executor::Mode, mode::SyncMode, registration::AccountRights};
 use crate::args::KindsArgs;
 use clap::{Args, Subcommand, ValueEnum};
+use fedgate_terminal::error::{Error, Kind};
 use std::{path::PathBuf, time::Duration};
 
 /// The hub, as its administrator.
@@ -51,6 +48,17 @@ pub struct WriteArgs {
     /// Show the changes and write nothing.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+impl WriteArgs {
+    /// The handling of changes.
+    pub fn mode(self, output: Option<PrintFormat>) -> Mode {
+        match (output, self.dry_run) {
+            (Some(PrintFormat::Yaml), _) => Mode::Print,
+            (None, true) => Mode::DryRun,
+            (None, false) => Mode::Write,
+        }
+    }
 }
 
 /// The commands of `fedgate cells`.

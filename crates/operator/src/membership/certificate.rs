@@ -2,11 +2,11 @@
 //! §5.4). Pure.
 
 use super::{
-    error::{Error, Kind},
-    kubeconfig::{base64, from_base64},
+    kubeconfig::{self, Server, base64, from_base64},
     pull::{KUBECONFIG, PENDING_KEY, user},
 };
 use fedgate_api::names::hex;
+use fedgate_terminal::error::{Error, Kind};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -113,15 +113,6 @@ pub fn signed(request: &Value) -> Signed {
     }
 }
 
-/// A way to the hub: its address and the PEM bundle of its authority.
-#[derive(Debug, Clone, Copy)]
-pub struct Route<'a> {
-    /// Address of the API server.
-    pub server: &'a str,
-    /// PEM bundle of its authority.
-    pub authority: &'a [u8],
-}
-
 /// A certificate and its key, both PEM.
 #[derive(PartialEq, Eq)]
 pub struct Pair {
@@ -133,14 +124,9 @@ pub struct Pair {
 
 impl Pair {
     /// The agent's kubeconfig. Its user is the cell: the agent names its next request after it.
-    pub fn kubeconfig(&self, route: Route<'_>, cell: &str) -> Result<String, Error> {
-        let hub = "karmada-apiserver";
-        super::kubeconfig::document(
-            hub,
-            (route.server, route.authority),
-            cell,
-            &json!({"client-certificate-data": base64(&self.certificate), "client-key-data": base64(&self.key)}),
-        )
+    pub fn kubeconfig(&self, hub: Server<'_>, cell: &str) -> Result<String, Error> {
+        let credential = json!({"client-certificate-data": base64(&self.certificate), "client-key-data": base64(&self.key)});
+        kubeconfig::document("karmada-apiserver", hub, cell, &credential)
     }
 }
 
@@ -150,13 +136,13 @@ pub struct Held {
     pub pending: Option<Key>,
     /// The certificate that the agent uses.
     pub pair: Option<Pair>,
-    /// True if its kubeconfig leads along the route.
+    /// True if its kubeconfig leads to the hub.
     pub leads_there: bool,
 }
 
 impl Held {
     /// Reads a Secret; what cannot be read counts as missing.
-    pub fn read(secret: &Value, route: Route<'_>) -> Self {
+    pub fn read(secret: &Value, hub: Server<'_>) -> Self {
         let text = |key: &str| filled(&secret["data"][key]).and_then(|bytes| String::from_utf8(bytes).ok());
         // The agent writes YAML when it renews its certificate.
         let file: Value = text(KUBECONFIG)
@@ -173,7 +159,7 @@ impl Held {
         Self {
             pending: text(PENDING_KEY).and_then(|text| Key::from_pem(&text).ok()),
             pair: pair(),
-            leads_there: cluster["server"] == route.server && authority.as_deref() == Some(route.authority),
+            leads_there: cluster["server"] == hub.url && authority.as_deref() == Some(hub.authority),
         }
     }
 }
@@ -182,8 +168,8 @@ impl Held {
 mod tests {
     use super::{super::pull, *};
 
-    const ROUTE: Route<'_> = Route {
-        server: "https://10.0.0.1:5443",
+    const HUB_SERVER: Server<'_> = Server {
+        url: "https://10.0.0.1:5443",
         authority: b"authority",
     };
 
@@ -234,11 +220,11 @@ mod tests {
 
     #[test]
     fn the_agents_secret_is_read_in_each_of_its_states() {
-        let nothing = Held::read(&Value::Null, ROUTE);
+        let nothing = Held::read(&Value::Null, HUB_SERVER);
         assert!(nothing.pending.is_none() && nothing.pair.is_none() && !nothing.leads_there);
 
         let key = Key::generate().unwrap();
-        let pending = Held::read(&pull::secret(PENDING_KEY, key.pem().as_bytes()), ROUTE);
+        let pending = Held::read(&pull::secret(PENDING_KEY, key.pem().as_bytes()), HUB_SERVER);
         assert_eq!(
             pending.pending.unwrap().request_name("dfw-2"),
             key.request_name("dfw-2")
@@ -249,17 +235,17 @@ mod tests {
             certificate: b"certificate".to_vec(),
             key: b"key".to_vec(),
         };
-        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
-        let done = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        let text = pair.kubeconfig(HUB_SERVER, "dfw-2").unwrap();
+        let done = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), HUB_SERVER);
         assert!(done.pair == Some(pair) && done.leads_there && done.pending.is_none());
-        let elsewhere = Route {
-            server: "https://10.0.0.2:5443",
-            ..ROUTE
+        let elsewhere = Server {
+            url: "https://10.0.0.2:5443",
+            ..HUB_SERVER
         };
         assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), elsewhere).leads_there);
-        let other_authority = Route {
+        let other_authority = Server {
             authority: b"another",
-            ..ROUTE
+            ..HUB_SERVER
         };
         assert!(!Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), other_authority).leads_there);
     }
@@ -269,7 +255,7 @@ mod tests {
         let text = "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: YXV0aG9yaXR5\n    \
                     server: https://10.0.0.1:5443\n  name: karmada-apiserver\nkind: Config\nusers:\n- name: dfw-2\n  \
                     user:\n    client-certificate-data: bmV3\n    client-key-data: a2V5\n";
-        let held = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), ROUTE);
+        let held = Held::read(&pull::secret(KUBECONFIG, text.as_bytes()), HUB_SERVER);
         assert!(held.leads_there);
         assert_eq!(held.pair.unwrap().certificate, b"new");
     }
@@ -280,7 +266,7 @@ mod tests {
             certificate: b"c".to_vec(),
             key: b"k".to_vec(),
         };
-        let text = pair.kubeconfig(ROUTE, "dfw-2").unwrap();
+        let text = pair.kubeconfig(HUB_SERVER, "dfw-2").unwrap();
         let file: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(file["contexts"][0]["context"]["user"], "dfw-2");
         assert_eq!(file["contexts"][0]["name"], file["current-context"]);

@@ -1,7 +1,6 @@
 //! From the objects that a plane should have to the requests that make it so. Pure.
 
 use serde_json::{Value, json};
-use std::fmt;
 
 /// Annotation on each object that a command or role has made for a cell: the cell's mark (contract: provisioning.md §1.3).
 pub const CELL_UID: &str = "fedgate.dev/cell-uid";
@@ -15,6 +14,8 @@ pub const BY_COMMAND: &str = "command";
 pub enum Verb {
     /// POST: the object is not there.
     Create,
+    /// Server-side apply of an object that is not there.
+    ApplyNew,
     /// Server-side apply with our field manager, without force.
     Apply,
     /// Merge patch with UID and resourceVersion.
@@ -23,27 +24,26 @@ pub enum Verb {
     Delete,
 }
 
-/// A write to one object of a plane.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    /// The kind of request.
-    pub verb: Verb,
-    /// The body: the object, the patch, or for a delete the object as it was seen.
-    pub object: Value,
-    /// True if the object was not there before.
-    pub is_new: bool,
+impl Verb {
+    /// The request on an object, for people.
+    pub fn of(self, object: &Value) -> String {
+        let verb = match self {
+            Self::Delete => "delete",
+            Self::Merge => "patch",
+            Self::Create | Self::ApplyNew => "create",
+            Self::Apply => "apply",
+        };
+        format!("{verb} {}", title(object))
+    }
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self.verb {
-            Verb::Delete => "delete",
-            Verb::Merge => "patch",
-            Verb::Create | Verb::Apply if self.is_new => "create",
-            Verb::Create | Verb::Apply => "apply",
-        };
-        write!(f, "{verb} {}", title(&self.object))
-    }
+/// The object's owner.
+#[derive(Debug, Clone, Copy)]
+pub enum Owner<'a> {
+    /// The cell with this mark.
+    Cell(&'a str),
+    /// No single cell: a definition, a role or a policy of a whole plane.
+    Shared,
 }
 
 /// Kind and name of an object, for people.
@@ -98,38 +98,28 @@ pub fn marked(mut object: Value, uid: &str) -> Value {
 
 /// The apply that makes `live` what is wanted; `None` if it is that. An object of another is used and not marked, so that
 /// it stays when the cell leaves.
-pub fn apply(wanted: Value, live: Option<&Value>, uid: &str) -> Option<Change> {
-    let wanted = match live {
-        Some(live) if mark(live).is_none() => wanted,
-        _ => marked(wanted, uid),
+pub fn apply(wanted: Value, live: Option<&Value>, owner: Owner<'_>) -> Option<(Verb, Value)> {
+    let wanted = match owner {
+        Owner::Cell(uid) if live.is_none_or(|live| mark(live).is_some()) => marked(wanted, uid),
+        Owner::Cell(_) | Owner::Shared => wanted,
     };
-    apply_unmarked(wanted, live)
-}
-
-/// [`apply`] for an object that belongs to no cell.
-pub fn apply_unmarked(wanted: Value, live: Option<&Value>) -> Option<Change> {
-    if live.is_some_and(|live| contains(live, &wanted)) {
-        return None;
+    match live {
+        Some(live) if contains(live, &wanted) => None,
+        Some(_) => Some((Verb::Apply, wanted)),
+        None => Some((Verb::ApplyNew, wanted)),
     }
-    Some(Change {
-        verb: Verb::Apply,
-        object: wanted,
-        is_new: live.is_none(),
-    })
 }
 
-/// The delete of an object that was seen; `None` if it is another's or going already.
-pub fn delete(live: &Value, uid: &str) -> Option<Change> {
-    (mark(live) == Some(uid) && !is_going(live)).then(|| Change {
-        verb: Verb::Delete,
-        object: live.clone(),
-        is_new: false,
-    })
+/// True if an object that was seen bears the mark, and no deletion of it has begun.
+pub fn may_delete(live: &Value, uid: &str) -> bool {
+    mark(live) == Some(uid) && !is_going(live)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const OWN: Owner<'static> = Owner::Cell("member-1");
 
     fn role() -> Value {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
@@ -138,11 +128,11 @@ mod tests {
 
     #[test]
     fn an_absent_object_is_made_with_the_mark() {
-        let change = apply(role(), None, "member-1").unwrap();
-        assert_eq!((change.verb, change.is_new), (Verb::Apply, true));
-        assert_eq!(mark(&change.object), Some("member-1"));
-        assert_eq!(change.object["metadata"]["labels"][MADE_BY], "command");
-        assert_eq!(change.to_string(), "create ClusterRole r");
+        let (verb, object) = apply(role(), None, OWN).unwrap();
+        assert_eq!(verb, Verb::ApplyNew);
+        assert_eq!(mark(&object), Some("member-1"));
+        assert_eq!(object["metadata"]["labels"][MADE_BY], "command");
+        assert_eq!(verb.of(&object), "create ClusterRole r");
     }
 
     #[test]
@@ -150,23 +140,22 @@ mod tests {
         let mut live = marked(role(), "member-1");
         live["metadata"]["uid"] = json!("u");
         live["rules"][0]["resourceNames"] = json!([]);
-        assert_eq!(apply(role(), Some(&live), "member-1"), None);
+        assert_eq!(apply(role(), Some(&live), OWN), None);
         live["rules"][0]["verbs"] = json!(["list", "delete"]);
-        let change = apply(role(), Some(&live), "member-1").unwrap();
-        assert_eq!(change.to_string(), "apply ClusterRole r");
+        let (verb, object) = apply(role(), Some(&live), OWN).unwrap();
+        assert_eq!(verb.of(&object), "apply ClusterRole r");
     }
 
     #[test]
     fn an_object_of_another_is_used_unmarked_and_never_deleted() {
-        assert_eq!(apply(role(), Some(&role()), "member-1"), None);
+        assert_eq!(apply(role(), Some(&role()), OWN), None);
         let mut other = role();
         other["rules"] = json!([]);
-        let change = apply(role(), Some(&other), "member-1").unwrap();
-        assert_eq!(mark(&change.object), None);
-        assert_eq!(delete(&role(), "member-1"), None);
-        assert_eq!(delete(&marked(role(), "member-2"), "member-1"), None);
-        let own = marked(role(), "member-1");
-        assert_eq!(delete(&own, "member-1").unwrap().object, own);
+        let (_, object) = apply(role(), Some(&other), OWN).unwrap();
+        assert_eq!(mark(&object), None);
+        assert!(!may_delete(&role(), "member-1"));
+        assert!(!may_delete(&marked(role(), "member-2"), "member-1"));
+        assert!(may_delete(&marked(role(), "member-1"), "member-1"));
     }
 
     #[test]

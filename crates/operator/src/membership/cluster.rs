@@ -16,28 +16,6 @@ pub const DRAINING: &str = "fedgate.dev/draining";
 #[derive(Debug, Clone, Copy)]
 pub struct Cluster<'a>(pub &'a Value);
 
-/// The maker of a Cluster, for `cells list`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
-    /// These commands.
-    Command,
-    /// The role `fedgate provisioner`.
-    Role,
-    /// Another program, e.g. karmadactl.
-    Other,
-}
-
-impl Maker {
-    /// The word in the column MADE-BY.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Role => "role",
-            Self::Other => "other",
-        }
-    }
-}
-
 impl<'a> Cluster<'a> {
     /// Its name.
     pub fn name(self) -> &'a str {
@@ -87,12 +65,12 @@ impl<'a> Cluster<'a> {
         is_going(self.0)
     }
 
-    /// Its maker.
-    pub fn maker(self) -> Maker {
+    /// Its maker, in the words of `cells list`: these commands, the role `fedgate provisioner`, or another program.
+    pub fn maker(self) -> &'static str {
         match (mark(self.0), self.0["metadata"]["labels"][MADE_BY].as_str()) {
-            (None, _) => Maker::Other,
-            (Some(_), Some(BY_COMMAND)) => Maker::Command,
-            (Some(_), _) => Maker::Role,
+            (None, _) => "other",
+            (Some(_), Some(BY_COMMAND)) => "command",
+            (Some(_), _) => "role",
         }
     }
 

@@ -1,25 +1,17 @@
 //! The cell's own credential on the hub: a `ServiceAccount` that can be revoked (contract: provisioning.md §6.2).
 
 use super::{
-    error::Error,
-    executor::{Executor, Owner},
+    change::Owner,
+    executor::Executor,
     kubeconfig,
     plane::Plane,
     token::{self, Account},
 };
 use fedgate_manifests::{CELL_ACCOUNTS, KindManifests, ManifestError};
+use fedgate_terminal::error::Error;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
-
-/// The hub as a cell reaches it.
-#[derive(Debug, Clone, Copy)]
-pub struct Hub<'a> {
-    /// The hub, as an administrator.
-    pub plane: &'a Plane,
-    /// Its address for cells.
-    pub endpoint: &'a str,
-}
 
 /// The account of a cell.
 pub fn account(cell: &str) -> Account<'_> {
@@ -55,31 +47,30 @@ pub async fn ensure_account(
     mark: &str,
     kinds: &[KindManifests],
 ) -> Result<(), Error> {
-    for object in hub_objects(kinds).map_err(super::internal)? {
-        executor.ensure(hub, object, Owner::Shared).await?;
-    }
-    executor
-        .ensure(hub, account_object(cell), Owner::Cell(mark))
-        .await?;
-    Ok(())
+    let objects = hub_objects(kinds).map_err(super::internal)?;
+    executor.ensure_all(hub, objects, Owner::Shared).await?;
+    let account = account_object(cell);
+    executor.ensure(hub, account, Owner::Cell(mark)).await.map(drop)
 }
 
-/// A kubeconfig of the cell for the hub. `old` is given back if it is good for more than half of the lifetime.
+/// A kubeconfig of the cell for the hub at its address for cells, which may be that of the administrator's kubeconfig. `old`
+/// is given back if it is good for more than half of the lifetime.
 pub async fn kubeconfig(
-    hub: Hub<'_>,
+    hub: &Plane,
+    endpoint: Option<&str>,
     cell: &str,
     lifetime: Duration,
     old: Option<&str>,
 ) -> Result<String, Error> {
-    let account = account(cell);
+    let (account, endpoint) = (account(cell), endpoint.unwrap_or(&hub.server));
     if let Some(old) = old
-        && kubeconfig::is_fresh(old.as_bytes(), hub.endpoint, lifetime, Timestamp::now())
+        && kubeconfig::is_fresh(old.as_bytes(), endpoint, lifetime, Timestamp::now())
         && token::user_of(old, "hub")
             .await
             .is_ok_and(|user| user == account.user())
     {
         return Ok(old.to_owned());
     }
-    let token = token::issue(hub.plane, account, lifetime, None).await?;
-    kubeconfig::with_token("hub", hub.endpoint, &hub.plane.authority, cell, &token)
+    let token = token::issue(hub, account, lifetime, None).await?;
+    kubeconfig::with_token("hub", hub.at(endpoint), cell, &token)
 }

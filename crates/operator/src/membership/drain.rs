@@ -3,16 +3,19 @@
 
 use super::{
     args::{DrainArgs, UncordonArgs},
-    change::{Change, Verb, mark},
+    change::{Verb, mark},
     cluster::Cluster,
-    error::{Error, Kind},
-    executor::{Executor, Mode, say},
+    executor::Executor,
     plane::{Plane, kind},
     usage::{self, first, is_located, is_own, is_placed, is_safe_without, names_cell, object_of},
-    wait::{Objects, Watched, until},
+    wait::{Objects, Watched, until_none, value},
 };
 use fedgate_api::keys::{CELL, CITY_CODE, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -117,11 +120,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
     let member = super::open_cell(&args.cell).await?;
     let federated = super::load_kinds(&args.kinds)?.federated;
     let kinds = Known::of(&federated);
-    let mut executor = Executor::new(if args.write.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Write
-    });
+    let mut executor = Executor::new(args.write.mode(None));
     let mut awaited = false;
     loop {
         let clusters = hub.clusters().await?;
@@ -132,7 +131,9 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
         }
         let bindings = usage::list_bindings(&hub).await?;
         match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
-            Step::Cordon(patch) | Step::Withdraw(patch) => merge(&mut executor, &hub, patch).await?,
+            Step::Cordon(patch) | Step::Withdraw(patch) => {
+                executor.run(&hub, Verb::Merge, patch).await?;
+            }
             Step::LastOfPlace { place, objects } => {
                 return Err(last_of_place(name, &place, &objects));
             }
@@ -146,7 +147,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
                 if executor.writes() {
                     await_empty(&hub, member.as_ref(), name, args.timeout, &federated).await?;
                 }
-                let text = match executor.changes() {
+                let text = match executor.changes {
                     0 => "nothing to change".to_owned(),
                     changes => format!("{changes} changes were made"),
                 };
@@ -165,15 +166,13 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
 pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.hub).await?;
-    let mut executor = Executor::new(if args.write.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Write
-    });
+    let mut executor = Executor::new(args.write.mode(None));
     let clusters = hub.clusters().await?;
     let cluster = find(name, &clusters)?;
     match restored(cluster)? {
-        Some(patch) => merge(&mut executor, &hub, patch).await?,
+        Some(patch) => {
+            executor.run(&hub, Verb::Merge, patch).await?;
+        }
         None => say(&format!("cell {name} takes new deployments; nothing to change")),
     }
     Ok(())
@@ -230,15 +229,6 @@ pub(super) fn find<'a>(name: &str, clusters: &'a [Value]) -> Result<Cluster<'a>,
     )))
 }
 
-async fn merge(executor: &mut Executor, hub: &Plane, object: Value) -> Result<(), Error> {
-    let change = Change {
-        verb: Verb::Merge,
-        object,
-        is_new: false,
-    };
-    executor.run(hub, &change).await.map(drop)
-}
-
 fn last_of_place(name: &str, place: &str, objects: &[String]) -> Error {
     let what = format!(
         "cell {name} is the only usable cell of {place}, with {} objects of tenants",
@@ -258,40 +248,20 @@ fn others_not_healthy(name: &str, left: &[String]) -> Error {
     .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
 }
 
-fn value(object: &kube::api::DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
+/// Names of the bindings' objects whose bindings pass the test.
+fn bound(objects: &Objects, is_left: impl Fn(&Value) -> bool) -> Vec<String> {
+    let bindings = objects.values().map(value);
+    let left = bindings.filter(|binding| is_left(binding));
+    left.map(|binding| object_of(&binding)).collect()
 }
 
 /// Waits until each object of a tenant in the cell is healthy at another cell.
 async fn await_others(hub: &Plane, name: &str, limit: Duration, kinds: &Known) -> Result<(), Error> {
-    let left = |objects: &Objects| -> Vec<String> {
-        objects
-            .values()
-            .map(value)
-            .filter(|binding| kinds.uses(binding, name))
-            .filter(|binding| !is_safe_without(binding, name, &kinds.own))
-            .map(|binding| object_of(&binding))
-            .collect()
-    };
+    let is_left = |binding: &Value| kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
+    let left = |objects: &Objects| bound(objects, is_left);
     let [bindings, _] = usage::bindings();
-    let test = |objects: &Objects| left(objects).is_empty().then_some(());
-    let waited = until(hub, &all(bindings, ""), limit, test, |objects| {
-        first(&left(objects))
-    })
-    .await;
-    waited.map_err(|error| match error.kind {
-        Kind::TimedOut => others_not_healthy(name, &[error.what]),
-        _ => error,
-    })
-}
-
-fn all(kind: ApiResource, labels: &str) -> Watched<'_> {
-    Watched {
-        kind,
-        namespace: "",
-        name: "",
-        labels,
-    }
+    let missing = |left: &[String]| others_not_healthy(name, left);
+    until_none(hub, Watched::all(bindings, ""), limit, left, missing).await
 }
 
 /// Waits until no binding names the cell, its write-backs are gone, and its Namespaces of tenants too.
@@ -304,60 +274,35 @@ async fn await_empty(
 ) -> Result<(), Error> {
     let deadline = tokio::time::Instant::now() + limit;
     let remaining = || deadline.saturating_duration_since(tokio::time::Instant::now());
-    let emptied = |what: &str, names: &[String]| {
-        format!("cell {name} still has {} {what}: {}", names.len(), first(names))
+    let missing = |what: &'static str| {
+        move |names: &[String]| {
+            let what = format!("cell {name} still has {} {what}: {}", names.len(), first(names));
+            Error::new(Kind::TimedOut, what)
+                .next("keep the cell's program running, then run the command again")
+        }
     };
     for bindings in usage::bindings() {
-        let left = |objects: &Objects| -> Vec<String> {
-            let bindings = objects.values().map(value);
-            bindings
-                .filter(|b| names_cell(b, name))
-                .map(|b| object_of(&b))
-                .collect()
-        };
-        let test = |objects: &Objects| left(objects).is_empty().then_some(());
-        let report = |objects: &Objects| emptied("bindings", &left(objects));
-        until(hub, &all(bindings, ""), remaining(), test, report)
-            .await
-            .map_err(timed_out)?;
+        let left = |objects: &Objects| bound(objects, |binding| names_cell(binding, name));
+        let watched = Watched::all(bindings, "");
+        until_none(hub, watched, remaining(), left, missing("bindings")).await?;
     }
-    let names = |objects: &Objects| -> Vec<String> {
-        objects
-            .keys()
-            .map(|(namespace, name)| format!("{namespace}/{name}"))
-            .collect()
-    };
     let of_cell = format!("{CELL}={name}");
-    let none = |objects: &Objects| objects.is_empty().then_some(());
-    let report = |objects: &Objects| emptied("write-backs", &names(objects));
     for kind in usage::write_backs(kinds) {
-        until(hub, &all(kind.clone(), &of_cell), remaining(), none, report)
-            .await
-            .map_err(timed_out)?;
-    }
-    if let Some(member) = member {
-        let tenants = |objects: &Objects| -> Vec<String> {
-            objects
-                .keys()
-                .map(|(_, name)| name.clone())
-                .filter(|name| name.starts_with("ns-"))
+        let left = |objects: &Objects| {
+            let keys = objects.keys();
+            keys.map(|(namespace, name)| format!("{namespace}/{name}"))
                 .collect()
         };
-        let managed = all(kind("v1", "Namespace"), "karmada.io/managed=true");
-        let test = |objects: &Objects| tenants(objects).is_empty().then_some(());
-        let report = |objects: &Objects| emptied("Namespaces", &tenants(objects));
-        until(member, &managed, remaining(), test, report)
-            .await
-            .map_err(timed_out)?;
+        let watched = Watched::all(kind.clone(), &of_cell);
+        until_none(hub, watched, remaining(), left, missing("write-backs")).await?;
     }
-    Ok(())
-}
-
-fn timed_out(error: Error) -> Error {
-    match error.kind {
-        Kind::TimedOut => error.next("keep the cell's program running, then run the command again"),
-        _ => error,
-    }
+    let Some(member) = member else { return Ok(()) };
+    let tenants = |objects: &Objects| {
+        let names = objects.keys().map(|(_, name)| name.clone());
+        names.filter(|name| name.starts_with("ns-")).collect()
+    };
+    let managed = Watched::all(kind("v1", "Namespace"), "karmada.io/managed=true");
+    until_none(member, managed, remaining(), tenants, missing("Namespaces")).await
 }
 
 #[cfg(test)]

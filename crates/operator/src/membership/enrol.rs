@@ -1,61 +1,52 @@
-//! A join's part of mode pull: the agent's rights on the hub, the Cluster, the agent's certificate, and the agent at the
-//! member (contract: provisioning.md §5.4).
+//! A join's part of mode pull: the agent's rights on the hub, its certificate, and the agent at the member (contract:
+//! provisioning.md §5.4).
 
 use super::{
     agent_hub,
-    certificate::{self, Held, Key, Pair, Route, Signed, signed},
-    change::{Change, Verb, is_going, mark, marked},
-    cluster::Cluster,
-    error::{Error, Kind},
-    executor::{Mode, Owner, say},
+    certificate::{self, Held, Key, Pair, Signed, signed},
+    change::{Verb, is_going, mark, marked, title},
+    executor::Mode,
     join::Join,
+    kubeconfig::Server,
     plane::{Plane, kind},
     pull::{self, KUBECONFIG, PENDING_KEY},
-    registration::{self, Cell},
-    token,
+    registration, token,
     wait::{Objects, Watched, until},
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Join<'_> {
-    /// Rights and Cluster on the hub, then the agent at the member.
-    pub(super) async fn enrol(
-        &mut self,
-        cell: &Cell<'_>,
-        cluster: Option<Cluster<'_>>,
-        image: &str,
-    ) -> Result<(), Error> {
+    /// The agent's rights on the hub; the id of the hub.
+    pub(super) async fn enrol(&mut self) -> Result<String, Error> {
         let hub = self.hub.id().await?;
-        self.is_alone(cell, &hub).await?;
-        let mark = cell.mark();
+        self.is_alone(&hub).await?;
         // The agent may make neither and needs both, for the leases of cell and agent.
         for name in [registration::NAMESPACE, pull::NAMESPACE] {
-            self.executor
-                .ensure(&self.hub, pull::namespace(name), Owner::Shared)
-                .await?;
+            self.hub_namespace(name).await?;
         }
-        for object in pull::hub_objects(cell.name) {
-            self.executor
-                .ensure(&self.hub, object, Owner::Cell(&mark))
-                .await?;
+        for object in pull::hub_objects(self.cell.name)? {
+            self.at_hub(object).await?;
         }
-        match cluster {
-            Some(cluster) => self.correct(cell, cluster).await?,
-            None => self.create(cell, Vec::new()).await?,
-        }
-        let objects = pull::member_objects(cell, &self.manifests);
-        self.at_member(cell, objects).await?;
-        self.certify(cell, &hub).await?;
-        self.executor
-            .ensure(&self.member, pull::deployment(cell, image), Owner::Cell(&mark))
+        Ok(hub)
+    }
+
+    /// The agent at the member, with its rights and its certificate.
+    pub(super) async fn install_agent(&mut self, hub: &str, image: &str) -> Result<(), Error> {
+        self.account(pull::member_objects(&self.cell, &self.manifests))
             .await?;
-        Ok(())
+        self.certify(hub).await?;
+        let deployment = pull::deployment(&self.cell, image)?;
+        self.at_member(deployment).await.map(drop)
     }
 
     /// Fails if an agent of another program or hub is at the member, before anything is written: the policy would limit its
     /// account, and the Secret is its credential.
-    async fn is_alone(&self, cell: &Cell<'_>, hub: &str) -> Result<(), Error> {
+    async fn is_alone(&self, hub: &str) -> Result<(), Error> {
         for object in pull::agent_identities() {
             let live = self.member.live(&object).await?;
             if let Some(live) = live.filter(|live| mark(live).is_none() && !is_going(live)) {
@@ -67,43 +58,36 @@ impl Join<'_> {
         let Some(secret) = live.filter(|live| mark(live).is_none() && !is_going(live)) else {
             return Ok(());
         };
-        // Which way it leads is not asked here.
-        let nowhere = Route {
-            server: "",
-            authority: b"",
-        };
-        match Held::read(&secret, nowhere).pair {
-            Some(pair) if self.is_accepted(cell, &pair).await? => Ok(()),
+        match Held::read(&secret, self.hub.at("")).pair {
+            Some(pair) if self.is_accepted(&pair).await? => Ok(()),
             _ => may_replace(Some(&secret)),
         }
     }
 
     /// The agent's Secret with a kubeconfig that the hub accepts. The key is in the Secret before the hub is asked, so that
     /// a run that was interrupted goes on with the same request.
-    async fn certify(&mut self, cell: &Cell<'_>, hub: &str) -> Result<(), Error> {
+    async fn certify(&mut self, hub: &str) -> Result<(), Error> {
         let sample = pull::secret(KUBECONFIG, b"");
-        if self.executor.mode() == Mode::Print {
-            self.executor
-                .ensure(&self.member, sample, Owner::Cell(&cell.mark()))
-                .await?;
+        if self.executor.mode == Mode::Print {
+            self.at_member(sample).await?;
             say("the request for the agent's certificate is not printed: it needs a new key");
             return Ok(());
         }
         let authority = self.hub.authority.clone();
-        let server = self
+        let url = self
             .args
             .hub_endpoint
             .as_ref()
             .unwrap_or(&self.hub.server)
             .clone();
-        let route = Route {
-            server: &server,
+        let server = Server {
+            url: &url,
             authority: &authority,
         };
         let live = self.member.live(&sample).await?;
-        let held = Held::read(live.as_ref().unwrap_or(&Value::Null), route);
+        let held = Held::read(live.as_ref().unwrap_or(&Value::Null), server);
         let pair = match held.pair {
-            Some(pair) if self.is_accepted(cell, &pair).await? => {
+            Some(pair) if self.is_accepted(&pair).await? => {
                 if held.leads_there {
                     return self.name_hub(live.as_ref(), hub).await;
                 }
@@ -111,21 +95,21 @@ impl Join<'_> {
             }
             _ => {
                 may_replace(live.as_ref())?;
-                let key = self.key(cell, live.as_ref(), held.pending, hub).await?;
-                let Some(pair) = self.signed(cell, &key).await? else {
+                let key = self.key(live.as_ref(), held.pending, hub).await?;
+                let Some(pair) = self.signed(&key).await? else {
                     return Ok(());
                 };
                 pair
             }
         };
         may_replace(live.as_ref())?;
-        let text = pair.kubeconfig(route, cell.name)?;
+        let text = pair.kubeconfig(server, self.cell.name)?;
         let mut secret = pull::secret(KUBECONFIG, text.as_bytes());
         secret["data"][PENDING_KEY] = Value::Null;
         self.patch_secret(agent_hub::naming(secret, hub)).await
     }
 
-    /// Names the hub on a Secret of ours that does not: an earlier join made it.
+    /// Names the hub on a Secret of ours that does not.
     async fn name_hub(&mut self, live: Option<&Value>, hub: &str) -> Result<(), Error> {
         if live.is_none_or(|live| mark(live).is_none() || agent_hub::named(live).is_some()) {
             return Ok(());
@@ -136,13 +120,7 @@ impl Join<'_> {
     }
 
     /// The key of the present request, or a new one, kept at the member.
-    async fn key(
-        &mut self,
-        cell: &Cell<'_>,
-        live: Option<&Value>,
-        pending: Option<Key>,
-        hub: &str,
-    ) -> Result<Key, Error> {
+    async fn key(&mut self, live: Option<&Value>, pending: Option<Key>, hub: &str) -> Result<Key, Error> {
         if let Some(key) = pending {
             return Ok(key);
         }
@@ -150,14 +128,10 @@ impl Join<'_> {
         let secret = agent_hub::naming(pull::secret(PENDING_KEY, key.pem().as_bytes()), hub);
         if live.is_some() {
             self.patch_secret(secret).await?;
-            return Ok(key);
+        } else {
+            let secret = marked(secret, &self.mark);
+            self.executor.run(&self.member, Verb::Create, secret).await?;
         }
-        let change = Change {
-            verb: Verb::Create,
-            object: marked(secret, &cell.mark()),
-            is_new: true,
-        };
-        self.executor.run(&self.member, &change).await?;
         Ok(key)
     }
 
@@ -167,64 +141,49 @@ impl Join<'_> {
         for key in ["uid", "resourceVersion"] {
             secret["metadata"][key] = live["metadata"][key].clone();
         }
-        let change = Change {
-            verb: Verb::Merge,
-            object: secret,
-            is_new: false,
-        };
-        self.executor.run(&self.member, &change).await.map(drop)
+        let patched = self.executor.run(&self.member, Verb::Merge, secret).await;
+        patched.map(drop)
     }
 
     /// True if the hub takes the certificate for the agent's. It is asked as it is reached from here.
-    async fn is_accepted(&self, cell: &Cell<'_>, pair: &Pair) -> Result<bool, Error> {
-        let route = Route {
-            server: &self.hub.server,
-            authority: &self.hub.authority,
-        };
-        let text = pair.kubeconfig(route, cell.name)?;
+    async fn is_accepted(&self, pair: &Pair) -> Result<bool, Error> {
+        let text = pair.kubeconfig(self.hub.at(&self.hub.server), self.cell.name)?;
         match token::user_of(&text, "hub").await {
-            Ok(user) => Ok(user == pull::user(cell.name)),
+            Ok(user) => Ok(user == pull::user(self.cell.name)),
             Err(error) if error.kind == Kind::Forbidden => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// The certificate of a key; `None` if nothing is written.
-    async fn signed(&mut self, cell: &Cell<'_>, key: &Key) -> Result<Option<Pair>, Error> {
-        let request = key.request(cell.name)?;
+    async fn signed(&mut self, key: &Key) -> Result<Option<Pair>, Error> {
+        let cell = self.cell.name;
+        let request = key.request(cell)?;
         if !self.executor.writes() {
-            let name = format!("fedgate-agent-{}-…", cell.name);
+            let hub = &self.hub.title;
             say(&format!(
-                "{}: would request a certificate by {name}",
-                self.hub.title
+                "{hub}: would request a certificate by fedgate-agent-{cell}-…"
             ));
             return Ok(None);
         }
+        let name = key.request_name(cell);
         match self.hub.live(&request).await? {
             None => {
-                let change = Change {
-                    verb: Verb::Create,
-                    object: marked(request, &cell.mark()),
-                    is_new: true,
-                };
-                self.executor.run(&self.hub, &change).await?;
+                let request = marked(request, &self.mark);
+                self.executor.run(&self.hub, Verb::Create, request).await?;
             }
-            Some(live) if mark(&live) == Some(cell.mark().as_str()) => {}
-            Some(live) => {
-                let name = live["metadata"]["name"].as_str().unwrap_or_default();
-                return Err(Error::new(
-                    Kind::Refused,
-                    format!("CertificateSigningRequest {name} was made by another program"),
-                )
-                .next(format!("kubectl delete csr {name}, then run the command again")));
+            Some(live) if mark(&live) == Some(&self.mark) => {}
+            Some(_) => {
+                let what = format!("CertificateSigningRequest {name} was made by another program");
+                return Err(Error::new(Kind::Refused, what)
+                    .next(format!("kubectl delete csr {name}, then run the command again")));
             }
         }
-        let name = key.request_name(cell.name);
         let pair = Pair {
             certificate: await_certificate(&self.hub, &name, self.args.wait).await?,
             key: key.pem().into_bytes(),
         };
-        if self.is_accepted(cell, &pair).await? {
+        if self.is_accepted(&pair).await? {
             return Ok(Some(pair));
         }
         Err(Error::new(
@@ -237,10 +196,9 @@ impl Join<'_> {
 
 /// The refusal to replace another program's agent.
 fn another_agent(live: &Value) -> Error {
-    let what = super::change::title(live);
     Error::new(
         Kind::Refused,
-        format!("{what} of the cell was made by another program"),
+        format!("{} of the cell was made by another program", title(live)),
     )
     .because(
         "the cell has a karmada-agent already; join would limit its rights and replace its credential, and may cut it off \
@@ -254,81 +212,63 @@ fn another_agent(live: &Value) -> Error {
 
 /// Fails for another program's Secret: its credential is not ours to replace.
 fn may_replace(live: Option<&Value>) -> Result<(), Error> {
-    match live {
-        Some(live) if mark(live).is_none() => Err(Error::new(
-            Kind::Refused,
-            format!(
-                "{} of the cell was made by another program",
-                super::change::title(live)
-            ),
-        )
-        .because("it has no certificate that this hub accepts for the cell, and may be another hub's")
-        .next(format!(
-            "kubectl -n {} delete secret {KUBECONFIG} at the cell if its karmada-agent is gone",
-            pull::NAMESPACE
-        ))),
-        _ => Ok(()),
-    }
+    let Some(live) = live.filter(|live| mark(live).is_none()) else {
+        return Ok(());
+    };
+    Err(Error::new(
+        Kind::Refused,
+        format!("{} of the cell was made by another program", title(live)),
+    )
+    .because("it has no certificate that this hub accepts for the cell, and may be another hub's")
+    .next(format!(
+        "kubectl -n {} delete secret {KUBECONFIG} at the cell if its karmada-agent is gone",
+        pull::NAMESPACE
+    )))
 }
 
 /// Waits until the request of this name has its certificate.
 async fn await_certificate(hub: &Plane, name: &str, limit: Duration) -> Result<Vec<u8>, Error> {
-    let watched = Watched {
-        kind: kind(certificate::API_VERSION, "CertificateSigningRequest"),
-        namespace: "",
-        name,
-        labels: "",
-    };
-    let state = |objects: &Objects| {
+    let test = |objects: &Objects| {
         let request = objects.values().next();
-        request.map_or(Signed::Pending, |request| {
-            signed(&json!({"status": request.data["status"]}))
-        })
+        let status = request.map(|request| &request.data["status"]);
+        match signed(&json!({"status": status})) {
+            Signed::Certificate(certificate) => Ok(certificate),
+            state => Err(missing(name, limit, state)),
+        }
     };
-    let test = |objects: &Objects| match state(objects) {
-        Signed::Certificate(certificate) => Some(Ok(certificate)),
-        Signed::Refused(reason) => Some(Err(refused(name, &reason))),
-        Signed::Approved | Signed::Pending => None,
-    };
-    let approved = std::cell::Cell::new(false);
-    let left = |objects: &Objects| {
-        approved.set(state(objects) == Signed::Approved);
-        format!(
-            "the hub has signed no certificate of karmada-agent after {} s",
-            limit.as_secs()
+    let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
+    until(hub, Watched::one(requests, "", name), limit, test).await
+}
+
+/// The error for a request without a certificate: who has to act, or that it was refused.
+fn missing(name: &str, limit: Duration, state: Signed) -> Error {
+    if let Signed::Refused(reason) = state {
+        let what = format!("CertificateSigningRequest {name} was refused");
+        return Error::new(Kind::Refused, what).because(reason).next(format!(
+            "kubectl delete csr {name} on the hub, then run the command again"
+        ));
+    }
+    let (state, next) = if state == Signed::Approved {
+        (
+            "approved and not signed",
+            "start csrsigning in the hub's kube-controller-manager".to_owned(),
+        )
+    } else {
+        (
+            "not approved",
+            format!("kubectl certificate approve {name} on the hub"),
         )
     };
-    match until(hub, &watched, limit, test, left).await {
-        Ok(answer) => answer,
-        Err(error) if error.kind == Kind::TimedOut => Err(pending(error, name, approved.get())),
-        Err(error) => Err(error),
-    }
-}
-
-fn refused(name: &str, reason: &str) -> Error {
-    Error::new(
-        Kind::Refused,
-        format!("CertificateSigningRequest {name} was refused"),
-    )
-    .because(reason)
-    .next(format!(
-        "kubectl delete csr {name} on the hub, then run the command again"
-    ))
-}
-
-fn pending(error: Error, name: &str, approved: bool) -> Error {
-    if approved {
-        return error
-            .because(format!("CertificatePending: CertificateSigningRequest {name} is approved and not signed"))
-            .next(
-                "start csrsigning in the hub's kube-controller-manager, then run the command again: it goes on where it \
-                 ended",
-            );
-    }
-    error
-        .because(format!("CertificatePending: CertificateSigningRequest {name} is not approved"))
+    let what = format!(
+        "the hub has signed no certificate of karmada-agent after {} s",
+        limit.as_secs()
+    );
+    Error::new(Kind::TimedOut, what)
+        .because(format!(
+            "CertificatePending: CertificateSigningRequest {name} is {state}"
+        ))
         .next(format!(
-            "kubectl certificate approve {name} on the hub, then run the command again: it goes on where it ended"
+            "{next}, then run the command again: it goes on where it ended"
         ))
 }
 
@@ -338,8 +278,9 @@ mod tests {
 
     #[test]
     fn a_certificate_that_does_not_come_says_who_has_to_act() {
-        let late = || Error::new(Kind::TimedOut, "the hub has signed no certificate");
-        let unapproved = pending(late(), "fedgate-agent-dfw-2-0a1b2c3d", false);
+        let name = "fedgate-agent-dfw-2-0a1b2c3d";
+        let late = |state| missing(name, Duration::from_mins(5), state);
+        let unapproved = late(Signed::Pending);
         assert_eq!(unapproved.kind.exit(), 8);
         let text = unapproved.to_string();
         assert!(
@@ -347,12 +288,12 @@ mod tests {
                 && text.contains("kubectl certificate approve fedgate-agent-dfw-2-0a1b2c3d"),
             "{text}"
         );
-        let unsigned = pending(late(), "fedgate-agent-dfw-2-0a1b2c3d", true).to_string();
+        let unsigned = late(Signed::Approved).to_string();
         assert!(
             unsigned.contains("csrsigning") && !unsigned.contains("kubectl"),
             "{unsigned}"
         );
-        let refused = refused("fedgate-agent-dfw-2-0a1b2c3d", "Denied: not today");
+        let refused = late(Signed::Refused("Denied: not today".to_owned()));
         assert_eq!(refused.kind, Kind::Refused);
         assert!(refused.to_string().contains("not today"));
     }

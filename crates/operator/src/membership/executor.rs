@@ -1,10 +1,13 @@
 //! The only writer of the commands: says each change before it is sent, and counts it.
 
 use super::{
-    change::{Change, Verb, apply, apply_unmarked, is_going, marked, title},
-    error::{Error, Kind, plain},
+    change::{Owner, Verb, apply, is_going, marked, may_delete, title},
     plane::Plane,
     wait,
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -23,21 +26,15 @@ pub enum Mode {
     Print,
 }
 
-/// The object's owner.
-#[derive(Debug, Clone, Copy)]
-pub enum Owner<'a> {
-    /// The cell with this mark.
-    Cell(&'a str),
-    /// No single cell: a definition, a role or a policy of a whole plane.
-    Shared,
-}
-
 /// Sends changes, or shows them.
 #[derive(Debug)]
 pub struct Executor {
-    mode: Mode,
-    changes: usize,
-    patience: Duration,
+    /// The handling of changes.
+    pub mode: Mode,
+    /// The number of changes so far.
+    pub changes: usize,
+    /// How long an object may take to go that is in the way of a new one.
+    pub patience: Duration,
 }
 
 impl Executor {
@@ -50,26 +47,9 @@ impl Executor {
         }
     }
 
-    /// The same with this time for an object that has to go before a new one can be made.
-    #[must_use]
-    pub fn waiting(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// The handling of changes.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
     /// True if changes are sent.
     pub fn writes(&self) -> bool {
         self.mode == Mode::Write
-    }
-
-    /// The number of changes so far.
-    pub fn changes(&self) -> usize {
-        self.changes
     }
 
     /// Makes an object what is wanted; the object as the server has it then, or as it would be. One whose deletion has begun
@@ -83,56 +63,75 @@ impl Executor {
             print_object(plane, &wanted)?;
             return Ok(wanted);
         }
-        let live = self.lasting(plane, &wanted).await?;
-        let change = match owner {
-            Owner::Cell(uid) => apply(wanted, live.as_ref(), uid),
-            Owner::Shared => apply_unmarked(wanted, live.as_ref()),
-        };
-        match (change, live) {
-            (Some(change), _) => self.run(plane, &change).await,
-            (None, live) => Ok(live.unwrap_or_default()),
-        }
-    }
-
-    /// The live object with the identity of `wanted`, unless it goes; then this waits for its end.
-    async fn lasting(&self, plane: &Plane, wanted: &Value) -> Result<Option<Value>, Error> {
-        match plane.live(wanted).await? {
+        let live = match plane.live(&wanted).await? {
             Some(live) if is_going(&live) => {
                 if self.writes() {
                     wait::gone(plane, &live, self.patience).await?;
                 }
-                Ok(None)
+                None
             }
-            live => Ok(live),
+            live => live,
+        };
+        match apply(wanted, live.as_ref(), owner) {
+            Some((verb, object)) => self.run(plane, verb, object).await,
+            None => Ok(live.unwrap_or_default()),
         }
     }
 
-    /// Sends a change; the object as the server has it then, or as it would be.
-    pub async fn run(&mut self, plane: &Plane, change: &Change) -> Result<Value, Error> {
+    /// [`Executor::ensure`] of several objects, in their order.
+    pub async fn ensure_all(
+        &mut self,
+        plane: &Plane,
+        wanted: Vec<Value>,
+        owner: Owner<'_>,
+    ) -> Result<(), Error> {
+        for object in wanted {
+            self.ensure(plane, object, owner).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes those of the objects that are there and bear the mark, the last first.
+    pub async fn take_away(&mut self, plane: &Plane, objects: Vec<Value>, mark: &str) -> Result<(), Error> {
+        for object in objects.into_iter().rev() {
+            let live = plane.live(&object).await?;
+            self.delete_own(plane, live, mark).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes those of the objects that were seen which bear the mark.
+    pub async fn delete_own(
+        &mut self,
+        plane: &Plane,
+        seen: impl IntoIterator<Item = Value>,
+        mark: &str,
+    ) -> Result<(), Error> {
+        for object in seen.into_iter().filter(|object| may_delete(object, mark)) {
+            self.run(plane, Verb::Delete, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a change: the body is the object, the patch, or for a delete the object as it was seen. Returns the object as the
+    /// server has it then, or as it would be.
+    pub async fn run(&mut self, plane: &Plane, verb: Verb, object: Value) -> Result<Value, Error> {
         self.changes += 1;
+        let what = format!("{}: {}", plane.title, verb.of(&object));
         match self.mode {
             Mode::Write => {
-                say(&format!("{}: {change}", plane.title));
-                plane.write(change).await
+                say(&what);
+                return plane.write(verb, &object).await;
             }
             Mode::DryRun => {
-                say(&format!("{}: {change} (dry run)", plane.title));
-                plane.rehearse(change).await?;
-                Ok(change.object.clone())
+                say(&format!("{what} (dry run)"));
+                plane.rehearse(verb, &object).await?;
             }
-            Mode::Print => {
-                if change.verb != Verb::Delete {
-                    print_object(plane, &change.object)?;
-                }
-                Ok(change.object.clone())
-            }
+            Mode::Print if verb != Verb::Delete => print_object(plane, &object)?,
+            Mode::Print => {}
         }
+        Ok(object)
     }
-}
-
-/// A line about progress, on standard error.
-pub fn say(line: &str) {
-    eprintln!("{}", plain(line));
 }
 
 /// Prints an object as a document; of a Secret only the identity, because its data is a credential.

@@ -1,6 +1,6 @@
 //! Files with credentials: mode 0600, replaced in one step.
 
-use super::error::{Error, Kind};
+use fedgate_terminal::error::{Error, Kind};
 use std::{
     fs::OpenOptions,
     io::{self, Write},

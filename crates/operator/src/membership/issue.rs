@@ -1,27 +1,26 @@
 //! `fedgate cells credential`: the cell's account on the hub.
 
 use super::{
-    args::{CredentialAction, CredentialArgs},
-    change::{delete, mark},
-    credential::{self, Hub},
+    args::{CredentialAction, CredentialArgs, ListFormat},
+    change::{Verb, mark, may_delete},
+    credential,
     drain::find,
-    error::{Error, Kind},
-    executor::{Executor, Mode, Owner, say},
+    executor::Executor,
     join::hand_out,
     plane::Plane,
     registration::member_mark,
     rotation,
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
 };
 use std::path::Path;
 
 /// Runs the command.
 pub(super) async fn run(args: &CredentialArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.cell.hub).await?;
-    let mut executor = Executor::new(if args.write.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Write
-    });
+    let mut executor = Executor::new(args.write.mode(None));
     match args.action {
         CredentialAction::Rotate => rotate(&mut executor, &hub, args).await,
         CredentialAction::Revoke => revoke(&mut executor, &hub, &args.cell.name).await,
@@ -57,25 +56,13 @@ async fn reissue(
     let clusters = hub.clusters().await?;
     let cluster = find(&args.cell.name, &clusters)?;
     let mark = mark(cluster.0).map_or_else(|| member_mark(cluster.id()), str::to_owned);
-    for object in credential::hub_objects(&[]).map_err(super::internal)? {
-        executor.ensure(hub, object, Owner::Shared).await?;
-    }
-    executor
-        .ensure(
-            hub,
-            credential::account_object(&args.cell.name),
-            Owner::Cell(&mark),
-        )
-        .await?;
+    credential::ensure_account(executor, hub, &args.cell.name, &mark, &[]).await?;
     if !executor.writes() {
         say(&format!("would issue a token of cell {}", args.cell.name));
         return Ok(());
     }
-    let hub = Hub {
-        plane: hub,
-        endpoint: args.hub_endpoint.as_deref().unwrap_or(&hub.server),
-    };
-    let text = credential::kubeconfig(hub, &args.cell.name, args.lifetime, None).await?;
+    let endpoint = args.hub_endpoint.as_deref();
+    let text = credential::kubeconfig(hub, endpoint, &args.cell.name, args.lifetime, None).await?;
     hand_out(out, &text)
 }
 
@@ -86,21 +73,18 @@ async fn revoke(executor: &mut Executor, hub: &Plane, name: &str) -> Result<(), 
         ));
         return Ok(());
     };
-    let own = mark(&account).map(str::to_owned);
-    match own.and_then(|own| delete(&account, &own)) {
-        Some(change) => {
-            executor.run(hub, &change).await?;
-            say(&format!(
-                "the tokens of cell {name} end within 10 s; a client certificate does not"
-            ));
-            Ok(())
-        }
-        None => Err(Error::new(
+    if !mark(&account).is_some_and(|own| may_delete(&account, own)) {
+        return Err(Error::new(
             Kind::Refused,
             format!("the account of cell {name} was made by another program"),
         )
-        .next(format!("kubectl -n fedgate-cells delete serviceaccount {name}"))),
+        .next(format!("kubectl -n fedgate-cells delete serviceaccount {name}")));
     }
+    executor.run(hub, Verb::Delete, account).await?;
+    say(&format!(
+        "the tokens of cell {name} end within 10 s; a client certificate does not"
+    ));
+    Ok(())
 }
 
 async fn show(hub: &Plane, name: &str) -> Result<(), Error> {
@@ -118,6 +102,6 @@ async fn show(hub: &Plane, name: &str) -> Result<(), Error> {
         created.to_owned(),
         own.to_owned(),
     ]];
-    let columns = ["NAME", "KIND", "USER", "SINCE", "MARK"];
-    super::list::print(super::args::ListFormat::Table, "Credential", &columns, &rows)
+    let columns = &["NAME", "KIND", "USER", "SINCE", "MARK"];
+    super::list::print(ListFormat::Table, "Credential", columns, columns.len(), &rows)
 }

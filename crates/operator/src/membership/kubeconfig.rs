@@ -1,8 +1,8 @@
 //! Kubeconfigs with a token, everything inline.
 
-use super::error::{Error, Kind};
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kubeconfig::token_times;
+use fedgate_terminal::error::{Error, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -14,30 +14,29 @@ pub fn from_base64(value: &Value) -> Option<Vec<u8>> {
     fedgate_kubeconfig::from_base64(value.as_str()?)
 }
 
-/// A kubeconfig for a server whose authority is a PEM bundle. `plane` names cluster and context.
-pub fn with_token(
-    plane: &str,
-    server: &str,
-    authority: &[u8],
-    user: &str,
-    token: &str,
-) -> Result<String, Error> {
-    document(plane, (server, authority), user, &json!({"token": token}))
+/// An API server as a kubeconfig names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Server<'a> {
+    /// Its address.
+    pub url: &'a str,
+    /// PEM bundle of its authority.
+    pub authority: &'a [u8],
 }
 
-/// A kubeconfig of a user with this credential, for a server and the PEM bundle of its authority.
-pub fn document(
-    plane: &str,
-    (server, authority): (&str, &[u8]),
-    user: &str,
-    credential: &Value,
-) -> Result<String, Error> {
+/// A kubeconfig of a user with a token. `plane` names cluster and context.
+pub fn with_token(plane: &str, server: Server<'_>, user: &str, token: &str) -> Result<String, Error> {
+    document(plane, server, user, &json!({"token": token}))
+}
+
+/// A kubeconfig of a user with this credential.
+pub fn document(plane: &str, server: Server<'_>, user: &str, credential: &Value) -> Result<String, Error> {
+    let Server { url, authority } = server;
     let document = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": plane,
         "contexts": [{"name": plane, "context": {"cluster": plane, "user": user}}],
-        "clusters": [{"name": plane, "cluster": {"server": server, "certificate-authority-data": base64(authority)}}],
+        "clusters": [{"name": plane, "cluster": {"server": url, "certificate-authority-data": base64(authority)}}],
         "users": [{"name": user, "user": credential}],
     });
     serde_json::to_string_pretty(&document)
@@ -82,7 +81,11 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let authority = CertificateParams::new(vec!["ca".to_owned()]).unwrap();
         let authority = authority.self_signed(&key).unwrap().pem();
-        let text = with_token("hub", SERVER, authority.as_bytes(), "dfw-1", DAY).unwrap();
+        let of_hub = Server {
+            url: SERVER,
+            authority: authority.as_bytes(),
+        };
+        let text = with_token("hub", of_hub, "dfw-1", DAY).unwrap();
         let now = Timestamp::from_second(1_800_000_000).unwrap() + HOUR * hours;
         is_fresh(text.as_bytes(), server, lifetime, now)
     }

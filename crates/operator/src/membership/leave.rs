@@ -3,11 +3,10 @@
 use super::{
     agent, agent_hub,
     args::LeaveArgs,
-    change::{delete, mark},
+    change::{Verb, mark, title},
     cluster::{API_VERSION, Cluster},
     credential,
-    error::{Error, Kind},
-    executor::{Executor, Mode, say},
+    executor::Executor,
     internal,
     mode::SyncMode,
     plane::{Plane, kind},
@@ -15,9 +14,13 @@ use super::{
     registration::{self, AccountRights, Cell, member_mark},
     rotation, unenrol,
     usage::{self, first},
-    wait::{Objects, Watched, until},
+    wait::{Objects, Watched, until_none},
 };
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -27,20 +30,10 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
     let federated = super::load_kinds(&args.kinds)?.federated;
-    let kinds: Vec<KindManifests> = federated
-        .iter()
-        .map(|kind| KindManifests::of(kind, None))
-        .collect();
-    let mut executor = Executor::new(if args.write.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Write
-    });
+    let mut executor = Executor::new(args.write.mode(None));
     let clusters = hub.clusters().await?;
-    let cluster = clusters
-        .iter()
-        .map(Cluster)
-        .find(|cluster| cluster.name() == name);
+    let mut all = clusters.iter().map(Cluster);
+    let cluster = all.find(|cluster| cluster.name() == name);
     if let Some(cluster) = cluster {
         may_leave(cluster, args.adopt)?;
     }
@@ -68,36 +61,41 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     if !usage.is_empty() {
         say(&format!("cell {name} is in use and leaves all the same: {usage}"));
     }
-    let cell = Cell {
-        name,
-        city: "",
-        id: &id,
-        endpoint: "",
-        rights: AccountRights::Narrow,
-        proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
-        mode: cluster.map_or(SyncMode::Push, SyncMode::of),
+    let leaving = Leaving {
+        cell: Cell {
+            name,
+            city: "",
+            id: &id,
+            endpoint: "",
+            rights: AccountRights::Narrow,
+            proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
+            mode: cluster.map_or(SyncMode::Push, SyncMode::of),
+        },
+        mark: member_mark(&id),
+        kinds: federated
+            .iter()
+            .map(|kind| KindManifests::of(kind, None))
+            .collect(),
     };
     if let Some(member) = member.as_ref().filter(|_| others.is_empty()) {
-        program(&mut executor, member, &cell, &kinds).await?;
+        leaving.program(&mut executor, member).await?;
     }
-    let planes = Planes {
-        hub: &hub,
-        member: member.as_ref(),
-    };
-    from_hub(&mut executor, planes, &cell, cluster, args.wait).await?;
+    leaving
+        .clear_hub(&mut executor, &hub, member.as_ref(), cluster, args.wait)
+        .await?;
     match &member {
-        Some(member) if others.is_empty() => from_member(&mut executor, member, &cell, &kinds).await?,
+        Some(member) if others.is_empty() => leaving.clear_member(&mut executor, member).await?,
         Some(member) => {
-            account_from_member(&mut executor, member, &cell, &kinds).await?;
+            leaving.account_from_member(&mut executor, member).await?;
             say(&format!(
                 "{}: its definitions, roles and program stay for {}, which another join has made",
                 member.title,
                 first(&others)
             ));
         }
-        None => say(&left_behind(&cell, &kinds)),
+        None => say(&leaving.left_behind()),
     }
-    say(&match executor.changes() {
+    say(&match executor.changes {
         0 => format!("nothing is left of cell {name}; nothing to change"),
         changes if args.write.dry_run => format!("cell {name}: {changes} objects would be deleted"),
         changes => format!("cell {name} has left; {changes} objects were deleted"),
@@ -133,230 +131,176 @@ fn same_member(name: &str, id: &str, cluster: Option<Cluster<'_>>) -> Result<(),
     }
 }
 
-/// Deletes those of the objects that are there and bear the mark, the last first.
-pub(super) async fn take_away(
-    executor: &mut Executor,
-    plane: &Plane,
-    objects: Vec<Value>,
-    mark: &str,
-) -> Result<(), Error> {
-    for object in objects.into_iter().rev() {
-        let live = plane.live(&object).await?;
-        if let Some(change) = live.and_then(|live| delete(&live, mark)) {
-            executor.run(plane, &change).await?;
-        }
-    }
-    Ok(())
+/// A cell that leaves.
+struct Leaving<'a> {
+    cell: Cell<'a>,
+    /// The mark of its objects.
+    mark: String,
+    kinds: Vec<KindManifests>,
 }
 
-/// Deletes the policy of an earlier version, and its binding, if it limits an account of the cell.
-pub(super) async fn take_earlier_limits(
-    executor: &mut Executor,
-    member: &Plane,
-    cell: &Cell<'_>,
-) -> Result<(), Error> {
-    let earlier = registration::earlier_limits();
-    let users = [registration::user(&cell.account()), pull::agent_user()];
-    match member.live(&earlier[0]).await? {
-        Some(policy) if users.iter().any(|user| registration::is_limit_of(&policy, user)) => {
-            take_away(executor, member, earlier.into(), &cell.mark()).await
-        }
-        _ => Ok(()),
+impl Leaving<'_> {
+    /// The cell's program, before its credential ends.
+    async fn program(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
+        let agent = agent::Agent {
+            image: "",
+            location: "",
+            city: "",
+        };
+        let mut objects = agent::objects(&agent, self.cell.name, &self.kinds).map_err(internal)?;
+        // The Namespace is the roles' too, and goes with them.
+        objects.retain(|object| object["kind"] != "Namespace");
+        objects.extend(["fedgate-hub", "fedgate-admin"].map(|secret| agent::secret(secret, "x", b"")));
+        executor.take_away(member, objects, &self.mark).await
     }
-}
 
-/// The cell's program, before its credential ends.
-async fn program(
-    executor: &mut Executor,
-    member: &Plane,
-    cell: &Cell<'_>,
-    kinds: &[KindManifests],
-) -> Result<(), Error> {
-    let agent = agent::Agent {
-        image: "",
-        location: "",
-        city: "",
-    };
-    let mut objects = agent::objects(&agent, cell.name, kinds).map_err(internal)?;
-    // The Namespace is the roles' too, and goes with them.
-    objects.retain(|object| object["kind"] != "Namespace");
-    for secret in ["fedgate-hub", "fedgate-admin"] {
-        objects.push(agent::secret(secret, "x", b""));
+    /// Credential, Cluster, Secrets and the agent's rights on the hub.
+    async fn clear_hub(
+        &self,
+        executor: &mut Executor,
+        hub: &Plane,
+        member: Option<&Plane>,
+        cluster: Option<Cluster<'_>>,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let name = self.cell.name;
+        let account = hub.live(&credential::account_object(name)).await?;
+        // Without Cluster and member the objects' own mark is all that says whose they are.
+        let own = match account.as_ref().and_then(mark) {
+            _ if !self.cell.id.is_empty() => self.mark.clone(),
+            Some(marked) => marked.to_owned(),
+            None => unenrol::mark_on_hub(hub, name).await?.unwrap_or_default(),
+        };
+        executor.delete_own(hub, account, &own).await?;
+        if let Some(cluster) = cluster.filter(|_| self.cell.mode == SyncMode::Pull) {
+            unenrol::withdraw(executor, hub, cluster, limit).await?;
+            if let Some(member) = member {
+                unenrol::stop(executor, member, &own).await?;
+            }
+        }
+        unenrol::rights(executor, hub, name, &own).await?;
+        if let Some(cluster) = cluster {
+            if !cluster.is_going() {
+                executor.run(hub, Verb::Delete, cluster.0.clone()).await?;
+            }
+            if executor.writes() {
+                gone(hub, name, limit).await?;
+            }
+        }
+        let secrets = vec![
+            registration::hub_secret(name, b"", b""),
+            registration::hub_impersonator(name, b""),
+        ];
+        executor.take_away(hub, secrets, &own).await?;
+        unenrol::rest(executor, hub, name, &own).await
     }
-    take_away(executor, member, objects, &cell.mark()).await
-}
 
-/// The planes of a cell that leaves; the member's only if its kubeconfig is given.
-#[derive(Clone, Copy)]
-struct Planes<'a> {
-    hub: &'a Plane,
-    member: Option<&'a Plane>,
-}
+    /// Karmada's account, roles and definitions at the member.
+    async fn clear_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
+        // Without the Cluster nothing says any more which mode the cell had.
+        let mut objects = registration::member_objects(&self.cell, &self.kinds);
+        objects.extend(self.agent_at_member());
+        objects.extend(agent::definitions(&self.kinds).map_err(internal)?);
+        let mut of_kind = |kind: &str| -> Vec<Value> {
+            let found = objects.iter().filter(|object| object["kind"] == kind).cloned();
+            let found = found.collect();
+            objects.retain(|object| object["kind"] != kind);
+            found
+        };
+        let definitions = of_kind("CustomResourceDefinition");
+        let namespaces = of_kind("Namespace");
+        executor.take_away(member, objects, &self.mark).await?;
+        self.tokens(executor, member).await?;
+        for namespace in namespaces {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            if is_empty(member, name, &self.mark).await? {
+                executor.take_away(member, vec![namespace], &self.mark).await?;
+            }
+        }
+        for definition in definitions {
+            if member.list_if_served(&defined(&definition), "").await?.is_empty() {
+                executor.take_away(member, vec![definition], &self.mark).await?;
+            } else {
+                say(&format!(
+                    "{}: {} stays, its kind has objects",
+                    member.title,
+                    title(&definition)
+                ));
+            }
+        }
+        Ok(())
+    }
 
-/// Credential, Cluster, Secrets and the agent's rights on the hub.
-async fn from_hub(
-    executor: &mut Executor,
-    Planes { hub, member }: Planes<'_>,
-    cell: &Cell<'_>,
-    cluster: Option<Cluster<'_>>,
-    limit: Duration,
-) -> Result<(), Error> {
-    let account = hub.live(&credential::account_object(cell.name)).await?;
-    // Without Cluster and member the objects' own mark is all that says whose they are.
-    let own = match account.as_ref().and_then(mark) {
-        _ if !cell.id.is_empty() => member_mark(cell.id),
-        Some(marked) => marked.to_owned(),
-        None => unenrol::mark_on_hub(hub, cell.name).await?.unwrap_or_default(),
-    };
-    if let Some(change) = account.and_then(|account| delete(&account, &own)) {
-        executor.run(hub, &change).await?;
+    /// Karmada's account for the cell alone, with its rights and limits.
+    async fn account_from_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
+        let mut objects = registration::member_objects(&self.cell, &self.kinds);
+        // The impersonator is every hub's.
+        let is_shared = |object: &Value| {
+            object["kind"] == "Namespace" || object["metadata"]["name"] == registration::IMPERSONATOR
+        };
+        objects.retain(|object| !is_shared(object));
+        executor.take_away(member, objects, &self.mark).await?;
+        self.tokens(executor, member).await
     }
-    if let Some(cluster) = cluster.filter(|_| cell.mode == SyncMode::Pull) {
-        unenrol::withdraw(executor, hub, cluster, limit).await?;
-        if let Some(member) = member {
-            unenrol::stop(executor, member, &own).await?;
-        }
+
+    /// The token Secrets of the cell's account, also those of rotations.
+    async fn tokens(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
+        let secrets = rotation::read(member).await?;
+        let tokens = rotation::token_secrets(self.cell.name, &secrets);
+        let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
+        executor.take_away(member, tokens, &self.mark).await
     }
-    unenrol::rights(executor, hub, cell.name, &own).await?;
-    if let Some(cluster) = cluster {
-        if !cluster.is_going() {
-            let change = super::change::Change {
-                verb: super::change::Verb::Delete,
-                object: cluster.0.clone(),
-                is_new: false,
-            };
-            executor.run(hub, &change).await?;
-        }
-        if executor.writes() {
-            gone(hub, cell.name, limit).await?;
-        }
+
+    /// The objects of karmada-agent at the member.
+    fn agent_at_member(&self) -> Vec<Value> {
+        let mut objects = pull::member_objects(&self.cell, &self.kinds);
+        objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
+        objects
     }
-    let secrets = vec![
-        registration::hub_secret(cell.name, b"", b""),
-        registration::hub_impersonator(cell.name, b""),
-    ];
-    take_away(executor, hub, secrets, &own).await?;
-    unenrol::rest(executor, hub, cell.name, &own).await
+
+    /// The objects that stay without the member's kubeconfig.
+    fn left_behind(&self) -> String {
+        let objects = match self.cell.mode {
+            SyncMode::Push => registration::member_objects(&self.cell, &self.kinds),
+            SyncMode::Pull => self.agent_at_member(),
+        };
+        let mut titles: Vec<String> = objects.iter().map(title).collect();
+        titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
+        format!(
+            "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
+            titles.join(", ")
+        )
+    }
 }
 
 /// Waits until Karmada has let the Cluster go.
 async fn gone(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
-    let watched = Watched {
-        kind: kind(API_VERSION, "Cluster"),
-        namespace: "",
-        name,
-        labels: "",
-    };
-    let test = |objects: &Objects| objects.is_empty().then_some(());
-    let left = |_: &Objects| {
-        format!(
+    let watched = Watched::one(kind(API_VERSION, "Cluster"), "", name);
+    let names = |objects: &Objects| objects.keys().map(|(_, name)| name.clone()).collect();
+    let missing = |_: &[String]| {
+        let what = format!(
             "Karmada has not let Cluster {name} go after {} s",
             limit.as_secs()
-        )
+        );
+        Error::new(Kind::TimedOut, what).next(format!(
+            "kubectl describe clusters.cluster.karmada.io {name}, then run the command again"
+        ))
     };
-    until(hub, &watched, limit, test, left)
-        .await
-        .map_err(|error| match error.kind {
-            Kind::TimedOut => error.next(format!(
-                "kubectl describe clusters.cluster.karmada.io {name}, then run the command again"
-            )),
-            _ => error,
-        })
-}
-
-/// Karmada's account, roles and definitions at the member.
-async fn from_member(
-    executor: &mut Executor,
-    member: &Plane,
-    cell: &Cell<'_>,
-    kinds: &[KindManifests],
-) -> Result<(), Error> {
-    let mark = cell.mark();
-    // Without the Cluster nothing says any more which mode the cell had.
-    let mut objects = registration::member_objects(cell, kinds);
-    objects.extend(pull::member_objects(cell, kinds));
-    objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
-    take_earlier_limits(executor, member, cell).await?;
-    let mut definitions = Vec::new();
-    for object in agent::definitions(kinds).map_err(internal)? {
-        if object["kind"] == "CustomResourceDefinition" {
-            definitions.push(object);
-        } else {
-            objects.push(object);
-        }
-    }
-    let (namespaces, objects): (Vec<Value>, Vec<Value>) = objects
-        .into_iter()
-        .partition(|object| object["kind"] == "Namespace");
-    take_away(executor, member, objects, &mark).await?;
-    tokens_from_member(executor, member, cell).await?;
-    for namespace in namespaces {
-        if is_empty(
-            member,
-            namespace["metadata"]["name"].as_str().unwrap_or_default(),
-            &mark,
-        )
-        .await?
-        {
-            take_away(executor, member, vec![namespace], &mark).await?;
-        }
-    }
-    for definition in definitions {
-        if member.list_if_served(&defined(&definition), "").await?.is_empty() {
-            take_away(executor, member, vec![definition], &mark).await?;
-        } else {
-            say(&format!(
-                "{}: {} stays, its kind has objects",
-                member.title,
-                super::change::title(&definition)
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Karmada's account for the cell alone, with its rights and limits.
-async fn account_from_member(
-    executor: &mut Executor,
-    member: &Plane,
-    cell: &Cell<'_>,
-    kinds: &[KindManifests],
-) -> Result<(), Error> {
-    let mut objects = registration::member_objects(cell, kinds);
-    // The impersonator is every hub's.
-    let is_shared = |object: &Value| {
-        object["kind"] == "Namespace" || object["metadata"]["name"] == registration::IMPERSONATOR
-    };
-    objects.retain(|object| !is_shared(object));
-    take_earlier_limits(executor, member, cell).await?;
-    take_away(executor, member, objects, &cell.mark()).await?;
-    tokens_from_member(executor, member, cell).await
-}
-
-/// The token Secrets of the cell's account, also those of rotations.
-async fn tokens_from_member(executor: &mut Executor, member: &Plane, cell: &Cell<'_>) -> Result<(), Error> {
-    let secrets = rotation::read(member).await?;
-    let tokens = rotation::token_secrets(cell.name, &secrets);
-    let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
-    take_away(executor, member, tokens, &cell.mark()).await
+    until_none(hub, watched, limit, names, missing).await
 }
 
 /// True if a namespace has no Secret, ConfigMap or account of another.
 async fn is_empty(member: &Plane, namespace: &str, own: &str) -> Result<bool, Error> {
     for name in ["Secret", "ConfigMap", "ServiceAccount"] {
-        let foreign = member
-            .list(&kind("v1", name), "")
-            .await?
-            .into_iter()
-            .any(|object| {
-                let metadata = &object["metadata"];
-                metadata["namespace"] == namespace
-                && mark(&object) != Some(own)
+        let is_foreign = |object: &Value| {
+            let metadata = &object["metadata"];
+            metadata["namespace"] == namespace
+                && mark(object) != Some(own)
                 // Kubernetes makes these itself.
                 && metadata["name"] != "kube-root-ca.crt"
                 && metadata["name"] != "default"
-            });
-        if foreign {
+        };
+        if member.list(&kind("v1", name), "").await?.iter().any(is_foreign) {
             return Ok(false);
         }
     }
@@ -371,24 +315,6 @@ fn defined(definition: &Value) -> kube::api::ApiResource {
     let mut defined = kind(&version, &text(&spec["names"]["kind"]));
     defined.plural = text(&spec["names"]["plural"]);
     defined
-}
-
-/// The objects that stay without the member's kubeconfig.
-fn left_behind(cell: &Cell<'_>, kinds: &[KindManifests]) -> String {
-    let objects = match cell.mode {
-        SyncMode::Push => registration::member_objects(cell, kinds),
-        SyncMode::Pull => {
-            let mut objects = pull::member_objects(cell, kinds);
-            objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
-            objects
-        }
-    };
-    let mut titles: Vec<String> = objects.iter().map(super::change::title).collect();
-    titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
-    format!(
-        "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
-        titles.join(", ")
-    )
 }
 
 #[cfg(test)]
@@ -425,7 +351,11 @@ mod tests {
             proxy: false,
             mode: SyncMode::Push,
         };
-        let text = left_behind(&cell, &[]);
+        let left_behind = |cell| {
+            let (mark, kinds) = (String::new(), Vec::new());
+            Leaving { cell, mark, kinds }.left_behind()
+        };
+        let text = left_behind(cell);
         assert!(
             text.contains("ServiceAccount karmada-cluster/karmada-dfw-1"),
             "{text}"
@@ -435,7 +365,7 @@ mod tests {
             mode: SyncMode::Pull,
             ..cell
         };
-        let text = left_behind(&pulled, &[]);
+        let text = left_behind(pulled);
         for part in [
             "Deployment karmada-system/karmada-agent",
             "Secret karmada-system/karmada-kubeconfig",

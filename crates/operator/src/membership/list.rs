@@ -3,8 +3,13 @@
 use super::{
     args::{ListArgs, ListFormat},
     cluster::Cluster,
-    error::{Error, Kind, plain},
     usage::{self, names_cell},
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    table::{Cell, Table, escape},
+    time,
+    write::write,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -31,12 +36,7 @@ pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
     let clusters = hub.clusters().await?;
     let bindings = usage::list_bindings(&hub).await?;
     let rows = rows(&clusters, &bindings, Timestamp::now());
-    let columns = if args.output == ListFormat::Wide {
-        COLUMNS.len()
-    } else {
-        NARROW
-    };
-    print(args.output, "Cell", &COLUMNS[..columns], &rows)
+    print(args.output, "Cell", &COLUMNS, NARROW, &rows)
 }
 
 fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<String>> {
@@ -72,7 +72,7 @@ fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<Strin
                     .count()
                     .to_string(),
                 city.map_or(0, of_city).to_string(),
-                cluster.maker().as_str().to_owned(),
+                cluster.maker().to_owned(),
                 age(&text("/metadata/creationTimestamp"), now),
                 text("/spec/apiEndpoint"),
                 text("/status/kubernetesVersion"),
@@ -83,42 +83,38 @@ fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<Strin
     rows
 }
 
-/// The time since a timestamp of a server: `5s`, `5m`, `5h`, `5d`.
+/// The age of a timestamp of a server.
 pub(super) fn age(since: &str, now: Timestamp) -> String {
-    let Ok(since) = since.parse::<Timestamp>() else {
-        return "-".to_owned();
-    };
-    let seconds = now.duration_since(since).as_secs().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
+    let since = since.parse::<Timestamp>();
+    since.map_or_else(|_| "-".to_owned(), |since| time::age(since, now))
 }
 
-/// Prints rows in a format. `noun` is the kind in JSON and YAML; the first column is the name.
+/// Prints rows in a format. `noun` is the kind in JSON and YAML; the first column is the name. All forms but the wide one have
+/// the first `narrow` columns.
 pub(super) fn print(
     format: ListFormat,
     noun: &str,
-    columns: &[&str],
+    columns: &'static [&'static str],
+    narrow: usize,
     rows: &[Vec<String>],
 ) -> Result<(), Error> {
-    match format {
-        ListFormat::Table | ListFormat::Wide => print!("{}", table(columns, rows)),
-        ListFormat::Name => rows.iter().for_each(|row| println!("{}", plain(&row[0]))),
-        ListFormat::Json => println!("{:#}", document(noun, columns, rows)),
-        ListFormat::Yaml => {
-            let text = serde_saphyr::to_string(&document(noun, columns, rows));
-            print!(
-                "{}",
-                text.map_err(
-                    |error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string())
-                )?
-            );
-        }
+    let text = match format {
+        ListFormat::Table => table(columns, narrow, rows),
+        ListFormat::Wide => table(columns, columns.len(), rows),
+        ListFormat::Name => rows.iter().map(|row| escape(&row[0]) + "\n").collect(),
+        ListFormat::Json => format!("{:#}\n", document(noun, &columns[..narrow], rows)),
+        ListFormat::Yaml => serde_saphyr::to_string(&document(noun, &columns[..narrow], rows))
+            .map_err(|error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string()))?,
+    };
+    write(&text)
+}
+
+fn table(columns: &'static [&'static str], shown: usize, rows: &[Vec<String>]) -> String {
+    let mut table = Table::new(columns);
+    for row in rows {
+        table.row(row.iter().map(|cell| Cell::from(cell.as_str())).collect());
     }
-    Ok(())
+    table.text(shown, true, false)
 }
 
 /// A document of the rows: one object for each, with a field for each column.
@@ -144,31 +140,6 @@ fn document(noun: &str, columns: &[&str], rows: &[Vec<String>]) -> Value {
     json!({"apiVersion": "cli.fedgate.dev/v1", "kind": format!("{noun}List"), "items": items})
 }
 
-/// Columns of text with three spaces between them.
-fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().take(columns.len()).map(|cell| plain(cell)).collect())
-        .collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([columns[column].len()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| -> String {
-        let cells: Vec<String> = cells
-            .zip(&widths)
-            .map(|(cell, &width)| format!("{cell:width$}"))
-            .collect();
-        cells.join("   ").trim_end().to_owned() + "\n"
-    };
-    let mut text = line(&mut columns.iter().copied());
-    for row in &rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
@@ -188,7 +159,7 @@ mod tests {
         let now = "2026-01-01T02:00:00Z".parse().unwrap();
         let rows = rows(&clusters, &[binding(&["dfw-1"], &[])], now);
         assert_eq!(
-            table(&COLUMNS[..NARROW], &rows),
+            table(&COLUMNS, NARROW, &rows),
             "NAME    CITY   OPEN    READY   MODE   BINDINGS   CELLS-IN-CITY   MADE-BY   AGE\n\
              dfw-1   DFW    true    True    Push   1          2               other     2h\n\
              dfw-2   DFW    true    True    Push   0          2               command   2h\n\
@@ -197,19 +168,5 @@ mod tests {
         let json = document("Cell", &COLUMNS, &rows);
         assert_eq!(json["items"][0]["cellsInCity"], "2");
         assert_eq!(json["kind"], "CellList");
-    }
-
-    #[test]
-    fn an_age_has_one_unit() {
-        let now = "2026-01-03T00:00:00Z".parse().unwrap();
-        for (since, text) in [
-            ("2026-01-02T23:59:55Z", "5s"),
-            ("2026-01-02T23:50:00Z", "10m"),
-            ("2026-01-01T00:00:00Z", "2d"),
-            ("2027-01-01T00:00:00Z", "0s"),
-            ("-", "-"),
-        ] {
-            assert_eq!(age(since, now), text);
-        }
     }
 }

@@ -37,8 +37,11 @@ pub mod wait;
 
 use crate::args::KindsArgs;
 use args::{CellArgs, CellsCommand, HubArgs, ProjectsCommand};
-use error::{Error, Kind};
 use fedgate_kinds::Kinds;
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::{complain, say},
+};
 use plane::Plane;
 use std::{fmt, process::ExitCode};
 
@@ -75,7 +78,7 @@ async fn from_present_state(run: impl AsyncFn() -> Result<(), Error>) -> Result<
         if !matches!(&result, Err(error) if error.kind == Kind::Stale) {
             return result;
         }
-        executor::say("an object has changed meanwhile; the command goes on from its present state");
+        say("an object has changed meanwhile; the command goes on from its present state");
         result = run().await;
     }
     result
@@ -85,8 +88,8 @@ fn exit(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(error.kind.exit())
+            complain(&error.to_string());
+            error.exit()
         }
     }
 }
@@ -108,12 +111,7 @@ fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {
-    Plane::open(
-        "hub".to_owned(),
-        &args.hub_kubeconfig,
-        args.hub_context.as_deref(),
-    )
-    .await
+    Plane::open("hub", &args.hub_kubeconfig, args.hub_context.as_deref()).await
 }
 
 async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
@@ -121,7 +119,7 @@ async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
         return Ok(None);
     };
     let title = format!("cell {}", args.name);
-    Plane::open(title, path, args.cell.cell_context.as_deref())
+    Plane::open(&title, path, args.cell.cell_context.as_deref())
         .await
         .map(Some)
 }

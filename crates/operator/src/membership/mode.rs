@@ -1,11 +1,8 @@
 //! The mode of a cell: the side that opens the connection between hub and member. Pure.
 
-use super::{
-    cluster::Cluster,
-    error::{Error, Kind},
-    registration::Found,
-};
+use super::{cluster::Cluster, registration::Found};
 use clap::ValueEnum;
+use fedgate_terminal::error::{Error, Kind};
 
 /// The side that opens the connection between hub and member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,14 +19,6 @@ impl SyncMode {
         match self {
             Self::Push => "Push",
             Self::Pull => "Pull",
-        }
-    }
-
-    /// The value of the flag `--mode`.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Push => "push",
-            Self::Pull => "pull",
         }
     }
 
@@ -56,10 +45,13 @@ pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
     if present == mode {
         return Ok(());
     }
-    let (name, flag) = (cluster.name(), present.word());
+    let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
     Err(Error::new(
         Kind::Refused,
-        format!("Cluster {name} has mode {flag}, not {}", mode.word()),
+        format!(
+            "Cluster {name} has mode {flag}, not {}",
+            mode.as_str().to_lowercase()
+        ),
     )
     .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
     .next(format!(

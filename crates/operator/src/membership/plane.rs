@@ -1,12 +1,14 @@
 //! An API server as its administrator reaches it: requests for objects as JSON.
 
 use super::{
-    change::{Change, Verb, title},
-    error::{Error, Kind},
+    change::{Verb, title},
+    error::of_request,
+    kubeconfig::Server,
 };
 use fedgate_api::keys::HUB_IDENTITY;
 use fedgate_engine::executor::FIELD_MANAGER;
 use fedgate_kubeconfig::{LoadError, client_cause, load};
+use fedgate_terminal::error::{Error, Kind};
 use kube::{
     Api, Client,
     api::{
@@ -72,7 +74,7 @@ impl Plane {
 
     /// Reads the kubeconfig. Sends no request. The file may have whatever kubectl can use, but needs an authority: it is
     /// handed on with each credential.
-    pub async fn open(title: String, path: &Path, context: Option<&str>) -> Result<Self, Error> {
+    pub async fn open(title: &str, path: &Path, context: Option<&str>) -> Result<Self, Error> {
         let unusable = |cause: String| {
             Error::new(Kind::Usage, format!("{title}: {} cannot be used", path.display()))
                 .because(cause)
@@ -91,11 +93,19 @@ impl Plane {
             .map_err(|error| unusable(client_cause(&error, &config)))?
             .build();
         Ok(Self {
-            title,
+            title: title.to_owned(),
             server,
             authority,
             client,
         })
+    }
+
+    /// The server at this address, which may be another one than that of the kubeconfig.
+    pub fn at<'a>(&'a self, url: &'a str) -> Server<'a> {
+        Server {
+            url,
+            authority: &self.authority,
+        }
     }
 
     /// The client, for typed requests and watches.
@@ -184,7 +194,7 @@ impl Plane {
         self.list_in(kind, "", labels).await
     }
 
-    /// The same of one namespace.
+    /// All objects of a kind in one namespace, or with an empty one in all, with these labels.
     pub async fn list_in(
         &self,
         kind: &ApiResource,
@@ -210,33 +220,43 @@ impl Plane {
     }
 
     /// Sends one change; the object as the server has it then.
-    pub async fn write(&self, change: &Change) -> Result<Value, Error> {
-        let (api, name) = self.place(&change.object);
-        let object = &change.object;
-        let what = change.to_string();
-        let answer = match change.verb {
+    pub async fn write(&self, verb: Verb, object: &Value) -> Result<Value, Error> {
+        let (api, name) = self.place(object);
+        let what = verb.of(object);
+        let manager = Some(FIELD_MANAGER.to_owned());
+        let answer = match verb {
             Verb::Create => {
+                let new = serde_json::from_value::<DynamicObject>(object.clone());
+                let new = new.map_err(|error| Error::new(Kind::Failed, &what).because(error.to_string()))?;
                 let params = PostParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    field_manager: manager,
                     ..PostParams::default()
                 };
-                match serde_json::from_value::<DynamicObject>(object.clone()) {
-                    Ok(new) => api.create(&params, &new).await,
-                    Err(error) => return Err(Error::new(Kind::Failed, what).because(error.to_string())),
-                }
+                api.create(&params, &new).await
             }
-            Verb::Apply => {
+            Verb::ApplyNew | Verb::Apply => {
                 let params = PatchParams::apply(FIELD_MANAGER);
                 api.patch(&name, &params, &Patch::Apply(object)).await
             }
             Verb::Merge => {
                 let params = PatchParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    field_manager: manager,
                     ..PatchParams::default()
                 };
                 api.patch(&name, &params, &Patch::Merge(object)).await
             }
-            Verb::Delete => return self.delete(&api, &name, object, &what).await,
+            Verb::Delete => {
+                let params = DeleteParams::background().preconditions(Preconditions {
+                    uid: object["metadata"]["uid"].as_str().map(str::to_owned),
+                    resource_version: None,
+                });
+                return match api.delete(&name, &params).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(Value::Null),
+                    deleted => deleted
+                        .map(|_| Value::Null)
+                        .map_err(|error| self.error(&error, &what)),
+                };
+            }
         };
         answer
             .map(|found| value(&found, object))
@@ -245,41 +265,23 @@ impl Plane {
 
     /// Fails if the server would refuse the apply of an object that is there because another manager owns a field of it. The
     /// server stores nothing.
-    pub async fn rehearse(&self, change: &Change) -> Result<(), Error> {
-        if change.verb != Verb::Apply || change.is_new {
+    pub async fn rehearse(&self, verb: Verb, object: &Value) -> Result<(), Error> {
+        if verb != Verb::Apply {
             return Ok(());
         }
-        let (api, name) = self.place(&change.object);
+        let (api, name) = self.place(object);
         let params = PatchParams::apply(FIELD_MANAGER).dry_run();
-        let answer = api.patch(&name, &params, &Patch::Apply(&change.object)).await;
-        match answer.map_err(|error| self.error(&error, &change.to_string())) {
+        let answer = api.patch(&name, &params, &Patch::Apply(object)).await;
+        match answer.map_err(|error| self.error(&error, &verb.of(object))) {
             Err(error) if error.kind == Kind::Conflict => Err(error),
             // Not every webhook answers a dry run, and a preview needs no right to write.
             _ => Ok(()),
         }
     }
 
-    async fn delete(
-        &self,
-        api: &Api<DynamicObject>,
-        name: &str,
-        object: &Value,
-        what: &str,
-    ) -> Result<Value, Error> {
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: object["metadata"]["uid"].as_str().map(str::to_owned),
-            resource_version: None,
-        });
-        match api.delete(name, &params).await {
-            Ok(_) => Ok(Value::Null),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Value::Null),
-            Err(error) => Err(self.error(&error, what)),
-        }
-    }
-
     /// The error of a request to this plane.
     pub fn error(&self, error: &kube::Error, what: &str) -> Error {
-        Error::of(error, &format!("{what} on {}", self.title))
+        of_request(error, &format!("{what} on {}", self.title))
     }
 
     fn place(&self, object: &Value) -> (Api<DynamicObject>, String) {

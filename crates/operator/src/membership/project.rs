@@ -5,7 +5,7 @@ use super::{
     cluster::Cluster,
     kubeconfig::{self, base64},
     token::Account,
-    usage::{first, is_of, is_own, object_of},
+    usage::{is_of, is_own, listed, object_of},
 };
 use fedgate_api::{
     keys::{
@@ -153,18 +153,8 @@ impl Usage {
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        for (names, noun) in [
-            (&self.copies, "objects on the hub"),
-            (
-                &self.held,
-                "objects in the project whose finalizer only the gateway takes away",
-            ),
-        ] {
-            if !names.is_empty() {
-                parts.push(format!("{} {noun} ({})", names.len(), first(names)));
-            }
-        }
+        let held = "objects in the project whose finalizer only the gateway takes away";
+        let parts = listed(&[(&self.copies, "objects on the hub"), (&self.held, held)]);
         f.write_str(&parts.join(", "))
     }
 }

@@ -1,11 +1,10 @@
 //! `fedgate projects`: definitions, roles and a credential in a project, and its Secret on the hub.
 
 use super::{
-    args::{PrintFormat, ProjectAddArgs, ProjectListArgs, ProjectRemoveArgs, SecretsArgs},
-    change::{Change, Verb, delete, mark},
+    args::{ProjectAddArgs, ProjectListArgs, ProjectRemoveArgs, SecretsArgs},
+    change::{Owner, Verb, mark},
     cluster,
-    error::{Error, Kind},
-    executor::{Executor, Mode, Owner, say},
+    executor::{Executor, Mode},
     internal, kubeconfig,
     list::{age, print},
     plane::{Plane, kind},
@@ -20,6 +19,10 @@ use fedgate_api::{
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
 use fedgate_manifests::{KindManifests, NAMESPACE};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use jiff::Timestamp;
 use kube::api::ApiResource;
 use serde_json::Value;
@@ -32,16 +35,12 @@ fn project_mark(name: &str, hub: &Plane) -> String {
 
 /// Runs `add`, or `rotate` with `renew`.
 pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error> {
-    let mode = match (args.output, args.write.dry_run) {
-        (Some(PrintFormat::Yaml), _) => Mode::Print,
-        (None, true) => Mode::DryRun,
-        (None, false) => Mode::Write,
-    };
+    let mode = args.write.mode(args.output);
     let mut executor = Executor::new(mode);
     let name = &args.name;
     let hub = super::open_hub(&args.secrets.hub).await?;
     let title = format!("project {name}");
-    let plane = Plane::open(title, &args.project_kubeconfig, args.project_context.as_deref()).await?;
+    let plane = Plane::open(&title, &args.project_kubeconfig, args.project_context.as_deref()).await?;
     let live = hub
         .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
         .await?;
@@ -56,9 +55,8 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
     let kinds = super::load_kinds(&args.kinds)?;
     let kinds = KindManifests::all(&kinds, false);
     let objects = project::objects(&kinds).map_err(internal)?;
-    for object in super::without_crds(objects, args.skip_crds) {
-        executor.ensure(&plane, object, Owner::Shared).await?;
-    }
+    let objects = super::without_crds(objects, args.skip_crds);
+    executor.ensure_all(&plane, objects, Owner::Shared).await?;
     let server = args.project_endpoint.as_deref().unwrap_or(&plane.server);
     let fresh = old
         .as_deref()
@@ -66,7 +64,7 @@ pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error>
     if renew || !fresh {
         exchange(&mut executor, &hub, &plane, args, server).await?;
     }
-    say(&match (mode, executor.changes()) {
+    say(&match (mode, executor.changes) {
         (Mode::Print, _) => return Ok(()),
         (Mode::DryRun, changes) => format!("project {name}: {changes} changes would be made"),
         (Mode::Write, 0) => format!("project {name} is engaged; nothing to change"),
@@ -140,19 +138,15 @@ async fn exchange(
         let field = |key: &str| anchor["metadata"][key].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (field("name"), field("uid"));
         let token = token::issue(plane, ACCOUNT, args.lifetime, Some((&name, &uid))).await?;
-        token::prove(&plane.title, server, &plane.authority, &token, ACCOUNT).await?;
-        kubeconfig::with_token(&args.name, server, &plane.authority, ACCOUNT.name, &token)?
+        let server = plane.at(server);
+        token::prove(&plane.title, server, &token, ACCOUNT).await?;
+        kubeconfig::with_token(&args.name, server, ACCOUNT.name, &token)?
     } else {
         String::new()
     };
     let secret = project::secret(&args.name, &args.secrets.secrets_namespace, &text);
     executor.ensure(hub, secret, Owner::Cell(&mark)).await?;
-    for old in older {
-        if let Some(change) = delete(&old, &mark) {
-            executor.run(plane, &change).await?;
-        }
-    }
-    Ok(())
+    executor.delete_own(plane, older, &mark).await
 }
 
 /// The anchors of a project's credentials.
@@ -200,15 +194,11 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.secrets.hub).await?;
     let plane = match &args.project_kubeconfig {
         Some(path) => {
-            Some(Plane::open(format!("project {name}"), path, args.project_context.as_deref()).await?)
+            Some(Plane::open(&format!("project {name}"), path, args.project_context.as_deref()).await?)
         }
         None => None,
     };
-    let mut executor = Executor::new(if args.write.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Write
-    });
+    let mut executor = Executor::new(args.write.mode(None));
     let live = hub
         .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
         .await?;
@@ -223,27 +213,20 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
         );
     }
     if let Some(object) = live {
-        let change = Change {
-            verb: Verb::Delete,
-            object,
-            is_new: false,
-        };
-        executor.run(&hub, &change).await?;
+        executor.run(&hub, Verb::Delete, object).await?;
     }
     match &plane {
         Some(plane) => {
             let mark = project_mark(name, &hub);
-            for anchor in anchors(plane, &mark).await? {
-                if let Some(change) = delete(&anchor, &mark) {
-                    executor.run(plane, &change).await?;
-                }
-            }
+            executor
+                .delete_own(plane, anchors(plane, &mark).await?, &mark)
+                .await?;
         }
         None => say(
             "without --project-kubeconfig the gateway's token stays valid in the project until it expires",
         ),
     }
-    say(&match executor.changes() {
+    say(&match executor.changes {
         0 => format!("nothing is left of project {name}; nothing to change"),
         changes if args.write.dry_run => format!("project {name}: {changes} objects would be deleted"),
         changes => format!("project {name} is removed; {changes} objects were deleted"),
@@ -268,13 +251,9 @@ pub(super) async fn list(args: &ProjectListArgs) -> Result<(), Error> {
         .into_iter()
         .filter(|secret| secret["metadata"]["namespace"] == secrets_namespace.as_str())
         .collect();
-    let columns = ["NAME", "SERVER", "EXPIRES", "NAMESPACES", "MADE-BY", "AGE"];
-    print(
-        args.output,
-        "Project",
-        &columns,
-        &rows(&secrets, &namespaces, Timestamp::now()),
-    )
+    let columns = &["NAME", "SERVER", "EXPIRES", "NAMESPACES", "MADE-BY", "AGE"];
+    let rows = rows(&secrets, &namespaces, Timestamp::now());
+    print(args.output, "Project", columns, columns.len(), &rows)
 }
 
 fn rows(secrets: &[Value], namespaces: &[Value], now: Timestamp) -> Vec<Vec<String>> {

@@ -2,10 +2,11 @@
 
 use super::{
     kubeconfig::base64,
-    registration::{self, AccountRights, Cell},
+    registration::{self, Cell, namespace},
 };
 use fedgate_api::karmada::work_namespace;
 use fedgate_manifests::KindManifests;
+use fedgate_terminal::error::Error;
 use serde_json::{Value, json};
 
 /// Namespace of karmada-agent at the member, and of its lease on the hub.
@@ -17,10 +18,6 @@ pub const PENDING_KEY: &str = "pending-key";
 /// Name of the agent's objects at the member.
 const AGENT: &str = "karmada-agent";
 const ACCOUNT: &str = "karmada-agent-sa";
-/// Folder of the agent's kubeconfig in its container.
-const FOLDER: &str = "/etc/karmada";
-/// The UID of user `nonroot` in distroless images; the agent needs no other, and its image sets none.
-const NONROOT: u32 = 65532;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The user of a cell's agent on the hub.
@@ -34,119 +31,53 @@ pub fn lease(cell: &str) -> Value {
            "metadata": {"name": format!("{AGENT}-{cell}"), "namespace": NAMESPACE}})
 }
 
-/// A Namespace of Karmada's own, which it propagates to no member.
-pub fn namespace(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace",
-           "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}})
+/// The objects of a template, of a cell.
+fn filled(template: &str, cell: &str) -> Result<Vec<Value>, Error> {
+    fedgate_api::yaml::read(&template.replace("{cell}", cell)).map_err(super::internal)
 }
 
-/// The objects on the hub, in the order in which they are applied: of the rights that `karmadactl register` gives those that
-/// the agent uses when the Cluster is there and no Secret is reported. It may make no Cluster, which could bear any city, and
-/// renew no lease but its own: others' say which cell is alive, and which process leads.
-pub fn hub_objects(cell: &str) -> Vec<Value> {
-    let (role, within) = (format!("system:karmada:{cell}:agent"), work_namespace(cell));
-    let (works, leases) = (format!("{role}-work"), format!("{role}-lease"));
-    let mut objects = vec![namespace(&within)];
-    objects.extend(granted(
-        "ClusterRole",
-        &json!({"name": role}),
-        cell,
-        &hub_rules(cell),
-    ));
-    let rules = json!([
-        {"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["get", "list", "watch", "update"]},
-        {"apiGroups": ["work.karmada.io"], "resources": ["works/status"], "verbs": ["patch", "update"]},
-    ]);
-    objects.extend(granted(
-        "Role",
-        &json!({"name": works, "namespace": within}),
-        cell,
-        &rules,
-    ));
-    for (namespace, lease) in [
-        (registration::NAMESPACE, cell.to_owned()),
-        (NAMESPACE, format!("{AGENT}-{cell}")),
-    ] {
-        let rules = json!([
-            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [lease],
-             "verbs": ["get", "update"]},
-            // A name cannot limit it.
-            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        ]);
-        objects.extend(granted(
-            "Role",
-            &json!({"name": leases, "namespace": namespace}),
-            cell,
-            &rules,
-        ));
-    }
-    objects
-}
-
-/// A role of this kind and its binding to the cell's agent.
-fn granted(kind: &str, metadata: &Value, cell: &str, rules: &Value) -> [Value; 2] {
-    let api_version = format!("{RBAC}/v1");
-    [
-        json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules}),
-        json!({"apiVersion": api_version, "kind": format!("{kind}Binding"), "metadata": metadata,
+/// The objects on the hub, in the order in which they are applied: Karmada's Namespace of the cell's Works, and roles of the
+/// agent, each with its binding.
+pub fn hub_objects(cell: &str) -> Result<Vec<Value>, Error> {
+    let mut objects = vec![namespace(&work_namespace(cell))];
+    for role in filled(include_str!("karmada-agent/hub.yaml"), cell)? {
+        let (kind, metadata) = (role["kind"].as_str().unwrap_or_default(), &role["metadata"]);
+        let binding = json!({"apiVersion": role["apiVersion"], "kind": format!("{kind}Binding"), "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": metadata["name"]},
-            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user(cell)}]}),
-    ]
-}
-
-fn hub_rules(cell: &str) -> Value {
-    let clusters = "cluster.karmada.io";
-    let certificates = "certificates.k8s.io";
-    json!([
-        {"apiGroups": [clusters], "resources": ["clusters"], "resourceNames": [cell], "verbs": ["get"]},
-        {"apiGroups": [clusters], "resources": ["clusters"], "verbs": ["list", "watch"]},
-        {"apiGroups": [clusters], "resources": ["clusters/status"], "resourceNames": [cell], "verbs": ["update"]},
-        {"apiGroups": ["config.karmada.io"],
-         "resources": ["resourceinterpreterwebhookconfigurations", "resourceinterpretercustomizations"],
-         "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
-        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
-        {"apiGroups": [certificates], "resources": ["certificatesigningrequests"], "verbs": ["get", "create"]},
-        // Karmada approves a request for the requesting user's own name with it, and no other.
-        {"apiGroups": [certificates], "resources": ["certificatesigningrequests/selfclusteragent"], "verbs": ["create"]},
-    ])
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user(cell)}]});
+        objects.extend([role, binding]);
+    }
+    Ok(objects)
 }
 
 /// The objects at the member but for the Secret and the Deployment, in the order in which they are applied. The agent may
 /// make no Namespace `karmada-cluster`, and asks for it.
 pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
-    let system = json!({"karmada.io/system": "true"});
     let mut objects = vec![
         namespace(registration::NAMESPACE),
         namespace(NAMESPACE),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount",
-               "metadata": {"name": ACCOUNT, "namespace": NAMESPACE, "labels": system}}),
+        registration::service_account(NAMESPACE, ACCOUNT),
     ];
-    // Before the role: the account may write nothing that the policy would not have seen.
-    if cell.rights == AccountRights::Narrow {
-        objects.extend(limits(kinds));
-    }
-    objects.extend([
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
-            "metadata": {"name": AGENT, "labels": system}, "rules": registration::rules(cell.rights, kinds)}),
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
-            "metadata": {"name": AGENT, "labels": system},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": AGENT},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}),
-    ]);
+    let account = (NAMESPACE, ACCOUNT);
+    objects.extend(registration::granted(
+        cell.rights,
+        kinds,
+        account,
+        AGENT,
+        limits(kinds),
+    ));
     objects
 }
 
 /// The policy that limits the agent at the member; it writes its own renewed certificate there, too.
 pub fn limits(kinds: &[KindManifests]) -> Vec<Value> {
-    let own = Some((NAMESPACE, KUBECONFIG));
-    registration::limits("fedgate-karmada-agent-writes", &agent_user(), kinds, own)
-}
-
-/// The agent's user at the member.
-pub fn agent_user() -> String {
-    format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}")
+    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+    registration::limits(
+        "fedgate-karmada-agent-writes",
+        &user,
+        kinds,
+        Some((NAMESPACE, KUBECONFIG)),
+    )
 }
 
 /// The agent's Secret with one value.
@@ -180,64 +111,22 @@ pub fn lease_role(cell: &str) -> Value {
            "metadata": {"name": format!("system:karmada:{cell}:agent-lease"), "namespace": NAMESPACE}})
 }
 
-/// The agent's Pod: a second one would only wait for the lease.
-pub fn deployment(cell: &Cell<'_>, image: &str) -> Value {
-    let labels = json!({"app": AGENT});
-    let mut deployment = deployment_identity();
-    deployment["metadata"]["labels"] = labels.clone();
-    deployment["spec"] = json!({
-        "replicas": 1,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {
-            "serviceAccountName": ACCOUNT,
-            "enableServiceLinks": false,
-            "securityContext": {
-                "runAsNonRoot": true, "runAsUser": NONROOT, "runAsGroup": NONROOT, "fsGroup": NONROOT,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [container(cell, image)],
-            "volumes": [{"name": "kubeconfig", "secret": {
-                "secretName": KUBECONFIG, "defaultMode": 0o440,
-                "items": [{"key": KUBECONFIG, "path": KUBECONFIG}],
-            }}],
-        }},
-    });
-    deployment
-}
-
-fn container(cell: &Cell<'_>, image: &str) -> Value {
-    json!({
-        "name": AGENT,
-        "image": image,
-        "command": [format!("/bin/{AGENT}")],
-        "args": arguments(cell),
-        "ports": [{"name": "metrics", "containerPort": 8080}, {"name": "health", "containerPort": 10357}],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "kubeconfig", "mountPath": FOLDER, "readOnly": true}],
-    })
-}
-
-/// With these the agent computes exactly the Cluster that `join` has made, which it may not change.
-fn arguments(cell: &Cell<'_>) -> Vec<String> {
-    vec![
-        format!("--karmada-kubeconfig={FOLDER}/{KUBECONFIG}"),
-        format!("--cluster-name={}", cell.name),
-        format!("--cluster-api-endpoint={}", cell.endpoint),
-        "--report-secrets=None".to_owned(),
-        "--controllers=*,certRotation".to_owned(),
-        // By default a failed Work waits up to 1,000 s for its next attempt.
-        "--rate-limiter-max-delay=30s".to_owned(),
-    ]
+/// The agent's Pod.
+pub fn deployment(cell: &Cell<'_>, image: &str) -> Result<Value, Error> {
+    let mut objects = filled(include_str!("karmada-agent/deployment.yaml"), cell.name)?;
+    let mut deployment = objects.pop().unwrap_or_default();
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    container["image"] = json!(image);
+    container["args"][2] = json!(format!("--cluster-api-endpoint={}", cell.endpoint));
+    Ok(deployment)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::mode::SyncMode, *};
+    use super::{
+        super::{mode::SyncMode, registration::AccountRights},
+        *,
+    };
     use crate::membership::change::title;
 
     const CELL: Cell<'_> = Cell {
@@ -256,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_agents_rights_on_the_hub_end_at_its_own_cell() {
-        let objects = hub_objects("dfw-2");
+        let objects = hub_objects("dfw-2").unwrap();
         let (role, lease) = ("system:karmada:dfw-2:agent", "system:karmada:dfw-2:agent-lease");
         assert_eq!(
             titles(&objects),
@@ -346,7 +235,7 @@ mod tests {
         let spec = registration::cluster_spec(&CELL);
         let made = json!({"id": "id-2", "syncMode": "Pull", "apiEndpoint": "https://10.0.0.5:6443"});
         assert_eq!(spec, made);
-        let deployment = deployment(&CELL, "registry.example.com/agent:1");
+        let deployment = deployment(&CELL, "registry.example.com/agent:1").unwrap();
         assert_eq!(title(&deployment), title(&deployment_identity()));
         let pod = &deployment["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
@@ -378,7 +267,10 @@ mod tests {
 
     #[test]
     fn the_agent_has_each_flag_that_it_is_given() {
-        for argument in arguments(&CELL) {
+        let deployment = deployment(&CELL, "registry.example.com/agent:1").unwrap();
+        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+        for argument in arguments.as_array().unwrap() {
+            let argument = argument.as_str().unwrap();
             let given = argument
                 .strip_prefix("--")
                 .and_then(|argument| argument.split_once('='));
@@ -407,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_agents_pod_has_the_files_the_account_and_the_ports_that_the_agent_uses() {
-        let deployment = deployment(&CELL, "registry.example.com/agent:1");
+        let deployment = deployment(&CELL, "registry.example.com/agent:1").unwrap();
         let template = &deployment["spec"]["template"];
         let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);
         // The path of the flag is that of the Secret's key in the folder of the mount.

@@ -2,23 +2,21 @@
 
 use super::{
     cluster::{API_VERSION, Cluster},
-    error::{Error, Kind},
     kubeconfig::base64,
     mode::SyncMode,
 };
 use clap::ValueEnum;
 use fedgate_manifests::KindManifests;
+use fedgate_terminal::error::{Error, Kind};
 use serde_json::{Value, json};
 
 /// Karmada's namespace of credentials, at the member and on the hub.
 pub const NAMESPACE: &str = "karmada-cluster";
-/// The policy at the member that limits Karmada's account, as earlier versions called it for every account.
-const EARLIER_POLICY: &str = "fedgate-karmada-writes";
 
 /// The rights of Karmada's account at the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccountRights {
-    /// Those that Karmada needs for the federated kinds.
+    /// Rights that Karmada needs for the federated kinds.
     Narrow,
     /// Everything, as `karmadactl join` gives.
     Full,
@@ -44,11 +42,6 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// The mark of its objects.
-    pub fn mark(&self) -> String {
-        member_mark(self.id)
-    }
-
     /// Name of Karmada's account, and of its token Secret.
     pub fn account(&self) -> String {
         account(self.name)
@@ -143,37 +136,47 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
 
 /// The objects of Karmada's account at a member of mode push, in the order in which they are applied.
 pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
-    let account = cell.account();
-    let role = format!("karmada-controller-manager:{account}");
-    let system = json!({"karmada.io/system": "true"});
-    let within = |mut object: Value| {
-        object["metadata"]["name"] = json!(account);
-        object["metadata"]["namespace"] = json!(NAMESPACE);
-        object["metadata"]["labels"] = system.clone();
-        object
-    };
-    let rbac = "rbac.authorization.k8s.io";
+    let name = cell.account();
     let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": system}}),
-        within(json!({"apiVersion": "v1", "kind": "ServiceAccount"})),
-        token_secret(&account, &account),
+        namespace(NAMESPACE),
+        service_account(NAMESPACE, &name),
+        token_secret(&name, &name),
     ];
     if cell.proxy {
-        objects.push(json!({"apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": IMPERSONATOR, "namespace": NAMESPACE, "labels": system}}));
+        objects.push(service_account(NAMESPACE, IMPERSONATOR));
         objects.push(token_secret(IMPERSONATOR, IMPERSONATOR));
     }
-    // Before the role: the account may write nothing that the policy would not have seen.
-    if cell.rights == AccountRights::Narrow {
-        objects.extend(limits_of(cell.name, kinds));
-    }
+    let role = format!("karmada-controller-manager:{name}");
+    let limits = limits_of(cell.name, kinds);
+    objects.extend(granted(cell.rights, kinds, (NAMESPACE, &name), &role, limits));
+    objects
+}
+
+/// An account of Karmada or its agent at a member.
+pub fn service_account(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"karmada.io/system": "true"}}})
+}
+
+/// The rights of an account at a member, after its limits: it may write nothing that their policy would not have seen.
+pub fn granted(
+    rights: AccountRights,
+    kinds: &[KindManifests],
+    (namespace, account): (&str, &str),
+    role: &str,
+    limits: Vec<Value>,
+) -> Vec<Value> {
+    let (rbac, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let metadata = json!({"name": role, "labels": {"karmada.io/system": "true"}});
+    let mut objects = match rights {
+        AccountRights::Narrow => limits,
+        AccountRights::Full => Vec::new(),
+    };
     objects.extend([
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
-            "metadata": {"name": role, "labels": system}, "rules": rules(cell.rights, kinds)}),
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
-            "metadata": {"name": role, "labels": system},
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules(rights, kinds)}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]}),
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]}),
     ]);
     objects
 }
@@ -186,7 +189,7 @@ pub fn token_secret(account: &str, name: &str) -> Value {
 }
 
 /// The rules of Karmada's account at a member.
-pub fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
+fn rules(rights: AccountRights, kinds: &[KindManifests]) -> Value {
     const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
     if rights == AccountRights::Full {
         return json!([
@@ -221,20 +224,11 @@ fn delivered(kinds: &[KindManifests]) -> Vec<(&str, &str)> {
     all
 }
 
-/// The user name of an account of [`NAMESPACE`].
-pub fn user(account: &str) -> String {
-    format!("system:serviceaccount:{NAMESPACE}:{account}")
-}
-
 /// The policy that limits Karmada's account for a cell, and its binding. Each account has a policy of its own: another hub may
 /// have another account at the member.
 pub fn limits_of(cell: &str, kinds: &[KindManifests]) -> Vec<Value> {
-    limits(
-        &format!("{EARLIER_POLICY}-{cell}"),
-        &user(&account(cell)),
-        kinds,
-        None,
-    )
+    let user = format!("system:serviceaccount:{NAMESPACE}:{}", account(cell));
+    limits(&format!("fedgate-karmada-writes-{cell}"), &user, kinds, None)
 }
 
 /// The policy of this name that limits Karmada's user at the member to Namespaces `ns-*`, and keeps it from making tokens of
@@ -259,7 +253,7 @@ pub fn limits(name: &str, user: &str, kinds: &[KindManifests], own: Option<(&str
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": written},
-        "matchConditions": [{"name": "by-karmada", "expression": only(user)}],
+        "matchConditions": [{"name": "by-karmada", "expression": format!("request.userInfo.username == '{user}'")}],
         "variables": [{"name": "target", "expression":
             "request.resource.group == '' && request.resource.resource == 'namespaces' ? \
              (object == null ? oldObject.metadata.name : object.metadata.name) : request.namespace"}],
@@ -280,28 +274,10 @@ pub fn limits(name: &str, user: &str, kinds: &[KindManifests], own: Option<(&str
     ]
 }
 
-/// The condition by which a policy limits one user.
-fn only(user: &str) -> String {
-    format!("request.userInfo.username == '{user}'")
-}
-
-/// The policy of an earlier version, and its binding, by their names alone.
-pub fn earlier_limits() -> [Value; 2] {
-    ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"].map(|kind| {
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
-            "metadata": {"name": EARLIER_POLICY}})
-    })
-}
-
-/// True if a policy limits this user: one of the earlier name may be that of another hub's account.
-pub fn is_limit_of(policy: &Value, user: &str) -> bool {
-    policy["spec"]["matchConditions"][0]["expression"] == only(user)
-}
-
-/// The Namespace of credentials on the hub.
-pub fn hub_namespace() -> Value {
+/// A Namespace of Karmada's own, which it propagates to no member.
+pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace",
-           "metadata": {"name": NAMESPACE, "labels": {"karmada.io/system": "true"}}})
+           "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}})
 }
 
 /// The Secret on the hub with the member's token.
@@ -440,12 +416,12 @@ mod tests {
                 titles(std::slice::from_ref(another))
             );
         }
-        let user = user("karmada-dfw-2");
-        assert!(is_limit_of(&one[0], &user) && !is_limit_of(&other[0], &user));
-        assert!(!is_limit_of(&json!({}), &user));
+        let only = &one[0]["spec"]["matchConditions"][0]["expression"];
+        assert_eq!(
+            *only,
+            "request.userInfo.username == 'system:serviceaccount:karmada-cluster:karmada-dfw-2'"
+        );
         assert_eq!(one[1]["spec"]["policyName"], one[0]["metadata"]["name"]);
-        let agent = super::super::pull::limits(&kinds());
-        assert_ne!(titles(&agent), titles(&earlier_limits()));
     }
 
     #[test]

@@ -4,16 +4,18 @@
 use super::{
     agent_hub,
     args::CredentialArgs,
-    change::{delete, mark},
+    change::{MADE_BY, Owner, mark},
     cluster::Cluster,
     drain::find,
-    error::{Error, Kind},
-    executor::{Executor, Owner, say},
+    executor::Executor,
     plane::{Plane, kind},
-    register::await_token,
+    register::{await_token, prove},
     registration::{self, NAMESPACE, account},
-    token::{self, Account},
-    wait::{Objects, Watched, until},
+    wait::usable,
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -59,9 +61,7 @@ pub(super) fn token_secrets<'a>(cell: &str, secrets: &'a [Value]) -> Vec<TokenSe
 
 /// The token Secrets of the cells at a member.
 pub(super) async fn read(member: &Plane) -> Result<Vec<Value>, Error> {
-    member
-        .list_in(&kind("v1", "Secret"), NAMESPACE, super::change::MADE_BY)
-        .await
+    member.list_in(&kind("v1", "Secret"), NAMESPACE, MADE_BY).await
 }
 
 /// The name of the Secret whose token Karmada is to use.
@@ -202,14 +202,7 @@ impl Rotation<'_> {
         }
         let token = await_token(self.member, name, self.args.wait).await?;
         let endpoint = self.cluster.0["spec"]["apiEndpoint"].as_str().unwrap_or_default();
-        let account = account(cell);
-        let account = Account {
-            namespace: NAMESPACE,
-            name: &account,
-        };
-        let text = String::from_utf8_lossy(&token);
-        let title = &self.member.title;
-        token::prove(title, endpoint, &self.member.authority, &text, account).await?;
+        prove(self.member, endpoint, cell, &token).await?;
         let mut secret = registration::hub_secret(cell, &token, &self.member.authority);
         secret = registration::owned(secret, self.cluster.0);
         secret["metadata"]["annotations"] = json!({(ROTATED): Timestamp::now().to_string()});
@@ -251,52 +244,19 @@ impl Rotation<'_> {
                 ));
                 tokio::time::sleep(left).await;
             }
-            self.ready().await?;
+            // Karmada calls the Cluster ready with the new token.
+            let missing = |pending: &str| {
+                let what = format!("Cluster {cell} is not ready with its new token: {pending}");
+                Error::new(Kind::TimedOut, what)
+                    .next("the old token is valid: kubectl describe the Cluster, then rotate again")
+            };
+            usable(self.hub, cell, &[], self.args.wait, missing).await?;
         }
-        for secret in older {
-            if let Some(change) = delete(&secret, self.mark) {
-                self.executor.run(self.member, &change).await?;
-            }
-        }
+        self.executor.delete_own(self.member, older, self.mark).await?;
         say(&format!(
             "cell {cell}: Karmada uses a new token, and the old one has ended"
         ));
         Ok(())
-    }
-
-    /// Waits until Karmada calls the Cluster ready with the new token.
-    async fn ready(&self) -> Result<(), Error> {
-        let cell = &self.args.cell.name;
-        let watched = Watched {
-            kind: kind(super::cluster::API_VERSION, "Cluster"),
-            namespace: "",
-            name: cell,
-            labels: "",
-        };
-        let pending = |objects: &Objects| {
-            let found = objects
-                .values()
-                .next()
-                .and_then(|found| serde_json::to_value(found).ok());
-            found.map_or_else(
-                || Some("it is not there".to_owned()),
-                |cluster| Cluster(&cluster).pending(&[]),
-            )
-        };
-        let test = |objects: &Objects| pending(objects).is_none().then_some(());
-        let left = |objects: &Objects| {
-            format!(
-                "Cluster {cell} is not ready with its new token: {}",
-                pending(objects).unwrap_or_default()
-            )
-        };
-        let waited = until(self.hub, &watched, self.args.wait, test, left).await;
-        waited.map_err(|error| match error.kind {
-            Kind::TimedOut => {
-                error.next("the old token is valid: kubectl describe the Cluster, then rotate again")
-            }
-            _ => error,
-        })
     }
 }
 

@@ -1,11 +1,15 @@
 //! Tokens of `ServiceAccount`s: issued, proven, and made a kubeconfig.
 
 use super::{
-    error::{Error, Kind},
-    kubeconfig,
+    error::of_request,
+    kubeconfig::{self, Server},
     plane::{Plane, told},
 };
 use fedgate_kubeconfig::load_text;
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use jiff::SignedDuration;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequest, TokenRequestSpec},
@@ -60,7 +64,7 @@ pub async fn issue(
     let token = token.ok_or_else(|| Error::new(Kind::Failed, format!("{} issued no token", plane.title)))?;
     if let Some(granted) = shortened(&token, lifetime) {
         let (title, user) = (&plane.title, account.user());
-        super::executor::say(&format!("{title}: the token of {user} {granted}"));
+        say(&format!("{title}: the token of {user} {granted}"));
     }
     Ok(token)
 }
@@ -94,7 +98,7 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await
-        .map_err(|error| Error::of(&error, &format!("log in to {plane} with the new credential")))?;
+        .map_err(|error| of_request(&error, &format!("log in to {plane} with the new credential")))?;
     let user = review
         .status
         .and_then(|status| status.user_info)
@@ -103,26 +107,19 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
 }
 
 /// Fails unless the server accepts the token as the account's.
-pub async fn prove(
-    title: &str,
-    server: &str,
-    authority: &[u8],
-    token: &str,
-    account: Account<'_>,
-) -> Result<(), Error> {
-    let kubeconfig = kubeconfig::with_token("plane", server, authority, account.name, token)?;
-    let user = user_of(&kubeconfig, &format!("{title} at {server}")).await?;
+pub async fn prove(title: &str, server: Server<'_>, token: &str, account: Account<'_>) -> Result<(), Error> {
+    let kubeconfig = kubeconfig::with_token("plane", server, account.name, token)?;
+    let at = format!("{title} at {}", server.url);
+    let user = user_of(&kubeconfig, &at).await?;
     if user == account.user() {
         return Ok(());
     }
-    Err(Error::new(
-        Kind::Failed,
-        format!("{title} at {server} takes the token for {user}"),
+    Err(
+        Error::new(Kind::Failed, format!("{at} takes the token for {user}")).next(format!(
+            "give the address of the same API server; its user should be {}",
+            account.user()
+        )),
     )
-    .next(format!(
-        "give the address of the same API server; its user should be {}",
-        account.user()
-    )))
 }
 
 #[cfg(test)]

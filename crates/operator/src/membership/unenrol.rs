@@ -3,24 +3,21 @@
 
 use super::{
     certificate,
-    change::{Change, Verb, delete, mark, title},
+    change::{MADE_BY, Verb, is_going, mark, title},
     cluster::Cluster,
-    error::{Error, Kind},
-    executor::{Executor, say},
-    leave::take_away,
+    executor::Executor,
     plane::{Plane, kind},
-    pull,
+    pull, registration,
     usage::first,
-    wait::{Objects, Watched, until},
+    wait::{Objects, Watched, until_none},
 };
 use fedgate_api::karmada::work_namespace;
-use kube::api::ApiResource;
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use serde_json::Value;
 use std::time::Duration;
-
-fn works() -> ApiResource {
-    kind("work.karmada.io/v1alpha1", "Work")
-}
 
 /// Deletes the cell's Works and waits until the agent has taken their objects away. Together with the Cluster the agent's
 /// rights to its Works would go, and these would stay.
@@ -42,58 +39,32 @@ pub(super) async fn withdraw(
     }
     if cluster.is_open() {
         // Karmada would make new Works meanwhile.
-        let change = Change {
-            verb: Verb::Merge,
-            object: cluster.withdrawn(&Value::Null),
-            is_new: false,
-        };
-        executor.run(hub, &change).await?;
+        executor
+            .run(hub, Verb::Merge, cluster.withdrawn(&Value::Null))
+            .await?;
     }
-    let namespace = work_namespace(name);
-    let found = hub.list_in(&works(), &namespace, "").await;
-    let found = hub.if_served(&works(), found).await?;
-    for work in found
-        .iter()
-        .filter(|work| work["metadata"]["deletionTimestamp"].is_null())
-    {
-        let change = Change {
-            verb: Verb::Delete,
-            object: work.clone(),
-            is_new: false,
-        };
-        executor.run(hub, &change).await?;
+    let (works, namespace) = (kind("work.karmada.io/v1alpha1", "Work"), work_namespace(name));
+    let found = hub.list_in(&works, &namespace, "").await;
+    let found = hub.if_served(&works, found).await?;
+    for work in found.iter().filter(|work| !is_going(work)) {
+        executor.run(hub, Verb::Delete, work.clone()).await?;
     }
-    if executor.writes() && !found.is_empty() {
-        await_none(hub, &namespace, name, limit).await?;
+    if !executor.writes() || found.is_empty() {
+        return Ok(());
     }
-    Ok(())
-}
-
-async fn await_none(hub: &Plane, namespace: &str, name: &str, limit: Duration) -> Result<(), Error> {
-    let watched = Watched {
-        kind: works(),
-        namespace,
-        name: "",
-        labels: "",
-    };
-    let test = |objects: &Objects| objects.is_empty().then_some(());
-    let left = |objects: &Objects| {
-        let names: Vec<String> = objects.keys().map(|(_, work)| work.clone()).collect();
-        format!(
+    let names = |objects: &Objects| objects.keys().map(|(_, work)| work.clone()).collect();
+    let missing = |names: &[String]| {
+        let what = format!(
             "the agent of cell {name} has not taken all of its Works back after {} s: {}",
             limit.as_secs(),
-            first(&names)
-        )
+            first(names)
+        );
+        Error::new(Kind::TimedOut, what).next(format!(
+            "read the log of karmada-agent at the cell, then run the command again; if the agent is gone, Karmada calls \
+             the cell not Ready after a minute, and the command leaves its objects there: kubectl get clusters.cluster.karmada.io {name}"
+        ))
     };
-    until(hub, &watched, limit, test, left)
-        .await
-        .map_err(|error| match error.kind {
-            Kind::TimedOut => error.next(format!(
-                "read the log of karmada-agent at the cell, then run the command again; if the agent is gone, Karmada calls \
-                 the cell not Ready after a minute, and the command leaves its objects there: kubectl get clusters.cluster.karmada.io {name}"
-            )),
-            _ => error,
-        })
+    until_none(hub, Watched::within(works, &namespace), limit, names, missing).await
 }
 
 /// The agent itself.
@@ -108,53 +79,40 @@ pub(super) async fn stop(executor: &mut Executor, member: &Plane, own: &str) -> 
             title(&live)
         ));
     }
-    take_away(executor, member, vec![agent], own).await
+    executor.take_away(member, vec![agent], own).await
 }
 
 /// The agent's rights on the hub: all bindings, and the roles but for the one of [`pull::lease_role`].
 pub(super) async fn rights(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
     let last = title(&pull::lease_role(name));
-    let mut objects = pull::hub_objects(name);
+    let mut objects = pull::hub_objects(name)?;
     objects.retain(|object| object["kind"] != "Namespace" && title(object) != last);
-    take_away(executor, hub, objects, own).await
+    executor.take_away(hub, objects, own).await
 }
 
 /// The objects that are left on the hub when the Cluster is gone: the namespace, if Karmada has left it, the requests for
 /// certificates, the agent's lease, and the role by which an interrupted run finds these.
 pub(super) async fn rest(executor: &mut Executor, hub: &Plane, name: &str, own: &str) -> Result<(), Error> {
-    let namespace = pull::namespace(&work_namespace(name));
-    take_away(executor, hub, vec![namespace], own).await?;
+    let namespace = registration::namespace(&work_namespace(name));
+    executor.take_away(hub, vec![namespace], own).await?;
     let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
-    for request in hub.list(&requests, super::change::MADE_BY).await? {
-        if let Some(change) = delete(&request, own) {
-            executor.run(hub, &change).await?;
-        }
-    }
+    let requests = hub.list(&requests, MADE_BY).await?;
+    executor.delete_own(hub, requests, own).await?;
     let role = pull::lease_role(name);
     let is_ours = hub
         .live(&role)
         .await?
         .is_some_and(|role| mark(&role) == Some(own));
-    // Made by the agent, so without a mark.
-    let lease = if is_ours {
-        hub.live(&pull::lease(name)).await?
-    } else {
-        None
-    };
-    if let Some(lease) = lease {
-        let change = Change {
-            verb: Verb::Delete,
-            object: lease,
-            is_new: false,
-        };
-        executor.run(hub, &change).await?;
+    // The agent has made its lease, without a mark.
+    if is_ours && let Some(lease) = hub.live(&pull::lease(name)).await? {
+        executor.run(hub, Verb::Delete, lease).await?;
     }
-    take_away(executor, hub, vec![role], own).await
+    executor.take_away(hub, vec![role], own).await
 }
 
 /// The mark on the cell's objects on the hub; `None` without any.
 pub(super) async fn mark_on_hub(hub: &Plane, name: &str) -> Result<Option<String>, Error> {
-    for object in pull::hub_objects(name) {
+    for object in pull::hub_objects(name)? {
         let live: Option<Value> = hub.live(&object).await?;
         if let Some(own) = live.as_ref().and_then(mark) {
             return Ok(Some(own.to_owned()));

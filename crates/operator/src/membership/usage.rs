@@ -3,11 +3,11 @@
 use super::{
     change::title,
     cluster::Cluster,
-    error::Error,
     plane::{Plane, kind},
 };
 use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
+use fedgate_terminal::error::Error;
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::fmt;
@@ -141,16 +141,11 @@ impl Usage {
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        for (names, noun) in [
+        let mut parts = listed(&[
             (&self.delivered, "delivered objects"),
             (&self.write_backs, "write-backs on the hub"),
             (&self.at_member, "objects at the cell"),
-        ] {
-            if !names.is_empty() {
-                parts.push(format!("{} {noun} ({})", names.len(), first(names)));
-            }
-        }
+        ]);
         if self.claims > 0 {
             parts.push(format!("{} quota claims", self.claims));
         }
@@ -161,15 +156,18 @@ impl fmt::Display for Usage {
     }
 }
 
+/// Number, noun and first names of each list that is not empty.
+pub fn listed(lists: &[(&[String], &str)]) -> Vec<String> {
+    let lists = lists.iter().filter(|(names, _)| !names.is_empty());
+    lists
+        .map(|(names, noun)| format!("{} {noun} ({})", names.len(), first(names)))
+        .collect()
+}
+
 /// The first five names.
 pub fn first(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown = names
-        .iter()
-        .take(SHOWN)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let shown = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN {
         return format!("{shown}, ...");
     }

@@ -2,13 +2,16 @@
 
 use super::{
     change::title,
-    error::{Error, Kind},
-    executor::say,
+    cluster::{API_VERSION, Cluster},
     plane::{Plane, kind},
+};
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
 };
 use futures::StreamExt;
 use kube::{
-    Api, ResourceExt,
+    ResourceExt,
     api::{ApiResource, DynamicObject},
 };
 use kube_runtime::{
@@ -16,7 +19,9 @@ use kube_runtime::{
     watcher::{self, Event, watcher},
 };
 use serde_json::Value;
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
+
+const AGAIN: &str = "run the command again: it goes on where it ended";
 
 /// Objects by namespace and name.
 pub type Objects = BTreeMap<(String, String), DynamicObject>;
@@ -24,52 +29,79 @@ pub type Objects = BTreeMap<(String, String), DynamicObject>;
 /// A set of objects to watch.
 #[derive(Debug, Clone)]
 pub struct Watched<'a> {
-    /// Their kind.
-    pub kind: ApiResource,
-    /// Their namespace; empty for all.
-    pub namespace: &'a str,
-    /// The name of a single object; empty for all.
-    pub name: &'a str,
-    /// Label selector; empty for all.
-    pub labels: &'a str,
+    kind: ApiResource,
+    /// Empty for all.
+    namespace: &'a str,
+    config: watcher::Config,
 }
 
-impl Watched<'_> {
-    fn config(&self) -> watcher::Config {
-        let mut config = watcher::Config::default();
-        if !self.name.is_empty() {
-            config = config.fields(&format!("metadata.name={}", self.name));
+impl<'a> Watched<'a> {
+    /// All objects of a kind with these labels, or with any.
+    pub fn all(kind: ApiResource, labels: &str) -> Self {
+        let config = watcher::Config::default();
+        Self {
+            kind,
+            namespace: "",
+            config: if labels.is_empty() {
+                config
+            } else {
+                config.labels(labels)
+            },
         }
-        if !self.labels.is_empty() {
-            config = config.labels(self.labels);
+    }
+
+    /// All objects of a kind in a namespace.
+    pub fn within(kind: ApiResource, namespace: &'a str) -> Self {
+        Self {
+            namespace,
+            ..Self::all(kind, "")
         }
-        config
+    }
+
+    /// A single object.
+    pub fn one(kind: ApiResource, namespace: &'a str, name: &str) -> Self {
+        Self {
+            config: watcher::Config::default().fields(&format!("metadata.name={name}")),
+            ..Self::within(kind, namespace)
+        }
     }
 }
 
-/// Waits until `test` has an answer for the complete list. After `limit` the error has the text of `left` for the last list.
+/// Waits until `test` has an answer for the complete list. Its error of kind [`Kind::TimedOut`] says what is missing, and is
+/// returned after `limit`; any other ends the wait.
 pub async fn until<T>(
     plane: &Plane,
-    watched: &Watched<'_>,
+    watched: Watched<'_>,
     limit: Duration,
-    test: impl Fn(&Objects) -> Option<T>,
-    left: impl Fn(&Objects) -> String,
+    test: impl Fn(&Objects) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let api: Api<DynamicObject> = plane.api(&watched.kind, watched.namespace);
-    let mut events = std::pin::pin!(watcher(api, watched.config()).default_backoff());
+    let api = plane.api(&watched.kind, watched.namespace);
+    let mut events = std::pin::pin!(watcher(api, watched.config).default_backoff());
     let mut objects = Objects::new();
     let mut fresh = Objects::new();
     let deadline = tokio::time::Instant::now() + limit;
+    let what = format!(
+        "{} has not listed {} after {} s",
+        plane.title,
+        watched.kind.plural,
+        limit.as_secs()
+    );
+    let mut missing = Error::new(Kind::TimedOut, what).next(AGAIN);
     loop {
         let event = match tokio::time::timeout_at(deadline, events.next()).await {
-            Err(_) => return Err(Error::new(Kind::TimedOut, left(&objects))),
+            Err(_) => return Err(missing),
             Ok(None) => {
                 return Err(Error::new(
                     Kind::Failed,
                     format!("the watch on {} has ended", plane.title),
                 ));
             }
-            Ok(Some(Err(error))) if is_final(&error) => return Err(failure(plane, &watched.kind, &error)),
+            Ok(Some(Err(error))) if is_final(&error) => {
+                let what = format!("cannot watch {} on {}", watched.kind.plural, plane.title);
+                return Err(Error::new(Kind::Failed, what)
+                    .because(error.to_string())
+                    .next(AGAIN));
+            }
             // The watch goes on after a pause.
             Ok(Some(Err(_))) => continue,
             Ok(Some(Ok(event))) => event,
@@ -93,10 +125,52 @@ pub async fn until<T>(
                 objects.remove(&key(&object));
             }
         }
-        if let Some(answer) = test(&objects) {
-            return Ok(answer);
+        match test(&objects) {
+            Err(error) if error.kind == Kind::TimedOut => missing = error,
+            ended => return ended,
         }
     }
+}
+
+/// Waits until there is none of the objects that `left` names; `missing` is the error for their names.
+pub async fn until_none(
+    plane: &Plane,
+    watched: Watched<'_>,
+    limit: Duration,
+    left: impl Fn(&Objects) -> Vec<String>,
+    missing: impl Fn(&[String]) -> Error,
+) -> Result<(), Error> {
+    let test = |objects: &Objects| match &left(objects)[..] {
+        [] => Ok(()),
+        names => Err(missing(names)),
+    };
+    until(plane, watched, limit, test).await
+}
+
+/// Waits until a Cluster is ready and serves the kinds; `missing` is the error for what it lacks.
+pub async fn usable(
+    hub: &Plane,
+    name: &str,
+    kinds: &[ApiResource],
+    limit: Duration,
+    missing: impl Fn(&str) -> Error,
+) -> Result<Value, Error> {
+    let watched = Watched::one(kind(API_VERSION, "Cluster"), "", name);
+    let test = |objects: &Objects| {
+        let found = objects.values().next();
+        let found = found.ok_or_else(|| missing("it is not there"))?;
+        let found = value(found);
+        match Cluster(&found).pending(kinds) {
+            Some(pending) => Err(missing(&pending)),
+            None => Ok(found),
+        }
+    };
+    until(hub, watched, limit, test).await
+}
+
+/// An object as JSON.
+pub fn value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
 }
 
 /// Waits until an object is gone whose deletion has begun, and says so.
@@ -109,36 +183,23 @@ pub async fn gone(plane: &Plane, object: &Value, limit: Duration) -> Result<(), 
         "{}: {what} is being deleted; waiting until it is gone",
         plane.title
     ));
-    let watched = Watched {
-        kind: kind(&text(&object["apiVersion"]), &text(&object["kind"])),
-        namespace: &namespace,
-        name: &name,
-        labels: "",
-    };
+    let kind = kind(&text(&object["apiVersion"]), &text(&object["kind"]));
     let uid = metadata["uid"].as_str();
     let is_gone = |objects: &Objects| {
         let mut same = objects
             .values()
             .filter(|found| found.metadata.uid.as_deref() == uid);
-        same.next().is_none().then_some(())
-    };
-    let holders = RefCell::new(String::new());
-    let left = |objects: &Objects| {
-        let last = objects.values().next();
-        *holders.borrow_mut() = last.map(held_by).unwrap_or_default();
-        format!(
+        let Some(last) = same.next() else { return Ok(()) };
+        let what = format!(
             "{what} on {} is still being deleted after {} s",
             plane.title,
             limit.as_secs()
-        )
-    };
-    let waited = until(plane, &watched, limit, is_gone, left).await;
-    waited.map_err(|error| match error.kind {
-        Kind::TimedOut => error.because(holders.take()).next(
+        );
+        Err(Error::new(Kind::TimedOut, what).because(held_by(last)).next(
             "take away what holds it or start the program that would, then run the command again: it goes on where it ended",
-        ),
-        _ => error,
-    })
+        ))
+    };
+    until(plane, Watched::one(kind, &namespace, &name), limit, is_gone).await
 }
 
 /// The things for which an object waits that is being deleted: what a Namespace says, or its finalizers.
@@ -171,15 +232,6 @@ fn is_final(error: &watcher::Error) -> bool {
         _ => return false,
     };
     matches!(code, 400 | 401 | 403 | 404 | 405)
-}
-
-fn failure(plane: &Plane, kind: &ApiResource, error: &watcher::Error) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("cannot watch {} on {}", kind.plural, plane.title),
-    )
-    .because(error.to_string())
-    .next("run the command again: it goes on where it ended")
 }
 
 #[cfg(test)]

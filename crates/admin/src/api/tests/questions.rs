@@ -79,6 +79,28 @@ async fn a_wrong_parameter_is_named_with_its_value_and_what_is_allowed() {
 }
 
 #[tokio::test]
+async fn the_reference_has_each_path_with_its_parameters() {
+    let api = api(&Fake::with_projects(0));
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/operations-api.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for route in Route::all() {
+        let path = route.path();
+        let row = page
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("| `{BASE}{path}` | ")));
+        let (parameters, _) = row.unwrap_or_else(|| panic!("{path}")).split_once('|').unwrap();
+        let takes = match parameters.trim().replace('`', "") {
+            none if none.is_empty() => "no parameters".to_owned(),
+            some => some,
+        };
+        let asked = path.replace(['{', '}'], "");
+        let (_, document) = get(&api, &format!("{asked}?other=1")).await;
+        let wanted = format!("the parameter \"other\" is unknown; /{path} takes {takes}");
+        assert_eq!(error(&document).message, wanted);
+    }
+}
+
+#[tokio::test]
 async fn parameters_arrive_as_values() {
     let fake = Fake::with_projects(0);
     let api = api(&fake);

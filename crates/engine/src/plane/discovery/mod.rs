@@ -9,7 +9,7 @@ mod local;
 mod milo;
 mod secrets;
 
-pub use milo::{Answer, Beginning, Inquiry, MiloForm, MiloSource, Questions, project_of_path};
+pub use milo::{Answer, Beginning, Inquiry, MiloForm, MiloSource, Questions};
 
 use super::{
     client::{Clients, Connection},

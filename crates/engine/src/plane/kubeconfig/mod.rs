@@ -158,11 +158,6 @@ impl Credential {
         below
     }
 
-    /// Path of the server's address.
-    pub fn path(&self) -> &str {
-        self.server.path()
-    }
-
     /// This credential for another path of the server; `None` if that is no address.
     #[must_use]
     pub fn at_path(&self, path: &str) -> Option<Self> {

@@ -6,7 +6,7 @@ pub(super) mod tree;
 use super::{
     answer::Answer,
     follow::{Follow, News},
-    output::{Output, Repeated, is_coloured, print, query},
+    output::{Output, Repeated, is_coloured, topics},
     replicas::Replicas,
 };
 use crate::client::args::{ListFormat, TraceArgs, TraceFormat};
@@ -14,6 +14,7 @@ use fedgate_operations::{Answer as Document, HopState, Time, Trace, Verdict};
 use fedgate_terminal::{
     error::{Error, Kind},
     table::escape,
+    write::write,
 };
 use jiff::SignedDuration;
 use std::time::Duration;
@@ -28,16 +29,13 @@ pub(super) async fn run(args: &TraceArgs) -> Result<(), Error> {
     let mut replicas = Replicas::open(&args.ask.way, false).await?;
     let (path, answer) = find(&mut replicas, args).await?;
     if !args.watch {
-        print(&text(&answer, args)?)?;
+        write(&text(&answer, args)?)?;
         return verdict(answer.document::<Trace>()?.body.verdict);
     }
     let mut shown = Repeated::new(args.output == TraceFormat::Json);
     // An edit of the object shows in its project's row, a write of ours in the journal, a failure among the stuck objects.
-    let topics = query(&[
-        ("topics", Some("projects,stuck,journal")),
-        ("project", Some(&args.project)),
-    ]);
-    let mut follow = Follow::new(&mut replicas, topics.trim_start_matches('?').to_owned());
+    let topics = topics("projects,stuck,journal", Some(&args.project));
+    let mut follow = Follow::new(&mut replicas, topics);
     let mut last: Option<Trace> = None;
     let mut change = None;
     loop {

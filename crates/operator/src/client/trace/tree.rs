@@ -13,6 +13,15 @@ use std::fmt::Write;
 /// Column of the verdict in the first line.
 const VERDICT_AT: usize = 64;
 
+/// The characters of a drawing, and those for a terminal that does not show UTF-8.
+const CHARACTERS: [(&str, &str); 5] = [
+    ("└─", "+-"),
+    ("├─", "|-"),
+    ("│ ", "| "),
+    (" ── ", " -- "),
+    ("✗", "x"),
+];
+
 /// The characters and colours of a drawing.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::client) struct Drawing {
@@ -31,31 +40,6 @@ impl Drawing {
             is_utf8: locale.is_some_and(|locale| is_utf8(&locale)),
             color,
         }
-    }
-
-    const fn branch(self, is_last: bool) -> &'static str {
-        match (self.is_utf8, is_last) {
-            (true, true) => "└─",
-            (true, false) => "├─",
-            (false, true) => "+-",
-            (false, false) => "|-",
-        }
-    }
-
-    const fn below(self, is_last: bool) -> &'static str {
-        match (self.is_utf8, is_last) {
-            (_, true) => "  ",
-            (true, false) => "│ ",
-            (false, false) => "| ",
-        }
-    }
-
-    const fn between(self) -> &'static str {
-        if self.is_utf8 { " ── " } else { " -- " }
-    }
-
-    const fn cross(self) -> &'static str {
-        if self.is_utf8 { "✗" } else { "x" }
     }
 
     fn toned(self, word: &str, tone: Tone) -> String {
@@ -87,13 +71,22 @@ pub(in crate::client) fn text(document: &Document<Trace>, drawing: Drawing) -> S
         let is_last = at + 1 == trace.branches.len();
         let place = place(&branch.placement, &branch.city);
         let hops = hops(branch, as_of, drawing);
-        let _ = writeln!(text, "{} {}  {hops}", drawing.branch(is_last), escape(&place));
+        let (fork, below) = if is_last {
+            ("└─", "  ")
+        } else {
+            ("├─", "│ ")
+        };
+        let _ = writeln!(text, "{fork} {}  {hops}", escape(&place));
         if let Some(broken) = trace.first_broken.as_ref().filter(|broken| is_of(broken, branch)) {
             let next = escape(&broken.next);
-            let _ = writeln!(text, "{} next: {next}", drawing.below(is_last));
+            let _ = writeln!(text, "{below} next: {next}");
         }
     }
-    text
+    if drawing.is_utf8 {
+        return text;
+    }
+    let ascii = CHARACTERS.iter();
+    ascii.fold(text, |text, (utf8, ascii)| text.replace(utf8, ascii))
 }
 
 fn verdict(trace: &Trace, drawing: Drawing) -> String {
@@ -138,7 +131,7 @@ fn hops(branch: &Branch, as_of: Time, drawing: Drawing) -> String {
     } else {
         String::new()
     };
-    hops.join(drawing.between()) + &end
+    hops.join(" ── ") + &end
 }
 
 /// `cell pop-iad gen 3 ✗ 6m  ClusterNotReachable`.
@@ -157,7 +150,7 @@ fn hop(hop: &Hop, as_of: Time, drawing: Drawing) -> String {
     };
     match hop.state {
         HopState::Ok => short,
-        HopState::Broken => format!("{short} {}{age}{words}", drawing.toned(drawing.cross(), tone)),
+        HopState::Broken => format!("{short} {}{age}{words}", drawing.toned("✗", tone)),
         HopState::Waiting => format!("{short} {}{age}{words}", drawing.toned(word, tone)),
         HopState::Unseen => format!("{short} {}", drawing.toned(word, tone)),
     }

@@ -140,8 +140,6 @@ async fn a_hub_with_other_objects_than_those_of_the_manifests_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_karmada_that_delivers_nothing_is_told() {
-    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    let interpreters = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
     let bindings = "/apis/work.karmada.io/v1alpha2/resourcebindings";
     let fields = "/openapi/v3/apis/policy.karmada.io/v1alpha1";
     let none = || items(&json!([]));
@@ -153,16 +151,6 @@ async fn a_karmada_that_delivers_nothing_is_told() {
     let field = "PropagationPolicy has no spec.propagateDeps";
     let skip = "--skipped-propagating-apis=compute.datumapis.com/v1alpha/Instance";
     for broken in [
-        Broken::open(
-            (clusters, 200, none()),
-            Check::Cells,
-            ["no Cluster", "fedgate cells join"],
-        ),
-        Broken::open(
-            (interpreters, 200, none()),
-            Check::Interpreters,
-            ["is missing", "--manage-interpreters"],
-        ),
         Broken::fail(
             (fields, 200, lacking),
             Check::Karmada,
@@ -227,66 +215,4 @@ async fn the_rights_of_reviews_are_asked_for_where_the_hub_is_to_review_tokens()
         line.ends_with("this user has all 2 rights of --admin-auth=hub"),
         "{line}"
     );
-}
-
-/// Before a cell is replaced by one that reads locations alone (locations.md §3, number 5).
-#[tokio::test(start_paused = true)]
-async fn copies_without_a_location_are_counted_for_each_cluster_that_has_one() {
-    let cluster = |name: &str, city: &str, location: &str| {
-        let mut labels = json!({"topology.datum.net/city-code": city});
-        if !location.is_empty() {
-            labels["topology.datum.net/location"] = json!(location);
-        }
-        json!({"metadata": {"name": name, "labels": labels}})
-    };
-    let copy = |name: &str, label: &str, value: &str, location: Option<&str>| {
-        let mut copy =
-            json!({"metadata": {"name": name, "namespace": "ns-a", "labels": {label: value}}, "spec": {}});
-        if let Some(location) = location {
-            copy["spec"]["locationRef"] = json!({"name": location});
-        }
-        copy
-    };
-    let (city, location) = ("topology.datum.net/city-code", "topology.datum.net/location");
-    let told = async |clusters: Value, copies: Value| {
-        let fake = Fake::default()
-            .with(
-                "/apis/cluster.karmada.io/v1alpha1/clusters",
-                200,
-                items(&clusters),
-            )
-            .with(
-                "/apis/compute.datumapis.com/v1alpha/workloaddeployments",
-                200,
-                items(&copies),
-            );
-        let report = run([fake.subject(Role::Hub, "")]).await;
-        let lines = of(&report, Check::Cells).into_iter();
-        let about = |line: &(Verdict, String)| line.1.contains("workloaddeployments");
-        lines.filter(about).collect::<Vec<_>>()
-    };
-    let two = json!([cluster("dfw-1", "DFW", "us-1"), cluster("lhr-1", "LHR", "")]);
-    let copies = json!([
-        copy("a", city, "DFW", None),
-        copy("b", city, "DFW", None),
-        copy("c", city, "DFW", Some("us-1")),
-        copy("d", location, "us-1", Some("us-1")),
-        copy("e", city, "LHR", None),
-    ]);
-    let [(verdict, line)] = &told(two.clone(), copies).await[..] else {
-        panic!("one line");
-    };
-    assert_eq!(*verdict, Verdict::Open);
-    assert!(
-        line.contains("spec.locationRef at Clusters with a location: dfw-1 (2)"),
-        "{line}"
-    );
-    let named = json!([copy("c", city, "DFW", Some("us-1")), copy("e", city, "LHR", None)]);
-    let [(Verdict::Ok, line)] = &told(two, named).await[..] else {
-        panic!("one line");
-    };
-    assert!(line.contains("name theirs"), "{line}");
-    let none = json!([cluster("lhr-1", "LHR", "")]);
-    let found = told(none, json!([copy("e", city, "LHR", None)])).await;
-    assert!(found.is_empty(), "{found:?}");
 }

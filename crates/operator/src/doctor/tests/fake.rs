@@ -149,8 +149,6 @@ impl Fake {
                 answer.headers_mut().insert("date", date.parse().unwrap());
                 answer
             }
-            "kube-system" => body(&json!({"metadata": {"name": "kube-system", "uid": "p1"}})),
-            "namespaces" => list(&[json!({"metadata": {"name": "kube-system", "uid": "h1"}})]),
             "selfsubjectaccessreviews" => self.review(request.body()),
             "selfsubjectreviews" => body(
                 &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
@@ -165,22 +163,9 @@ impl Fake {
                 }
             }
             "clusters" => list(&[cluster("dfw-1")]),
-            "works" | "propagationpolicies" => list(&[]),
-            "resourceinterpretercustomizations" => {
-                let kinds = at_one_member().federated;
-                list(
-                    &kinds
-                        .iter()
-                        .map(FederatedKind::interpreter_object)
-                        .collect::<Vec<_>>(),
-                )
-            }
+            "works" => list(&[]),
             "resourcebindings" => list(&[json!({"metadata": {"name": "b",
                 "labels": {"resourcebinding.karmada.io/depended-by-x": "y"}}})]),
-            "resourceclaims" => list(&[json!({"metadata": {"name": "c", "namespace": "default",
-                "labels": {"compute.datumapis.com/source-cluster": "dfw-1"}}})]),
-            "instances" => list(&[json!({"metadata": {"name": "web-0", "namespace": "ns-a"}})]),
-            "workloaddeployments" => list(&[json!({"metadata": {"name": "web", "namespace": "ns-a"}})]),
             _ => resources(path),
         }
     }
@@ -230,7 +215,6 @@ impl Fake {
             name: name.to_owned(),
             client: client(kind, move |request| fake.answer(request)),
             expiry: None,
-            platform: None,
         }
     }
 }

@@ -42,7 +42,6 @@ pub(super) fn subject() -> Subject {
         name: String::new(),
         client: client(PlaneKind::Hub, |_| status(404, "not found")),
         expiry: None,
-        platform: None,
     }
 }
 

@@ -3,10 +3,8 @@
 //! A Project, not its path, proves that a project exists: the API server answers under any name.
 
 mod inquiry;
-mod path;
 
 pub use inquiry::{Answer, Beginning, Inquiry, Questions};
-pub use path::project_of_path;
 
 use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
 use crate::{
