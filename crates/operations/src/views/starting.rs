@@ -7,7 +7,6 @@ use crate::{
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
 use fedgate_engine::{clock::Clock, metrics::PlaneKind};
-use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use parking_lot::Mutex;
 
 /// The answers before the role runs; see the module.

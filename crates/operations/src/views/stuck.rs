@@ -2,7 +2,6 @@
 
 use super::{page, planes, wall};
 use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
-use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
 use fedgate_engine::{
     clock::Now,
     error::Category,

@@ -1,7 +1,7 @@
 //! Failures of a check's requests, each with the next step.
 
 use fedgate_engine::plane::client::is_timeout;
-use fedgate_terminal::error::root;
+use fedgate_kubeconfig::root;
 use std::fmt;
 
 /// Reason why the gateway cannot work with a plane. As text it is about the hub, which is checked at the start;

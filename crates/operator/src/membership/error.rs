@@ -1,6 +1,7 @@
 //! Errors of requests, with the next step of an administrator (contract: provisioning.md §8).
 
-use fedgate_terminal::error::{Error, Kind, root};
+use fedgate_kubeconfig::root;
+use fedgate_terminal::error::{Error, Kind};
 
 const STALE: &str = "another client changes the object all the time; run the command again";
 const CONFLICT: &str = "let the owner of the field give it up or set the same value, then run the command again; nothing \
