@@ -13,7 +13,7 @@ use crate::support::{
     plane::Plane,
     seconds,
     suite::{ALPHA_KEY, BETA_KEY},
-    wait_for, with_cleanup,
+    with_cleanup,
 };
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_sandbox::{HubControllers, User};
