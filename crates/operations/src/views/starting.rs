@@ -154,8 +154,8 @@ impl OperationsSource for Starting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HealthState;
     use crate::ReplicaRole;
-    use crate::{HealthState, ReplicaRole};
     use fedgate_engine::metrics::Build;
 
     #[test]
