@@ -69,7 +69,7 @@ pub enum PinnedCluster {
     Gone,
     /// Another one, of which no operator says that it is the same member.
     Replaced,
-    /// It cannot be said: the list of Clusters is not complete, or its watch fails.
+    /// Unknown, because the list of Clusters is not complete or its watch fails.
     Unknown,
 }
 

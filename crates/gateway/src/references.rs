@@ -14,7 +14,7 @@ pub const REFERENCE_LIMIT: usize = 1_024;
 pub struct Reference {
     /// The kind that is referenced.
     pub kind: CompanionKind,
-    /// Its name.
+    /// Name of the ConfigMap or Secret.
     pub name: Arc<str>,
     /// The rule that found it first, by position among those of the object's kind.
     pub rule: u8,
@@ -38,7 +38,7 @@ pub struct References<'a> {
 }
 
 impl<'a> References<'a> {
-    /// Those of an object of this kind.
+    /// Reads the references of an object of this kind.
     pub fn of(
         kind: &'a FederatedKind,
         kinds: &'a CompanionKinds,

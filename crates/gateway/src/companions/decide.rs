@@ -23,7 +23,7 @@ use std::{collections::BTreeSet, sync::Arc};
 /// A companion and the deployments that want it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its kind on the hub and in the project.
+    /// Resource of the companion, on the hub and in the project.
     pub resource: ApiResource,
     /// Kind of the companion.
     pub kind: CompanionKind,
@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub open: bool,
     /// `<project namespace>/<deployment>` of every deployment that expects the companion.
     pub wanted_by: BTreeSet<String>,
-    /// Those of them that expect it no longer.
+    /// Objects in `wanted_by` whose new spec no longer names the companion.
     pub leaving: Vec<Leaving>,
     /// The lane that it is to have; `None` if no object that lives at one member has expected it.
     pub lane: Option<Lane>,

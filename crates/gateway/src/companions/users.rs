@@ -34,7 +34,7 @@ pub(super) struct Users {
     pub(super) lost: bool,
     /// The object that it goes with at its member, for a kind of which that is so, once it has a member.
     pub(super) adopter: Option<Adopter>,
-    /// Those whose new spec no longer names it.
+    /// Objects whose new spec no longer names the companion.
     pub(super) leaving: Vec<Leaving>,
     /// The largest source that those that name it admit, in bytes.
     pub(super) size_limit: Option<usize>,
@@ -43,7 +43,7 @@ pub(super) struct Users {
 /// An object whose new spec no longer names a companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaving {
-    /// Its entry.
+    /// Entry of the object in the annotation of the companion.
     pub entry: String,
     /// True if its member has applied that spec.
     pub is_applied: bool,

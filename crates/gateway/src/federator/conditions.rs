@@ -55,7 +55,7 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     misplaced(s, source)
 }
 
-/// Those faults that are of its name and place.
+/// The fault of a deployment whose name or place is wrong.
 pub(super) fn misplaced(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if s.name.len() > DEPLOYMENT_NAME_LIMIT {

@@ -33,9 +33,9 @@ use super::conditions;
 const WAITS: Duration = Duration::from_secs(30);
 /// A deployment whose key fails by itself tells its tenant after this time.
 const FAILS: Duration = Duration::from_secs(60);
-/// Minimum time between two such writes to one deployment.
+/// Minimum time between two writes of a delay to one deployment.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Such writes of the process in a second.
+/// Maximum number of deployments that the process tells this in a second.
 const PER_SECOND: usize = 10;
 /// Time between two calls of [`Delays::admit`], in seconds.
 const TICK: usize = 5;
@@ -48,7 +48,7 @@ pub const REASONS: [&str; 3] = ["HubUnreachable", "MissingRights", "Retrying"];
 pub enum Delay {
     /// The hub does not answer.
     HubUnreachable {
-        /// Since then.
+        /// Time of the first failure.
         since: Timestamp,
     },
     /// A permission is missing.
@@ -58,7 +58,7 @@ pub enum Delay {
         /// The plane that denies it.
         place: Place,
     },
-    /// Its key fails for another reason.
+    /// The key of the deployment fails for another reason.
     Retrying {
         /// Verb and kind of the request, e.g. `apply workloaddeployments.compute.datumapis.com`.
         request: String,
@@ -169,7 +169,7 @@ impl Delay {
     }
 }
 
-/// Which deployments may tell their tenants now, and which did.
+/// Deployments that may tell their tenants now, and those that did.
 #[derive(Debug, Default)]
 pub struct Delays(Mutex<State>);
 
@@ -193,7 +193,7 @@ impl Delays {
         None
     }
 
-    /// A deployment has told its tenant.
+    /// Records that the delay was written to a deployment.
     pub fn written(&self, key: &Key, now: Now) {
         let mut state = self.0.lock();
         state.admitted.remove(key);

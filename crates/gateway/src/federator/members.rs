@@ -9,20 +9,20 @@ use std::sync::Arc;
 /// A member: a Karmada Cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// Name of the Cluster.
     pub name: Arc<str>,
     /// UID of the Cluster.
     pub uid: Arc<str>,
-    /// True if it serves the kind, or does not know yet what it serves.
+    /// True if the member serves the kind, or if it is not known yet what it serves.
     pub serves: bool,
-    /// True if it is reachable.
+    /// True if Karmada reaches the member.
     pub is_ready: bool,
-    /// Time since when, in seconds since the epoch.
+    /// Time of the last change of `is_ready`, in seconds since the epoch.
     pub since: i64,
 }
 
 impl Member {
-    /// Reads it for a kind.
+    /// Reads a Cluster for a kind.
     pub fn read(name: &Arc<str>, row: &Row<Cell>, kind: &FederatedKind) -> Self {
         let cell = &row.digest;
         Self {
@@ -38,9 +38,9 @@ impl Member {
 /// Whether a member of the city serves the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberApi {
-    /// One does, or the kind does not ask for it, or the city has no Cluster.
+    /// A member serves the kind, the kind does not require it, or the city has no Cluster.
     Fit,
-    /// None does.
+    /// No member serves the kind.
     Missing,
     /// The Clusters are not listed yet.
     Unknown,

@@ -35,9 +35,9 @@ pub enum HubNamespaceState {
     EarlierLife,
     /// The labels do not name this project, and the lists that could prove it are incomplete.
     Unproven,
-    /// Another project owns the Namespace.
+    /// The Namespace belongs to another project.
     Claimed,
-    /// This project owns the Namespace.
+    /// The Namespace belongs to this project.
     Ours,
 }
 
@@ -60,7 +60,7 @@ pub struct Snapshot {
     pub source: Option<Row<Source>>,
     /// True while the platform suspends the project; `source` has the mark then.
     pub suspended: bool,
-    /// Its hub namespace: that of the live project namespace, or while deleting the one in its annotation.
+    /// Hub namespace of the live project namespace; of a deployment that is being deleted the one in its annotation.
     pub hub: Option<HubNamespace>,
     /// State of that namespace.
     pub hub_state: HubNamespaceState,
@@ -112,7 +112,7 @@ pub struct Snapshot {
     pub policy_leaving: bool,
     /// UID of our hub, which the deployment is to name; `None` while that is not known.
     pub own_hub: Option<Arc<str>>,
-    /// Its one member and the way there, for an object that lives at one.
+    /// Member and delivery of an object that lives at one member; `None` for all others.
     pub lanes: Option<Box<Lanes>>,
     /// The resource of the record of members.
     pub config_maps: ApiResource,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The hub's objects of such an object.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot<'a> {
-    /// Its kind.
+    /// Kind of the object.
     pub(super) kind: (KindId, &'a FederatedKind),
     /// Address of the copy.
     pub(super) target: Target,

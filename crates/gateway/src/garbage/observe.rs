@@ -78,7 +78,7 @@ enum OriginLookup<'a> {
     Gone,
     /// The origins were deleted with their Project.
     ProjectDeleted,
-    /// This namespace of this project.
+    /// The origins live in this namespace of this project.
     Lives(&'a Project, &'a str),
 }
 

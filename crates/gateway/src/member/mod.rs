@@ -22,11 +22,11 @@ use std::{sync::Arc, time::Duration};
 /// The object, as the hub and its members know it.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Its kind.
+    /// Resource of the object.
     pub resource: &'a ApiResource,
-    /// Its namespace there.
+    /// Namespace of the object on the hub and at its members.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the object.
     pub name: &'a str,
     /// Name of the binding of its copy.
     pub binding: &'a str,
@@ -76,28 +76,28 @@ pub enum Look {
 /// State that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// The name under which the hub knows the gateway; the index has it.
+    /// The name under which the hub knows the gateway was read into the index.
     HubUser,
-    /// All its Works are suspended, and none preserves its object.
+    /// All Works of the object are suspended, and none preserves it.
     WorksStopped,
     /// Works go on.
     WorksGoOn,
-    /// This Work is being deleted and does not end; its name with its Namespace.
+    /// A Work with this namespace and name is being deleted and does not end.
     WorkStuck(String),
     /// The member has no such object of ours.
     Absent,
-    /// The member has the object; its finalizers.
+    /// The member has the object.
     There {
         /// True if it is being deleted.
         deleting: bool,
-        /// Its finalizers.
+        /// Finalizers of the object.
         finalizers: Vec<String>,
         /// Generation of the project's object whose spec it was given last; `None` if it does not name one of this object.
         generation: Option<i64>,
         /// True if a guard of its kind holds in it, or if it is too large to tell.
         guarded: bool,
     },
-    /// No answer proves anything; the reason.
+    /// No answer proves anything, for this reason.
     Unknown(String),
 }
 
@@ -115,16 +115,16 @@ impl From<Seen> for Sight {
     }
 }
 
-/// First and longest time between two looks.
+/// First and longest time between two probes of one object.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The time until the next look, after so many.
+/// The time until the next probe, after this number of them.
 pub fn pause(looks: u32) -> Duration {
     let (first, longest) = LOOK_EVERY;
     first.saturating_mul(1 << looks.min(6)).min(longest)
 }
 
-/// Looks.
+/// Asks Karmada and the member for this state of an object.
 pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Sight, Failure> {
     match look {
         Look::HubUser => {

@@ -45,7 +45,7 @@ fn template(version: u64, label: &str) -> Value {
     template
 }
 
-/// Its projection in a project.
+/// The projection of the object in a project.
 fn projection(version: u64, label: &str) -> Value {
     let mut projection = object("", NAME, "shop-1");
     projection["metadata"]["resourceVersion"] = json!(version.to_string());

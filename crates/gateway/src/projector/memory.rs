@@ -33,7 +33,7 @@ pub enum Delay {
     None,
     /// The tenant was told.
     Reported,
-    /// It was told, and the Instance is projected now.
+    /// The tenant was told, and the Instance is projected now.
     Over,
 }
 

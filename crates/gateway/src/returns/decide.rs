@@ -63,13 +63,13 @@ pub struct Snapshot {
 /// The object for which a Secret comes back.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: KindId,
-    /// Its name.
+    /// Name of the object.
     pub name: Arc<str>,
-    /// Its copy on the hub.
+    /// Copy of the object on the hub.
     pub copy: Option<Row<HubCopy>>,
-    /// The hub's record of its member.
+    /// The hub's record of the object's member.
     pub pin: Option<Arc<Pin>>,
     /// The project's object of the name.
     pub source: Option<Row<Source>>,

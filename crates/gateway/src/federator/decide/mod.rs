@@ -238,7 +238,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The same step, with a requeue at the latest then.
+    /// Limits the time until the next reconcile.
     pub(super) fn by(self, next: Requeue) -> Self {
         match self {
             step @ (Self::Read(..) | Self::ConfirmGone | Self::Look(_) | Self::Permit(_)) => step,
@@ -250,7 +250,7 @@ impl Step {
         }
     }
 
-    /// The same step, executed only if the project confirms its object.
+    /// Makes the execution depend on a GET of the object from its project.
     pub(super) fn unconfirmed(self) -> Self {
         match self {
             Self::Act(act) => Self::Act(Box::new(Act {

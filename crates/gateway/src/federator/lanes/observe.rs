@@ -54,11 +54,11 @@ pub struct Lanes {
 /// Whether members can be asked in the name under which the hub knows the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubUser {
-    /// It is not known yet.
+    /// The name is not known yet.
     Unknown,
-    /// They can, or need not.
+    /// Members can be asked, or need not be.
     Fit,
-    /// This `ServiceAccount` cannot.
+    /// The gateway is this `ServiceAccount`, in whose name members cannot be asked.
     ServiceAccount(Arc<str>),
 }
 

@@ -75,12 +75,12 @@ impl World {
         self.seal_reported(lane, &applied())
     }
 
-    /// The same with what members have reported.
+    /// Adds the seal as [`Self::seal_given`] does, with reports of members.
     pub(super) fn seal_reported(&mut self, lane: &str, items: &Value) -> Vec<Key> {
         self.seal_given(&["default/gold"], lane, (lane, &[MEMBER]), items)
     }
 
-    /// The same for these objects, with the policy that its binding is under, and the members to which that gives it.
+    /// Adds a seal that these objects name, with the policy of its binding and the members to which the binding gives it.
     pub(super) fn seal_given(
         &mut self,
         objects: &[&str],

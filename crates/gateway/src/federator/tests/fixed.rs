@@ -127,7 +127,7 @@ impl World {
         self.index.shop_has(TableId::Federated(self.kind), &source)
     }
 
-    /// Its copy of the first generation.
+    /// Adds the copy of the first generation.
     fn copy(&mut self, further: &Value) {
         let mut copy = fixture::copy(NAME, "DFW");
         copy["kind"] = json!("Beacon");

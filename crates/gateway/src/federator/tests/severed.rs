@@ -275,7 +275,7 @@ fn a_deletion_does_not_wait_for_the_cluster() {
     assert_eq!(world.seal_decides(None), "to park-dfw-1", "its object is stopped");
 }
 
-/// Its companions say there what they are for, and nobody else does: all are looked at, each once.
+/// The companions of such a Namespace alone say what they are for, so each of them is observed once.
 #[test]
 fn a_namespace_without_an_owner_is_looked_at_once_however_many_objects_it_has() {
     let mut world = with_none();
@@ -332,7 +332,7 @@ fn moves_that_only_withdraw_need_no_permit() {
     assert_eq!(class(&world), Some(Class::Update), "that withdraws nothing");
 }
 
-/// Its policy is made again if a hand takes it away.
+/// The gateway makes the policy again if somebody deletes it.
 #[test]
 fn the_lane_of_one_that_stays_is_wanted() {
     for (lane, kept) in [("keep-dfw-1", json!([SEAL])), ("with-dfw-1", json!([]))] {

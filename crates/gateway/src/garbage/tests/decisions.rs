@@ -82,7 +82,7 @@ fn braked(decision: Decision, brake: Brake) -> CopyDecision {
     }
 }
 
-/// One of 100 copies.
+/// A copy among 100 of its project.
 fn copy_with(origin: Origin) -> CopySnapshot {
     CopySnapshot {
         target: Target::namespaced(Plane::Hub, &KINDS[KindId::FIRST].resource, HUB, "web"),

@@ -61,7 +61,7 @@ fn named(name: &str, cell: &str) -> Value {
     w
 }
 
-/// The same index with the project's deployment `web`, which may have 80 Instances.
+/// An index with the project's deployment `web`, which may have 80 Instances.
 pub(super) fn crowded(written: &[Value]) -> GatewayIndex {
     let mut index = index(true, written);
     let mut source = deployment("u-source");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Its copy and pin, while the project has another object of its name.
+/// Copy and pin of an earlier object, while the project has another object of its name.
 fn earlier() -> World {
     let mut world = World::new();
     let mut namespace = fixture::hub_namespace("dfw.keep");
@@ -28,7 +28,7 @@ fn its_copy_is_not_deleted_at_once() {
     assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
 }
 
-/// Its member is not known, and the tenant hears why nothing goes on.
+/// The member of such an object is not known, and the tenant hears why nothing goes on.
 #[test]
 fn a_deletion_says_that_its_record_cannot_be_read() {
     let mut world = World::new();

@@ -71,7 +71,7 @@ impl World {
         Self::with(|_| ())
     }
 
-    /// The same, with its kind changed.
+    /// A world whose kind is changed.
     pub(super) fn with(change: impl Fn(&mut FederatedKind)) -> Self {
         let mut kinds = PerKind::clone(&kinds());
         kinds
@@ -81,7 +81,7 @@ impl World {
         Self::of(kinds)
     }
 
-    /// The same with these kinds.
+    /// A world with these kinds.
     pub(super) fn of(kinds: PerKind<FederatedKind>) -> Self {
         let kinds = Arc::new(kinds);
         let kind = kinds.position(FederatedKind::is_exactly_one).unwrap();
@@ -230,7 +230,7 @@ impl World {
         self.binding_with(lane, members, item, &json!([]));
     }
 
-    /// The same, with further conditions.
+    /// Adds a binding with further conditions.
     pub(super) fn binding_with(
         &mut self,
         lane: &str,
@@ -300,7 +300,7 @@ impl World {
         self.decides_with(Permit::Granted)
     }
 
-    /// The same while the hub's permits are given, asked for or awaited.
+    /// The decision while the hub's permits are given, asked for or awaited.
     pub(super) fn decides_with(&mut self, permit: Permit) -> Vec<String> {
         let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
@@ -361,12 +361,12 @@ impl World {
         self.now = later(self.now, Duration::from_secs(seconds));
     }
 
-    /// Its member says that it has the spec of this generation of the project's object, and that no guard holds in it.
+    /// Lets the member say that it has the spec of this generation of the project's object, and that no guard holds in it.
     pub(super) fn has_spec(&mut self, generation: i64) {
         self.has(generation, false);
     }
 
-    /// Its member says that it has the spec of this generation, and whether a guard holds in it.
+    /// Lets the member say that it has the spec of this generation, and whether a guard holds in it.
     pub(super) fn has(&mut self, generation: i64, guarded: bool) {
         self.memory.seen = Some(Seen::There {
             deleting: false,

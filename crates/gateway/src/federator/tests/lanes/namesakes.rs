@@ -62,7 +62,7 @@ fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
 
-/// It was carried nowhere, so that nothing of it is left anywhere.
+/// Such an object was delivered nowhere, so that nothing of it is left anywhere.
 #[test]
 fn an_object_that_waits_for_its_namesake_can_be_deleted() {
     let (mut world, _) = with_two_kinds();

@@ -26,7 +26,7 @@ fn silent() -> World {
     world
 }
 
-/// The same, once its grace period is over.
+/// A silent member after the grace period.
 fn late() -> World {
     let mut world = silent();
     world.now = later(world.now, GRACE_PERIOD);
