@@ -26,7 +26,7 @@ const CHECK: Duration = Duration::from_secs(10);
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
-    /// Its address, as the connection has it.
+    /// Address of the peer, as the connection has it.
     pub(super) address: IpAddr,
     is_admitted: Arc<AtomicBool>,
 }

@@ -42,7 +42,7 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replica {
-    /// Its name in the Lease.
+    /// Name of the replica in the Lease.
     pub identity: String,
     /// Whether it leads.
     pub role: ReplicaRole,
@@ -61,11 +61,11 @@ pub struct Replica {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplicaRole {
-    /// It holds the Lease and writes.
+    /// The replica holds the Lease and writes.
     Leader,
-    /// Another replica may write; this one watches.
+    /// The replica watches, because another one may write.
     Standby,
-    /// It runs without election and writes.
+    /// The replica runs without election and writes.
     Alone,
 }
 

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
-    /// Its condition `Ready` is not True.
+    /// Condition `Ready` of the cell is not True.
     NotReady,
-    /// It is being deleted.
+    /// The cell is being deleted.
     Leaving,
-    /// It has no valid city label.
+    /// The cell has no valid city label.
     Unlabelled,
-    /// It is ready.
+    /// The cell is ready.
     Ready,
 }
 
@@ -39,10 +39,10 @@ impl CellState {
 pub struct CellRow {
     /// Name of the Cluster.
     pub cell: String,
-    /// Its city.
+    /// City of the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
-    /// Its state.
+    /// State of the cell.
     pub state: CellState,
     /// Reason of its condition `Ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,13 +53,13 @@ pub struct CellRow {
     /// Version of its Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
-    /// Those of the federated and write-back kinds that it serves.
+    /// Federated and write-back kinds that the cell serves.
     pub serves: Vec<String>,
     /// Number of projects with Instances there.
     pub projects: usize,
     /// Number of copies that Karmada schedules there.
     pub deployments: usize,
-    /// Its written-back Instances.
+    /// Written-back Instances of the cell.
     pub instances: CellInstances,
     /// Number of copies that Karmada has not applied there.
     pub not_applied: usize,
@@ -82,7 +82,7 @@ pub struct CellInstances {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CellDetail {
-    /// Its row.
+    /// Row of the cell in the list.
     #[serde(flatten)]
     pub row: CellRow,
     /// Projects with Instances there, by number of Instances; at most 200.

@@ -29,7 +29,7 @@ pub struct FlowRow {
     pub cell: String,
     /// Written-back Instances.
     pub instances: u64,
-    /// Those that are ready.
+    /// Number of Instances that are ready.
     pub ready: u64,
     /// The worst state of the project in this city; null if all is well.
     pub worst: Option<Worst>,

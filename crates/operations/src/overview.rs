@@ -57,7 +57,7 @@ pub enum HealthState {
 pub struct Health {
     /// The state in one word.
     pub state: HealthState,
-    /// Its reasons, the worst first; at most 20.
+    /// Reasons of the state, the worst first; at most 20.
     pub reasons: Vec<HealthReason>,
 }
 
@@ -65,7 +65,7 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReason {
-    /// Its class: `plane`, `right` or `brake`.
+    /// Class of the reason: `plane`, `right` or `brake`.
     pub class: Class,
     /// Kind of the plane: `hub`, `project` or `cell`.
     pub plane: String,
@@ -84,7 +84,7 @@ pub struct HealthReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubSummary {
-    /// Its state.
+    /// State of the hub.
     pub state: PlaneState,
     /// Since when it has had this state; absent if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub struct Instances {
     pub existing: u64,
     /// Ready.
     pub ready: u64,
-    /// Of the current template.
+    /// Number of Instances of the current template.
     pub updated: u64,
 }
 
@@ -191,7 +191,7 @@ impl Stage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Undelivered {
-    /// Their number.
+    /// Number of objects that wait.
     pub count: usize,
     /// Since when the oldest of them has waited.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +216,7 @@ pub struct QueueCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletions {
-    /// Their number.
+    /// Number of deletions that last.
     pub pending: usize,
     /// `deletionTimestamp` of the oldest.
     #[serde(skip_serializing_if = "Option::is_none")]

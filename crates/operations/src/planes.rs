@@ -48,9 +48,9 @@ impl PlaneState {
 pub struct PlaneRow {
     /// `hub`, `cell` or the project.
     pub plane: String,
-    /// Its kind: `hub`, `project` or `cell`.
+    /// Kind of the plane: `hub`, `project` or `cell`.
     pub kind: String,
-    /// Its state.
+    /// State of the plane.
     pub state: PlaneState,
     /// Since when it has been engaged.
     pub engaged_since: Time,
@@ -72,7 +72,7 @@ pub struct PlaneRow {
     /// The next step, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Its watches.
+    /// Watches of the plane.
     pub watches: Vec<WatchRow>,
 }
 

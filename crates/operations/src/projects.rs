@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectRow {
-    /// Its key.
+    /// Key of the project.
     pub project: String,
     /// State of its plane.
     pub state: PlaneState,
     /// Number of its federated objects.
     pub deployments: usize,
-    /// Its Instances, as its deployments report them.
+    /// Instances of the project, as its deployments report them.
     pub instances: Instances,
     /// The cities of its deployments.
     pub cities: Vec<String>,
-    /// Its worst state; absent if all is well.
+    /// Worst state of the project; absent if all is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Worst>,
     /// Number of its objects that are not yet where they are to go.
@@ -31,9 +31,9 @@ pub struct ProjectRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Worst {
-    /// Its class.
+    /// Class of the state.
     pub class: Class,
-    /// Its word, e.g. the reason of a condition.
+    /// Reason, e.g. that of a condition.
     pub reason: String,
     /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,9 +44,9 @@ pub struct Worst {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceRow {
-    /// Its name in the project.
+    /// Name of the namespace in the project.
     pub namespace: String,
-    /// Its namespace on the hub.
+    /// Name of the namespace on the hub.
     pub hub_namespace: String,
 }
 
@@ -54,11 +54,11 @@ pub struct NamespaceRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectDetail {
-    /// Its row.
+    /// Row of the project in the list.
     #[serde(flatten)]
     pub row: ProjectRow,
-    /// Its namespaces with their hub namespaces, by name; at most 200.
+    /// Namespaces of the project with their hub namespaces, by name; at most 200.
     pub namespaces: Vec<NamespaceRow>,
-    /// Its stuck objects, the worst first; at most 200.
+    /// Stuck objects of the project, the worst first; at most 200.
     pub stuck_objects: Vec<StuckItem>,
 }

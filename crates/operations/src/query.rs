@@ -81,7 +81,7 @@ impl Sort {
 pub struct PlanesQuery {
     /// Kind of the plane: `hub`, `project` or `cell`.
     pub plane: Option<String>,
-    /// Its state.
+    /// State of the plane.
     pub state: Option<PlaneState>,
     /// Part of its name.
     pub q: Option<String>,
@@ -109,9 +109,9 @@ pub struct ProjectsQuery {
 /// Query of `/cells`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CellsQuery {
-    /// Its state.
+    /// State of the cell.
     pub state: Option<CellState>,
-    /// Its city.
+    /// City of the cell.
     pub city: Option<String>,
     /// The order.
     pub sort: Sort,
@@ -199,10 +199,10 @@ pub struct JournalQuery {
 pub struct TraceQuery {
     /// The project.
     pub project: String,
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: String,
     /// `workloads`, the plural of a federated kind, or `instances`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }

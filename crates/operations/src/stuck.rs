@@ -18,13 +18,13 @@ pub enum Class {
     Quarantined,
     /// `Federated` is False for a reason that the tenant has to mend.
     Refused,
-    /// Its reconcile fails and is retried.
+    /// The reconcile of the object fails and is retried.
     Retrying,
-    /// It is not yet where it is to go, without a failure.
+    /// The object is not yet where it is to go, without a failure.
     Undelivered,
-    /// Its reconcile failed and waits for a change.
+    /// The reconcile of the object failed and waits for a change.
     Waiting,
-    /// Its deletion lasts.
+    /// The deletion of the object lasts.
     Deleting,
     /// A hub object lacks its origin.
     Orphan,
@@ -112,11 +112,11 @@ pub struct StuckGroup {
 pub struct StuckItem {
     /// The project; empty if it belongs to none, or to several.
     pub project: String,
-    /// Its namespace in the project, or on the hub if it has no project.
+    /// Namespace of the object in the project, or on the hub if it has no project.
     pub namespace: String,
-    /// Its resource, e.g. `workloaddeployments`.
+    /// Resource of the object, e.g. `workloaddeployments`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// The cell; empty if the matter is of no cell.
     #[serde(skip_serializing_if = "String::is_empty")]

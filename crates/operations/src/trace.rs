@@ -17,7 +17,7 @@ pub struct Trace {
     pub first_broken: Option<FirstBroken>,
     /// A branch per placement and city of a Workload; one for a deployment or Instance.
     pub branches: Vec<Branch>,
-    /// Its Instances; at most 200.
+    /// Instances of the object; at most 200.
     pub instances: Vec<InstanceRow>,
     /// The last writes of its objects, newest first; at most 20.
     pub journal: Vec<JournalRow>,
@@ -29,11 +29,11 @@ pub struct Trace {
 pub struct TracedObject {
     /// The project.
     pub project: String,
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: String,
     /// `workloads`, the plural of a federated kind, or `instances`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -144,14 +144,14 @@ pub enum HopSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hop {
-    /// Its kind.
+    /// Kind of the hop.
     pub hop: HopKind,
     /// The plane of its object: `project` or `hub`.
     pub plane: String,
-    /// Its object; the cell for the hop `cell`.
+    /// Object of the hop; the cell for the hop `cell`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object: String,
-    /// Its state.
+    /// State of the hop.
     pub state: HopState,
     /// Since when it has had this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,9 +176,9 @@ pub struct Hop {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceRow {
-    /// Its name.
+    /// Name of the Instance.
     pub name: String,
-    /// Its city.
+    /// City of the Instance.
     pub city: String,
     /// The cell that wrote it back.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -18,9 +18,9 @@ pub enum Kind {
     Declined,
     /// The object is in use, or belongs to another program.
     Refused,
-    /// Another user has changed the object, or owns a field of it.
+    /// The object was changed by another user, or has a field that another user owns.
     Conflict,
-    /// Another client has changed the object since it was read, or has begun to delete its Namespace: the command may go on
+    /// The object was changed by another client since it was read, or its Namespace is being deleted: the command may go on
     /// from the present state.
     Stale,
     /// The credentials were refused, or the right is missing.

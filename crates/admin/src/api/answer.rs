@@ -132,7 +132,7 @@ impl<'a, T> Listed<'a, T> {
         }
     }
 
-    /// Of a list that is never in order of name.
+    /// A page of a list that is never in order of name.
     fn by_rank(route: Route, sort: Sort, page: &'a PageQuery) -> Self {
         Self::new(route, sort, page, |_| String::new())
     }

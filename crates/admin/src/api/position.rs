@@ -16,7 +16,7 @@ const LIMIT: usize = 512;
 /// Encodes and decodes the positions of this process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Positions {
-    /// Its keys are drawn at random for each process.
+    /// Keys of the hash, drawn at random for each process.
     key: RandomState,
 }
 

@@ -186,7 +186,7 @@ impl Parameters {
             .transpose()
     }
 
-    /// One of these words, as its value.
+    /// The value of the parameter that is one of these words.
     fn one_of<T: Copy>(&mut self, name: &'static str, all: &[(&str, T)]) -> Result<Option<T>, Refusal> {
         let Some(value) = self.take(name) else {
             return Ok(None);
@@ -198,7 +198,7 @@ impl Parameters {
         })
     }
 
-    /// One of these words.
+    /// The parameter, which is one of these words.
     fn word(&mut self, name: &'static str, all: &[&'static str; 3]) -> Result<Option<String>, Refusal> {
         self.one_of(name, &all.map(|word| (word, word)))
             .map(|found| found.map(str::to_owned))

@@ -24,9 +24,9 @@ static MADE: LazyLock<(String, String)> = LazyLock::new(|| {
 
 /// A file of the page.
 pub(super) struct Asset {
-    /// Its type.
+    /// Media type of the file.
     pub(super) media_type: &'static str,
-    /// Its bytes.
+    /// Bytes of the file.
     pub(super) content: &'static [u8],
 }
 

@@ -53,7 +53,7 @@ impl Proxy {
         }))
     }
 
-    /// The same for the first requests, so many of them, that fit.
+    /// Starts a server that acts at the first requests that fit, this many of them.
     async fn times(
         shop: &Project,
         number: usize,
@@ -72,7 +72,7 @@ impl Proxy {
         .await
     }
 
-    /// The same for the first request that fits.
+    /// Starts a server that acts at the first request that fits.
     async fn once(
         shop: &Project,
         fits: fn(&str) -> bool,

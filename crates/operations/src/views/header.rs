@@ -14,16 +14,16 @@ const MISSING_LIMIT: usize = 20;
 /// The process that answers.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// Its name in the Lease.
+    /// Name of the process in the Lease.
     pub identity: String,
-    /// Its version and revision.
+    /// Version and revision of the process.
     pub build: Build,
-    /// Its start.
+    /// Start of the process.
     pub started: Time,
 }
 
 impl Process {
-    /// Its replica, as the Lease has it.
+    /// The process as a replica, by its Lease.
     pub fn replica(&self, lease: Option<&LeaseHandle>) -> Replica {
         let role = match lease {
             Some(lease) if lease.is_alone() => ReplicaRole::Alone,

@@ -103,7 +103,7 @@ impl Seen {
         !self.replica.as_ref().is_some_and(is_it)
     }
 
-    /// Another process answers: its numbers are its own.
+    /// Begins with another process, whose numbers are its own.
     pub(super) fn begin_another(&mut self) {
         self.after = None;
         self.replica = None;

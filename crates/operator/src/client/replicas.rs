@@ -40,7 +40,7 @@ pub(super) enum Address {
 pub(super) struct PodPort {
     /// The Pod's namespace.
     pub(super) namespace: String,
-    /// Its name.
+    /// Name of the Pod.
     pub(super) pod: String,
     /// The port.
     pub(super) port: u16,

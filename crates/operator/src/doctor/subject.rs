@@ -49,11 +49,11 @@ impl Role {
 /// A plane that answers to one credential.
 #[derive(Debug)]
 pub struct Subject {
-    /// Its use.
+    /// Role of the plane.
     pub role: Role,
     /// Name of the project or cell; empty for the hub.
     pub name: String,
-    /// Its client.
+    /// Client of the plane.
     pub client: PlaneClient,
     /// The end of its credential, if the credential says it.
     pub expiry: Option<Expiry>,

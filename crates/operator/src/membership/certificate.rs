@@ -33,7 +33,7 @@ impl Key {
         KeyPair::from_pem(text).map(Self).map_err(|error| failed(&error))
     }
 
-    /// Its PEM text.
+    /// The certificate as PEM.
     pub fn pem(&self) -> String {
         self.0.serialize_pem()
     }

@@ -17,7 +17,7 @@ pub const DRAINING: &str = "fedgate.dev/draining";
 pub struct Cluster<'a>(pub &'a Value);
 
 impl<'a> Cluster<'a> {
-    /// Its name.
+    /// Name of the Cluster.
     pub fn name(self) -> &'a str {
         self.0["metadata"]["name"].as_str().unwrap_or_default()
     }
@@ -27,12 +27,12 @@ impl<'a> Cluster<'a> {
         self.0["spec"]["id"].as_str().unwrap_or_default()
     }
 
-    /// Its city; `None` while it is not open.
+    /// City of the Cluster; `None` while it is not open.
     pub fn city(self) -> Option<&'a str> {
         self.0["metadata"]["labels"][CITY_CODE].as_str()
     }
 
-    /// Its location, if it has one.
+    /// Location of the Cluster, if it has one.
     pub fn location(self) -> Option<&'a str> {
         self.0["metadata"]["labels"][LOCATION].as_str()
     }
@@ -65,7 +65,7 @@ impl<'a> Cluster<'a> {
         is_going(self.0)
     }
 
-    /// Its maker, in the words of `cells list`: these commands, the role `fedgate provisioner`, or another program.
+    /// Maker of the Cluster, in the words of `cells list`: these commands, the role `fedgate provisioner`, or another program.
     pub fn maker(self) -> &'static str {
         match (mark(self.0), self.0["metadata"]["labels"][MADE_BY].as_str()) {
             (None, _) => "other",

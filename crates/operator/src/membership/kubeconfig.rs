@@ -17,7 +17,7 @@ pub fn from_base64(value: &Value) -> Option<Vec<u8>> {
 /// An API server as a kubeconfig names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'a> {
-    /// Its address.
+    /// Address of the server.
     pub url: &'a str,
     /// PEM bundle of its authority.
     pub authority: &'a [u8],

@@ -27,7 +27,7 @@ const PAGE: u32 = 500;
 /// An API server, with an administrator's credential.
 #[derive(Clone)]
 pub struct Plane {
-    /// Its name for people: `hub`, `cell dfw-1`, `project alpha`.
+    /// Name of the plane for people: `hub`, `cell dfw-1`, `project alpha`.
     pub title: String,
     /// Address of the server in the kubeconfig.
     pub server: String,
@@ -62,7 +62,7 @@ impl Plane {
         })
     }
 
-    /// The same; `None` without that namespace, or if this user may not read it.
+    /// The identity of the plane; `None` without that namespace, or if this user may not read it.
     pub async fn id_if_any(&self) -> Result<Option<String>, Error> {
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
         match self.live(&system).await {

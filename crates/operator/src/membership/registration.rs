@@ -68,7 +68,7 @@ pub enum Found<'a> {
     Nothing,
     /// Our Cluster of this member.
     Ours(Cluster<'a>),
-    /// Another program's Cluster of this member, which may be used.
+    /// A Cluster of this member that another program made, and that may be used.
     Adopted(Cluster<'a>),
 }
 

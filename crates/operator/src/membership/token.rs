@@ -21,14 +21,14 @@ use std::time::Duration;
 /// A `ServiceAccount` of a plane.
 #[derive(Debug, Clone, Copy)]
 pub struct Account<'a> {
-    /// Its namespace.
+    /// Namespace of the account.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the account.
     pub name: &'a str,
 }
 
 impl Account<'_> {
-    /// Its user name.
+    /// User name of the account.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }

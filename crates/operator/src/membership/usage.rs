@@ -93,9 +93,9 @@ pub fn object_of(binding: &Value) -> String {
 pub struct Usage {
     /// Tenants' objects that are delivered to it.
     pub delivered: Vec<String>,
-    /// Other bindings that name it.
+    /// Number of other bindings that name the cell.
     pub other_bindings: usize,
-    /// Its write-backs on the hub.
+    /// Write-backs of the cell on the hub.
     pub write_backs: Vec<String>,
     /// Objects of federated kinds, and those that are written back, at the member.
     pub at_member: Vec<String>,
@@ -205,7 +205,7 @@ pub async fn read(
     Ok(Usage::of(cell, &companions, &bindings, &written, &at_member))
 }
 
-/// Other cells that take new deployments of the city.
+/// Cells beside this one that take new deployments of the city.
 pub fn others_of_city<'a>(
     cell: Cluster<'_>,
     clusters: &'a [Value],

@@ -30,7 +30,7 @@ pub(super) enum Base {
 /// A part that a stream shows.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Its last state.
+    /// Last state of the topic.
     pub(super) base: Base,
     /// Number of the delta after which its changes are in the log.
     pub(super) since: u64,

@@ -112,7 +112,7 @@ impl Fake {
         }
     }
 
-    /// The same with this answer. A refusal is given by its message, by its Status, or in brackets by a text that is none.
+    /// Adds this answer. A refusal is given by its message, by its Status, or in brackets by a text that is none.
     pub(super) fn with(mut self, path: &str, code: u16, answer: Value) -> Self {
         Arc::make_mut(&mut self.answers).insert(path.to_owned(), (code, answer));
         self
@@ -246,13 +246,13 @@ pub(super) async fn run(subjects: impl IntoIterator<Item = Subject>) -> Report {
     run_for(false, subjects).await
 }
 
-/// The same for a gateway whose tokens the hub reviews, or does not.
+/// The report for a gateway whose tokens the hub reviews, or does not.
 pub(super) async fn run_for(reviewed: bool, subjects: impl IntoIterator<Item = Subject>) -> Report {
     let kinds = FederatedKind::builtin().unwrap().into();
     run_with(&kinds, reviewed, subjects).await
 }
 
-/// The same with these kinds.
+/// The report with these kinds.
 pub(super) async fn run_with(
     kinds: &Kinds,
     reviewed: bool,
