@@ -5,11 +5,12 @@ pub mod health;
 pub mod journal;
 pub mod page;
 pub mod planes;
+pub mod role;
 pub mod starting;
 pub mod stuck;
 
+use crate::Time;
 use fedgate_engine::clock::Now;
-use fedgate_operations::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
