@@ -31,7 +31,7 @@ pub enum Projects {
 
 /// Projects known to the cell.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownProjects {
     /// Projects whose claims are wanted.
     wanted: BTreeSet<ProjectKey>,
     /// Discovered projects, wanted or not.
@@ -46,7 +46,7 @@ pub(super) struct Known {
     engagements: u64,
 }
 
-impl Known {
+impl KnownProjects {
     /// The number of the next engagement. The first belongs to the cell's own planes.
     pub(super) fn next_engagement(&mut self) -> u64 {
         self.engagements += 1;
@@ -64,13 +64,13 @@ impl Known {
 
 impl Cell {
     /// Starts to watch the claims of a project.
-    pub(super) fn wanted(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
+    pub(super) fn wanted(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
         if known.wanted.insert(project.clone()) {
             self.engage_project(shared, known, project);
         }
     }
 
-    fn engage_project(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
+    fn engage_project(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
         let connection = match &self.projects {
             Projects::Discovered => known.found.get(project).cloned(),
             Projects::OnDemand(make) => match make(project) {
@@ -113,7 +113,6 @@ impl Cell {
         let keys = {
             let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
-            keys.extend(index.deployments_of_project(project));
             keys.extend(index.releases_of_project(project));
             keys
         };
@@ -125,15 +124,13 @@ impl Cell {
         let keys = {
             let mut index = shared.index.lock();
             index.unreachable.insert(project.clone());
-            let mut keys = index.keys_of_project(project);
-            keys.extend(index.deployments_of_project(project));
-            keys
+            index.keys_of_project(project)
         };
         shared.queue.extend(keys, Priority::Fresh);
     }
 
     /// Retries connections that could not be made, each when its backoff ends.
-    pub(super) fn try_again(&self, shared: &Shared, known: &mut Known) {
+    pub(super) fn try_again(&self, shared: &Shared, known: &mut KnownProjects) {
         let now = shared.now().instant;
         let failed = known.failed.iter();
         let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
@@ -144,14 +141,11 @@ impl Cell {
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut Known) {
+    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut KnownProjects) {
         let needed = shared.index.lock().needed_projects(shared.settings.quota);
-        let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
-        let (over, idle) = unneeded
-            .into_iter()
-            .partition(|project| known.unneeded.contains(project));
+        let unneeded = known.wanted.difference(&needed).cloned();
+        let (over, idle): (BTreeSet<_>, _) = unneeded.partition(|project| known.unneeded.contains(project));
         known.unneeded = idle;
-        let over: BTreeSet<ProjectKey> = over;
         for project in over {
             tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
             known.wanted.remove(&project);
@@ -177,7 +171,7 @@ impl Cell {
     }
 
     /// Applies an event of project discovery.
-    pub(super) fn found(&self, shared: &Shared, known: &mut Known, event: ProjectEvent) {
+    pub(super) fn found(&self, shared: &Shared, known: &mut KnownProjects, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection, .. } => {
                 known.found.insert(key.clone(), connection);
@@ -195,12 +189,7 @@ impl Cell {
                 }
             }
             // The runtime parks the writes of a suspended project.
-            ProjectEvent::Rejected { .. }
-            | ProjectEvent::RejectionCleared { .. }
-            | ProjectEvent::Suspension { .. }
-            | ProjectEvent::Listed { .. }
-            | ProjectEvent::Gone { .. }
-            | ProjectEvent::Answered(_) => {}
+            _ => {}
         }
     }
 }

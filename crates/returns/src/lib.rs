@@ -8,9 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
-mod gauges;
 pub mod index;
-pub mod operations;
+mod operations;
 pub mod reason;
 pub mod secrets;
 
@@ -18,10 +17,10 @@ use context::{Context, Shared, State};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, PlaneKind},
+    metrics::{Gauges, Holder, PlaneKind},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
-    runtime::{self, Runtime, driver, role::Role},
+    runtime::{self, Runtime, driver, index::Index, role::Role},
 };
 use fedgate_kinds::FederatedKind;
 use index::{Change, ReturnsIndex, TableId};
@@ -128,7 +127,13 @@ impl Role for Returns {
     }
 
     fn gauges(&self, shared: &Shared, into: &mut Gauges) {
-        gauges::collect(shared, into);
+        let index = &*shared.read_index(Holder::Metrics);
+        for (plane, engaged) in shared.planes.lock().iter() {
+            for (table, _) in &engaged.watches {
+                into.cached
+                    .insert((plane.kind(), index.plural(*table)), index.len(*table));
+            }
+        }
     }
 
     fn describe(&self, _: &Shared, _: &ReturnsIndex) -> serde_json::Map<String, serde_json::Value> {
