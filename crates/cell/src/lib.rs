@@ -44,7 +44,7 @@ use projects::{KnownProjects, Projects};
 use provider::Provider;
 use release::Releaser;
 use settings::Settings;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Interval at which parked keys are enqueued: no event may report the change that they wait for.
 pub const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
@@ -64,12 +64,6 @@ pub struct Setup {
     pub reading: IndexConfig,
     /// Settings.
     pub settings: Settings,
-}
-
-impl fmt::Debug for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Setup")
-    }
 }
 
 /// The triggers of each controller.
@@ -93,36 +87,28 @@ pub struct Cell {
     location: Mutex<Option<CellLocation>>,
 }
 
-impl fmt::Debug for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cell")
-    }
-}
-
 /// Creates a cell; no key is reconciled before [`Runtime::run`].
-pub fn new(cell: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
-    let Setup {
-        cell,
-        hub,
-        projects,
-        reading,
-        settings,
-    } = cell;
-    let index = CellIndex::new(reading);
+pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
+    let index = CellIndex::new(of.reading);
     let tables = index.cell_tables();
     let role = Cell {
         deployments: Deployments::default(),
         instances: Instances::default(),
         provider: Provider::default(),
         releaser: Releaser::default(),
-        hub,
-        projects,
+        hub: of.hub,
+        projects: of.projects,
         known: Mutex::default(),
         location: Mutex::new(index.location_known().then(|| index.located())),
     };
-    let runtime = Runtime::new(role, State { settings }, index, setup);
+    let state = State {
+        settings: of.settings,
+    };
+    let runtime = Runtime::new(role, state, index, setup);
     let Runtime { role, shared, .. } = &*runtime;
-    shared.planes.engage(&Plane::Cell, OWN_ENGAGEMENT, cell, &tables);
+    shared
+        .planes
+        .engage(&Plane::Cell, OWN_ENGAGEMENT, of.cell, &tables);
     role.engage_hub(shared);
     runtime
 }

@@ -12,8 +12,8 @@ use fedgate_engine::{
     runtime::queue::Priority,
 };
 use futures::future::BoxFuture;
-use std::collections::{BTreeMap, BTreeSet};
-use tokio::task::{AbortHandle, JoinSet};
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
 
 /// Connection to a project, and the task that keeps it up to date.
 pub type ProjectConnection = (Connection, BoxFuture<'static, ()>);
@@ -33,17 +33,21 @@ pub enum Projects {
 #[derive(Default)]
 pub(super) struct KnownProjects {
     /// Projects whose claims are wanted.
-    wanted: BTreeSet<ProjectKey>,
+    wanted: BTreeMap<ProjectKey, WantedProject>,
     /// Discovered projects, wanted or not.
     found: HashMap<ProjectKey, Connection>,
-    /// Backoff of projects whose connection could not be made, until it is.
-    failed: BTreeMap<ProjectKey, RetryTimer>,
-    /// Wanted projects that were not needed at the last check.
-    unneeded: BTreeSet<ProjectKey>,
-    /// Tasks that keep the connections up to date.
-    keeping: JoinSet<()>,
-    kept: HashMap<ProjectKey, AbortHandle>,
     engagements: u64,
+}
+
+/// A project whose claims are wanted.
+#[derive(Default)]
+struct WantedProject {
+    /// Backoff while the connection cannot be made.
+    failed: Option<RetryTimer>,
+    /// True if no object needed the project at the last check.
+    is_idle: bool,
+    /// The task that keeps the connection up to date, until this value is dropped.
+    keeping: JoinSet<()>,
 }
 
 impl KnownProjects {
@@ -52,36 +56,29 @@ impl KnownProjects {
         self.engagements += 1;
         self.engagements + 1
     }
-
-    fn keep(&mut self, project: &ProjectKey, handle: AbortHandle) {
-        if let Some(former) = self.kept.insert(project.clone(), handle) {
-            former.abort();
-        }
-        // Ended tasks are dropped.
-        while self.keeping.try_join_next().is_some() {}
-    }
 }
 
 impl Cell {
     /// Starts to watch the claims of a project.
     pub(super) fn wanted(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
-        if known.wanted.insert(project.clone()) {
+        if !known.wanted.contains_key(project) {
             self.engage_project(shared, known, project);
         }
     }
 
     fn engage_project(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
+        let wanted = known.wanted.entry(project.clone()).or_default();
         let connection = match &self.projects {
             Projects::Discovered => known.found.get(project).cloned(),
             Projects::OnDemand(make) => match make(project) {
                 Ok((connection, work)) => {
-                    known.failed.remove(project);
-                    let handle = known.keeping.spawn(work);
-                    known.keep(project, handle);
+                    wanted.failed = None;
+                    wanted.keeping = JoinSet::new();
+                    wanted.keeping.spawn(work);
                     Some(connection)
                 }
                 Err(error) => {
-                    let timer = known.failed.entry(project.clone()).or_default();
+                    let timer = wanted.failed.get_or_insert_default();
                     let again = timer.failed(RELEASE, shared.now().instant);
                     tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
                     None
@@ -103,13 +100,8 @@ impl Cell {
         shared
             .planes
             .engage(&plane, engagement, connection, &[TableId::Claims]);
-        self.enqueue_project(shared, project);
-    }
-
-    /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
-    /// now.
-    fn enqueue_project(&self, shared: &Shared, project: &ProjectKey) {
-        self.releaser.recovered(&project_plane(project));
+        // What waits for the project's claims, or for a release there: the project may have another address now.
+        self.releaser.recovered(&plane);
         let keys = {
             let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
@@ -132,8 +124,13 @@ impl Cell {
     /// Retries connections that could not be made, each when its backoff ends.
     pub(super) fn try_again(&self, shared: &Shared, known: &mut KnownProjects) {
         let now = shared.now().instant;
-        let failed = known.failed.iter();
-        let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
+        let is_due = |wanted: &WantedProject| {
+            wanted
+                .failed
+                .as_ref()
+                .is_some_and(|timer| timer.wait(now).is_none())
+        };
+        let due = known.wanted.iter().filter(|(_, wanted)| is_due(wanted));
         let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
         for project in due {
             self.engage_project(shared, known, &project);
@@ -143,16 +140,15 @@ impl Cell {
     /// Releases projects that have not been needed since the last call.
     pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut KnownProjects) {
         let needed = shared.index.lock().needed_projects(shared.settings.quota);
-        let unneeded = known.wanted.difference(&needed).cloned();
-        let (over, idle): (BTreeSet<_>, _) = unneeded.partition(|project| known.unneeded.contains(project));
-        known.unneeded = idle;
+        let mut over = Vec::new();
+        known.wanted.retain(|project, wanted| {
+            let was_idle = std::mem::replace(&mut wanted.is_idle, !needed.contains(project));
+            let is_over = was_idle && wanted.is_idle;
+            over.extend(is_over.then(|| project.clone()));
+            !is_over
+        });
         for project in over {
             tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
-            known.wanted.remove(&project);
-            known.failed.remove(&project);
-            if let Some(handle) = known.kept.remove(&project) {
-                handle.abort();
-            }
             shared.index.lock().unreachable.remove(&project);
             self.disengage_project(shared, &project);
         }
@@ -175,7 +171,7 @@ impl Cell {
         match event {
             ProjectEvent::Engaged { key, connection, .. } => {
                 known.found.insert(key.clone(), connection);
-                if known.wanted.contains(&key) {
+                if known.wanted.contains_key(&key) {
                     self.engage_project(shared, known, &key);
                 }
             }
@@ -184,7 +180,7 @@ impl Cell {
                 known.found.remove(&key);
                 self.disengage_project(shared, &key);
                 // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
-                if known.wanted.contains(&key) {
+                if known.wanted.contains_key(&key) {
                     Self::lose_project(shared, &key);
                 }
             }

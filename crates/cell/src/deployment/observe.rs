@@ -128,6 +128,7 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 _ => Owner::Foreign,
             };
             let is = |type_| is_true(&instance.conditions, type_);
+            let ready = find(&instance.conditions, READY);
             let control = rollout::Instance {
                 name: name.clone(),
                 uid: row.uid.clone(),
@@ -138,7 +139,7 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 ready: !row.deleting && is(READY),
                 // The Instance's own controller records the end of that state.
                 served: is(READY) || is(INITIALIZED),
-                lost: row.deleting && is_lost(instance),
+                lost: row.deleting && ready.is_some_and(|c| c.reason == Reason::NodeLost.as_str()),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
             };
@@ -146,10 +147,6 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
             KnownInstance { control, row }
         })
         .collect()
-}
-
-fn is_lost(instance: &Instance) -> bool {
-    find(&instance.conditions, READY).is_some_and(|c| c.reason == Reason::NodeLost.as_str())
 }
 
 fn is_current(spec: &Spec, instance: &Instance) -> bool {

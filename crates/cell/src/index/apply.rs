@@ -140,19 +140,18 @@ impl CellIndex {
     /// The event as the watch would report it: the answer to a write may show an object without this cell's label. The
     /// watch selects by that label and never reports its deletion, so the row is removed now.
     fn selected(&self, table: TableId, event: WatchEvent) -> WatchEvent {
+        let is_own = |copy: &DynamicObject| {
+            let cell = copy.labels().get(keys::CELL);
+            cell.is_some_and(|cell| **cell == *self.reading.cell)
+        };
         match event {
             WatchEvent::Apply(object) | WatchEvent::Written(object)
-                if table == TableId::HubInstances && !self.is_own_copy(&object) =>
+                if table == TableId::HubInstances && !is_own(&object) =>
             {
                 WatchEvent::Delete(object)
             }
             event => event,
         }
-    }
-
-    fn is_own_copy(&self, copy: &DynamicObject) -> bool {
-        let cell = copy.labels().get(keys::CELL);
-        cell.is_some_and(|cell| **cell == *self.reading.cell)
     }
 
     fn claim_event(&mut self, project: &ProjectKey, event: WatchEvent) -> Update<Self> {

@@ -34,17 +34,12 @@ impl CellIndex {
         keys.collect()
     }
 
-    /// True if a project did not answer the last quota request.
-    pub fn is_quota_away(&self, project: &ProjectKey) -> bool {
-        self.quota_unavailable.contains_key(project)
-    }
-
     /// True if a project's claims are watched and the project answers, so that a new claim may be granted.
     pub fn may_be_granted(&self, project: &ProjectKey) -> bool {
         let claims = self.claims.get(project);
         claims.is_some_and(|claims| claims.table.synced())
             && !self.unreachable.contains(project)
-            && !self.is_quota_away(project)
+            && !self.quota_unavailable.contains_key(project)
     }
 
     /// Records that a project did not answer a quota request for this Instance. Returns the project's deployments if

@@ -166,7 +166,8 @@ impl Reconciler for Provider {
                 return run.session.finish(plan.next.earlier(Requeue::After(left)));
             }
         }
-        let creates = plan.effects.iter().filter(|effect| is_creation(effect));
+        let creates = plan.effects.iter();
+        let creates = creates.filter(|effect| matches!(effect.write, Write::Create { .. }));
         let basis = Basis {
             now: now.instant,
             progress,
@@ -181,13 +182,13 @@ impl Reconciler for Provider {
             self.progress
                 .take(run.key, run.ctx.settings.progress_rate(), basis.now);
         }
-        let mut effects = plan.effects.iter();
-        if effects.any(|effect| effect.reason == WriteReason::InstanceReport) {
+        let has = |reason: WriteReason| plan.effects.iter().any(|effect| effect.reason == reason);
+        if has(WriteReason::InstanceReport) {
             log_runtime(&basis.snapshot);
         }
-        if plan.effects.iter().any(is_replacement) {
+        if has(WriteReason::PodReplaced) {
             run.session.memory.replaced = Some(basis.now);
-        } else if plan.effects.iter().any(is_pod) {
+        } else if has(WriteReason::Pod) {
             run.session.memory.replaced = None;
         }
         Flow::Again
@@ -298,16 +299,4 @@ fn log_runtime(snapshot: &PodSnapshot) {
         let PodSnapshot { namespace, name, .. } = snapshot;
         tracing::info!(%namespace, %name, container, reason, detail = ?message, "the container does not start");
     }
-}
-
-fn is_replacement(effect: &Effect) -> bool {
-    effect.reason == WriteReason::PodReplaced
-}
-
-fn is_pod(effect: &Effect) -> bool {
-    effect.reason == WriteReason::Pod && is_creation(effect)
-}
-
-fn is_creation(effect: &Effect) -> bool {
-    matches!(effect.write, Write::Create { .. })
 }

@@ -68,7 +68,8 @@ impl Releaser {
                 return Released::Connecting(WAY_WITHIN);
             }
         }
-        if let Some(left) = self.closed_for(ctx, &target.plane) {
+        let timer = self.timers.lock().get(&target.plane).copied();
+        if let Some(left) = timer.and_then(|timer| timer.wait(ctx.now().instant)) {
             return Released::PlaneDown(left);
         }
         let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
@@ -87,11 +88,6 @@ impl Releaser {
             }
             Err(_) => Released::PlaneDown(timer.failed(RELEASE, now)),
         }
-    }
-
-    fn closed_for(&self, ctx: &Context<'_>, plane: &Plane) -> Option<Duration> {
-        let timers = self.timers.lock();
-        timers.get(plane)?.wait(ctx.now().instant)
     }
 
     /// The plane answers again: forgets its pauses.
