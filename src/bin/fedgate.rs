@@ -5,7 +5,8 @@ use fedgate::chart;
 use fedgate::commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat};
 #[cfg(feature = "checks")]
 use fedgate::commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir};
-use fedgate::config::{self, AdminAuth, CellArgs, GatewayArgs, ReturnsArgs};
+use fedgate::config::{self, AdminAuth, CellArgs, GatewayArgs, ProcessArgs, ReturnsArgs};
+#[cfg(feature = "checks")]
 use fedgate::explain;
 use fedgate::monitoring;
 use fedgate::process;
@@ -72,29 +73,27 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
-    telemetry::begin(config.process.log_format, &config.process.log_level)?;
-    Ok(ended(
-        "the gateway",
-        process::run(config, process::shutdown()?).await,
-    ))
+    let shutdown = begin(&config.process)?;
+    Ok(ended("the gateway", process::run(config, shutdown).await))
 }
 
 async fn cell(args: CellArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
-    telemetry::begin(config.process.log_format, &config.process.log_level)?;
-    Ok(ended(
-        "the cell",
-        process::run_cell(config, process::shutdown()?).await,
-    ))
+    let shutdown = begin(&config.process)?;
+    Ok(ended("the cell", process::run_cell(config, shutdown).await))
 }
 
 async fn returns(args: ReturnsArgs) -> anyhow::Result<ExitCode> {
-    let config = args.into_config()?;
-    telemetry::begin(config.process.log_format, &config.process.log_level)?;
-    Ok(ended(
-        "the returns of the member",
-        process::run_returns(config, process::shutdown()?).await,
-    ))
+    args.process.check()?;
+    let shutdown = begin(&args.process)?;
+    let result = process::run_returns(args, shutdown).await;
+    Ok(ended("the returns of the member", result))
+}
+
+/// Begins the logs; completes when the process is to end.
+fn begin(process: &ProcessArgs) -> anyhow::Result<impl Future<Output = ()> + Send + use<>> {
+    telemetry::begin(process.log_format, &process.log_level)?;
+    Ok(process::shutdown()?)
 }
 
 fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
@@ -189,36 +188,21 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     let folder = || fedgate_manifests::folder(&kinds, &monitoring);
     let chart = || chart::files(&kinds, &rows);
     let mut is_same = true;
-    match args {
-        ManifestsArgs {
-            write: None,
-            write_chart: None,
-            check: None,
-            check_chart: None,
-            ..
-        } => {
-            print_objects(&kinds, monitoring)?;
-        }
-        ManifestsArgs {
-            write,
-            write_chart,
-            check,
-            check_chart,
-            ..
-        } => {
-            if let Some(dir) = write {
-                fedgate_manifests::write(dir, &folder()?)?;
-            }
-            if let Some(dir) = write_chart {
-                fedgate_manifests::write(dir, &chart()?)?;
-            }
-            if let Some(dir) = check {
-                is_same &= compare("--write", dir, &folder()?)?;
-            }
-            if let Some(dir) = check_chart {
-                is_same &= compare("--write-chart", dir, &chart()?)?;
-            }
-        }
+    if let Some(dir) = &args.write {
+        fedgate_manifests::write(dir, &folder()?)?;
+    }
+    if let Some(dir) = &args.write_chart {
+        fedgate_manifests::write(dir, &chart()?)?;
+    }
+    if let Some(dir) = &args.check {
+        is_same &= compare("--write", dir, &folder()?)?;
+    }
+    if let Some(dir) = &args.check_chart {
+        is_same &= compare("--write-chart", dir, &chart()?)?;
+    }
+    let files = [&args.write, &args.write_chart, &args.check, &args.check_chart];
+    if files.iter().all(|dir| dir.is_none()) {
+        print_objects(&kinds, monitoring)?;
     }
     Ok(if is_same {
         ExitCode::SUCCESS

@@ -4,7 +4,7 @@ mod flags;
 mod tables;
 
 pub use flags::chart_flags;
-pub use tables::{cell_flags, gateway_flags, other_commands, returns_flags};
+pub use tables::{other_commands, role_flags};
 
 use crate::config::{self, CellArgs, GatewayArgs, ReturnsArgs};
 #[cfg(feature = "checks")]

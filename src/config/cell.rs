@@ -1,13 +1,12 @@
 //! The settings of a cell: every flag with its environment variable and meaning.
 
-use super::{ConfigError, ProcessArgs, ProcessConfig};
+use super::{ConfigError, ProcessArgs};
 use clap::{Args, ValueEnum};
 use fedgate_api::{Quantity, names::ProjectKey};
 use fedgate_cell::{
     index::IndexConfig,
     instance_types::{InstanceSize, InstanceTypes},
-    limits::{Limits, MAX_REPLICAS},
-    settings::{PodSettings, ProviderSettings, Security, Settings, SinglePort},
+    settings::{Limits, MAX_REPLICAS, PodSettings, ProviderSettings, Security, Settings},
 };
 use fedgate_operator::args::duration;
 use serde_json::{Value, json};
@@ -20,17 +19,6 @@ pub enum ProviderName {
     Pod,
     /// Another program.
     None,
-}
-
-/// A profile of the Pod Security Standards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SecurityName {
-    /// No root user, no privileges.
-    Restricted,
-    /// No privileges; images may run as root.
-    Baseline,
-    /// No restrictions: for a runtime that isolates Pods itself.
-    Privileged,
 }
 
 /// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
@@ -102,7 +90,7 @@ pub struct CellArgs {
     /// Profile of the Pod Security Standards that Pods comply with. A tenant's namespace without an enforced profile
     /// gets its label before the first Pod; an existing label is kept.
     #[arg(long, env = "FEDGATE_POD_SECURITY", value_enum, default_value = "restricted")]
-    pub pod_security: SecurityName,
+    pub pod_security: Security,
     /// Give each Instance a `NetworkPolicy` that admits only the traffic in networkPolicy.ingress of its template.
     #[arg(long, env = "FEDGATE_NETWORK_POLICIES", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub network_policies: bool,
@@ -181,7 +169,7 @@ pub struct CellConfig {
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// Settings of the process.
-    pub process: ProcessConfig,
+    pub process: ProcessArgs,
 }
 
 impl Quota {
@@ -192,16 +180,6 @@ impl Quota {
             (_, Some(path), _) => Self::Directory(path),
             (_, _, Some(project)) => Self::Own(project),
             (None, None, None) => Self::Off,
-        }
-    }
-}
-
-impl From<SecurityName> for Security {
-    fn from(name: SecurityName) -> Self {
-        match name {
-            SecurityName::Restricted => Self::Restricted,
-            SecurityName::Baseline => Self::Baseline,
-            SecurityName::Privileged => Self::Privileged,
         }
     }
 }
@@ -239,7 +217,7 @@ impl CellArgs {
             status_interval,
             process,
         } = self;
-        let process = process.into_config()?;
+        process.check()?;
         let quota = Quota::of(quota_kubeconfig, quota_directory, quota_project);
         if name.is_none() && (hub_kubeconfig.is_some() || quota != Quota::Off) {
             return Err(ConfigError::Together {
@@ -272,14 +250,10 @@ impl CellArgs {
                     tolerations,
                     runtime_class,
                     annotations: annotations.into_iter().collect(),
-                    security: pod_security.into(),
+                    security: pod_security,
                 },
                 network_policies,
-                single_port: if service_single_port_443 {
-                    SinglePort::Https
-                } else {
-                    SinglePort::Own
-                },
+                single_port_443: service_single_port_443,
             }),
             sizes,
             quota: quota != Quota::Off && !quota_release,
@@ -287,7 +261,7 @@ impl CellArgs {
         };
         let project = match &quota {
             Quota::Own(project) => Some(project.clone()),
-            Quota::Off | Quota::Below(_) | Quota::Directory(_) => None,
+            _ => None,
         };
         let reading = IndexConfig {
             cell: name.unwrap_or_default().into(),
@@ -307,7 +281,7 @@ impl CellArgs {
             quota,
             reading,
             settings,
-            lease: process.leader_elect.then_some((namespace, lease_name)),
+            lease: process.lease(namespace, lease_name),
             process,
         })
     }
@@ -423,7 +397,7 @@ mod tests {
         .unwrap();
         let provider = config.settings.provider.unwrap();
         assert_eq!(provider.pod.security, Security::Restricted);
-        assert_eq!(provider.single_port, SinglePort::Https);
+        assert!(provider.single_port_443);
         assert_eq!(provider.pod.node_selector["type"], "virtual");
         assert_eq!(
             provider.pod.tolerations,

@@ -6,9 +6,9 @@ mod projects;
 mod returns;
 
 pub use cell::{CellArgs, CellConfig, Quota};
-pub use process::{ProcessArgs, ProcessConfig};
-pub use projects::{ProjectMode, Projects};
-pub use returns::{ReturnsArgs, ReturnsConfig};
+pub use process::ProcessArgs;
+pub use projects::{ProjectArgs, ProjectMode};
+pub use returns::ReturnsArgs;
 
 use clap::{Args, ValueEnum};
 use fedgate_cell::instance_types::InstanceSize;
@@ -18,15 +18,14 @@ use fedgate_gateway::{
     settings::{LARGEST_SPEC, LocationSource, Settings},
 };
 use fedgate_operator::args::{KindsArgs, duration};
-use projects::Given;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Tokens that the administrative address accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AdminAuth {
-    /// That of the file alone.
+    /// The token of the file alone.
     Token,
-    /// Those of the hub too.
+    /// Tokens of the hub, too.
     Hub,
 }
 
@@ -37,33 +36,9 @@ pub struct GatewayArgs {
     /// Kubeconfig of the Karmada hub. Read again when the file changes.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
     pub hub_kubeconfig: PathBuf,
-    /// Source of the projects.
-    #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
-    pub project_mode: ProjectMode,
-    /// Mode single: kubeconfig of the project. Mode milo: kubeconfig for all projects, whose server each project replaces by
-    /// its own path or host. Default: the service account of the Pod.
-    #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
-    pub project_kubeconfig: Option<PathBuf>,
-    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery their
-    /// control planes. Default: that of --project-kubeconfig.
-    #[arg(long, env = "FEDGATE_DISCOVERY_KUBECONFIG", value_name = "PATH")]
-    pub discovery_kubeconfig: Option<PathBuf>,
-    /// Mode milo: find projects by projectcontrolplanes.infrastructure.miloapis.com of an infrastructure cluster, and
-    /// reach each at its Service there.
-    #[arg(long, env = "FEDGATE_INTERNAL_SERVICE_DISCOVERY", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub internal_service_discovery: bool,
-    /// Mode milo: label selector of the Projects that this gateway serves. Default: all.
-    #[arg(long, env = "FEDGATE_PROJECT_SELECTOR", value_name = "SELECTOR")]
-    pub project_selector: Option<String>,
-    /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
-    #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
-    pub project_directory: Option<PathBuf>,
-    /// Mode secrets: namespace of the Secrets with label fedgate.dev/project=true.
-    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_NAMESPACE", value_name = "NS")]
-    pub project_secrets_namespace: Option<String>,
-    /// Mode secrets: kubeconfig of the plane that holds the Secrets. Default: the hub.
-    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_KUBECONFIG", value_name = "PATH")]
-    pub project_secrets_kubeconfig: Option<PathBuf>,
+    /// Where the projects are.
+    #[command(flatten)]
+    pub projects: ProjectArgs,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
     pub kinds: KindsArgs,
@@ -190,8 +165,8 @@ pub struct ReleaseAfter(pub Option<Duration>);
 pub struct GatewayConfig {
     /// Kubeconfig of the hub.
     pub hub_kubeconfig: PathBuf,
-    /// Source of the projects.
-    pub projects: Projects,
+    /// Where the projects are.
+    pub projects: ProjectArgs,
     /// The kinds beside those that are loaded by default.
     pub kinds: KindsArgs,
     /// Namespace and name of the Lease; `None` without election.
@@ -201,7 +176,7 @@ pub struct GatewayConfig {
     /// True if the hub reviews tokens that are not the file's.
     pub hub_reviews_tokens: bool,
     /// Settings of the process.
-    pub process: ProcessConfig,
+    pub process: ProcessArgs,
 }
 
 /// Inconsistent flags.
@@ -254,14 +229,7 @@ impl GatewayArgs {
         // Destructured in full: a flag that is added and not handled here does not compile.
         let Self {
             hub_kubeconfig,
-            project_mode,
-            project_kubeconfig,
-            discovery_kubeconfig,
-            internal_service_discovery,
-            project_selector,
-            project_directory,
-            project_secrets_namespace,
-            project_secrets_kubeconfig,
+            projects,
             kinds,
             manage_interpreters,
             lease_namespace,
@@ -288,22 +256,13 @@ impl GatewayArgs {
             admin_auth,
             process,
         } = self;
-        let projects = Given {
-            kubeconfig: project_kubeconfig,
-            discovery: discovery_kubeconfig,
-            is_internal: internal_service_discovery,
-            selector: project_selector,
-            directory: project_directory,
-            secrets_namespace: project_secrets_namespace,
-            secrets_kubeconfig: project_secrets_kubeconfig,
-        }
-        .projects(project_mode)?;
-        let process = process.into_config()?;
+        projects.check()?;
+        process.check()?;
         Ok(GatewayConfig {
             hub_kubeconfig,
             projects,
             kinds,
-            lease: process.leader_elect.then_some((lease_namespace, lease_name)),
+            lease: process.lease(lease_namespace, lease_name),
             settings: Settings {
                 city_linger,
                 city_sets_per_project: city_sets_per_project as usize,
@@ -336,7 +295,8 @@ impl GatewayArgs {
 }
 
 /// The settings of a gateway that has only the flags that it needs; variables of the environment count.
-pub fn default_settings() -> Result<Settings, DefaultsError> {
+#[cfg(feature = "checks")]
+pub fn default_settings() -> anyhow::Result<Settings> {
     #[derive(clap::Parser)]
     struct Gateway {
         #[command(flatten)]
@@ -345,17 +305,6 @@ pub fn default_settings() -> Result<Settings, DefaultsError> {
     let given = ["fedgate gateway", "--hub-kubeconfig", "-"];
     let parsed = <Gateway as clap::Parser>::try_parse_from(given)?;
     Ok(parsed.args.into_config()?.settings)
-}
-
-/// A variable of the environment is no value of its flag.
-#[derive(Debug, thiserror::Error)]
-pub enum DefaultsError {
-    /// It cannot be read.
-    #[error("{0}")]
-    Value(#[from] clap::Error),
-    /// It does not go with the others.
-    #[error("{0}")]
-    Config(#[from] ConfigError),
 }
 
 /// Parses `4096` or `256Ki` to bytes.

@@ -49,58 +49,24 @@ pub struct ProcessArgs {
     pub development_allow_http: bool,
 }
 
-/// Settings of the process around a role.
-#[derive(Debug, Clone)]
-pub struct ProcessConfig {
-    /// Address of the administrative paths.
-    pub admin_address: SocketAddr,
-    /// File with the token that the paths with tenants' data require.
-    pub admin_token_file: Option<PathBuf>,
-    /// Folder with certificate and key of the administrative address; `None` serves it without TLS.
-    pub admin_tls_directory: Option<PathBuf>,
-    /// Further address of the probes.
-    pub probe_address: Option<SocketAddr>,
-    /// Format of log lines.
-    pub log_format: LogFormat,
-    /// Log filter.
-    pub log_level: String,
-    /// True if the replica writes only while holding the Lease.
-    pub leader_elect: bool,
-    /// Number of keys that are reconciled concurrently.
-    pub workers: usize,
-    /// Restrictions on kubeconfigs.
-    pub rules: Rules,
-}
-
 impl ProcessArgs {
     /// Checks that the flags are consistent.
-    pub fn into_config(self) -> Result<ProcessConfig, ConfigError> {
-        let Self {
-            admin_address,
-            admin_token_file,
-            admin_tls_directory,
-            probe_address,
-            log_format,
-            log_level,
-            leader_elect,
-            workers,
-            development_allow_http,
-        } = self;
-        if admin_token_file.is_none() && !admin_address.ip().is_loopback() {
-            return Err(ConfigError::OpenAdmin(admin_address));
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.admin_token_file.is_none() && !self.admin_address.ip().is_loopback() {
+            return Err(ConfigError::OpenAdmin(self.admin_address));
         }
-        Ok(ProcessConfig {
-            admin_address,
-            admin_token_file,
-            admin_tls_directory,
-            probe_address,
-            log_format,
-            log_level,
-            leader_elect,
-            workers: workers.into(),
-            rules: Rules {
-                plain_http: development_allow_http,
-            },
-        })
+        Ok(())
+    }
+
+    /// Namespace and name of the Lease; `None` without election.
+    pub fn lease(&self, namespace: String, name: String) -> Option<(String, String)> {
+        self.leader_elect.then_some((namespace, name))
+    }
+
+    /// Restrictions on kubeconfigs.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            plain_http: self.development_allow_http,
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The flags that say where the projects are.
 
 use super::ConfigError;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use fedgate_engine::plane::{
     client::Connection,
     discovery::{CredentialSource, MiloForm, MiloSource, ProjectSource},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Source of the projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,112 +21,115 @@ pub enum ProjectMode {
     Milo,
 }
 
-/// Source of the projects, from the flags alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Projects {
-    /// One kubeconfig; `None` is the service account of the Pod.
-    Single(Option<PathBuf>),
-    /// A folder of kubeconfigs.
-    Directory(PathBuf),
-    /// Labelled Secrets.
-    Secrets {
-        /// Namespace of the Secrets.
-        namespace: String,
-        /// Kubeconfig of the plane that holds the Secrets; `None` is the hub.
-        kubeconfig: Option<PathBuf>,
-    },
-    /// Milo's Projects.
-    Milo {
-        /// Kubeconfig for all projects; `None` is the service account of the Pod.
-        template: Option<PathBuf>,
-        /// Kubeconfig of the plane that has the Projects; `None` is the template.
-        discovery: Option<PathBuf>,
-        /// How they are found.
-        form: MiloForm,
-        /// Label selector of the Projects.
-        selector: String,
-    },
-}
-
-impl Projects {
-    /// The source of the projects; `plane` holds the Secrets or Projects.
-    pub fn source(&self, plane: &Connection) -> ProjectSource {
-        match self {
-            Self::Single(kubeconfig) => ProjectSource::Single {
-                kubeconfig: kubeconfig.clone(),
-            },
-            Self::Directory(path) => ProjectSource::Directory { path: path.clone() },
-            Self::Secrets { namespace, .. } => ProjectSource::Secrets {
-                plane: plane.clone(),
-                namespace: namespace.clone(),
-            },
-            Self::Milo {
-                template,
-                form,
-                selector,
-                discovery: _,
-            } => ProjectSource::Milo(MiloSource {
-                plane: plane.clone(),
-                form: *form,
-                selector: selector.clone(),
-                template: CredentialSource {
-                    kubeconfig: template.clone(),
-                    below: None,
-                },
-            }),
-        }
-    }
-}
-
 /// The flags of all project modes.
-pub(super) struct Given {
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) discovery: Option<PathBuf>,
-    pub(super) is_internal: bool,
-    pub(super) selector: Option<String>,
-    pub(super) directory: Option<PathBuf>,
-    pub(super) secrets_namespace: Option<String>,
-    pub(super) secrets_kubeconfig: Option<PathBuf>,
+#[derive(Debug, Clone, Args)]
+pub struct ProjectArgs {
+    /// Source of the projects.
+    #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
+    pub project_mode: ProjectMode,
+    /// Mode single: kubeconfig of the project. Mode milo: kubeconfig for all projects, whose server each project replaces by
+    /// its own path or host. Default: the service account of the Pod.
+    #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
+    pub project_kubeconfig: Option<PathBuf>,
+    /// Mode milo: kubeconfig of the API server that has the Projects, or with --internal-service-discovery their
+    /// control planes. Default: that of --project-kubeconfig.
+    #[arg(long, env = "FEDGATE_DISCOVERY_KUBECONFIG", value_name = "PATH")]
+    pub discovery_kubeconfig: Option<PathBuf>,
+    /// Mode milo: find projects by projectcontrolplanes.infrastructure.miloapis.com of an infrastructure cluster, and
+    /// reach each at its Service there.
+    #[arg(long, env = "FEDGATE_INTERNAL_SERVICE_DISCOVERY", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub internal_service_discovery: bool,
+    /// Mode milo: label selector of the Projects that this gateway serves. Default: all.
+    #[arg(long, env = "FEDGATE_PROJECT_SELECTOR", value_name = "SELECTOR")]
+    pub project_selector: Option<String>,
+    /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
+    #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
+    pub project_directory: Option<PathBuf>,
+    /// Mode secrets: namespace of the Secrets with label fedgate.dev/project=true.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_NAMESPACE", value_name = "NS")]
+    pub project_secrets_namespace: Option<String>,
+    /// Mode secrets: kubeconfig of the plane that holds the Secrets. Default: the hub.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_KUBECONFIG", value_name = "PATH")]
+    pub project_secrets_kubeconfig: Option<PathBuf>,
 }
 
-impl Given {
-    /// Source of the projects in this mode; an error if a flag of another mode is given.
-    pub(super) fn projects(self, mode: ProjectMode) -> Result<Projects, ConfigError> {
-        let chosen = match mode {
+impl ProjectArgs {
+    /// An error if a flag is missing that the mode needs, or one is given that it does not read.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let mode = match self.project_mode {
             ProjectMode::Single => "single",
             ProjectMode::Directory => "directory",
             ProjectMode::Secrets => "secrets",
             ProjectMode::Milo => "milo",
         };
-        self.belong_to(chosen)?;
-        Ok(match mode {
-            ProjectMode::Single => Projects::Single(self.kubeconfig),
-            ProjectMode::Directory => Projects::Directory(self.directory.ok_or(ConfigError::Missing {
-                mode: chosen,
+        self.belong_to(mode)?;
+        match self.project_mode {
+            ProjectMode::Directory if self.project_directory.is_none() => Err(ConfigError::Missing {
+                mode,
                 flag: "--project-directory",
                 variable: "FEDGATE_PROJECT_DIRECTORY",
                 meaning: "name the folder of the projects' kubeconfigs",
-            })?),
-            ProjectMode::Secrets => Projects::Secrets {
-                namespace: self.secrets_namespace.ok_or(ConfigError::Missing {
-                    mode: chosen,
-                    flag: "--project-secrets-namespace",
-                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
-                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
-                })?,
-                kubeconfig: self.secrets_kubeconfig,
+            }),
+            ProjectMode::Secrets if self.project_secrets_namespace.is_none() => Err(ConfigError::Missing {
+                mode,
+                flag: "--project-secrets-namespace",
+                variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
+                meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The flag and the kubeconfig of the plane that has the Secrets or Projects; `None` for the hub. Without a path it is the
+    /// service account of the Pod.
+    pub fn plane(&self) -> Option<(&'static str, Option<&Path>)> {
+        match self.project_mode {
+            ProjectMode::Single | ProjectMode::Directory => None,
+            ProjectMode::Secrets => {
+                let path = self.project_secrets_kubeconfig.as_deref()?;
+                Some(("--project-secrets-kubeconfig", Some(path)))
+            }
+            ProjectMode::Milo => {
+                let path = self.discovery_kubeconfig.as_deref();
+                let path = path.or(self.project_kubeconfig.as_deref());
+                Some(("--discovery-kubeconfig", path))
+            }
+        }
+    }
+
+    /// The source of the projects; `plane` has the Secrets or Projects. The mode has the flags that it needs
+    /// ([`Self::check`]).
+    pub fn source(&self, plane: Connection) -> ProjectSource {
+        match self.project_mode {
+            ProjectMode::Single => ProjectSource::Single {
+                kubeconfig: self.project_kubeconfig.clone(),
             },
-            ProjectMode::Milo => Projects::Milo {
-                template: self.kubeconfig,
-                discovery: self.discovery,
-                form: if self.is_internal {
-                    MiloForm::ControlPlanes
-                } else {
-                    MiloForm::Projects
+            ProjectMode::Directory => ProjectSource::Directory {
+                path: self.project_directory.clone().unwrap_or_default(),
+            },
+            ProjectMode::Secrets => ProjectSource::Secrets {
+                plane,
+                namespace: self.project_secrets_namespace.clone().unwrap_or_default(),
+            },
+            ProjectMode::Milo => ProjectSource::Milo(MiloSource {
+                plane,
+                form: self.form(),
+                selector: self.project_selector.clone().unwrap_or_default(),
+                template: CredentialSource {
+                    kubeconfig: self.project_kubeconfig.clone(),
+                    below: None,
                 },
-                selector: self.selector.unwrap_or_default(),
-            },
-        })
+            }),
+        }
+    }
+
+    /// The objects that tell Milo's projects.
+    pub(super) fn form(&self) -> MiloForm {
+        if self.internal_service_discovery {
+            MiloForm::ControlPlanes
+        } else {
+            MiloForm::Projects
+        }
     }
 
     /// An error if a flag is given that the chosen mode does not read.
@@ -135,21 +138,33 @@ impl Given {
             (
                 "--project-kubeconfig",
                 &["single", "milo"],
-                self.kubeconfig.is_some(),
+                self.project_kubeconfig.is_some(),
             ),
-            ("--discovery-kubeconfig", &["milo"], self.discovery.is_some()),
-            ("--internal-service-discovery", &["milo"], self.is_internal),
-            ("--project-selector", &["milo"], self.selector.is_some()),
-            ("--project-directory", &["directory"], self.directory.is_some()),
+            (
+                "--discovery-kubeconfig",
+                &["milo"],
+                self.discovery_kubeconfig.is_some(),
+            ),
+            (
+                "--internal-service-discovery",
+                &["milo"],
+                self.internal_service_discovery,
+            ),
+            ("--project-selector", &["milo"], self.project_selector.is_some()),
+            (
+                "--project-directory",
+                &["directory"],
+                self.project_directory.is_some(),
+            ),
             (
                 "--project-secrets-namespace",
                 &["secrets"],
-                self.secrets_namespace.is_some(),
+                self.project_secrets_namespace.is_some(),
             ),
             (
                 "--project-secrets-kubeconfig",
                 &["secrets"],
-                self.secrets_kubeconfig.is_some(),
+                self.project_secrets_kubeconfig.is_some(),
             ),
         ];
         let mut others = flags

@@ -1,8 +1,8 @@
 //! The settings of a member's returns: every flag with its environment variable and meaning.
 
-use super::{ConfigError, KindsArgs, ProcessArgs, ProcessConfig};
+use super::{KindsArgs, ProcessArgs};
 use clap::Args;
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 /// Flags of `fedgate returns`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
@@ -38,46 +38,4 @@ pub struct ReturnsArgs {
     /// Flags of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
-}
-
-/// The settings of a member's returns, complete and consistent.
-#[derive(Debug, Clone)]
-pub struct ReturnsConfig {
-    /// Kubeconfig of the member; `None` is the service account of the Pod.
-    pub member_kubeconfig: Option<PathBuf>,
-    /// Kubeconfig of the hub.
-    pub hub_kubeconfig: PathBuf,
-    /// Name of the member's Karmada Cluster.
-    pub name: Arc<str>,
-    /// The kinds that the gateway has.
-    pub kinds: KindsArgs,
-    /// Namespace and name of the Lease; `None` without election.
-    pub lease: Option<(String, String)>,
-    /// Settings of the process.
-    pub process: ProcessConfig,
-}
-
-impl ReturnsArgs {
-    /// Checks that the flags are consistent.
-    pub fn into_config(self) -> Result<ReturnsConfig, ConfigError> {
-        // Destructured in full: a flag that is added and not handled here does not compile.
-        let Self {
-            member_kubeconfig,
-            hub_kubeconfig,
-            name,
-            kinds,
-            namespace,
-            lease_name,
-            process,
-        } = self;
-        let process = process.into_config()?;
-        Ok(ReturnsConfig {
-            member_kubeconfig,
-            hub_kubeconfig,
-            name: name.into(),
-            kinds,
-            lease: process.leader_elect.then_some((namespace, lease_name)),
-            process,
-        })
-    }
 }

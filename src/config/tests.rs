@@ -3,6 +3,7 @@
 use super::*;
 use clap::Parser;
 use fedgate_engine::plane::discovery::MiloForm;
+use std::path::Path;
 
 fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
     #[derive(Debug, Parser)]
@@ -18,7 +19,8 @@ fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
 #[test]
 fn defaults_are_those_of_the_contract() {
     let config = parse(&[]).unwrap();
-    assert_eq!(config.projects, Projects::Single(None));
+    assert_eq!(config.projects.project_mode, ProjectMode::Single);
+    assert_eq!(config.projects.project_kubeconfig, None);
     assert_eq!(config.settings.city_linger, Duration::from_mins(1));
     assert_eq!(config.settings.status_interval, Duration::from_millis(250));
     assert_eq!(config.settings.release_after, None);
@@ -29,7 +31,7 @@ fn defaults_are_those_of_the_contract() {
     assert!(
         config.settings.manage_interpreters
             && !config.settings.require_owner
-            && !config.process.rules.plain_http
+            && !config.process.rules().plain_http
     );
     assert_eq!(config.process.workers, 32);
 }
@@ -71,21 +73,30 @@ fn a_mode_and_its_flags_go_together() {
 #[test]
 fn milo_needs_nothing_but_its_name_and_takes_a_template() {
     let milo = |more: &[&str]| parse(&[&["--project-mode=milo"], more].concat());
-    let wanted = |template: Option<&str>, form, selector: &str| Projects::Milo {
-        template: template.map(Into::into),
-        discovery: None,
-        form,
-        selector: selector.to_owned(),
+    let read = |more: &[&str]| {
+        let given = milo(more).unwrap().projects;
+        assert_eq!(given.project_mode, ProjectMode::Milo);
+        assert_eq!(given.discovery_kubeconfig, None);
+        let path = |path: Option<&Path>| path.map(|path| path.display().to_string());
+        (
+            path(given.project_kubeconfig.as_deref()),
+            given.form(),
+            given.project_selector.unwrap_or_default(),
+        )
     };
-    assert_eq!(milo(&[]).unwrap().projects, wanted(None, MiloForm::Projects, ""));
+    assert_eq!(read(&[]), (None, MiloForm::Projects, String::new()));
     let more = [
         "--project-kubeconfig=/p",
         "--internal-service-discovery",
         "--project-selector=hub=eu",
     ];
     assert_eq!(
-        milo(&more).unwrap().projects,
-        wanted(Some("/p"), MiloForm::ControlPlanes, "hub=eu")
+        read(&more),
+        (
+            Some("/p".to_owned()),
+            MiloForm::ControlPlanes,
+            "hub=eu".to_owned()
+        )
     );
     for (flag, of) in [
         ("--discovery-kubeconfig=/d", "milo"),

@@ -3,29 +3,28 @@
 mod cell;
 mod returns;
 
-pub use cell::run_cell;
-pub use returns::run_returns;
+pub use self::cell::run_cell;
+pub use self::returns::run_returns;
 
-use crate::config::{self, GatewayConfig, ProcessConfig, Projects};
+use crate::config::{self, GatewayConfig, ProcessArgs};
 use fedgate_admin::{AdminError, AdminSource, Token};
 use fedgate_engine::{
     backoff::Backoff,
-    runtime::{Runtime, Setup, role::Role},
-};
-use fedgate_engine::{
     clock::Clock,
     metrics::{Build, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, CredentialSource},
+        discovery::{self, CredentialSource, ProjectEvent},
         kubeconfig::{KubeconfigError, Rules},
         lease::{Lease, LeaseHandle},
     },
+    runtime::{Runtime, Setup, role::Role},
 };
 use fedgate_kinds::{Kinds, LoadError};
 use fedgate_operations::views::{header::Process, starting::Starting};
 use fedgate_operations::{OperationsSource, Time};
 use fedgate_operator::doctor::{PreflightError, preflight};
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use std::{
     path::Path,
@@ -107,95 +106,149 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 
 /// Runs the gateway until `shutdown`, then waits for its writes in flight and releases the Lease.
 pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
-    let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
-    metrics.built(BUILD);
+    let mut start = Start::new("gateway", "hub", config.process)?;
     let kinds = Kinds::load(&config.kinds.builtin_kinds, config.kinds.interpreters.as_deref())?;
-    let clients = config::clients(&metrics);
-    let mut background = JoinSet::new();
-    let rules = config.process.rules;
-    // Without a path it is the service account of the Pod.
-    let mut follow = |flag, path: Option<&Path>, plane| {
-        let source = CredentialSource {
-            kubeconfig: path.map(Path::to_owned),
-            below: None,
-        };
-        follow(&clients, rules, &mut background, flag, source, plane)
-    };
-    let hub_kubeconfig = Some(config.hub_kubeconfig.as_path());
-    let hub = follow("--hub-kubeconfig", hub_kubeconfig, PlaneKind::Hub)?;
+    let kubeconfig = Some(config.hub_kubeconfig.as_path());
+    let hub = start.follow("--hub-kubeconfig", kubeconfig, PlaneKind::Hub)?;
     // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
-    let election = follow("--hub-kubeconfig", hub_kubeconfig, PlaneKind::Hub)?;
-    let projects = match &config.projects {
-        Projects::Secrets {
-            kubeconfig: Some(path),
-            ..
-        } => follow("--project-secrets-kubeconfig", Some(path), PlaneKind::Project)?,
-        Projects::Milo {
-            discovery, template, ..
-        } => {
-            let path = discovery.as_deref().or(template.as_deref());
-            follow("--discovery-kubeconfig", path, PlaneKind::Project)?
-        }
-        Projects::Single(_) | Projects::Directory(_) | Projects::Secrets { .. } => hub.clone(),
+    let election = start.follow("--hub-kubeconfig", kubeconfig, PlaneKind::Hub)?;
+    let projects = match config.projects.plane() {
+        Some((flag, path)) => start.follow(flag, path, PlaneKind::Project)?,
+        None => hub.clone(),
     };
-
-    let identity = identity();
-    let subject = RoleStatus::new(&metrics, &identity, "hub");
     let reviewer = config.hub_reviews_tokens.then(|| hub.clone());
-    let desk = AdminServer::open(&config.process, &subject, reviewer).await?;
-
+    let admin = start.open_admin(reviewer).await?;
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => return Ok(()),
-        checked = check(&hub, &kinds, &subject.starting) => checked?,
+        checked = check(&hub, &kinds, &start.status.starting) => checked?,
     }
-    let lease = elect(
-        config.lease.as_ref(),
-        &election,
-        &identity,
-        &metrics,
-        &mut background,
-    );
-    let setup = Setup {
-        lease: lease.clone(),
-        identity: identity.clone(),
-        workers: config.process.workers,
-        sweep_interval: config.settings.sweep_interval,
-        metrics: metrics.clone(),
-        clock: Clock::system(),
-    };
-    let gateway = fedgate_gateway::new(hub, kinds, config.settings.clone(), setup);
-    let operations = fedgate_gateway::operations::Operations::new(gateway.clone(), subject.process.clone());
-    subject.runs(gateway.clone(), Arc::new(operations));
+    let setup = start.setup(config.lease, &election, config.settings.sweep_interval);
+    let gateway = fedgate_gateway::new(hub, kinds, config.settings, setup);
+    let operations =
+        fedgate_gateway::operations::Operations::new(gateway.clone(), start.status.process.clone());
     tracing::info!(
-        identity,
-        version = env!("CARGO_PKG_VERSION"),
+        identity = start.identity,
+        version = BUILD.version,
         "the gateway has started"
     );
-
-    let events = discovery::discover(&config.projects.source(&projects), &clients, rules);
-    gateway.run(events, shutdown).await;
-    lease.release().await;
-    desk.close().await;
+    let events = discovery::discover(&config.projects.source(projects), &start.clients, start.rules);
+    start
+        .run(admin, gateway, Arc::new(operations), events, shutdown)
+        .await;
     tracing::info!("the gateway has ended");
     Ok(())
 }
 
-fn follow(
-    clients: &Clients,
+/// The parts of a process that do not depend on its role.
+struct Start {
+    process: ProcessArgs,
+    metrics: Arc<Metrics>,
+    clients: Clients,
     rules: Rules,
-    background: &mut JoinSet<()>,
-    flag: &'static str,
-    login: CredentialSource,
-    plane: PlaneKind,
-) -> Result<Connection, StartError> {
-    let (connection, work) =
-        discovery::connect(plane, login, clients, rules).map_err(|error| StartError::Kubeconfig {
+    identity: String,
+    status: Arc<RoleStatus>,
+    /// Tasks that keep credentials up to date, and the metric of the Lease.
+    background: JoinSet<()>,
+    lease: LeaseHandle,
+}
+
+impl Start {
+    /// `queue` is the name of the queue in the workqueue metrics. Until the role runs, a plane of kind `awaited` is awaited.
+    fn new(queue: &'static str, awaited: &'static str, process: ProcessArgs) -> Result<Self, StartError> {
+        let metrics = Metrics::of(queue).map_err(|e| StartError::System(format!("metrics: {e}")))?;
+        metrics.built(BUILD);
+        let identity = identity();
+        Ok(Self {
+            clients: config::clients(&metrics),
+            rules: process.rules(),
+            status: RoleStatus::new(&metrics, &identity, awaited),
+            background: JoinSet::new(),
+            lease: LeaseHandle::always(),
+            process,
+            metrics,
+            identity,
+        })
+    }
+
+    /// Connects to a plane, and keeps its credential up to date. Without a path it is the service account of the Pod.
+    fn follow(
+        &mut self,
+        flag: &'static str,
+        kubeconfig: Option<&Path>,
+        plane: PlaneKind,
+    ) -> Result<Connection, StartError> {
+        let login = CredentialSource {
+            kubeconfig: kubeconfig.map(Path::to_owned),
+            below: None,
+        };
+        let connected = discovery::connect(plane, login, &self.clients, self.rules);
+        let (connection, work) = connected.map_err(|error| StartError::Kubeconfig {
             flag,
             error: Box::new(error),
         })?;
-    background.spawn(work);
-    Ok(connection)
+        self.background.spawn(work);
+        Ok(connection)
+    }
+
+    /// Opens the administrative address; `reviewer` is the hub that reviews tokens which are not the file's.
+    async fn open_admin(&self, reviewer: Option<Connection>) -> Result<AdminServer, StartError> {
+        let bound = fedgate_admin::bind(fedgate_admin::Settings {
+            address: self.process.admin_address,
+            token: self.process.admin_token_file.clone().map(Token::of),
+            reviewer,
+            tls: self.process.admin_tls_directory.clone(),
+            probes: self.process.probe_address,
+        });
+        let bound = bound.await?;
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(bound.serve(self.status.clone(), self.metrics.clone(), stopped));
+        Ok(AdminServer { stop, served })
+    }
+
+    /// Takes part in the election of this Lease, if there is one; what the runtime needs for it.
+    fn setup(
+        &mut self,
+        lease: Option<(String, String)>,
+        plane: &Connection,
+        sweep_interval: Duration,
+    ) -> Setup {
+        if let Some((namespace, name)) = lease {
+            self.lease = Lease::run(plane, &namespace, &name, &self.identity);
+            let (mut changes, metrics) = (self.lease.changes(), self.metrics.clone());
+            self.background.spawn(async move {
+                loop {
+                    metrics.leading(&name, changes.borrow_and_update());
+                    changes.changed().await;
+                }
+            });
+        } else {
+            self.metrics.leading("(no election)", true);
+        }
+        Setup {
+            lease: self.lease.clone(),
+            identity: self.identity.clone(),
+            workers: self.process.workers.into(),
+            sweep_interval,
+            metrics: self.metrics.clone(),
+            clock: Clock::system(),
+        }
+    }
+
+    /// Runs the role until `shutdown`.
+    async fn run<R: Role>(
+        self,
+        admin: AdminServer,
+        role: Arc<Runtime<R>>,
+        operations: Arc<dyn OperationsSource>,
+        projects: BoxStream<'static, ProjectEvent>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) {
+        let _ = self.status.role.set((role.clone(), operations));
+        role.run(projects, shutdown).await;
+        self.lease.release().await;
+        admin.close().await;
+    }
 }
 
 /// Checks the hub. A failure that time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
@@ -221,28 +274,6 @@ async fn check(hub: &Connection, kinds: &Kinds, starting: &Starting) -> Result<(
     }
 }
 
-fn elect(
-    lease: Option<&(String, String)>,
-    plane: &Connection,
-    identity: &str,
-    metrics: &Arc<Metrics>,
-    background: &mut JoinSet<()>,
-) -> LeaseHandle {
-    let Some((namespace, name)) = lease else {
-        metrics.leading("(no election)", true);
-        return LeaseHandle::always();
-    };
-    let lease = Lease::run(plane, namespace, name, identity);
-    let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.to_owned());
-    background.spawn(async move {
-        loop {
-            metrics.leading(&name, changes.borrow_and_update());
-            changes.changed().await;
-        }
-    });
-    lease
-}
-
 /// A name that no other process has: the host name of the Pod or machine, and a random suffix of this start.
 fn identity() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
@@ -266,24 +297,6 @@ struct AdminServer {
 }
 
 impl AdminServer {
-    async fn open(
-        config: &ProcessConfig,
-        subject: &Arc<RoleStatus>,
-        reviewer: Option<Connection>,
-    ) -> Result<Self, StartError> {
-        let bound = fedgate_admin::bind(fedgate_admin::Settings {
-            address: config.admin_address,
-            token: config.admin_token_file.clone().map(Token::of),
-            reviewer,
-            tls: config.admin_tls_directory.clone(),
-            probes: config.probe_address,
-        });
-        let bound = bound.await?;
-        let (stop, stopped) = watch::channel(false);
-        let served = tokio::spawn(bound.serve(subject.clone(), subject.metrics.clone(), stopped));
-        Ok(Self { stop, served })
-    }
-
     async fn close(self) {
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(LAST_ANSWERS, self.served).await;
@@ -338,11 +351,6 @@ impl RoleStatus {
             process,
             role: OnceLock::new(),
         })
-    }
-
-    /// The role runs from now on.
-    fn runs(&self, role: Arc<dyn RoleView>, operations: Arc<dyn OperationsSource>) {
-        let _ = self.role.set((role, operations));
     }
 
     fn role(&self) -> Option<&dyn RoleView> {

@@ -67,23 +67,15 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
         cause,
     })?;
     let registry = tracing_subscriber::registry().with(parsed).with(filter_fn(shows));
+    let layer = fmt::layer().with_writer(Lines(format));
     match format {
         LogFormat::Json => {
-            let layer = fmt::layer()
-                .json()
-                .event_format(json::JsonEvents)
-                .with_writer(Lines(format));
+            let layer = layer.json().event_format(json::JsonEvents);
             registry.with(layer).try_init()?;
         }
         LogFormat::Pretty => {
-            registry
-                .with(
-                    fmt::layer()
-                        .with_target(false)
-                        .with_ansi(false)
-                        .with_writer(Lines(format)),
-                )
-                .try_init()?;
+            let layer = layer.with_target(false).with_ansi(false);
+            registry.with(layer).try_init()?;
         }
     }
     Ok(())

@@ -479,7 +479,7 @@ mutants! {
             "seen.here.as_ref().and_then(both) != Some(there)" => "false",
             "cell/instance::writeback::tests::whose_instance_it_is_has_to_be_clear";
         anothers_write_back_taken:
-            "has_left(&deployment.delivered, there, here)" => "true",
+            "has_left(&deployment.digest, there, here)" => "true",
             "cell/instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
     "crates/gateway/src/federator/destination.rs" {

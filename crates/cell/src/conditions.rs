@@ -3,9 +3,11 @@
 use fedgate_api::conditions::{
     Condition,
     ConditionStatus::{self, False, True},
-    Reason, find, priority,
+    Reason, find, priority, set,
     types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
 };
+use jiff::Timestamp;
+use serde::Deserialize;
 
 /// Scheduling gates: no provider creates anything while an Instance has a gate.
 pub mod gates {
@@ -19,7 +21,7 @@ pub mod gates {
 
 /// Inputs of the condition Ready.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ReadyInputs<'a> {
     /// True if the Instance is being deleted.
     pub deleting: bool,
     /// `status.suspended`.
@@ -62,13 +64,19 @@ impl Verdict {
         }
     }
 
+    /// Puts it into the conditions of an object, as of this generation.
+    pub fn set(&self, conditions: &mut Vec<Condition>, type_: &str, generation: i64, now: Timestamp) {
+        let condition = Condition::new(type_, self.status, &self.reason, &self.message, now);
+        set(conditions, condition.observed(Some(generation)));
+    }
+
     fn priority(&self) -> u8 {
         priority(&self.reason)
     }
 }
 
 /// Derives Ready: the first applicable step of the contract decides.
-pub fn ready(seen: &Seen<'_>) -> Verdict {
+pub fn ready(seen: &ReadyInputs<'_>) -> Verdict {
     if seen.deleting {
         let lost = find(seen.conditions, AVAILABLE).filter(|c| c.reason == Reason::NodeLost.as_str());
         if let Some(lost) = lost {
@@ -87,7 +95,7 @@ pub fn ready(seen: &Seen<'_>) -> Verdict {
         .unwrap_or_else(|| Verdict::of(True, Reason::Available, "Instance is ready"))
 }
 
-fn gated(seen: &Seen<'_>) -> Verdict {
+fn gated(seen: &ReadyInputs<'_>) -> Verdict {
     let behind = |gate: &str| seen.gates.contains(&gate);
     let waiting = format!("Scheduling gates present: {}", seen.gates.join(", "));
     let quota = find(seen.conditions, QUOTA_GRANTED)
@@ -119,12 +127,12 @@ fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
 
 /// A condition of the provider. A condition with a reason from a gate or suspension that has ended is outdated and
 /// ignored.
-fn of_provider<'a>(seen: &Seen<'a>, type_: &str) -> Option<&'a Condition> {
+fn of_provider<'a>(seen: &ReadyInputs<'a>, type_: &str) -> Option<&'a Condition> {
     find(seen.conditions, type_).filter(|c| !is_left_over(c, seen))
 }
 
 /// True if a condition's reason refers to a gate or suspension that has ended.
-pub fn is_left_over(condition: &Condition, seen: &Seen<'_>) -> bool {
+pub fn is_left_over(condition: &Condition, seen: &ReadyInputs<'_>) -> bool {
     match Reason::parse(&condition.reason) {
         Some(Reason::PendingQuota) => !seen.gates.contains(&gates::QUOTA),
         Some(Reason::Suspended) => !seen.suspended,
@@ -132,7 +140,7 @@ pub fn is_left_over(condition: &Condition, seen: &Seen<'_>) -> bool {
     }
 }
 
-fn programmed(seen: &Seen<'_>) -> Option<Verdict> {
+fn programmed(seen: &ReadyInputs<'_>) -> Option<Verdict> {
     let condition = of_provider(seen, PROGRAMMED);
     if condition.is_some_and(|c| c.status == True) {
         return None;
@@ -161,12 +169,32 @@ fn programmed(seen: &Seen<'_>) -> Option<Verdict> {
     Some(worst(own, others.map(Verdict::like)))
 }
 
-fn available(seen: &Seen<'_>) -> Option<Verdict> {
+fn available(seen: &ReadyInputs<'_>) -> Option<Verdict> {
     match of_provider(seen, AVAILABLE) {
         Some(c) if c.status == True => None,
         Some(c) if Reason::parse(&c.reason) != Some(Reason::Pending) => Some(Verdict::like(c)),
         _ => Some(Verdict::of(False, Reason::Pending, "Instance is not available")),
     }
+}
+
+/// True if there is a condition of this type, and it is True.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|c| c.status == True)
+}
+
+/// The error of referenced data, as the federation's annotation has it.
+pub fn source_error(annotation: Option<&str>) -> Option<Verdict> {
+    #[derive(Deserialize)]
+    struct SourceError {
+        reason: String,
+        message: String,
+    }
+    let SourceError { reason, message } = serde_json::from_str(annotation?).ok()?;
+    Some(Verdict {
+        status: False,
+        reason,
+        message,
+    })
 }
 
 /// Reasons of this priority and above are written at once.
@@ -202,7 +230,6 @@ pub fn is_alike(before: &str, now: &str) -> bool {
 mod tests {
     use super::*;
     use fedgate_api::conditions::ConditionStatus::Unknown;
-    use jiff::Timestamp;
 
     fn condition(type_: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {
         Condition::new(type_, status, reason, message, Timestamp::UNIX_EPOCH)
@@ -222,8 +249,8 @@ mod tests {
         ]
     }
 
-    fn seen<'a>(gates: &'a [&'a str], conditions: &'a [Condition]) -> Seen<'a> {
-        Seen {
+    fn seen<'a>(gates: &'a [&'a str], conditions: &'a [Condition]) -> ReadyInputs<'a> {
+        ReadyInputs {
             deleting: false,
             suspended: false,
             gates,
@@ -233,7 +260,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(seen: &Seen<'_>, status: ConditionStatus, reason: &str, message: &str) {
+    fn check(seen: &ReadyInputs<'_>, status: ConditionStatus, reason: &str, message: &str) {
         let expected = Verdict {
             status,
             reason: reason.to_owned(),

@@ -2,6 +2,7 @@
 //! [`Footprint`]: no container runs without a claim.
 
 use fedgate_api::Quantity;
+use fedgate_engine::object::entries;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -126,8 +127,7 @@ impl InstanceTypes {
     /// evenly by the containers without limits.
     pub fn footprint(&self, spec: &Value) -> Result<Footprint, Unsized> {
         let whole = self.of_instance(spec)?;
-        let containers = spec["runtime"]["sandbox"]["containers"].as_array();
-        let containers = containers.map(Vec::as_slice).unwrap_or_default();
+        let containers = entries(&spec["runtime"]["sandbox"]["containers"]);
         let path = |n: usize| format!("runtime.sandbox.containers[{n}]");
         for (n, container) in containers.iter().enumerate() {
             let mut named = limits(container).as_object().into_iter().flat_map(Map::keys);

@@ -1,31 +1,26 @@
 //! The role `cell`: from a `WorkloadDeployment` to running Instances, and back to the hub (contract: cell.md).
 //!
-//! * [`rollout`]: which Instances in which order, a library of values; [`instance_types`]: sizes; [`limits`]: what a cell
-//!   allows.
-//! * [`deployment`], [`instance`], [`provider`], [`releases`]: the controllers; [`network`] and [`writeback`] are parts of
-//!   the first two.
-//! * [`index`]: digests of the watched objects; [`context`], [`writes`]: shared by the controllers; [`projects`]: the
-//!   projects whose quota claims are watched.
+//! * [`rollout`]: which Instances in which order, a library of values; [`instance_types`]: sizes; [`settings`]: settings and
+//!   limits.
+//! * [`deployment`], [`instance`], [`provider`], [`release`]: the controllers. The network of a deployment is in [`network`],
+//!   quota and write-back of an Instance in [`instance`].
+//! * [`index`]: digests of the watched objects; [`conditions`], [`context`], [`reason`], [`writes`]: shared by the
+//!   controllers; [`projects`]: the projects whose quota claims are watched.
 
 #![forbid(unsafe_code)]
 
-pub mod claim;
 pub mod conditions;
 pub mod context;
 pub mod deployment;
-mod gauges;
 pub mod index;
 pub mod instance;
 pub mod instance_types;
-pub mod limits;
 pub mod network;
-pub mod operations;
+mod operations;
 pub mod projects;
 pub mod provider;
-pub mod queries;
 pub mod reason;
 pub mod release;
-pub mod releases;
 pub mod rollout;
 pub mod settings;
 #[cfg(test)]
@@ -45,11 +40,11 @@ use fedgate_engine::{
 use index::{CellIndex, CellLocation, IndexConfig, change::Change, tables::TableId, watches::Command};
 use instance::Instances;
 use parking_lot::Mutex;
-use projects::{Known, Projects};
+use projects::{KnownProjects, Projects};
 use provider::Provider;
 use release::Releaser;
 use settings::Settings;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Interval at which parked keys are enqueued: no event may report the change that they wait for.
 pub const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
@@ -71,18 +66,12 @@ pub struct Setup {
     pub settings: Settings,
 }
 
-impl fmt::Debug for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Setup")
-    }
-}
-
 /// The triggers of each controller.
 const TRIGGERS: [Triggers<CellIndex>; 4] = [
     deployment::triggers::triggers,
     instance::triggers::triggers,
     provider::triggers::triggers,
-    releases::triggers::triggers,
+    release::triggers,
 ];
 
 /// The cell's controllers, and its connections.
@@ -93,41 +82,33 @@ pub struct Cell {
     releaser: Releaser,
     hub: Option<Connection>,
     projects: Projects,
-    known: Mutex<Known>,
+    known: Mutex<KnownProjects>,
     /// The last known location.
     location: Mutex<Option<CellLocation>>,
 }
 
-impl fmt::Debug for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cell")
-    }
-}
-
 /// Creates a cell; no key is reconciled before [`Runtime::run`].
-pub fn new(cell: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
-    let Setup {
-        cell,
-        hub,
-        projects,
-        reading,
-        settings,
-    } = cell;
-    let index = CellIndex::new(reading);
+pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
+    let index = CellIndex::new(of.reading);
     let tables = index.cell_tables();
     let role = Cell {
         deployments: Deployments::default(),
         instances: Instances::default(),
         provider: Provider::default(),
         releaser: Releaser::default(),
-        hub,
-        projects,
+        hub: of.hub,
+        projects: of.projects,
         known: Mutex::default(),
         location: Mutex::new(index.location_known().then(|| index.located())),
     };
-    let runtime = Runtime::new(role, State { settings }, index, setup);
+    let state = State {
+        settings: of.settings,
+    };
+    let runtime = Runtime::new(role, state, index, setup);
     let Runtime { role, shared, .. } = &*runtime;
-    shared.planes.engage(&Plane::Cell, OWN_ENGAGEMENT, cell, &tables);
+    shared
+        .planes
+        .engage(&Plane::Cell, OWN_ENGAGEMENT, of.cell, &tables);
     role.engage_hub(shared);
     runtime
 }
@@ -194,7 +175,7 @@ impl Role for Cell {
             Some(TableId::Deployments) => driver::reconcile(&self.deployments, ctx, key).await,
             Some(TableId::Instances) => self.instances.reconcile(ctx, key, &self.releaser).await,
             Some(TableId::Pods) => driver::reconcile(&self.provider, ctx, key).await,
-            Some(TableId::Releases) => releases::reconcile(ctx, key, &self.releaser).await,
+            Some(TableId::Releases) => release::retry::reconcile(ctx, key, &self.releaser).await,
             _ => Ok(Requeue::AwaitChange),
         }
     }
@@ -225,14 +206,11 @@ impl Role for Cell {
             let mut keys: Vec<Key> = match plane {
                 Plane::Project(project) => {
                     index.quota_answered(project);
-                    let mut keys = index.keys_of_project(project);
-                    keys.extend(index.deployments_of_project(project));
-                    keys
+                    index.keys_of_project(project)
                 }
                 Plane::Hub | Plane::Cell => Vec::new(),
             };
-            let records = index.releases.iter();
-            keys.extend(records.map(|((namespace, name), _)| TableId::Releases.key(namespace, name)));
+            keys.extend(index::keys_of(&index.releases, TableId::Releases));
             keys
         };
         shared.queue.extend(keys, Priority::Fresh);
@@ -269,10 +247,10 @@ impl Role for Cell {
     }
 
     fn gauges(&self, shared: &Shared, into: &mut Gauges) {
-        gauges::collect(shared, into);
+        operations::gauges(shared, into);
     }
 
     fn describe(&self, _: &Shared, index: &CellIndex) -> serde_json::Map<String, serde_json::Value> {
-        gauges::describe(index)
+        operations::describe(index)
     }
 }

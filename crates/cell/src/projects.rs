@@ -12,8 +12,8 @@ use fedgate_engine::{
     runtime::queue::Priority,
 };
 use futures::future::BoxFuture;
-use std::collections::{BTreeMap, BTreeSet};
-use tokio::task::{AbortHandle, JoinSet};
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
 
 /// Connection to a project, and the task that keeps it up to date.
 pub type ProjectConnection = (Connection, BoxFuture<'static, ()>);
@@ -31,57 +31,54 @@ pub enum Projects {
 
 /// Projects known to the cell.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownProjects {
     /// Projects whose claims are wanted.
-    wanted: BTreeSet<ProjectKey>,
+    wanted: BTreeMap<ProjectKey, WantedProject>,
     /// Discovered projects, wanted or not.
     found: HashMap<ProjectKey, Connection>,
-    /// Backoff of projects whose connection could not be made, until it is.
-    failed: BTreeMap<ProjectKey, RetryTimer>,
-    /// Wanted projects that were not needed at the last check.
-    unneeded: BTreeSet<ProjectKey>,
-    /// Tasks that keep the connections up to date.
-    keeping: JoinSet<()>,
-    kept: HashMap<ProjectKey, AbortHandle>,
     engagements: u64,
 }
 
-impl Known {
+/// A project whose claims are wanted.
+#[derive(Default)]
+struct WantedProject {
+    /// Backoff while the connection cannot be made.
+    failed: Option<RetryTimer>,
+    /// True if no object needed the project at the last check.
+    is_idle: bool,
+    /// The task that keeps the connection up to date, until this value is dropped.
+    keeping: JoinSet<()>,
+}
+
+impl KnownProjects {
     /// The number of the next engagement. The first belongs to the cell's own planes.
     pub(super) fn next_engagement(&mut self) -> u64 {
         self.engagements += 1;
         self.engagements + 1
     }
-
-    fn keep(&mut self, project: &ProjectKey, handle: AbortHandle) {
-        if let Some(former) = self.kept.insert(project.clone(), handle) {
-            former.abort();
-        }
-        // Ended tasks are dropped.
-        while self.keeping.try_join_next().is_some() {}
-    }
 }
 
 impl Cell {
     /// Starts to watch the claims of a project.
-    pub(super) fn wanted(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
-        if known.wanted.insert(project.clone()) {
+    pub(super) fn wanted(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
+        if !known.wanted.contains_key(project) {
             self.engage_project(shared, known, project);
         }
     }
 
-    fn engage_project(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
+    fn engage_project(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
+        let wanted = known.wanted.entry(project.clone()).or_default();
         let connection = match &self.projects {
             Projects::Discovered => known.found.get(project).cloned(),
             Projects::OnDemand(make) => match make(project) {
                 Ok((connection, work)) => {
-                    known.failed.remove(project);
-                    let handle = known.keeping.spawn(work);
-                    known.keep(project, handle);
+                    wanted.failed = None;
+                    wanted.keeping = JoinSet::new();
+                    wanted.keeping.spawn(work);
                     Some(connection)
                 }
                 Err(error) => {
-                    let timer = known.failed.entry(project.clone()).or_default();
+                    let timer = wanted.failed.get_or_insert_default();
                     let again = timer.failed(RELEASE, shared.now().instant);
                     tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
                     None
@@ -103,17 +100,11 @@ impl Cell {
         shared
             .planes
             .engage(&plane, engagement, connection, &[TableId::Claims]);
-        self.enqueue_project(shared, project);
-    }
-
-    /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
-    /// now.
-    fn enqueue_project(&self, shared: &Shared, project: &ProjectKey) {
-        self.releaser.recovered(&project_plane(project));
+        // What waits for the project's claims, or for a release there: the project may have another address now.
+        self.releaser.recovered(&plane);
         let keys = {
             let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
-            keys.extend(index.deployments_of_project(project));
             keys.extend(index.releases_of_project(project));
             keys
         };
@@ -125,18 +116,21 @@ impl Cell {
         let keys = {
             let mut index = shared.index.lock();
             index.unreachable.insert(project.clone());
-            let mut keys = index.keys_of_project(project);
-            keys.extend(index.deployments_of_project(project));
-            keys
+            index.keys_of_project(project)
         };
         shared.queue.extend(keys, Priority::Fresh);
     }
 
     /// Retries connections that could not be made, each when its backoff ends.
-    pub(super) fn try_again(&self, shared: &Shared, known: &mut Known) {
+    pub(super) fn try_again(&self, shared: &Shared, known: &mut KnownProjects) {
         let now = shared.now().instant;
-        let failed = known.failed.iter();
-        let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
+        let is_due = |wanted: &WantedProject| {
+            wanted
+                .failed
+                .as_ref()
+                .is_some_and(|timer| timer.wait(now).is_none())
+        };
+        let due = known.wanted.iter().filter(|(_, wanted)| is_due(wanted));
         let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
         for project in due {
             self.engage_project(shared, known, &project);
@@ -144,21 +138,17 @@ impl Cell {
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut Known) {
+    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut KnownProjects) {
         let needed = shared.index.lock().needed_projects(shared.settings.quota);
-        let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
-        let (over, idle) = unneeded
-            .into_iter()
-            .partition(|project| known.unneeded.contains(project));
-        known.unneeded = idle;
-        let over: BTreeSet<ProjectKey> = over;
+        let mut over = Vec::new();
+        known.wanted.retain(|project, wanted| {
+            let was_idle = std::mem::replace(&mut wanted.is_idle, !needed.contains(project));
+            let is_over = was_idle && wanted.is_idle;
+            over.extend(is_over.then(|| project.clone()));
+            !is_over
+        });
         for project in over {
             tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
-            known.wanted.remove(&project);
-            known.failed.remove(&project);
-            if let Some(handle) = known.kept.remove(&project) {
-                handle.abort();
-            }
             shared.index.lock().unreachable.remove(&project);
             self.disengage_project(shared, &project);
         }
@@ -177,11 +167,11 @@ impl Cell {
     }
 
     /// Applies an event of project discovery.
-    pub(super) fn found(&self, shared: &Shared, known: &mut Known, event: ProjectEvent) {
+    pub(super) fn found(&self, shared: &Shared, known: &mut KnownProjects, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection, .. } => {
                 known.found.insert(key.clone(), connection);
-                if known.wanted.contains(&key) {
+                if known.wanted.contains_key(&key) {
                     self.engage_project(shared, known, &key);
                 }
             }
@@ -190,17 +180,12 @@ impl Cell {
                 known.found.remove(&key);
                 self.disengage_project(shared, &key);
                 // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
-                if known.wanted.contains(&key) {
+                if known.wanted.contains_key(&key) {
                     Self::lose_project(shared, &key);
                 }
             }
             // The runtime parks the writes of a suspended project.
-            ProjectEvent::Rejected { .. }
-            | ProjectEvent::RejectionCleared { .. }
-            | ProjectEvent::Suspension { .. }
-            | ProjectEvent::Listed { .. }
-            | ProjectEvent::Gone { .. }
-            | ProjectEvent::Answered(_) => {}
+            _ => {}
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The cell's settings, from flags.
+//! The cell's settings and limits, from flags.
 
 use super::instance_types::InstanceTypes;
 use fedgate_engine::reconcile::throttle::Rate;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
+
+pub use fedgate_api::crd::MAX_REPLICAS;
 
 /// Settings of a cell.
 #[derive(Debug, Clone)]
@@ -38,8 +40,8 @@ pub struct ProviderSettings {
     pub pod: PodSettings,
     /// True if Instances get a `NetworkPolicy`.
     pub network_policies: bool,
-    /// The Service port of an Instance with a single port.
-    pub single_port: SinglePort,
+    /// True if the Service of an Instance with a single port serves it on port 443, as unikraft-provider does.
+    pub single_port_443: bool,
 }
 
 /// Scheduling and runtime settings of Pods at this cell.
@@ -58,23 +60,45 @@ pub struct PodSettings {
 }
 
 /// The profile of the Pod Security Standards that Pods comply with and their namespaces enforce.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Security {
     /// No root user, no privileges.
     #[default]
     Restricted,
     /// No privileges; images may run as root.
     Baseline,
-    /// No restrictions: no security context is set.
+    /// No restrictions: for a runtime that isolates Pods itself.
     Privileged,
 }
 
-/// The Service port of an Instance with a single port.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SinglePort {
-    /// The container's own port.
-    #[default]
-    Own,
-    /// Port 443, as unikraft-provider does.
-    Https,
+impl Security {
+    /// The value of the namespace label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Restricted => "restricted",
+            Self::Baseline => "baseline",
+            Self::Privileged => "privileged",
+        }
+    }
+}
+
+/// Limits that a cell enforces itself, because other planes may have other definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of Instances of a deployment.
+    pub replicas: u32,
+    /// The known instance types and their sizes.
+    pub sizes: InstanceTypes,
+    /// True if interfaces may name Networks of other namespaces.
+    pub cross_namespace_networks: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            replicas: 1000,
+            sizes: InstanceTypes::default(),
+            cross_namespace_networks: false,
+        }
+    }
 }

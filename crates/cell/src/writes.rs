@@ -1,70 +1,96 @@
-//! Writes in the forms that the cell's controllers use.
+//! Writes and Events in the forms that the cell's controllers use.
 
 use crate::reason::WriteReason;
-use fedgate_api::keys;
-use fedgate_engine::plan::{Effect, Endpoint, Target, Write};
+use fedgate_api::{API_VERSION, keys};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, Event, ObjectRef, Target, Write},
+    store::table::Row,
+};
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Label of every Pod, Service and `NetworkPolicy` of the provider.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
 
-/// The version of an object that a decision is based on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectVersion {
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// Its resourceVersion.
-    pub version: Arc<str>,
-}
-
-impl ObjectVersion {
-    /// A merge patch that fails unless the object still has this version.
-    pub fn patch(&self, target: Target, endpoint: Endpoint, mut patch: Value, reason: WriteReason) -> Effect {
-        patch["metadata"]["uid"] = json!(*self.uid);
-        patch["metadata"]["resourceVersion"] = json!(*self.version);
-        Effect {
-            target,
-            endpoint,
-            write: Write::Merge { patch },
-            reason: reason.into(),
-        }
-    }
-
-    /// The deletion of exactly this object.
-    pub fn delete(&self, target: Target, reason: WriteReason) -> Effect {
-        delete(target, &self.uid, reason)
+/// A merge patch that fails unless the object still has the version of its row.
+pub fn patch<D>(
+    row: &Row<D>,
+    target: Target,
+    endpoint: Endpoint,
+    mut patch: Value,
+    reason: WriteReason,
+) -> Effect {
+    patch["metadata"]["uid"] = json!(*row.uid);
+    patch["metadata"]["resourceVersion"] = json!(row.resource_version());
+    Effect {
+        endpoint,
+        ..Effect::main(target, Write::Merge { patch }, reason)
     }
 }
 
 /// The deletion of the object with this UID.
 pub fn delete(target: Target, uid: &str, reason: WriteReason) -> Effect {
-    Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write: Write::Delete {
-            uid: uid.to_owned(),
-            resource_version: None,
-        },
-        reason: reason.into(),
-    }
+    let write = Write::Delete {
+        uid: uid.to_owned(),
+        resource_version: None,
+    };
+    Effect::main(target, write, reason)
 }
 
 /// The creation of an object.
 pub fn create(target: Target, body: Value, reason: WriteReason) -> Effect {
-    Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write: Write::Create { body },
-        reason: reason.into(),
+    Effect::main(target, Write::Create { body }, reason)
+}
+
+/// The row of an object that was read, with its digest.
+pub fn read<D>(object: &DynamicObject, digest: D) -> Row<D> {
+    let meta = &object.metadata;
+    let version = meta.resource_version.as_deref().unwrap_or_default();
+    Row {
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
+        version: version.parse().unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        partial: false,
+        digest,
+        body: None,
     }
 }
 
+/// The controller of an object, as a list of owner references.
+pub fn controlled_by(kind: &str, name: &str, uid: &str) -> Value {
+    json!([{
+        "apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}
+
 /// The finalizers that the Instance controller sets on an Instance.
-pub fn finalizers(hub: bool) -> Vec<&'static str> {
-    let mut finalizers = vec![keys::CLAIM_FINALIZER];
-    if hub {
-        finalizers.push(keys::INSTANCE_FINALIZER);
+pub fn finalizers(hub: bool) -> impl Iterator<Item = &'static str> {
+    [keys::CLAIM_FINALIZER]
+        .into_iter()
+        .chain(hub.then_some(keys::INSTANCE_FINALIZER))
+}
+
+/// A warning Event about an Instance.
+pub fn warning(
+    (namespace, name, uid): (&str, &str, &str),
+    reason: &str,
+    action: &str,
+    message: String,
+) -> Event {
+    Event {
+        plane: Plane::Cell,
+        about: ObjectRef {
+            api_version: API_VERSION.to_owned(),
+            kind: "Instance".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        action: action.to_owned(),
+        message,
     }
-    finalizers
 }

@@ -211,6 +211,18 @@ pub struct Effect {
     pub reason: ReasonLabel,
 }
 
+impl Effect {
+    /// A write of the object itself.
+    pub fn main(target: Target, write: Write, reason: impl Into<ReasonLabel>) -> Self {
+        Self {
+            target,
+            endpoint: Endpoint::Main,
+            write,
+            reason: reason.into(),
+        }
+    }
+}
+
 /// An Event on a project's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {

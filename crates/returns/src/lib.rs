@@ -8,9 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
-mod gauges;
 pub mod index;
-pub mod operations;
+mod operations;
 pub mod reason;
 pub mod secrets;
 
@@ -18,15 +17,15 @@ use context::{Context, Shared, State};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, PlaneKind},
+    metrics::{Gauges, Holder, PlaneKind},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
-    runtime::{self, Runtime, driver, role::Role},
+    runtime::{self, Runtime, driver, index::Index, role::Role},
 };
 use fedgate_kinds::FederatedKind;
 use index::{Change, ReturnsIndex, TableId};
 use secrets::Secrets;
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 /// Interval at which parked keys are enqueued: no event may report the change that they wait for.
 pub const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
@@ -46,12 +45,6 @@ pub struct Setup {
     pub kinds: Vec<FederatedKind>,
 }
 
-impl fmt::Debug for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Setup")
-    }
-}
-
 /// The role's controller.
 #[derive(Debug, Default)]
 pub struct Returns {
@@ -59,19 +52,14 @@ pub struct Returns {
 }
 
 /// Creates the role; no key is reconciled before [`Runtime::run`].
-pub fn new(setup: Setup, runtime: runtime::Setup) -> Arc<Runtime<Returns>> {
-    let Setup {
-        member,
-        hub,
-        name,
-        kinds,
-    } = setup;
-    let index = ReturnsIndex::new(kinds);
+pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Returns>> {
+    let index = ReturnsIndex::new(of.kinds);
     let at_member = index.member_tables();
-    let runtime = Runtime::new(Returns::default(), State { member: name }, index, runtime);
+    let state = State { member: of.name };
+    let runtime = Runtime::new(Returns::default(), state, index, setup);
     let planes = &runtime.shared.planes;
-    planes.engage(&Plane::Cell, ENGAGEMENT, member, &at_member);
-    planes.engage(&Plane::Hub, ENGAGEMENT, hub, &[TableId::HubNamespaces]);
+    planes.engage(&Plane::Cell, ENGAGEMENT, of.member, &at_member);
+    planes.engage(&Plane::Hub, ENGAGEMENT, of.hub, &[TableId::HubNamespaces]);
     runtime
 }
 
@@ -128,7 +116,13 @@ impl Role for Returns {
     }
 
     fn gauges(&self, shared: &Shared, into: &mut Gauges) {
-        gauges::collect(shared, into);
+        let index = &*shared.read_index(Holder::Metrics);
+        for (plane, engaged) in shared.planes.lock().iter() {
+            for (table, _) in &engaged.watches {
+                into.cached
+                    .insert((plane.kind(), index.plural(*table)), index.len(*table));
+            }
+        }
     }
 
     fn describe(&self, _: &Shared, _: &ReturnsIndex) -> serde_json::Map<String, serde_json::Value> {

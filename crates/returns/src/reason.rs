@@ -15,7 +15,7 @@ fedgate_engine::labels! {
 fedgate_engine::labels! {
     /// Why a Secret is not sent: the label `reason` of `fedgate_quarantined_objects`.
     pub enum Verdict: fedgate_engine::reconcile::quarantine::VerdictLabel {
-        /// It is larger than its kind admits.
+        /// The Secret is larger than its kind admits.
         TooLarge = "too_large",
         /// The name of its object, or its kind's, is no value of a label.
         NoLabelValue = "no_label_value",

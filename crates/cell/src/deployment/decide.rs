@@ -1,28 +1,28 @@
 //! Decides the writes for a deployment. Pure.
 
 use super::{
-    observe::{Known, Snapshot},
-    status::{self, Blocker, Seen},
+    observe::{DeploymentSnapshot, KnownInstance},
+    status::{self, Blocker, StatusInputs},
 };
-use crate::reason::WriteReason;
 use crate::{
-    conditions::{Verdict, gates},
+    conditions::{gates, source_error},
     index::{
         CellLocation,
         digest::{Instance, Spec},
         tables::TableId,
     },
-    network::decide::{Act as NetworkAct, State},
+    network::decide::{NetworkAction, NetworkState},
+    reason::WriteReason,
     rollout::{
-        self, Act, Owner, Policy, RolloutHold, Step, StepReason,
+        self, Owner, Policy, RolloutHold, Step, StepAction, StepReason,
         make::{self, NewInstance},
     },
-    writes::{ObjectVersion, create, delete, finalizers},
+    writes::{self, controlled_by, create, delete, finalizers},
 };
 use fedgate_api::{
-    API_VERSION, Condition, LocationReference, Place, Reason, WorkloadDeploymentStatus,
+    LocationReference, Place, Reason, WorkloadDeploymentStatus,
     conditions::{
-        Serving, set,
+        Serving,
         types::{AVAILABLE, REPLICAS_READY},
     },
     keys,
@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 /// Writes for a deployment.
 #[derive(Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct DeploymentDecision {
     /// Writes that do not depend on each other.
     pub writes: Vec<Effect>,
     /// The deployment's own status, if it differs.
@@ -49,39 +49,29 @@ pub struct Decision {
 }
 
 /// Decides.
-pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
-    let unreadable;
-    let spec = match &snapshot.deployment.spec {
+pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecision {
+    let spec = match &snapshot.row.digest.spec {
         Ok(spec) => spec,
         Err(why) => {
-            unreadable = Blocker {
+            let unreadable = Blocker {
                 reason: Reason::InvalidTemplate,
                 message: why.to_string(),
             };
-            return Decision {
-                writes: Vec::new(),
+            return DeploymentDecision {
                 status: write_status(snapshot, None, &[], Some(&unreadable), now),
-                held: false,
+                ..DeploymentDecision::default()
             };
         }
     };
     let block = block(snapshot, spec);
-    let steps = rollout::plan(
-        &rollout::Deployment {
-            name: snapshot.name.clone(),
-            uid: snapshot.version.uid.clone(),
-            replicas: spec.replicas,
-            policy: spec.policy,
-            linking: snapshot.linking(spec),
-        },
-        &snapshot
-            .instances
-            .iter()
-            .map(|known| known.control.clone())
-            .collect::<Vec<_>>(),
-        hold(snapshot, block.as_ref()),
-    );
-    let mut writes = performed(snapshot, spec, &steps, now);
+    let deployment = snapshot.control(spec);
+    let instances: Vec<_> = snapshot
+        .instances
+        .iter()
+        .map(|known| known.control.clone())
+        .collect();
+    let steps = rollout::plan(&deployment, &instances, hold(snapshot, block.as_ref()));
+    let mut writes = performed(snapshot, spec, &deployment, &steps, now);
     if block.as_ref().is_none_or(|block| has_network(block.reason)) {
         writes.extend(network(snapshot));
     }
@@ -92,7 +82,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         message: message.clone(),
     });
     let block = block.or(refused);
-    Decision {
+    DeploymentDecision {
         writes,
         status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
         held: steps.iter().any(|step| step.why == StepReason::RollsHeld),
@@ -113,7 +103,7 @@ fn has_network(block: Reason) -> bool {
 }
 
 /// The fault of the deployment or of its location; a fault of the location comes first.
-fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
+fn block(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<Blocker> {
     let place = match &snapshot.located {
         CellLocation::At { location, city } => elsewhere(&spec.place, &location.name, city),
         CellLocation::Untold => None,
@@ -166,8 +156,8 @@ fn elsewhere(place: &Place<Arc<str>>, location: &str, city: &str) -> Option<(Rea
 }
 
 /// Error for the first interface whose Network is in a namespace other than the deployment's own.
-fn foreign_network(snapshot: &Snapshot, spec: &Spec) -> Option<String> {
-    if snapshot.cross_namespace_networks {
+fn foreign_network(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<String> {
+    if snapshot.reading.limits.cross_namespace_networks {
         return None;
     }
     let own = |namespace: &str| {
@@ -184,8 +174,8 @@ fn foreign_network(snapshot: &Snapshot, spec: &Spec) -> Option<String> {
     ))
 }
 
-fn hold(snapshot: &Snapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
-    if snapshot.deployment.suspended {
+fn hold(snapshot: &DeploymentSnapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
+    if snapshot.row.digest.suspended {
         return Some(RolloutHold::Suspended);
     }
     let block = block.map(|block| RolloutHold::Blocked(block.reason));
@@ -193,46 +183,42 @@ fn hold(snapshot: &Snapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
 }
 
 /// Scheduling gates of new Instances, in order.
-fn new_gates(snapshot: &Snapshot, spec: &Spec) -> Vec<&'static str> {
+fn new_gates(snapshot: &DeploymentSnapshot, spec: &Spec) -> Vec<&'static str> {
     let gates = [
-        (snapshot.networking, gates::NETWORK),
+        (snapshot.reading.networking, gates::NETWORK),
         (true, gates::QUOTA),
-        (snapshot.data && spec.references, gates::REFERENCED_DATA),
+        (snapshot.reading.data && spec.references, gates::REFERENCED_DATA),
     ];
-    gates
-        .into_iter()
-        .filter(|(set, _)| *set)
-        .map(|(_, gate)| gate)
-        .collect()
+    let set = gates.into_iter().filter(|(set, _)| *set);
+    set.map(|(_, gate)| gate).collect()
 }
 
-fn target(snapshot: &Snapshot, table: TableId, name: &str) -> Target {
+fn target(snapshot: &DeploymentSnapshot, table: TableId, name: &str) -> Target {
     Target::namespaced(Plane::Cell, &table.resource(), &snapshot.namespace, name)
 }
 
-fn location(snapshot: &Snapshot) -> Option<&LocationReference> {
+fn location(snapshot: &DeploymentSnapshot) -> Option<&LocationReference> {
     match &snapshot.located {
         CellLocation::At { location, .. } => Some(location),
-        CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
+        _ => None,
     }
 }
 
 /// Writes of the steps that may run now.
-fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -> Vec<Effect> {
+fn performed(
+    snapshot: &DeploymentSnapshot,
+    spec: &Spec,
+    deployment: &rollout::Deployment,
+    steps: &[Step],
+    now: Timestamp,
+) -> Vec<Effect> {
     let mut template = None;
     let new = new_gates(snapshot, spec);
-    let deployment = rollout::Deployment {
-        name: snapshot.name.clone(),
-        uid: snapshot.version.uid.clone(),
-        replicas: spec.replicas,
-        policy: spec.policy,
-        linking: snapshot.linking(spec),
-    };
     let mut effects = Vec::new();
     for step in steps.iter().filter(|step| step.now) {
         let target = target(snapshot, TableId::Instances, &step.instance);
         match &step.act {
-            Act::Create(ordinal) => {
+            StepAction::Create(ordinal) => {
                 let template: &Value =
                     template.get_or_insert_with(|| serde_json::from_str(&spec.template).unwrap_or_default());
                 let making = NewInstance {
@@ -242,34 +228,31 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                     gates: &new,
                     location: location(snapshot),
                 };
-                let mut body = make::instance(&deployment, *ordinal, &making);
+                let mut body = make::instance(deployment, *ordinal, &making);
                 // Create the Instance with its finalizers, so that no deletion in between can leave objects behind.
-                let mut all = finalizers(snapshot.hub);
-                all.extend(snapshot.provider.then_some(keys::PROVIDER_FINALIZER));
-                body["metadata"]["finalizers"] = json!(all);
+                let provider = snapshot.reading.provider.then_some(keys::PROVIDER_FINALIZER);
+                body["metadata"]["finalizers"] = finalizers(snapshot.reading.hub).chain(provider).collect();
                 if new.contains(&gates::REFERENCED_DATA) {
                     body["metadata"]["annotations"][keys::GATE_START] = json!(now.to_string());
                 }
                 effects.push(create(target, body, WriteReason::InstanceMissing));
             }
-            Act::Delete { uid, version } => effects.push(Effect {
-                target,
-                endpoint: Endpoint::Main,
-                write: Write::Delete {
+            StepAction::Delete { uid, version } => {
+                let write = Write::Delete {
                     uid: uid.to_string(),
                     resource_version: version.as_ref().map(ToString::to_string),
-                },
-                reason: reason(step.why).into(),
-            }),
-            Act::PatchLabels { uid, patch } => effects.push(Effect {
-                target,
-                endpoint: Endpoint::Main,
-                write: Write::Merge {
-                    patch: json!({"metadata": {"uid": **uid, "labels": patch}}),
-                },
-                reason: WriteReason::InstanceLabels.into(),
-            }),
-            Act::Wait => {}
+                };
+                effects.push(Effect::main(target, write, reason(step.why)));
+            }
+            StepAction::PatchLabels { uid, patch } => {
+                let patch = json!({"metadata": {"uid": **uid, "labels": patch}});
+                effects.push(Effect::main(
+                    target,
+                    Write::Merge { patch },
+                    WriteReason::InstanceLabels,
+                ));
+            }
+            StepAction::Wait => {}
         }
     }
     effects
@@ -285,18 +268,17 @@ fn reason(why: StepReason) -> WriteReason {
 }
 
 /// Writes for the network objects of the deployment.
-fn network(snapshot: &Snapshot) -> Vec<Effect> {
+fn network(snapshot: &DeploymentSnapshot) -> Vec<Effect> {
     let (Some((acts, _)), Some(location)) = (&snapshot.network, location(snapshot)) else {
         return Vec::new();
     };
-    let effect = |act: &NetworkAct| match act {
-        NetworkAct::Bind { name, network } => {
+    let effect = |act: &NetworkAction| match act {
+        NetworkAction::Bind { name, network } => {
             let body = json!({
                 "apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkBinding",
                 "metadata": {
                     "name": name, "namespace": *snapshot.namespace,
-                    "ownerReferences": [{"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": *snapshot.name,
-                        "uid": *snapshot.version.uid, "controller": true, "blockOwnerDeletion": true}],
+                    "ownerReferences": controlled_by("WorkloadDeployment", &snapshot.name, &snapshot.row.uid),
                 },
                 "spec": {"network": network, "location": location},
             });
@@ -306,12 +288,12 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
                 WriteReason::NetworkBinding,
             )
         }
-        NetworkAct::Unbind { name, uid } => delete(
+        NetworkAction::Unbind { name, uid } => delete(
             target(snapshot, TableId::Bindings, name),
             uid,
             WriteReason::NetworkBindingUnused,
         ),
-        NetworkAct::Claim {
+        NetworkAction::Claim {
             namespace,
             name,
             context,
@@ -336,36 +318,42 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
 }
 
 /// Changes of live Instances in place: the Network gate, the location, suspension.
-fn in_place(snapshot: &Snapshot, steps: &[Step]) -> Vec<Effect> {
-    let network_done = !snapshot.networking || matches!(snapshot.network, Some((_, State::Ready)));
-    let own = |known: &&Known| known.control.owner == Owner::Deployment(snapshot.version.uid.clone());
+fn in_place(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect> {
+    let network_done =
+        !snapshot.reading.networking || matches!(snapshot.network, Some((_, NetworkState::Ready)));
+    let own = |known: &&KnownInstance| known.control.owner == Owner::Deployment(snapshot.row.uid.clone());
     // An Instance that this reconcile writes has another version afterwards.
-    let written = |known: &Known| {
-        let mut now = steps.iter().filter(|step| step.now && step.act != Act::Wait);
+    let written = |known: &KnownInstance| {
+        let mut now = steps
+            .iter()
+            .filter(|step| step.now && step.act != StepAction::Wait);
         now.any(|step| step.instance == known.control.name)
     };
     let live = snapshot.instances.iter().filter(own);
     let live = live.filter(|known| !known.control.deleting && !written(known));
     live.filter_map(|known| {
-        let Known { control, instance } = known;
-        let version = ObjectVersion {
-            uid: control.uid.clone(),
-            version: control.version.clone(),
-        };
+        let KnownInstance { control, row } = known;
         let target = target(snapshot, TableId::Instances, &control.name);
-        if let Some(patch) = placed(snapshot, instance, network_done) {
-            return Some(version.patch(target, Endpoint::Main, patch, WriteReason::InstanceNetwork));
+        if let Some(patch) = placed(snapshot, &row.digest, network_done) {
+            let reason = WriteReason::InstanceNetwork;
+            return Some(writes::patch(row, target, Endpoint::Main, patch, reason));
         }
-        (instance.suspended != snapshot.deployment.suspended).then(|| {
-            let suspended = snapshot.deployment.suspended.then_some(true);
+        (row.digest.suspended != snapshot.row.digest.suspended).then(|| {
+            let suspended = snapshot.row.digest.suspended.then_some(true);
             let patch = json!({"status": {"suspended": suspended}});
-            version.patch(target, Endpoint::Status, patch, WriteReason::InstanceSuspension)
+            writes::patch(
+                row,
+                target,
+                Endpoint::Status,
+                patch,
+                WriteReason::InstanceSuspension,
+            )
         })
     })
     .collect()
 }
 
-fn placed(snapshot: &Snapshot, instance: &Instance, network_done: bool) -> Option<Value> {
+fn placed(snapshot: &DeploymentSnapshot, instance: &Instance, network_done: bool) -> Option<Value> {
     let mut spec = Map::new();
     if let Some(location) = location(snapshot).filter(|_| !instance.located) {
         spec.insert("location".to_owned(), json!(location));
@@ -379,57 +367,48 @@ fn placed(snapshot: &Snapshot, instance: &Instance, network_done: bool) -> Optio
 }
 
 fn write_status(
-    snapshot: &Snapshot,
+    snapshot: &DeploymentSnapshot,
     desired: Option<u32>,
     steps: &[Step],
     block: Option<&Blocker>,
     now: Timestamp,
 ) -> Option<Effect> {
-    let deployment = &snapshot.deployment;
+    let deployment = &snapshot.row.digest;
     let gates: Vec<Vec<&str>> = snapshot
         .instances
         .iter()
-        .map(|known| known.instance.gates.iter().map(|gate| &**gate).collect())
+        .map(|known| known.row.digest.gates.iter().map(|gate| &**gate).collect())
         .collect();
     let own = snapshot.instances.iter().zip(&gates);
-    let own = own.filter(|(known, _)| known.control.owner == Owner::Deployment(snapshot.version.uid.clone()));
+    let own = own.filter(|(known, _)| known.control.owner == Owner::Deployment(snapshot.row.uid.clone()));
     let mut instances: Vec<status::Instance<'_>> = own
-        .map(|(Known { control, instance }, gates)| status::Instance {
+        .map(|(KnownInstance { control, row }, gates)| status::Instance {
             name: &control.name,
             current: control.current,
-            made_from: instance.hash.as_deref(),
-            applied: instance.applied.as_deref(),
+            made_from: row.digest.hash.as_deref(),
+            applied: row.digest.applied.as_deref(),
             gates,
-            conditions: &instance.conditions,
+            conditions: &row.digest.conditions,
         })
         .collect();
     instances.sort_by_key(|instance| rollout::ordinal::of_name(&snapshot.name, instance.name));
-    let error: Option<(String, String)> = deployment.data_error.as_ref().and_then(|text| {
-        let error: Value = serde_json::from_str(text).ok()?;
-        Some((
-            error["reason"].as_str()?.to_owned(),
-            error["message"].as_str()?.to_owned(),
-        ))
-    });
+    let error = source_error(deployment.data_error.as_deref());
     let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
     let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
     // If the desired number is invalid, keep the number of the last status.
     let last = || u32::try_from(before.counts.desired_replicas).unwrap_or_default();
-    let seen = Seen {
+    let seen = StatusInputs {
         desired: desired.unwrap_or_else(last),
         instances: &instances,
         steps,
         suspended: deployment.suspended,
         block,
-        data_error: error.as_ref().map(|(reason, message)| (&**reason, &**message)),
+        data_error: error.as_ref(),
     };
     let mut conditions = before.conditions;
-    let mut say = |type_, verdict: Verdict| {
-        let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);
-        set(&mut conditions, condition.observed(Some(deployment.generation)));
-    };
-    say(REPLICAS_READY, status::replicas_ready(&seen));
-    say(AVAILABLE, status::available(&seen));
+    let generation = deployment.generation;
+    status::replicas_ready(&seen).set(&mut conditions, REPLICAS_READY, generation, now);
+    status::available(&seen).set(&mut conditions, AVAILABLE, generation, now);
     let status = WorkloadDeploymentStatus {
         location: location(snapshot).cloned().or(before.location),
         conditions,
@@ -441,16 +420,22 @@ fn write_status(
     let patch = patch(&written, &json!(status))?;
     let target = target(snapshot, TableId::Deployments, &snapshot.name);
     let patch = json!({"status": patch});
-    let version = &snapshot.version;
-    Some(version.patch(target, Endpoint::Status, patch, WriteReason::DeploymentStatus))
+    let reason = WriteReason::DeploymentStatus;
+    Some(writes::patch(
+        &snapshot.row,
+        target,
+        Endpoint::Status,
+        patch,
+        reason,
+    ))
 }
 
 /// Whether a status changes `Available`, for which the tenant waits.
-pub fn write_kind(snapshot: &Snapshot, status: &Effect) -> WriteKind {
+pub fn write_kind(snapshot: &DeploymentSnapshot, status: &Effect) -> WriteKind {
     let Write::Merge { patch } = &status.write else {
         return WriteKind::Progress;
     };
-    let before: Value = serde_json::from_str(&snapshot.deployment.status).unwrap_or_default();
+    let before: Value = serde_json::from_str(&snapshot.row.digest.status).unwrap_or_default();
     let conditions = &patch["status"]["conditions"];
     if conditions.is_null() || Serving::of(&patch["status"]) == Serving::of(&before) {
         WriteKind::Progress

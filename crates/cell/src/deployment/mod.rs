@@ -15,7 +15,7 @@ use super::{
     context::{Context, State, request_project},
     index::tables::TableId,
 };
-use decide::Decision;
+use decide::DeploymentDecision;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Key,
@@ -65,7 +65,7 @@ impl Reconciler for Deployments {
         }
         let now = run.ctx.now();
         snapshot.refused = self.refused.lock().get(run.key).cloned();
-        let Decision {
+        let DeploymentDecision {
             mut writes,
             status,
             held,
@@ -129,9 +129,5 @@ impl Reconciler for Deployments {
         }
         run.session.refused = Some(failure);
         Ok(Flow::Again)
-    }
-
-    fn message(&self, (): &()) -> Option<&'static str> {
-        None
     }
 }

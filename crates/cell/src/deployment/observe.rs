@@ -1,20 +1,19 @@
 //! Observes a deployment and its surroundings.
 
-use crate::queries;
 use crate::{
+    conditions::is_true,
     context::Shared,
     index::{
-        CellIndex, CellLocation,
-        digest::{Deployment, Instance},
+        CellIndex, CellLocation, IndexConfig,
+        digest::{Deployment, Instance, Spec},
     },
-    network::{self, decide::State},
+    network::{self, decide::NetworkState},
     rollout::{self, Owner, hash, labels::OwnerLabels},
-    writes::ObjectVersion,
 };
 use fedgate_api::{
     Place, Reason,
     conditions::{
-        ConditionStatus, find,
+        find,
         types::{INITIALIZED, READY},
     },
     names::{ProjectKey, is_label_value},
@@ -27,57 +26,43 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A deployment and its surroundings.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the cell, or a state of its own"
-)]
-#[derive(Debug, Clone, PartialEq)]
-pub struct Snapshot {
+#[derive(Debug, Clone)]
+pub struct DeploymentSnapshot {
     /// Namespace of the deployment.
     pub namespace: Arc<str>,
     /// Name of the deployment.
     pub name: Arc<str>,
-    /// Version of the deployment.
-    pub version: ObjectVersion,
-    /// Content of the deployment.
-    pub deployment: Deployment,
+    /// The deployment.
+    pub row: Row<Deployment>,
+    /// Settings of the cell.
+    pub reading: Arc<IndexConfig>,
     /// Instances of the deployment, and those whose name has the form of its own Instances' names.
-    pub instances: Vec<Known>,
+    pub instances: Vec<KnownInstance>,
     /// Location of the cell.
     pub located: CellLocation,
     /// Network of the deployment, if networking is on and the location is known.
-    pub network: Option<(Vec<network::decide::Act>, State)>,
-    /// True if networking is on.
-    pub networking: bool,
-    /// True if Instances wait for companions at this cell.
-    pub data: bool,
-    /// True if Instances are written back.
-    pub hub: bool,
-    /// True if Pods are run for Instances.
-    pub provider: bool,
+    pub network: Option<(Vec<network::decide::NetworkAction>, NetworkState)>,
     /// True if quota is unavailable now.
     pub quota_unavailable: bool,
     /// The project whose claims must be watched and are not watched yet.
     pub unwatched: Option<ProjectKey>,
     /// The project's namespace that the deployment belongs to.
     pub home: Option<Arc<str>>,
-    /// True if interfaces may name Networks of other namespaces.
-    pub cross_namespace_networks: bool,
     /// The words of the cell's API server when it refused an object of the deployment.
     pub refused: Option<String>,
 }
 
 /// An Instance of a deployment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+#[derive(Debug, Clone)]
+pub struct KnownInstance {
     /// The Instance as the rollout planner needs it.
     pub control: rollout::Instance,
-    /// Content of the Instance.
-    pub instance: Instance,
+    /// The Instance.
+    pub row: Row<Instance>,
 }
 
 /// Observes a deployment; `None` if it is gone, is being deleted, or the cell's lists are incomplete.
-pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
+pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
     let index = ctx.index.lock();
     if !index.cell_ready() {
         return None;
@@ -86,9 +71,8 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
     if row.deleting {
         return None;
     }
-    let deployment = row.digest.clone();
     let located = index.located();
-    let network = match (&located, &deployment.spec) {
+    let network = match (&located, &row.digest.spec) {
         (CellLocation::At { location, .. }, Ok(spec)) if index.reading.networking => {
             let wanted = network::decide::Deployment {
                 namespace: &key.namespace,
@@ -99,7 +83,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
             };
             Some(network::decide::decide(
                 &wanted,
-                &queries::network::known(&index, &key.namespace, &key.name, &row.uid),
+                &network::known::known(&index, &key.namespace, &key.name, &row.uid),
             ))
         }
         _ => None,
@@ -109,35 +93,23 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
         index.may_be_granted(project) && !ctx.planes.is_down(&Plane::Project(project.clone()))
     });
     let unwatched = project.filter(|project| ctx.settings.quota && !index.claims.contains_key(project));
-    Some(Snapshot {
+    Some(DeploymentSnapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        version: version(row),
+        row: row.clone(),
+        reading: index.reading.clone(),
         instances: known(&index, key, row),
-        deployment,
         located,
         network,
-        networking: index.reading.networking,
-        data: index.reading.data,
-        hub: index.reading.hub,
-        provider: index.reading.provider,
         quota_unavailable: ctx.settings.quota && !grantable,
         unwatched,
         home,
-        cross_namespace_networks: index.reading.limits.cross_namespace_networks,
         refused: None,
     })
 }
 
-fn version<D: PartialEq>(row: &Row<D>) -> ObjectVersion {
-    ObjectVersion {
-        uid: row.uid.clone(),
-        version: row.resource_version().into(),
-    }
-}
-
 /// Instances that a deployment of this name controls, and those whose names have the form of its own Instances' names.
-fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
+fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<KnownInstance> {
     let spec = deployment.digest.spec.as_ref().ok();
     let all = index.instances.in_namespace(&key.namespace);
     let concerns = |name: &str, instance: &Instance| {
@@ -155,38 +127,29 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 }
                 _ => Owner::Foreign,
             };
-            let ObjectVersion { uid, version } = version(row);
+            let is = |type_| is_true(&instance.conditions, type_);
+            let ready = find(&instance.conditions, READY);
             let control = rollout::Instance {
                 name: name.clone(),
-                uid,
-                version,
+                uid: row.uid.clone(),
+                version: row.resource_version().into(),
                 created: instance.created,
                 owner,
                 deleting: row.deleting,
-                ready: !row.deleting && is(instance, READY),
+                ready: !row.deleting && is(READY),
                 // The Instance's own controller records the end of that state.
-                served: is(instance, READY) || is(instance, INITIALIZED),
-                lost: row.deleting && is_lost(instance),
+                served: is(READY) || is(INITIALIZED),
+                lost: row.deleting && ready.is_some_and(|c| c.reason == Reason::NodeLost.as_str()),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
             };
-            Known {
-                control,
-                instance: instance.clone(),
-            }
+            let row = row.clone();
+            KnownInstance { control, row }
         })
         .collect()
 }
 
-fn is_lost(instance: &Instance) -> bool {
-    find(&instance.conditions, READY).is_some_and(|c| c.reason == Reason::NodeLost.as_str())
-}
-
-fn is(instance: &Instance, type_: &str) -> bool {
-    find(&instance.conditions, type_).is_some_and(|c| c.status == ConditionStatus::True)
-}
-
-fn is_current(spec: &crate::index::digest::Spec, instance: &Instance) -> bool {
+fn is_current(spec: &Spec, instance: &Instance) -> bool {
     let made = |of: &Value, template: &Value| {
         let made = hash::AppliedTemplate {
             hash: instance.hash.as_deref(),
@@ -203,10 +166,10 @@ fn is_current(spec: &crate::index::digest::Spec, instance: &Instance) -> bool {
     made(&read(&instance.spec), &read(&spec.template))
 }
 
-impl Snapshot {
+impl DeploymentSnapshot {
     /// City and location for the labels. A location is one that the cell has confirmed: what a deployment names may be
     /// another's, or no label value at all.
-    fn place(&self, spec: &crate::index::digest::Spec) -> (Option<Arc<str>>, Option<Arc<str>>) {
+    fn place(&self, spec: &Spec) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let said = spec.place.city().cloned();
         let CellLocation::At { location, city } = &self.located else {
             return (said, None);
@@ -224,8 +187,19 @@ impl Snapshot {
         (said, None)
     }
 
+    /// The deployment as the rollout planner needs it.
+    pub fn control(&self, spec: &Spec) -> rollout::Deployment {
+        rollout::Deployment {
+            name: self.name.clone(),
+            uid: self.row.uid.clone(),
+            replicas: spec.replicas,
+            policy: spec.policy,
+            linking: self.linking(spec),
+        }
+    }
+
     /// Owner labels of the deployment's Instances.
-    pub fn linking(&self, spec: &crate::index::digest::Spec) -> OwnerLabels {
+    fn linking(&self, spec: &Spec) -> OwnerLabels {
         let (city, location) = self.place(spec);
         OwnerLabels {
             workload_uid: spec.workload_uid.clone(),
@@ -234,7 +208,7 @@ impl Snapshot {
             city_code: city,
             location,
             deployment_name: self.name.clone(),
-            deployment_uid: self.version.uid.clone(),
+            deployment_uid: self.row.uid.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Status of a deployment: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
 
 use crate::{
-    conditions::{Verdict, gates},
+    conditions::{Verdict, gates, is_true},
     rollout::{Step, StepReason},
 };
 use fedgate_api::{
@@ -42,7 +42,7 @@ pub struct Blocker {
 
 /// A deployment and its surroundings.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct StatusInputs<'a> {
     /// Number of desired Instances.
     pub desired: u32,
     /// Instances of the deployment, by ordinal.
@@ -54,7 +54,7 @@ pub struct Seen<'a> {
     /// The fault of the deployment or its location.
     pub block: Option<&'a Blocker>,
     /// The error of the referenced data, as the federation reports it.
-    pub data_error: Option<(&'a str, &'a str)>,
+    pub data_error: Option<&'a Verdict>,
 }
 
 impl Instance<'_> {
@@ -63,7 +63,7 @@ impl Instance<'_> {
     }
 
     fn is(&self, type_: &str) -> bool {
-        self.condition(type_).is_some_and(|c| c.status == True)
+        is_true(self.conditions, type_)
     }
 
     fn has_gate(&self, gate: &str) -> bool {
@@ -87,7 +87,7 @@ impl Instance<'_> {
 }
 
 /// The five counters.
-pub fn counts(seen: &Seen<'_>) -> ReplicaCounts {
+pub fn counts(seen: &StatusInputs<'_>) -> ReplicaCounts {
     let count = |which: &dyn Fn(&Instance<'_>) -> bool| {
         let count = seen.instances.iter().filter(|instance| which(instance)).count();
         i32::try_from(count).unwrap_or(i32::MAX)
@@ -102,7 +102,7 @@ pub fn counts(seen: &Seen<'_>) -> ReplicaCounts {
 }
 
 /// The condition `ReplicasReady`. The message ends with the reason that the next step waits for, if that step waits.
-pub fn replicas_ready(seen: &Seen<'_>) -> Verdict {
+pub fn replicas_ready(seen: &StatusInputs<'_>) -> Verdict {
     let mut verdict = replicas(seen);
     if let Some(waits) = waiting(seen)
         && verdict.status != True
@@ -112,7 +112,7 @@ pub fn replicas_ready(seen: &Seen<'_>) -> Verdict {
     verdict
 }
 
-fn replicas(seen: &Seen<'_>) -> Verdict {
+fn replicas(seen: &StatusInputs<'_>) -> Verdict {
     let (desired, ready) = (seen.desired, counts(seen).ready_replicas);
     if seen.suspended {
         return Verdict::of(False, Reason::Suspended, "the deployment is suspended");
@@ -167,11 +167,11 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
 }
 
 /// Text of the reason that the first step waits for, if that step waits.
-fn waiting(seen: &Seen<'_>) -> Option<String> {
+fn waiting(seen: &StatusInputs<'_>) -> Option<String> {
     let step = seen
         .steps
         .first()
-        .filter(|step| step.act == crate::rollout::Act::Wait)?;
+        .filter(|step| step.act == crate::rollout::StepAction::Wait)?;
     let name = &step.instance;
     let why = match step.why {
         StepReason::NotReady => {
@@ -196,7 +196,7 @@ fn waiting(seen: &Seen<'_>) -> Option<String> {
 }
 
 /// The condition Available.
-pub fn available(seen: &Seen<'_>) -> Verdict {
+pub fn available(seen: &StatusInputs<'_>) -> Verdict {
     if seen.suspended {
         return Verdict::of(False, Reason::Suspended, "the deployment is suspended");
     }
@@ -220,7 +220,7 @@ pub fn available(seen: &Seen<'_>) -> Verdict {
 }
 
 /// All reasons that may keep the deployment from being available; among equals the first counts.
-fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
+fn candidates(seen: &StatusInputs<'_>) -> Vec<Verdict> {
     let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
         let found = seen.instances.iter().any(which);
         found.then(|| Verdict::of(False, reason, message))
@@ -233,11 +233,6 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
         Reason::NetworkProvisioning,
         "the network is not ready yet",
     );
-    let error = seen.data_error.map(|(reason, message)| Verdict {
-        status: False,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    });
     let data = any(
         &|i| i.waits_for_data(),
         Reason::ReferencedDataNotReady,
@@ -252,18 +247,19 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
         let ready = instance.condition(READY)?;
         (ready.status != True && ready.priority() >= 5).then(|| Verdict {
             status: False,
-            reason: ready.reason.clone(),
-            message: ready.message.clone(),
+            ..Verdict::like(ready)
         })
     });
-    let whole = [block, network, error, data, quota].into_iter().flatten();
+    let whole = [block, network, seen.data_error.cloned(), data, quota]
+        .into_iter()
+        .flatten();
     whole.chain(grave).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::Act;
+    use crate::rollout::StepAction;
     use fedgate_api::ConditionStatus::Unknown;
     use jiff::Timestamp;
 
@@ -288,8 +284,8 @@ mod tests {
         }
     }
 
-    fn seen<'a>(desired: u32, instances: &'a [Instance<'a>], steps: &'a [Step]) -> Seen<'a> {
-        Seen {
+    fn seen<'a>(desired: u32, instances: &'a [Instance<'a>], steps: &'a [Step]) -> StatusInputs<'a> {
+        StatusInputs {
             desired,
             instances,
             steps,
@@ -302,7 +298,7 @@ mod tests {
     fn wait(name: &str, why: StepReason) -> Step {
         Step {
             instance: name.into(),
-            act: Act::Wait,
+            act: StepAction::Wait,
             why,
             now: true,
         }
@@ -441,7 +437,8 @@ mod tests {
             words(&available(&of)),
             "False NetworkProvisioning: the network is not ready yet"
         );
-        of.data_error = Some(("SourceNotFound", "Secret db does not exist"));
+        let error = Verdict::of(False, Reason::SourceNotFound, "Secret db does not exist");
+        of.data_error = Some(&error);
         assert_eq!(
             words(&available(&of)),
             "False SourceNotFound: Secret db does not exist"

@@ -33,11 +33,6 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         // Rolling updates of this project may wait for this list.
         Change::ClaimsListed(project) => keys.extend(index.deployments_of_project(project)),
-        Change::Claim(_)
-        | Change::Companion { .. }
-        | Change::HubDeployment(_)
-        | Change::HubInstance(_)
-        | Change::Pod(_)
-        | Change::Release(_) => {}
+        _ => {}
     }
 }

@@ -1,48 +1,43 @@
 //! Applies watch events and the answers to writes to the index.
 
-use super::{CellIndex, Claims, change::Change, digest, tables::TableId};
+use super::{CellIndex, Claims, change::Change, digest, tables::TableId, watches::Command};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
     plane::watch::WatchEvent,
+    runtime::index::Update,
     store::{
         apply::{RowChange, apply_event},
-        table::Table,
+        table::{Name, Table},
     },
 };
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-
-/// Effects of one watch event.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// The changes that decisions may depend on.
-    pub changes: Vec<Change>,
-    /// True if a first list was completed.
-    pub synced: bool,
-    /// True if the location of the cell may have changed.
-    pub moved: bool,
-    /// True if the index watches Pods and Services from now on: the provider is off but has left its finalizer.
-    pub retires: bool,
-}
 
 fn has_provider_finalizer(event: &WatchEvent) -> bool {
     let (WatchEvent::InitApply(object) | WatchEvent::Apply(object) | WatchEvent::Written(object)) = event
     else {
         return false;
     };
-    let mut finalizers = object.metadata.finalizers.iter().flatten();
-    finalizers.any(|name| name == keys::PROVIDER_FINALIZER)
+    object
+        .finalizers()
+        .iter()
+        .any(|name| name == keys::PROVIDER_FINALIZER)
+}
+
+/// The change of an object of which only the name counts.
+fn named<D>(change: fn(Name) -> Change) -> impl Fn(&CellIndex, &RowChange<D>) -> Change {
+    move |_, delta| change(delta.name.clone())
 }
 
 impl CellIndex {
     /// Applies a watch event of a plane to the index.
-    pub fn event(&mut self, plane: &Plane, table: TableId, event: WatchEvent) -> Applied {
+    pub fn event(&mut self, plane: &Plane, table: TableId, event: WatchEvent) -> Update<Self> {
         match plane {
             Plane::Cell | Plane::Hub => self.own_event(table, event),
             Plane::Project(project) if table == TableId::Claims => self.claim_event(project, event),
-            Plane::Project(_) => Applied::default(),
+            Plane::Project(_) => Update::default(),
         }
     }
 
@@ -71,11 +66,11 @@ impl CellIndex {
         }
     }
 
-    fn own_event(&mut self, table: TableId, event: WatchEvent) -> Applied {
-        let mut applied = Applied::default();
+    fn own_event(&mut self, table: TableId, event: WatchEvent) -> Update<Self> {
+        let mut applied = Update::default();
         if table == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
             self.retiring = true;
-            applied.retires = true;
+            applied.commands.push(Command::WatchPods);
         }
         if table == TableId::Instances {
             self.note_deletion(&event);
@@ -88,97 +83,70 @@ impl CellIndex {
             ($table:ident, $read:expr, $change:expr) => {{
                 let (deltas, first) = apply_event(&mut self.$table, event, &mut self.words, $read);
                 applied.synced = first;
-                #[allow(
-                    clippy::redundant_closure_call,
-                    reason = "the macro's callers name the change"
-                )]
+                let change = $change;
                 applied
                     .changes
-                    .extend(deltas.into_iter().map(|delta| ($change)(&*self, delta)));
-                !applied.changes.is_empty()
+                    .extend(deltas.iter().map(|delta| change(&*self, delta)));
             }};
         }
-        let changed = match table {
-            TableId::Namespaces => take!(namespaces, digest::namespace, |_, d: RowChange<_>| {
-                Change::Namespace(d.name.1)
-            }),
-            TableId::Deployments => take!(
-                deployments,
-                |object, words| digest::deployment(object, &limits, words),
-                |index: &Self, d| index.deployment_change(&d)
-            ),
-            TableId::Instances => take!(instances, digest::instance, |index: &Self, d| index
-                .instance_change(&d)),
-            TableId::ConfigMaps => take!(config_maps, |_, _| (), |_, d: RowChange<()>| {
-                Change::Companion {
-                    kind: "ConfigMap",
-                    name: d.name,
-                }
-            }),
-            TableId::Secrets => take!(secrets, |_, _| (), |_, d: RowChange<()>| {
-                Change::Companion {
-                    kind: "Secret",
-                    name: d.name,
-                }
-            }),
-            TableId::Pods => take!(
-                pods,
-                |object, words| digest::pod(object, external.as_deref(), words),
-                |_, d: RowChange<_>| Change::Pod(d.name)
-            ),
-            TableId::Services => take!(services, digest::service, |_, d: RowChange<_>| Change::Pod(
-                d.name
-            )),
-            TableId::NetworkPolicies => {
-                take!(network_policies, digest::network_policy, |_, d: RowChange<_>| {
-                    Change::Pod(d.name)
-                })
+        match table {
+            TableId::Namespaces => take!(namespaces, digest::namespace, named(Change::of_namespace)),
+            TableId::Deployments => {
+                let read = |object: &_, words: &mut _| digest::deployment(object, &limits, words);
+                take!(deployments, read, Self::deployment_change);
             }
-            TableId::Releases => take!(
-                releases,
-                |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),
-                |_, d: RowChange<_>| Change::Release(d.name)
-            ),
-            TableId::ServingLocations => take!(places, digest::place, |_, _| Change::Location),
-            TableId::MiloServingLocations => take!(milo_places, digest::place, |_, _| Change::Location),
-            TableId::Bindings => take!(bindings, digest::binding, |index: &Self, d| index
-                .binding_change(&d)),
-            TableId::Contexts => take!(contexts, digest::context, |index: &Self, d| index
-                .context_change(&d)),
-            TableId::SubnetClaims => take!(subnet_claims, digest::subnet_claim, |index: &Self, d| index
-                .subnet_claim_change(&d)),
-            TableId::Subnets => take!(subnets, digest::readiness, |index: &Self, d| index
-                .subnet_change(&d)),
-            TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, |_, d: RowChange<_>| {
-                Change::Namespace(d.name.1)
-            }),
+            TableId::Instances => take!(instances, digest::instance, Self::instance_change),
+            TableId::ConfigMaps => take!(config_maps, |_, _| (), named(Change::ConfigMap)),
+            TableId::Secrets => take!(secrets, |_, _| (), named(Change::Secret)),
+            TableId::Pods => {
+                let read = |object: &_, words: &mut _| digest::pod(object, external.as_deref(), words);
+                take!(pods, read, named(Change::Pod));
+            }
+            TableId::Services => take!(services, digest::service, named(Change::Pod)),
+            TableId::NetworkPolicies => take!(network_policies, digest::network_policy, named(Change::Pod)),
+            TableId::Releases => take!(releases, digest::records, named(Change::Release)),
+            TableId::ServingLocations => take!(places, digest::place, |_: &Self, _| Change::Location),
+            TableId::MiloServingLocations => {
+                take!(milo_places, digest::place, |_: &Self, _| Change::Location)
+            }
+            TableId::Bindings => take!(bindings, digest::binding, Self::binding_change),
+            TableId::Contexts => take!(contexts, digest::context, Self::context_change),
+            TableId::SubnetClaims => take!(subnet_claims, digest::subnet_claim, Self::subnet_claim_change),
+            TableId::Subnets => take!(subnets, digest::readiness, Self::subnet_change),
+            TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, named(Change::of_namespace)),
             TableId::HubDeployments => {
-                take!(hub_deployments, digest::hub_deployment, |_, d: RowChange<_>| {
-                    Change::HubDeployment(d.name)
-                })
+                take!(
+                    hub_deployments,
+                    digest::hub_deployment,
+                    named(Change::HubDeployment)
+                );
             }
             TableId::HubDeploymentsHere => {
                 take!(
                     hub_deployments_here,
                     digest::hub_deployment,
-                    |_, d: RowChange<_>| Change::HubDeployment(d.name)
-                )
+                    named(Change::HubDeployment)
+                );
             }
-            TableId::HubInstances => take!(copies, digest::copy, |_, d: RowChange<_>| {
-                Change::HubInstance(d.name)
-            }),
-            TableId::Claims => false,
-        };
-        applied.moved = TableId::SERVING.contains(&table) && (changed || applied.synced);
+            TableId::HubInstances => take!(copies, digest::copy, named(Change::HubInstance)),
+            TableId::Claims => {}
+        }
+        if TableId::SERVING.contains(&table) && (applied.synced || !applied.changes.is_empty()) {
+            applied.commands.push(Command::LocationChanged);
+        }
         applied
     }
 
     /// The event as the watch would report it: the answer to a write may show an object without this cell's label. The
     /// watch selects by that label and never reports its deletion, so the row is removed now.
     fn selected(&self, table: TableId, event: WatchEvent) -> WatchEvent {
+        let is_own = |copy: &DynamicObject| {
+            let cell = copy.labels().get(keys::CELL);
+            cell.is_some_and(|cell| **cell == *self.reading.cell)
+        };
         match event {
             WatchEvent::Apply(object) | WatchEvent::Written(object)
-                if table == TableId::HubInstances && !self.is_own_copy(&object) =>
+                if table == TableId::HubInstances && !is_own(&object) =>
             {
                 WatchEvent::Delete(object)
             }
@@ -186,19 +154,11 @@ impl CellIndex {
         }
     }
 
-    fn is_own_copy(&self, copy: &DynamicObject) -> bool {
-        let labels = copy.metadata.labels.as_ref();
-        labels
-            .and_then(|labels| labels.get(keys::CELL))
-            .map(String::as_str)
-            == Some(&*self.reading.cell)
-    }
-
-    fn claim_event(&mut self, project: &ProjectKey, event: WatchEvent) -> Applied {
+    fn claim_event(&mut self, project: &ProjectKey, event: WatchEvent) -> Update<Self> {
         let Some(Claims { mut table, since }) = self.claims.remove(project) else {
-            return Applied::default();
+            return Update::default();
         };
-        let mut applied = Applied::default();
+        let mut applied = Update::default();
         let (deltas, first) = apply_event(&mut table, event, &mut self.words, digest::claim);
         applied.synced = first;
         for delta in &deltas {

@@ -31,13 +31,10 @@ pub enum Change {
         /// Deployments that own it, that owned it before, or whose slot its name occupies.
         deployments: BTreeSet<Arc<str>>,
     },
-    /// A companion changed.
-    Companion {
-        /// `ConfigMap` or `Secret`.
-        kind: &'static str,
-        /// Its namespace and name.
-        name: Name,
-    },
+    /// A companion `ConfigMap` changed.
+    ConfigMap(Name),
+    /// A companion Secret changed.
+    Secret(Name),
     /// An object of the provider changed: the Instance of the same name runs by it.
     Pod(Name),
     /// A release record changed.
@@ -54,6 +51,13 @@ pub enum Change {
     Claim(Name),
     /// The first list of a project's claims is complete.
     ClaimsListed(ProjectKey),
+}
+
+impl Change {
+    /// The change of the Namespace with this name, which is cluster-scoped.
+    pub(super) fn of_namespace((_, name): Name) -> Self {
+        Self::Namespace(name)
+    }
 }
 
 impl CellIndex {

@@ -12,10 +12,10 @@ pub mod tables;
 mod tests;
 pub mod watches;
 
-use super::limits::Limits;
-use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
+use super::settings::Limits;
 use digest::{
-    Attached, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, Place, Pod, Strings,
+    Attached, Binding, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, NetworkContext,
+    Pod, Readiness, Strings, SubnetClaim, claim_name,
 };
 use fedgate_api::names::{CLAIM_PREFIX, is_label_value};
 use fedgate_api::{
@@ -63,10 +63,10 @@ pub struct IndexConfig {
 }
 
 /// The index of a cell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CellIndex {
     /// Settings of the index.
-    pub reading: IndexConfig,
+    pub reading: Arc<IndexConfig>,
     words: Strings,
     /// Namespaces at the cell.
     pub namespaces: Table<Namespace>,
@@ -88,14 +88,14 @@ pub struct CellIndex {
     pub releases: Table<BTreeMap<String, String>>,
     /// Tables that tell the cell's location and whose kinds the cell serves.
     pub(super) serving: Vec<TableId>,
-    /// `ServingLocations` of the cell, from the network services.
-    pub places: Table<Place>,
-    /// `ServingLocations` of the cell, from Milo's locations service.
-    pub milo_places: Table<Place>,
+    /// Cities of the `ServingLocations` of the cell, from the network services.
+    pub places: Table<Option<Arc<str>>>,
+    /// Cities of the `ServingLocations` of the cell, from Milo's locations service.
+    pub milo_places: Table<Option<Arc<str>>>,
     /// `NetworkBindings`.
     pub bindings: Table<Binding>,
     /// `NetworkContexts`.
-    pub contexts: Table<Context>,
+    pub contexts: Table<NetworkContext>,
     /// `SubnetClaims`.
     pub subnet_claims: Table<SubnetClaim>,
     /// Subnets.
@@ -159,34 +159,9 @@ impl CellIndex {
         let all = all.chain(TableId::NETWORK).chain(TableId::SERVING);
         let all = all.chain([TableId::Claims]);
         Self {
-            reading,
-            words: Strings::default(),
-            namespaces: Table::default(),
-            deployments: Table::default(),
-            instances: Table::default(),
-            config_maps: Table::default(),
-            secrets: Table::default(),
-            pods: Table::default(),
-            services: Table::default(),
-            network_policies: Table::default(),
-            releases: Table::default(),
-            serving: Vec::new(),
-            places: Table::default(),
-            milo_places: Table::default(),
-            bindings: Table::default(),
-            contexts: Table::default(),
-            subnet_claims: Table::default(),
-            subnets: Table::default(),
-            hub_namespaces: Table::default(),
-            hub_deployments: Table::default(),
-            hub_deployments_here: Table::default(),
-            copies: Table::default(),
-            claims: HashMap::default(),
-            quota_unavailable: BTreeMap::new(),
-            unreachable: BTreeSet::new(),
-            retiring: false,
-            deleted: BTreeMap::new(),
+            reading: Arc::new(reading),
             kinds: all.map(|table| (table.kind(), table)).collect(),
+            ..Self::default()
         }
     }
 
@@ -197,7 +172,7 @@ impl CellIndex {
             data,
             provider,
             ..
-        } = self.reading;
+        } = *self.reading;
         let mut tables = TableId::CELL.to_vec();
         tables.push(TableId::Releases);
         if data {
@@ -244,6 +219,11 @@ impl CellIndex {
             (Plane::Project(_), TableId::Claims) => TableId::Claims,
             (Plane::Hub | Plane::Project(_), _) => return None,
         })
+    }
+
+    /// The table of a key.
+    pub fn table_of_key(&self, key: &Key) -> Option<TableId> {
+        self.table_of_object(&key.plane, &key.kind, &key.namespace, &key.name)
     }
 
     /// True if all lists of the cell's own plane are complete. No controller decides before that.
@@ -303,54 +283,41 @@ impl CellIndex {
 
     /// True if the list of a table is complete.
     pub fn is_synced(&self, table: TableId) -> bool {
-        match table {
-            TableId::Namespaces => self.namespaces.synced(),
-            TableId::Deployments => self.deployments.synced(),
-            TableId::Instances => self.instances.synced(),
-            TableId::ConfigMaps => self.config_maps.synced(),
-            TableId::Secrets => self.secrets.synced(),
-            TableId::Pods => self.pods.synced(),
-            TableId::Services => self.services.synced(),
-            TableId::NetworkPolicies => self.network_policies.synced(),
-            TableId::Releases => self.releases.synced(),
-            TableId::ServingLocations => self.places.synced(),
-            TableId::MiloServingLocations => self.milo_places.synced(),
-            TableId::Bindings => self.bindings.synced(),
-            TableId::Contexts => self.contexts.synced(),
-            TableId::SubnetClaims => self.subnet_claims.synced(),
-            TableId::Subnets => self.subnets.synced(),
-            TableId::HubNamespaces => self.hub_namespaces.synced(),
-            TableId::HubDeployments => self.hub_deployments.synced(),
-            TableId::HubDeploymentsHere => self.hub_deployments_here.synced(),
-            TableId::HubInstances => self.copies.synced(),
-            // Each project has a list of its own.
-            TableId::Claims => true,
-        }
+        self.state(table).0
     }
 
     /// Number of objects in a table.
     pub fn len(&self, table: TableId) -> usize {
+        self.state(table).1
+    }
+
+    /// True if the list of a table is complete, and the number of its objects.
+    fn state(&self, table: TableId) -> (bool, usize) {
+        fn of<D: PartialEq>(table: &Table<D>) -> (bool, usize) {
+            (table.synced(), table.len())
+        }
         match table {
-            TableId::Namespaces => self.namespaces.len(),
-            TableId::Deployments => self.deployments.len(),
-            TableId::Instances => self.instances.len(),
-            TableId::ConfigMaps => self.config_maps.len(),
-            TableId::Secrets => self.secrets.len(),
-            TableId::Pods => self.pods.len(),
-            TableId::Services => self.services.len(),
-            TableId::NetworkPolicies => self.network_policies.len(),
-            TableId::Releases => self.releases.len(),
-            TableId::ServingLocations => self.places.len(),
-            TableId::MiloServingLocations => self.milo_places.len(),
-            TableId::Bindings => self.bindings.len(),
-            TableId::Contexts => self.contexts.len(),
-            TableId::SubnetClaims => self.subnet_claims.len(),
-            TableId::Subnets => self.subnets.len(),
-            TableId::HubNamespaces => self.hub_namespaces.len(),
-            TableId::HubDeployments => self.hub_deployments.len(),
-            TableId::HubDeploymentsHere => self.hub_deployments_here.len(),
-            TableId::HubInstances => self.copies.len(),
-            TableId::Claims => self.claims.values().map(|claims| claims.table.len()).sum(),
+            TableId::Namespaces => of(&self.namespaces),
+            TableId::Deployments => of(&self.deployments),
+            TableId::Instances => of(&self.instances),
+            TableId::ConfigMaps => of(&self.config_maps),
+            TableId::Secrets => of(&self.secrets),
+            TableId::Pods => of(&self.pods),
+            TableId::Services => of(&self.services),
+            TableId::NetworkPolicies => of(&self.network_policies),
+            TableId::Releases => of(&self.releases),
+            TableId::ServingLocations => of(&self.places),
+            TableId::MiloServingLocations => of(&self.milo_places),
+            TableId::Bindings => of(&self.bindings),
+            TableId::Contexts => of(&self.contexts),
+            TableId::SubnetClaims => of(&self.subnet_claims),
+            TableId::Subnets => of(&self.subnets),
+            TableId::HubNamespaces => of(&self.hub_namespaces),
+            TableId::HubDeployments => of(&self.hub_deployments),
+            TableId::HubDeploymentsHere => of(&self.hub_deployments_here),
+            TableId::HubInstances => of(&self.copies),
+            // Each project has a list of its own.
+            TableId::Claims => (true, self.claims.values().map(|claims| claims.table.len()).sum()),
         }
     }
 
@@ -375,7 +342,7 @@ impl CellIndex {
         let mut by_name: BTreeMap<&str, Option<&Arc<str>>> = BTreeMap::new();
         for ((_, name), row) in live {
             let city = by_name.entry(name).or_default();
-            *city = city.or(row.digest.city.as_ref());
+            *city = city.or(row.digest.as_ref());
         }
         match (by_name.first_key_value(), by_name.len()) {
             (None, _) | (Some((_, None)), 1) => CellLocation::Nowhere,
@@ -414,34 +381,21 @@ impl CellIndex {
 
     /// Keys of all deployments, Instances, Pods and release records.
     pub fn reconcilable_keys(&self) -> Vec<Key> {
-        let mut keys = Vec::new();
-        for ((namespace, name), _) in self.deployments.iter() {
-            keys.push(TableId::Deployments.key(namespace, name));
-        }
+        let mut keys: Vec<Key> = keys_of(&self.deployments, TableId::Deployments).collect();
         keys.extend(self.instance_keys());
         if self.looks_at_pods() {
-            for ((namespace, name), _) in self.instances.iter() {
-                keys.push(TableId::Pods.key(namespace, name));
-            }
-            for ((namespace, name), _) in self.pods.iter() {
-                keys.push(TableId::Pods.key(namespace, name));
-            }
+            keys.extend(keys_of(&self.instances, TableId::Pods));
+            keys.extend(keys_of(&self.pods, TableId::Pods));
         }
-        for ((namespace, name), _) in self.releases.iter() {
-            keys.push(TableId::Releases.key(namespace, name));
-        }
+        keys.extend(keys_of(&self.releases, TableId::Releases));
         keys
     }
 
     /// Keys of all Instances, including deleted Instances that have left a hub copy or a claim.
     pub fn instance_keys(&self) -> Vec<Key> {
         let key = |namespace: &str, name: &str| TableId::Instances.key(namespace, name);
-        let mut keys: Vec<Key> = self
-            .instances
-            .iter()
-            .map(|((ns, name), _)| key(ns, name))
-            .collect();
-        keys.extend(self.copies.iter().map(|((ns, name), _)| key(ns, name)));
+        let mut keys: Vec<Key> = keys_of(&self.instances, TableId::Instances).collect();
+        keys.extend(keys_of(&self.copies, TableId::Instances));
         for (project, claims) in &self.claims {
             let claimants = claims.table.iter();
             let instances =
@@ -466,12 +420,10 @@ impl CellIndex {
             return false;
         };
         let claims = self.claims.get(&project).filter(|claims| claims.table.synced());
-        let claim = claims.and_then(|claims| claims.table.get(&home, &format!("{CLAIM_PREFIX}{name}")));
-        claim.is_some_and(|row| {
-            let claim = &row.digest;
-            claim.cell.as_deref() == Some(&*self.reading.cell)
-                && claim.instance.as_deref() == Some(uid)
-                && claim.granted.as_ref().is_some_and(|granted| granted.yes)
+        let claim = claims.and_then(|claims| claims.table.get(&home, &claim_name(name)));
+        let claim = claim.map(|row| &row.digest);
+        claim.is_some_and(|claim| {
+            claim.is_of(&self.reading.cell, uid) && claim.granted.as_ref().is_some_and(|granted| granted.yes)
         })
     }
 
@@ -485,6 +437,13 @@ impl CellIndex {
         }
         Some((namespace.clone(), instance.into()))
     }
+}
+
+/// Keys with the names of a table's objects.
+pub fn keys_of<D: PartialEq>(table: &Table<D>, of: TableId) -> impl Iterator<Item = Key> {
+    table
+        .iter()
+        .map(move |((namespace, name), _)| of.key(namespace, name))
 }
 
 /// Prefix of the label value that names a project.

@@ -1,7 +1,10 @@
 //! Which deployments the networking objects belong to.
 
-use super::{CellIndex, change::Change};
-use crate::network::decide::{Binding, Claim, Context, INTERFACE, Readiness};
+use super::{
+    CellIndex,
+    change::Change,
+    digest::{Binding, INTERFACE, NetworkContext, Readiness, SubnetClaim},
+};
 use fedgate_engine::store::{apply::RowChange, table::Name};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,12 +14,12 @@ impl CellIndex {
         Change::Network(self.bound(namespace, name).into_iter().collect())
     }
 
-    pub(super) fn context_change(&self, delta: &RowChange<Context>) -> Change {
+    pub(super) fn context_change(&self, delta: &RowChange<NetworkContext>) -> Change {
         let (namespace, name) = &delta.name;
         Change::Network(self.over(namespace, name).collect())
     }
 
-    pub(super) fn subnet_claim_change(&self, delta: &RowChange<Claim>) -> Change {
+    pub(super) fn subnet_claim_change(&self, delta: &RowChange<SubnetClaim>) -> Change {
         let (namespace, name) = &delta.name;
         let rows = [self.subnet_claims.get(namespace, name), delta.old.as_ref()];
         let contexts: BTreeSet<&Arc<str>> = rows

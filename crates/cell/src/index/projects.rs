@@ -3,24 +3,35 @@
 use super::{CellIndex, tables::TableId};
 use crate::index::release_records;
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::key::Key;
+use fedgate_engine::{key::Key, store::table::Table};
 use std::collections::BTreeSet;
 
 impl CellIndex {
     /// Keys of the deployments that belong to a project.
     pub fn deployments_of_project(&self, project: &ProjectKey) -> Vec<Key> {
-        let ours = self
-            .deployments
-            .iter()
-            .map(|((namespace, name), _)| (namespace, name));
-        let ours = ours.filter(|(namespace, _)| self.origin(namespace).is_some_and(|(of, _)| of == *project));
-        ours.map(|(namespace, name)| TableId::Deployments.key(namespace, name))
-            .collect()
+        self.of_project(&self.deployments, TableId::Deployments, project)
     }
 
-    /// True if a project did not answer the last quota request.
-    pub fn is_quota_away(&self, project: &ProjectKey) -> bool {
-        self.quota_unavailable.contains_key(project)
+    /// Keys of the Instances that belong to a project.
+    pub fn instances_of_project(&self, project: &ProjectKey) -> Vec<Key> {
+        self.of_project(&self.instances, TableId::Instances, project)
+    }
+
+    /// Keys of the deployments and Instances that belong to a project.
+    pub fn keys_of_project(&self, project: &ProjectKey) -> Vec<Key> {
+        let mut keys = self.instances_of_project(project);
+        keys.extend(self.deployments_of_project(project));
+        keys
+    }
+
+    fn of_project<D: PartialEq>(&self, table: &Table<D>, of: TableId, project: &ProjectKey) -> Vec<Key> {
+        let namespaces = self.namespaces.iter().map(|((_, name), _)| name);
+        let ours = namespaces.filter(|name| self.origin(name).is_some_and(|(of, _)| of == *project));
+        let keys = ours.flat_map(|namespace| {
+            let names = table.in_namespace(namespace).map(|(name, _)| name);
+            names.map(move |name| of.key(namespace, name))
+        });
+        keys.collect()
     }
 
     /// True if a project's claims are watched and the project answers, so that a new claim may be granted.
@@ -28,7 +39,7 @@ impl CellIndex {
         let claims = self.claims.get(project);
         claims.is_some_and(|claims| claims.table.synced())
             && !self.unreachable.contains(project)
-            && !self.is_quota_away(project)
+            && !self.quota_unavailable.contains_key(project)
     }
 
     /// Records that a project did not answer a quota request for this Instance. Returns the project's deployments if
@@ -86,11 +97,7 @@ impl CellIndex {
     pub fn needed_projects(&self, quota: bool) -> BTreeSet<ProjectKey> {
         let deployments = self.deployments.iter().map(|((namespace, _), _)| namespace);
         let instances = self.instances.iter().map(|((namespace, _), _)| namespace);
-        let namespaces: BTreeSet<&std::sync::Arc<str>> = if quota {
-            deployments.chain(instances).collect()
-        } else {
-            BTreeSet::new()
-        };
+        let namespaces: BTreeSet<_> = deployments.chain(instances).filter(|_| quota).collect();
         let here = namespaces
             .into_iter()
             .filter_map(|namespace| self.origin(namespace));
@@ -104,21 +111,5 @@ impl CellIndex {
         let projects = records.flat_map(|text| release_records::read(text));
         needed.extend(projects.filter_map(|record| ProjectKey::parse(&record.plane).ok()));
         needed
-    }
-
-    /// Keys of the Instances that belong to a project.
-    pub fn keys_of_project(&self, project: &ProjectKey) -> Vec<Key> {
-        let ours = self.namespaces.iter().map(|((_, name), _)| name).filter(|name| {
-            let origin = self.origin(name);
-            origin.is_some_and(|(of, _)| of == *project)
-        });
-        let instances = |namespace| {
-            self.instances
-                .in_namespace(namespace)
-                .map(move |(name, _)| (namespace, name))
-        };
-        ours.flat_map(|namespace| instances(namespace))
-            .map(|(namespace, name)| TableId::Instances.key(namespace, name))
-            .collect()
     }
 }

@@ -43,7 +43,7 @@ pub type Records = BTreeMap<String, String>;
 
 /// The `ConfigMap` for the records of an Instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPlace {
     /// Name of the `ConfigMap`.
     pub name: String,
     /// True if it exists.
@@ -58,7 +58,7 @@ pub fn place<'a>(
     namespace: &str,
     instance: &str,
     known: impl Fn(&str) -> Option<&'a Records>,
-) -> Option<Place> {
+) -> Option<RecordPlace> {
     let parts: Vec<(String, Option<&Records>)> = (0..PARTS)
         .map(|part| {
             let name = name(namespace, part);
@@ -68,7 +68,7 @@ pub fn place<'a>(
         .collect();
     let with_it = parts.iter().find_map(|(name, records)| {
         let text = (*records)?.get(instance)?;
-        Some(Place {
+        Some(RecordPlace {
             name: name.clone(),
             exists: true,
             has: read(text),
@@ -79,7 +79,7 @@ pub fn place<'a>(
         let (name, records) = parts
             .into_iter()
             .find(|(_, records)| records.is_none_or(|records| bytes(records) < FULL))?;
-        Some(Place {
+        Some(RecordPlace {
             name,
             exists: records.is_some(),
             has: Vec::new(),

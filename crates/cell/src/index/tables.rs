@@ -1,7 +1,7 @@
 //! The tables of the index: each is one watch of a kind on a plane.
 
 use fedgate_engine::key::{Key, Kind, Plane};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 
 /// One watch: a kind on a plane, for one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,18 +95,7 @@ impl TableId {
             Self::Subnets => (NETWORKING, "Subnet", "subnets"),
             Self::Claims => (QUOTA, "ResourceClaim", "resourceclaims"),
         };
-        let api_version = if group.is_empty() {
-            version.to_owned()
-        } else {
-            format!("{group}/{version}")
-        };
-        ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        }
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
     }
 
     /// The kind of the table's objects.

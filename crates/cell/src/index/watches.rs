@@ -1,6 +1,7 @@
 //! The watches of a cell: their selections, and how the runtime applies their events.
 
-use super::{CellIndex, CellLocation, apply::Applied, change::Change, tables::TableId};
+use super::{CellIndex, CellLocation, change::Change, tables::TableId};
+use crate::writes::MANAGED_BY;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
@@ -28,22 +29,7 @@ impl Index for CellIndex {
     type Command = Command;
 
     fn apply(&mut self, plane: &Plane, _: u64, table: TableId, event: WatchEvent) -> Update<Self> {
-        let Applied {
-            changes,
-            synced,
-            moved,
-            retires,
-        } = self.event(plane, table, event);
-        let commands = [
-            moved.then_some(Command::LocationChanged),
-            retires.then_some(Command::WatchPods),
-        ];
-        Update {
-            changes,
-            synced,
-            commands: commands.into_iter().flatten().collect(),
-            ..Update::default()
-        }
+        self.event(plane, table, event)
     }
 
     fn admit(&self, plane: &Plane, _: TableId, synced: bool, keys: Vec<Key>) -> Keys {
@@ -79,10 +65,11 @@ impl Index for CellIndex {
     }
 
     fn watch_spec(&self, _: &Plane, table: TableId) -> WatchSpec {
-        let managed = || Some(format!("{}=fedgate", "app.kubernetes.io/managed-by"));
         let labels = match table {
             TableId::ConfigMaps | TableId::Secrets => Some(format!("{}=true", keys::REFERENCED_DATA)),
-            TableId::Pods | TableId::Services | TableId::NetworkPolicies | TableId::Releases => managed(),
+            TableId::Pods | TableId::Services | TableId::NetworkPolicies | TableId::Releases => {
+                Some(format!("{}={}", MANAGED_BY.0, MANAGED_BY.1))
+            }
             TableId::HubInstances => Some(format!("{}={}", keys::CELL, self.reading.cell)),
             TableId::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, self.reading.cell)),
             TableId::HubDeployments => match self.located() {
@@ -143,12 +130,5 @@ impl Index for CellIndex {
 
     fn kind_label(&self, kind: &Kind) -> String {
         kind.as_str().to_owned()
-    }
-}
-
-impl CellIndex {
-    /// The table of a key.
-    pub fn table_of_key(&self, key: &Key) -> Option<TableId> {
-        self.table_of_object(&key.plane, &key.kind, &key.namespace, &key.name)
     }
 }

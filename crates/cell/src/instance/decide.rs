@@ -1,22 +1,25 @@
 //! Decides the next write to an Instance: finalizers, conditions, gates, in that order. Pure functions.
 
-use super::observe::Snapshot;
-use crate::conditions::{self, Verdict, gates, is_final_state};
-use crate::reason::WriteReason;
-use crate::{index::tables::TableId, writes::finalizers};
+use super::observe::InstanceSnapshot;
+use crate::{
+    conditions::{self, Verdict, gates, is_final_state, is_true},
+    index::tables::TableId,
+    reason::WriteReason,
+    writes,
+};
 use fedgate_api::{
     Condition,
     ConditionStatus::{False, True},
     Reason,
     conditions::{
-        find, set,
+        find,
         types::{AVAILABLE, INITIALIZED, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
     },
     keys,
 };
 use fedgate_engine::{
     key::Plane,
-    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Target, Write},
+    plan::{Effect, Endpoint, Event, Plan, Prepared, Target, Write},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,24 +33,24 @@ pub const NOT_CONTROLLED: &str = "no WorkloadDeployment controls this Instance, 
 
 /// The next write, if any is left. `quota` is the new value of the condition `QuotaGranted`; `None` keeps its status,
 /// reason and message.
-pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {
-    if !snapshot.deleting
+pub fn decide(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {
+    if !snapshot.row.deleting
         && let Some(patch) = metadata(snapshot, now)
     {
         return write(snapshot, Endpoint::Main, patch, WriteReason::InstanceFinalizers);
     }
     let conditions = conditions(snapshot, quota, now);
-    if conditions[..] != snapshot.instance.conditions[..] {
+    if conditions[..] != snapshot.row.digest.conditions[..] {
         let patch = json!({"status": {"conditions": conditions}});
         let mut plan = write(snapshot, Endpoint::Status, patch, WriteReason::InstanceConditions);
         plan.notes = notes(snapshot, &conditions);
         return plan;
     }
-    if snapshot.deleting {
+    if snapshot.row.deleting {
         return Plan::default();
     }
     let left: Vec<&str> = remaining(snapshot).collect();
-    if left.len() == snapshot.instance.gates.len() {
+    if left.len() == snapshot.row.digest.gates.len() {
         return Plan::default();
     }
     let left: Vec<Value> = left.into_iter().map(|gate| json!({"name": gate})).collect();
@@ -55,13 +58,23 @@ pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> P
     write(snapshot, Endpoint::Main, patch, WriteReason::InstanceGates)
 }
 
-fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Plan<Prepared> {
-    let target = target(snapshot);
-    Plan::one(snapshot.version.patch(target, endpoint, patch, reason))
+fn write(
+    snapshot: &InstanceSnapshot,
+    endpoint: Endpoint,
+    patch: Value,
+    reason: WriteReason,
+) -> Plan<Prepared> {
+    Plan::one(writes::patch(
+        &snapshot.row,
+        target(snapshot),
+        endpoint,
+        patch,
+        reason,
+    ))
 }
 
 /// The write target of the Instance.
-pub fn target(snapshot: &Snapshot) -> Target {
+pub fn target(snapshot: &InstanceSnapshot) -> Target {
     Target::namespaced(
         Plane::Cell,
         &TableId::Instances.resource(),
@@ -72,47 +85,39 @@ pub fn target(snapshot: &Snapshot) -> Target {
 
 /// True if a deployment controls the Instance, or did when the Instance got our finalizers. Manually created Instances
 /// are not touched.
-pub fn is_ours(snapshot: &Snapshot) -> bool {
-    let instance = &snapshot.instance;
+pub fn is_ours(snapshot: &InstanceSnapshot) -> bool {
+    let instance = &snapshot.row.digest;
     let controlled = instance.owner.as_ref().is_some_and(|owner| owner.is_deployment);
-    controlled || instance.finalizers.iter().any(|name| OURS.contains(&&**name))
+    controlled || OURS.iter().any(|name| instance.has_finalizer(name))
 }
 
 /// True if the Instance has the claim finalizer, so that a claim created now is released in the end.
-pub fn may_claim(snapshot: &Snapshot) -> bool {
-    let finalizers = &snapshot.instance.finalizers;
-    finalizers.iter().any(|name| **name == *keys::CLAIM_FINALIZER)
+pub fn may_claim(snapshot: &InstanceSnapshot) -> bool {
+    snapshot.row.digest.has_finalizer(keys::CLAIM_FINALIZER)
 }
 
 /// True if quota was requested: the default of the condition has no observed generation.
-pub fn has_claimed(snapshot: &Snapshot) -> bool {
-    let said = find(&snapshot.instance.conditions, QUOTA_GRANTED);
+pub fn has_claimed(snapshot: &InstanceSnapshot) -> bool {
+    let said = find(&snapshot.row.digest.conditions, QUOTA_GRANTED);
     said.is_some_and(|c| c.observed_generation.is_some() && c.reason != Reason::QuotaDisabled.as_str())
 }
 
 /// True if the Instance is being deleted and only our finalizers are left.
-pub fn is_ending(snapshot: &Snapshot) -> bool {
-    let finalizers = &snapshot.instance.finalizers;
-    snapshot.deleting && !finalizers.is_empty() && finalizers.iter().all(|name| OURS.contains(&&**name))
+pub fn is_ending(snapshot: &InstanceSnapshot) -> bool {
+    let finalizers = &snapshot.row.digest.finalizers;
+    snapshot.row.deleting && !finalizers.is_empty() && finalizers.iter().all(|name| OURS.contains(&&**name))
 }
 
 /// Merge patch that adds missing finalizers and the timestamp of the referenced-data gate.
-fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
-    let instance = &snapshot.instance;
-    let has = |name: &str| instance.finalizers.iter().any(|known| **known == *name);
-    let missing: Vec<&str> = finalizers(snapshot.hub)
-        .into_iter()
-        .filter(|name| !has(name))
+fn metadata(snapshot: &InstanceSnapshot, now: Timestamp) -> Option<Value> {
+    let instance = &snapshot.row.digest;
+    let missing: Vec<&str> = writes::finalizers(snapshot.hub)
+        .filter(|name| !instance.has_finalizer(name))
         .collect();
     let mut metadata = json!({});
     if !missing.is_empty() {
-        let all: Vec<&str> = instance
-            .finalizers
-            .iter()
-            .map(|name| &**name)
-            .chain(missing)
-            .collect();
-        metadata["finalizers"] = json!(all);
+        let all = instance.finalizers.iter().map(|name| &**name);
+        metadata["finalizers"] = all.chain(missing).collect();
     }
     if instance.has_gate(gates::REFERENCED_DATA) && !instance.gate_seen {
         metadata["annotations"] = json!({keys::GATE_START: now.to_string()});
@@ -121,30 +126,25 @@ fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
 }
 
 /// Patch that removes our two finalizers.
-pub fn release(snapshot: &Snapshot) -> Effect {
-    let all = snapshot.instance.finalizers.iter();
-    let left: Vec<&str> = all
-        .map(|name| &**name)
-        .filter(|name| !OURS.contains(name))
-        .collect();
+pub fn release(snapshot: &InstanceSnapshot) -> Effect {
+    let all = snapshot.row.digest.finalizers.iter().map(|name| &**name);
+    let left: Vec<&str> = all.filter(|name| !OURS.contains(name)).collect();
     let patch = json!({"metadata": {"finalizers": left}});
-    let target = target(snapshot);
-    snapshot
-        .version
-        .patch(target, Endpoint::Main, patch, WriteReason::InstanceReleased)
+    let reason = WriteReason::InstanceReleased;
+    writes::patch(&snapshot.row, target(snapshot), Endpoint::Main, patch, reason)
 }
 
-fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {
-    let instance = &snapshot.instance;
+fn conditions(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {
+    let instance = &snapshot.row.digest;
     let mut conditions = instance.conditions.to_vec();
-    let say = |conditions: &mut Vec<Condition>, type_: &str, verdict: &Verdict| {
-        let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);
-        set(conditions, condition.observed(Some(instance.generation)));
+    let generation = instance.generation;
+    let say = |conditions: &mut Vec<Condition>, type_, verdict: &Verdict| {
+        verdict.set(conditions, type_, generation, now)
     };
-    if !snapshot.deleting {
+    if !snapshot.row.deleting {
         match quota {
             Some(verdict) => say(&mut conditions, QUOTA_GRANTED, verdict),
-            None => restamp(&mut conditions, QUOTA_GRANTED, instance.generation),
+            None => restamp(&mut conditions, QUOTA_GRANTED, generation),
         }
         if let Some(data) = &snapshot.data {
             say(&mut conditions, REFERENCED_DATA_READY, data);
@@ -155,8 +155,8 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
         }
     }
     let gates: Vec<&str> = instance.gates.iter().map(|gate| &**gate).collect();
-    let ready = conditions::ready(&conditions::Seen {
-        deleting: snapshot.deleting,
+    let ready = conditions::ready(&conditions::ReadyInputs {
+        deleting: snapshot.row.deleting,
         suspended: instance.suspended,
         gates: &gates,
         conditions: &conditions,
@@ -164,7 +164,7 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
     });
     // The controller that replaces Instances infers from Initialized that the Instance has been ready with its
     // template.
-    if ready.status != True && !snapshot.deleting && is_true(&conditions, READY) {
+    if ready.status != True && !snapshot.row.deleting && is_true(&conditions, READY) {
         let message = "Instance has been ready";
         say(
             &mut conditions,
@@ -176,15 +176,11 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
     conditions
 }
 
-fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|c| c.status == True)
-}
-
 /// True if the conditions that a plan writes are more than progress: users wait for them, or they open the next gate.
 /// Progress alone may wait, because more of it follows soon. `None` if the plan writes no conditions.
-pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
+pub fn is_urgent(snapshot: &InstanceSnapshot, plan: &Plan<Prepared>) -> Option<bool> {
     let after = written(plan)?;
-    let instance = &snapshot.instance;
+    let instance = &snapshot.row.digest;
     let holds_up = |now: &Condition| {
         let gate = match now.type_.as_str() {
             QUOTA_GRANTED => gates::QUOTA,
@@ -194,7 +190,7 @@ pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
         now.status == True && instance.has_gate(gate)
     };
     Some(
-        snapshot.deleting
+        snapshot.row.deleting
             || after
                 .iter()
                 .any(|now| is_transition(snapshot, now) || holds_up(now)),
@@ -202,7 +198,7 @@ pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
 }
 
 /// True if the conditions that a plan writes change Ready, which is visible outside the cell.
-pub fn is_seen(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+pub fn is_seen(snapshot: &InstanceSnapshot, plan: &Plan<Prepared>) -> bool {
     let after = written(plan).unwrap_or_default();
     find(&after, READY).is_some_and(|now| is_transition(snapshot, now))
 }
@@ -215,8 +211,8 @@ fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
     })
 }
 
-fn is_transition(snapshot: &Snapshot, now: &Condition) -> bool {
-    let before = find(&snapshot.instance.conditions, &now.type_);
+fn is_transition(snapshot: &InstanceSnapshot, now: &Condition) -> bool {
+    let before = find(&snapshot.row.digest.conditions, &now.type_);
     is_final_state(before, now)
 }
 
@@ -229,9 +225,9 @@ fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {
 }
 
 /// The value of the provider's conditions for an Instance that was denied quota before any provider started it.
-fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdict> {
+fn never_started(snapshot: &InstanceSnapshot, conditions: &[Condition]) -> Option<Verdict> {
     let quota = find(conditions, QUOTA_GRANTED).filter(|c| c.status == False)?;
-    let gated = snapshot.instance.has_gate(gates::QUOTA) && !snapshot.instance.suspended;
+    let gated = snapshot.row.digest.has_gate(gates::QUOTA) && !snapshot.row.digest.suspended;
     let untouched = |type_| {
         let reason = find(conditions, type_).map(|c| Reason::parse(&c.reason));
         matches!(reason, None | Some(Some(Reason::Pending | Reason::PendingQuota)))
@@ -241,8 +237,8 @@ fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdic
 }
 
 /// The gates that stay. A condition clears its gate if it is True for the current generation.
-fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
-    let instance = &snapshot.instance;
+fn remaining(snapshot: &InstanceSnapshot) -> impl Iterator<Item = &str> {
+    let instance = &snapshot.row.digest;
     let holds = |type_| {
         let condition = find(&instance.conditions, type_);
         condition.is_some_and(|c| c.status == True && c.observed_generation == Some(instance.generation))
@@ -253,7 +249,7 @@ fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
 }
 
 /// Events for the condition changes that users should see.
-fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Event> {
+fn notes(snapshot: &InstanceSnapshot, conditions: &[Condition]) -> Vec<Event> {
     let said = [
         (REFERENCED_DATA_READY, Reason::AwaitingPropagation, "Waiting"),
         (QUOTA_GRANTED, Reason::QuotaNoBudget, "Claiming"),
@@ -262,7 +258,7 @@ fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Event> {
     ];
     let news = said.into_iter().filter_map(|(type_, reason, action)| {
         let now = find(conditions, type_).filter(|c| c.reason == reason.as_str())?;
-        let before = find(&snapshot.instance.conditions, type_);
+        let before = find(&snapshot.row.digest.conditions, type_);
         let told = before.is_some_and(|c| c.reason == now.reason);
         (!told).then(|| note(snapshot, reason.as_str(), action, &now.message))
     });
@@ -270,19 +266,9 @@ fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Event> {
 }
 
 /// A warning Event about the Instance.
-pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> Event {
-    Event {
-        plane: Plane::Cell,
-        about: ObjectRef {
-            api_version: fedgate_api::API_VERSION.to_owned(),
-            kind: "Instance".to_owned(),
-            namespace: snapshot.namespace.to_string(),
-            name: snapshot.name.to_string(),
-            uid: snapshot.version.uid.to_string(),
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        action: action.to_owned(),
-        message: message.to_owned(),
-    }
+pub fn note(snapshot: &InstanceSnapshot, reason: &str, action: &str, message: &str) -> Event {
+    let InstanceSnapshot {
+        namespace, name, row, ..
+    } = snapshot;
+    writes::warning((namespace, name, &row.uid), reason, action, message.to_owned())
 }

@@ -1,6 +1,6 @@
 //! Writes to the Instance itself: finalizers, conditions and gates, one step per pass.
 
-use super::{decide, observe, observe::Snapshot, quota::Answer};
+use super::{decide, observe, observe::InstanceSnapshot, quota::Answer};
 use crate::context::State;
 use fedgate_engine::{
     plan::{Applied, Plan, Requeue},
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Local<'a> {
     progress: &'a Throttle,
     /// The Instance for which quota was requested.
-    asked: &'a Snapshot,
+    asked: &'a InstanceSnapshot,
     quota: &'a Answer,
     urgent: AtomicBool,
 }
 
 impl<'a> Local<'a> {
     /// `progress` limits the writes of progress.
-    pub(super) fn new(progress: &'a Throttle, asked: &'a Snapshot, quota: &'a Answer) -> Self {
+    pub(super) fn new(progress: &'a Throttle, asked: &'a InstanceSnapshot, quota: &'a Answer) -> Self {
         Self {
             progress,
             asked,
@@ -53,7 +53,7 @@ impl Reconciler for Local<'_> {
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let snapshot = observe::observe(run.ctx, run.key);
         // The quota answer does not apply to a successor of the same name.
-        let snapshot = snapshot.filter(|now| now.version.uid == self.asked.version.uid);
+        let snapshot = snapshot.filter(|now| now.row.uid == self.asked.row.uid);
         let Some(snapshot) = snapshot else {
             return Step::End(Requeue::AwaitChange);
         };
@@ -82,9 +82,5 @@ impl Reconciler for Local<'_> {
             self.urgent.store(true, Ordering::Relaxed);
         }
         Flow::Again
-    }
-
-    fn message(&self, _: &Basis) -> Option<&'static str> {
-        None
     }
 }

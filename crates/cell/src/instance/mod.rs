@@ -14,9 +14,12 @@ pub mod triggers;
 pub mod writeback;
 
 use super::{
-    claim,
     context::Context,
-    index::{CellIndex, digest::Claim, release_records},
+    index::{
+        CellIndex,
+        digest::{Claim, claim_name},
+        release_records,
+    },
     release::{self, Released, Releaser},
 };
 use fedgate_api::{keys, names::ProjectKey};
@@ -30,7 +33,7 @@ use fedgate_engine::{
     store::table::Row,
 };
 use local::Local;
-use observe::Snapshot;
+use observe::InstanceSnapshot;
 use parking_lot::Mutex;
 use quota::Answer;
 use std::{sync::Arc, time::Duration};
@@ -73,7 +76,7 @@ impl Instances {
             return Ok(Requeue::AwaitChange);
         }
         self.uncontrolled.lock().remove(key);
-        let quota = if snapshot.deleting {
+        let quota = if snapshot.row.deleting {
             Self::unwanted(ctx, key);
             Answer::default()
         } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
@@ -100,13 +103,13 @@ impl Instances {
         };
         // A copy that is about to be released is not written again.
         let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
-            let hurry = snapshot.deleting || local.is_ok() && writes.is_urgent();
+            let hurry = snapshot.row.deleting || local.is_ok() && writes.is_urgent();
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
             Ok(Requeue::AwaitChange)
         };
         let local = local?;
-        if snapshot.deleting {
+        if snapshot.row.deleting {
             return teardown(ctx, &snapshot, releaser).await;
         }
         let copied = copied?;
@@ -117,10 +120,10 @@ impl Instances {
     }
 
     /// Says once of each Instance that no deployment controls that nothing is done for it.
-    async fn pass_over(&self, ctx: &Context<'_>, key: &Key, snapshot: &Snapshot) {
-        let uid = snapshot.version.uid.clone();
+    async fn pass_over(&self, ctx: &Context<'_>, key: &Key, snapshot: &InstanceSnapshot) {
+        let uid = snapshot.row.uid.clone();
         let known = self.uncontrolled.lock().insert(key.clone(), uid.clone());
-        if snapshot.deleting || known == Some(uid) {
+        if snapshot.row.deleting || known == Some(uid) {
             return;
         }
         tracing::warn!(
@@ -179,7 +182,7 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, release_records::Reco
     {
         left.push((uid.clone(), release::of_copy(&key.namespace, &key.name)));
     }
-    let name = claim::name(&key.name);
+    let name = claim_name(&key.name);
     let mut look = |project: &ProjectKey, home: &str, row: &Row<Claim>| {
         let of_here = row.digest.namespace.as_deref() == Some(&*key.namespace);
         if of_here
@@ -206,13 +209,16 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, release_records::Reco
 
 /// The last steps: release the claim, release the copy, remove the finalizers. The provider's finalizer is removed
 /// before.
-async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releaser: &Releaser) -> Result<Requeue, Failure> {
-    let finalizers = &snapshot.instance.finalizers;
-    let has = |name: &str| finalizers.iter().any(|known| **known == *name);
+async fn teardown(
+    ctx: &Context<'_>,
+    snapshot: &InstanceSnapshot,
+    releaser: &Releaser,
+) -> Result<Requeue, Failure> {
+    let has = |name| snapshot.row.digest.has_finalizer(name);
     if !decide::is_ending(snapshot) {
         return Ok(Requeue::AwaitChange);
     }
-    let uid = &snapshot.version.uid;
+    let uid = &snapshot.row.uid;
     let (origin, hub) = {
         let index = ctx.index.lock();
         (index.origin(&snapshot.namespace), index.reading.hub)
@@ -244,18 +250,18 @@ async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releaser: &Releaser) -
 }
 
 /// The cell requests no quota any more: records the claim, which is released once its project answers.
-async fn abandon(ctx: &Context<'_>, snapshot: &Snapshot, releaser: &Releaser) -> Result<(), Failure> {
+async fn abandon(ctx: &Context<'_>, snapshot: &InstanceSnapshot, releaser: &Releaser) -> Result<(), Failure> {
     let origin = ctx.index.lock().origin(&snapshot.namespace);
     let Some((project, home)) = origin else {
         orphaned(ctx, snapshot).await;
         return Ok(());
     };
     let claim = release::of_claim(&project, &home, &snapshot.name);
-    let uid = &snapshot.version.uid;
+    let uid = &snapshot.row.uid;
     releaser.record(ctx, &snapshot.namespace, uid, &[claim]).await
 }
 
-async fn orphaned(ctx: &Context<'_>, snapshot: &Snapshot) {
+async fn orphaned(ctx: &Context<'_>, snapshot: &InstanceSnapshot) {
     ctx.metrics.claim_orphaned("identity");
     let message = "the namespace does not name its project any more, so the Instance's claim of quota could not be released";
     let note = decide::note(snapshot, "QuotaClaimOrphaned", "Releasing", message);

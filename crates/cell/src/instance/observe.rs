@@ -1,9 +1,8 @@
 //! Takes a snapshot of an Instance from the index.
 
 use super::referenced_data;
-use crate::conditions::{Verdict, gates};
-use crate::queries::network::known;
 use crate::{
+    conditions::{Verdict, gates},
     context::Shared,
     index::{
         CellIndex, CellLocation,
@@ -11,30 +10,26 @@ use crate::{
     },
     network::{
         self,
-        decide::{Deployment, State},
+        decide::{Deployment, NetworkState},
+        known::known,
     },
-    writes::ObjectVersion,
 };
 use fedgate_api::{
     ConditionStatus, Reason,
     conditions::{find, types::REFERENCED_DATA_READY},
 };
-use fedgate_engine::key::Key;
+use fedgate_engine::{key::Key, store::table::Row};
 use std::sync::Arc;
 
 /// An Instance and the index data that its decision needs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Snapshot {
+#[derive(Debug, Clone)]
+pub struct InstanceSnapshot {
     /// Namespace of the Instance.
     pub namespace: Arc<str>,
     /// Name of the Instance.
     pub name: Arc<str>,
-    /// UID and resource version.
-    pub version: ObjectVersion,
-    /// True if the Instance is being deleted.
-    pub deleting: bool,
-    /// Digest of the Instance.
-    pub instance: Instance,
+    /// The Instance.
+    pub row: Row<Instance>,
     /// Value of the condition `ReferencedDataReady`; `None` if the Instance has neither the gate nor the condition.
     pub data: Option<Verdict>,
     /// Message of the network's rejection of the deployment, if any.
@@ -44,25 +39,20 @@ pub struct Snapshot {
 }
 
 /// Takes a snapshot of an Instance; `None` if the Instance is gone or the lists are incomplete.
-pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
+pub fn observe(ctx: &Shared, key: &Key) -> Option<InstanceSnapshot> {
     let index = ctx.index.lock();
     if !index.cell_ready() {
         return None;
     }
     let row = index.instances.get(&key.namespace, &key.name)?;
     let instance = &row.digest;
-    Some(Snapshot {
+    Some(InstanceSnapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        version: ObjectVersion {
-            uid: row.uid.clone(),
-            version: row.resource_version().into(),
-        },
-        deleting: row.deleting,
         data: data(&index, &key.namespace, instance),
         network_refused: refused(&index, &key.namespace, instance),
         hub: index.reading.hub,
-        instance: instance.clone(),
+        row: row.clone(),
     })
 }
 
@@ -82,16 +72,13 @@ fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdi
     }
     let deployment = index.deployment_of(namespace, instance).map(|row| &row.digest);
     let text = |of: fn(&digest::Deployment) -> Option<&Arc<str>>| deployment.and_then(of).map(|text| &**text);
-    let is_there = |token: &str| match token.split_once('/') {
-        Some(("ConfigMap", name)) => index
-            .config_maps
-            .get(namespace, name)
-            .is_some_and(|row| !row.deleting),
-        Some(("Secret", name)) => index
-            .secrets
-            .get(namespace, name)
-            .is_some_and(|row| !row.deleting),
-        _ => false,
+    let is_there = |token: &str| {
+        let row = match token.split_once('/') {
+            Some(("ConfigMap", name)) => index.config_maps.get(namespace, name),
+            Some(("Secret", name)) => index.secrets.get(namespace, name),
+            _ => None,
+        };
+        row.is_some_and(|row| !row.deleting)
     };
     Some(referenced_data::verdict(
         text(|of| of.data_error.as_ref()),
@@ -118,7 +105,7 @@ fn refused(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<St
     };
     let known = known(index, namespace, deployment.name, &row.uid);
     match network::decide::decide(&deployment, &known) {
-        (_, State::Refused(why)) => Some(why),
-        (_, State::Ready | State::Pending) => None,
+        (_, NetworkState::Refused(why)) => Some(why),
+        (_, NetworkState::Ready | NetworkState::Pending) => None,
     }
 }

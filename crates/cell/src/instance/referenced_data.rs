@@ -1,28 +1,16 @@
 //! Checks that the `ConfigMaps` and Secrets that a deployment expects exist at the cell (contract: cell.md §3).
 
-use crate::conditions::Verdict;
+use crate::conditions::{Verdict, source_error};
 use fedgate_api::{
     ConditionStatus::{False, True, Unknown},
     Reason,
 };
-use serde::Deserialize;
-
-/// The federation's error annotation.
-#[derive(Debug, Deserialize)]
-struct SourceError {
-    reason: String,
-    message: String,
-}
 
 /// The condition `ReferencedDataReady`, from the deployment's two annotations. `is_there` returns true if the object
 /// `Kind/name` exists.
 pub fn verdict(error: Option<&str>, expected: Option<&str>, is_there: impl Fn(&str) -> bool) -> Verdict {
-    if let Some(error) = error.and_then(|text| serde_json::from_str::<SourceError>(text).ok()) {
-        return Verdict {
-            status: False,
-            reason: error.reason,
-            message: error.message,
-        };
+    if let Some(error) = source_error(error) {
+        return error;
     }
     let expected = expected.and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
     let Some(expected) = expected else {
@@ -48,7 +36,7 @@ pub fn verdict(error: Option<&str>, expected: Option<&str>, is_there: impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::recovery::State;
+    use crate::provider::recovery::RecoveryState;
 
     proptest::proptest! {
         #[test]
@@ -59,9 +47,9 @@ mod tests {
         ) {
             let said = verdict(error.as_deref(), expected.as_deref(), |token| token.len() > 3);
             proptest::prop_assert!(!said.reason.is_empty() || error.is_some());
-            let state = State::parse(Some(&recovery));
+            let state = RecoveryState::parse(Some(&recovery));
             let written = serde_json::to_string(&state).unwrap();
-            proptest::prop_assert_eq!(State::parse(Some(&written)), state);
+            proptest::prop_assert_eq!(RecoveryState::parse(Some(&written)), state);
         }
     }
 

@@ -1,17 +1,18 @@
 //! Tests: writes to an Instance, decided from an index of server objects; evaluation of claims.
 
-use super::{decide, observe};
-use crate::{
-    claim::{self, Claim, Claimant, Found},
-    conditions::Verdict,
+use super::{
+    decide, observe,
+    quota::claim::{self, Claim, Claimant},
 };
 use crate::{
+    conditions::Verdict,
     index::{
         digest::{self, Granted},
         tables::TableId,
     },
     instance_types::InstanceSize,
     testing::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
+    writes::read,
 };
 use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
@@ -20,6 +21,7 @@ use fedgate_api::{
 use fedgate_engine::{
     key::{Key, Plane::Cell},
     plan::{Plan, Prepared},
+    store::table::Row,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -262,7 +264,7 @@ fn a_deletion_is_said_and_ends_with_our_two_finalizers_alone() {
     let end = decide::release(&snapshot);
     assert_eq!(body(&end), json!({"metadata": {"finalizers": []}}));
     fixture.perform(&[end]);
-    assert_eq!(observe::observe(&fixture.context, &key()), None);
+    assert!(observe::observe(&fixture.context, &key()).is_none());
 }
 
 #[test]
@@ -282,29 +284,27 @@ const OF: Claimant<'_> = Claimant {
     uid: "u-web-0",
 };
 
-fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Found {
-    Found {
-        uid: "c-1".into(),
-        deleting: false,
-        claim: digest::Claim {
-            cell: Some(cell.into()),
-            namespace: Some(NS.into()),
-            instance: Some(uid.into()),
-            created: 100,
-            granted: granted.map(|(yes, reason)| Granted {
-                yes,
-                reason: reason.into(),
-                message: "so it is".into(),
-                since: 50,
-            }),
-        },
-    }
+fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Row<digest::Claim> {
+    let claim = digest::Claim {
+        cell: Some(cell.into()),
+        namespace: Some(NS.into()),
+        instance: Some(uid.into()),
+        created: 100,
+        granted: granted.map(|(yes, reason)| Granted {
+            yes,
+            reason: reason.into(),
+            message: "so it is".into(),
+            since: 50,
+        }),
+    };
+    let object = json!({"metadata": {"name": "instance-web-0", "uid": "c-1"}});
+    read(&serde_json::from_value(object).unwrap(), claim)
 }
 
 #[test]
 fn a_claim_counts_only_for_whom_it_was_made() {
     let at = |second| Timestamp::from_second(second).unwrap();
-    let judge = |found: &Found| claim::judge(Some(found), &OF);
+    let judge = |found: &Row<digest::Claim>| claim::judge(Some(found), &OF);
     assert_eq!(claim::judge(None, &OF), Claim::Absent);
     let granted = Some((true, "QuotaAvailable"));
     assert_eq!(judge(&found("dfw-1", "u-web-0", granted)), Claim::Granted);
@@ -439,7 +439,7 @@ fn an_instance_that_never_was_ready_does_not_say_so() {
     assert_eq!(said(&fixture, "Initialized"), "-");
 }
 
-fn observed(fixture: &Fixture) -> observe::Snapshot {
+fn observed(fixture: &Fixture) -> observe::InstanceSnapshot {
     observe::observe(&fixture.context, &key()).unwrap()
 }
 

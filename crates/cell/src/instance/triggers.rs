@@ -6,7 +6,7 @@ use fedgate_api::{
     conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},
     keys as labels,
 };
-use fedgate_engine::key::Key;
+use fedgate_engine::{key::Key, store::table::Name};
 
 /// Adds the keys of the Instances whose decisions may depend on a change.
 pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
@@ -23,25 +23,11 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
             name: (namespace, name),
             data: true,
         } => waiting_for_data(index, namespace, name, keys),
-        Change::Companion {
-            kind,
-            name: (namespace, name),
-        } => {
-            let token = format!("\"{kind}/{name}\"");
-            let deployments = index.deployments.in_namespace(namespace);
-            let expecting = deployments.filter(|(_, row)| {
-                let expected = row.digest.expected.as_ref();
-                expected.is_some_and(|all| all.contains(&token))
-            });
-            for (deployment, _) in expecting {
-                waiting_for_data(index, namespace, deployment, keys);
-            }
-        }
+        Change::ConfigMap(name) => waiting_for_companion(index, "ConfigMap", name, keys),
+        Change::Secret(name) => waiting_for_companion(index, "Secret", name, keys),
         Change::Location => {
-            let gated = index
-                .instances
-                .iter()
-                .filter(|(_, row)| row.digest.has_gate(gates::NETWORK));
+            let all = index.instances.iter();
+            let gated = all.filter(|(_, row)| row.digest.has_gate(gates::NETWORK));
             keys.extend(gated.map(|((namespace, name), _)| key(namespace, name)));
         }
         Change::Network(deployments) => {
@@ -54,7 +40,7 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
             let of_it = |row: &Instance| row.labels.get(labels::WORKLOAD_DEPLOYMENT_NAME) == Some(deployment);
             instances(index, namespace, of_it, keys);
         }
-        Change::ClaimsListed(project) => keys.extend(index.keys_of_project(project)),
+        Change::ClaimsListed(project) => keys.extend(index.instances_of_project(project)),
         Change::Deployment { data: false, .. } | Change::Pod(_) | Change::Release(_) => {}
     }
 }
@@ -64,6 +50,21 @@ fn instances(index: &CellIndex, namespace: &str, wanted: impl Fn(&Instance) -> b
     let all = index.instances.in_namespace(namespace);
     let wanted = all.filter(|(_, row)| wanted(&row.digest));
     keys.extend(wanted.map(|(name, _)| TableId::Instances.key(namespace, name)));
+}
+
+/// Adds the keys of the Instances that wait for referenced data, of each deployment that expects this companion.
+fn waiting_for_companion(index: &CellIndex, kind: &str, (namespace, name): &Name, keys: &mut Vec<Key>) {
+    let token = format!("\"{kind}/{name}\"");
+    for (deployment, row) in index.deployments.in_namespace(namespace) {
+        if row
+            .digest
+            .expected
+            .as_ref()
+            .is_some_and(|all| all.contains(&token))
+        {
+            waiting_for_data(index, namespace, deployment, keys);
+        }
+    }
 }
 
 /// Adds the keys of a deployment's Instances that wait for referenced data.

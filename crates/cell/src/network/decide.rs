@@ -1,76 +1,11 @@
 //! The decision on a deployment's network, and whether the network is ready. Pure.
 
+use crate::index::digest::{Binding, INTERFACE, NetworkContext, Readiness, SubnetClaim};
 use fedgate_api::{LocationReference, NetworkReference, Reason, names::short_hash};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// An object with a condition Ready.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Readiness {
-    /// True if it is being deleted: it is never ready then.
-    pub deleting: bool,
-    /// True if its condition Ready is True.
-    pub ready: bool,
-}
-
-impl Readiness {
-    fn holds(&self) -> bool {
-        self.ready && !self.deleting
-    }
-}
-
-/// A `NetworkBinding`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// UID of its controller.
-    pub controller: Option<Arc<str>>,
-    /// `spec.network`.
-    pub network: NetworkReference,
-    /// `spec.location`.
-    pub location: LocationReference,
-    /// Its condition Ready.
-    pub readiness: Readiness,
-    /// Reason and message of a Ready=False.
-    pub refusal: Option<(Arc<str>, Arc<str>)>,
-    /// `status.networkContextRef`: namespace and name.
-    pub context: Option<(Arc<str>, Arc<str>)>,
-}
-
-/// A `NetworkContext`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Context {
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// `spec.location`.
-    pub location: LocationReference,
-    /// `spec.ipFamilies`.
-    pub families: Vec<Arc<str>>,
-    /// Its condition Ready.
-    pub readiness: Readiness,
-}
-
-/// A `SubnetClaim`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// Its name.
-    pub name: Arc<str>,
-    /// `spec.subnetClass`.
-    pub class: Arc<str>,
-    /// `spec.ipFamily`.
-    pub family: Arc<str>,
-    /// `spec.networkContext.name`.
-    pub context: Arc<str>,
-    /// `spec.location`.
-    pub location: LocationReference,
-    /// Its condition Ready.
-    pub readiness: Readiness,
-    /// `status.subnetRef.name`.
-    pub subnet: Option<Arc<str>>,
-}
-
 /// Queries to the cell's networking objects.
-pub trait Known {
+pub trait NetworkObjects {
     /// The binding of this name in the deployment's namespace.
     fn binding(&self, name: &str) -> Option<&Binding>;
     /// The bindings that the deployment controls, with their names.
@@ -78,9 +13,9 @@ pub trait Known {
     /// True if an existing Instance of the deployment was made for this network and location at this interface.
     fn is_used(&self, interface: usize, binding: &Binding) -> bool;
     /// A context.
-    fn context(&self, namespace: &str, name: &str) -> Option<&Context>;
+    fn context(&self, namespace: &str, name: &str) -> Option<&NetworkContext>;
     /// The claims of a namespace, by name.
-    fn claims(&self, namespace: &str) -> Vec<&Claim>;
+    fn claims(&self, namespace: &str) -> Vec<&SubnetClaim>;
     /// A subnet.
     fn subnet(&self, namespace: &str, name: &str) -> Option<&Readiness>;
 }
@@ -102,7 +37,7 @@ pub struct Deployment<'a> {
 
 /// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum NetworkAction {
     /// Create the binding of an interface.
     Bind {
         /// Its name.
@@ -134,7 +69,7 @@ pub enum Act {
 
 /// State of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum NetworkState {
     /// Everything is ready.
     Ready,
     /// Something is in progress.
@@ -147,9 +82,6 @@ pub enum State {
 const CLASS: &str = "private";
 /// The family of a context that names none.
 const DEFAULT_FAMILY: &str = "IPv4";
-
-/// Separates a deployment's name from the number of an interface in the name of a binding.
-pub const INTERFACE: &str = "-net-";
 
 /// Name of the binding of an interface.
 fn binding_name(deployment: &str, interface: usize) -> String {
@@ -180,7 +112,7 @@ fn slot<'k>(
     interface: usize,
     network: &NetworkReference,
     deployment: &Deployment<'_>,
-    known: &'k impl Known,
+    known: &'k impl NetworkObjects,
 ) -> Slot<'k> {
     let first = binding_name(deployment.name, interface);
     let namespace = network.namespace.as_deref().unwrap_or_default();
@@ -208,14 +140,17 @@ fn slot<'k>(
 }
 
 /// The actions to take now, and the state of the network.
-pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, State) {
+pub fn decide(
+    deployment: &Deployment<'_>,
+    known: &impl NetworkObjects,
+) -> (Vec<NetworkAction>, NetworkState) {
     let mut acts = Vec::new();
     let mut bound = Vec::new();
     let mut wanted = BTreeSet::new();
     let mut refused = None;
     for (interface, network) in deployment.networks.iter().enumerate() {
         match slot(interface, network, deployment, known) {
-            Slot::Missing(name) => acts.push(Act::Bind {
+            Slot::Missing(name) => acts.push(NetworkAction::Bind {
                 name,
                 network: network.clone(),
             }),
@@ -238,28 +173,28 @@ pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, Sta
         let interface = interface_of(deployment.name, name);
         let is_over = |interface| !wanted.contains(name) && !known.is_used(interface, binding);
         if !binding.readiness.deleting && interface.is_some_and(is_over) {
-            acts.push(Act::Unbind {
+            acts.push(NetworkAction::Unbind {
                 name: name.to_owned(),
                 uid: binding.uid.clone(),
             });
         }
     }
     if let Some(why) = refused {
-        return (acts, State::Refused(why));
+        return (acts, NetworkState::Refused(why));
     }
     if bound.len() < deployment.networks.len() || !bound.iter().all(|b| b.readiness.holds()) {
-        return (acts, State::Pending);
+        return (acts, NetworkState::Pending);
     }
     let contexts: BTreeSet<_> = bound.iter().map(|binding| binding.context.as_ref()).collect();
     let mut ready = true;
     for context in contexts {
         ready &= context.is_some_and(|(namespace, name)| addressed(namespace, name, known, &mut acts));
     }
-    let complete = acts.iter().all(|act| matches!(act, Act::Unbind { .. }));
+    let complete = acts.iter().all(|act| matches!(act, NetworkAction::Unbind { .. }));
     let state = if ready && complete {
-        State::Ready
+        NetworkState::Ready
     } else {
-        State::Pending
+        NetworkState::Pending
     };
     (acts, state)
 }
@@ -299,7 +234,12 @@ fn refusal(binding: &Binding) -> Option<String> {
 }
 
 /// True if a context has a subnet of each of its families; claims the missing ones.
-fn addressed(namespace: &Arc<str>, name: &Arc<str>, known: &impl Known, acts: &mut Vec<Act>) -> bool {
+fn addressed(
+    namespace: &Arc<str>,
+    name: &Arc<str>,
+    known: &impl NetworkObjects,
+    acts: &mut Vec<NetworkAction>,
+) -> bool {
     let Some(context) = known.context(namespace, name).filter(|c| c.readiness.holds()) else {
         return false;
     };
@@ -310,7 +250,7 @@ fn addressed(namespace: &Arc<str>, name: &Arc<str>, known: &impl Known, acts: &m
     let claims = known.claims(namespace);
     let mut all = true;
     for family in families {
-        let fits = |claim: &&&Claim| {
+        let fits = |claim: &&&SubnetClaim| {
             *claim.class == *CLASS
                 && *claim.family == *family
                 && claim.context == *name
@@ -325,7 +265,7 @@ fn addressed(namespace: &Arc<str>, name: &Arc<str>, known: &impl Known, acts: &m
         let own = claim_name(name, family);
         // A fitting claim under another name counts; our own name may belong to one that is being deleted.
         if claim.is_none() && claims.iter().all(|claim| *claim.name != *own) {
-            acts.push(Act::Claim {
+            acts.push(NetworkAction::Claim {
                 namespace: namespace.clone(),
                 name: own,
                 context: name.clone(),

@@ -1,22 +1,23 @@
 //! Actions for a deployment's network in a cell with a few objects.
 
 use super::decide::{
-    Act, Binding, Claim, Context, Deployment, Known, Readiness, State, decide, interface_of, is_same_place,
+    Deployment, NetworkAction, NetworkObjects, NetworkState, decide, interface_of, is_same_place,
 };
+use crate::index::digest::{Binding, NetworkContext, Readiness, SubnetClaim};
 use fedgate_api::{LocationReference, NetworkReference};
 use std::collections::BTreeMap;
 
 #[derive(Default, Clone)]
 struct Cell {
     bindings: BTreeMap<String, Binding>,
-    context: Option<Context>,
-    claims: Vec<Claim>,
+    context: Option<NetworkContext>,
+    claims: Vec<SubnetClaim>,
     subnets: BTreeMap<String, Readiness>,
     /// Interfaces and names of networks that Instances use.
     used: Vec<(usize, String)>,
 }
 
-impl Known for Cell {
+impl NetworkObjects for Cell {
     fn binding(&self, name: &str) -> Option<&Binding> {
         self.bindings.get(name)
     }
@@ -28,10 +29,10 @@ impl Known for Cell {
     fn is_used(&self, interface: usize, binding: &Binding) -> bool {
         self.used.contains(&(interface, binding.network.name.clone()))
     }
-    fn context(&self, _: &str, _: &str) -> Option<&Context> {
+    fn context(&self, _: &str, _: &str) -> Option<&NetworkContext> {
         self.context.as_ref()
     }
-    fn claims(&self, _: &str) -> Vec<&Claim> {
+    fn claims(&self, _: &str) -> Vec<&SubnetClaim> {
         self.claims.iter().collect()
     }
     fn subnet(&self, _: &str, name: &str) -> Option<&Readiness> {
@@ -69,7 +70,7 @@ fn up() -> Cell {
         refusal: None,
         context: Some(("ns-1".into(), "ctx".into())),
     };
-    let claim = Claim {
+    let claim = SubnetClaim {
         name: "ctx-0".into(),
         class: "private".into(),
         family: "IPv4".into(),
@@ -80,7 +81,7 @@ fn up() -> Cell {
     };
     Cell {
         bindings: [("web-net-0".to_owned(), binding)].into(),
-        context: Some(Context {
+        context: Some(NetworkContext {
             uid: "c".into(),
             location: place(Some("default")),
             families: Vec::new(),
@@ -92,7 +93,7 @@ fn up() -> Cell {
     }
 }
 
-fn decided(cell: &Cell) -> (Vec<Act>, State) {
+fn decided(cell: &Cell) -> (Vec<NetworkAction>, NetworkState) {
     let (networks, location) = ([network()], place(None));
     let deployment = Deployment {
         namespace: "ns-1",
@@ -118,34 +119,37 @@ fn a_pruned_namespace_of_a_location_changes_nothing() {
     for binding in cell.bindings.values_mut() {
         binding.location = place(Some("elsewhere"));
     }
-    assert_eq!(decided(&cell), (vec![], State::Ready));
+    assert_eq!(decided(&cell), (vec![], NetworkState::Ready));
 }
 
 #[test]
 fn all_that_is_there_is_ready_and_nothing_is_done() {
-    assert_eq!(decided(&up()), (vec![], State::Ready));
+    assert_eq!(decided(&up()), (vec![], NetworkState::Ready));
 }
 
 #[test]
 fn what_is_missing_is_made_step_by_step() {
-    let bind = Act::Bind {
+    let bind = NetworkAction::Bind {
         name: "web-net-0".to_owned(),
         network: network(),
     };
-    assert_eq!(decided(&Cell::default()), (vec![bind], State::Pending));
+    assert_eq!(decided(&Cell::default()), (vec![bind], NetworkState::Pending));
     let mut cell = up();
     cell.claims.clear();
-    let claim = |name: &str, family: &str| Act::Claim {
+    let claim = |name: &str, family: &str| NetworkAction::Claim {
         namespace: "ns-1".into(),
         name: name.to_owned(),
         context: "ctx".into(),
         owner: "c".into(),
         family: family.into(),
     };
-    assert_eq!(decided(&cell), (vec![claim("ctx-0", "IPv4")], State::Pending));
+    assert_eq!(
+        decided(&cell),
+        (vec![claim("ctx-0", "IPv4")], NetworkState::Pending)
+    );
     cell.context.as_mut().unwrap().families = vec!["IPv4".into(), "IPv6".into()];
     let both = vec![claim("ctx-0", "IPv4"), claim("ctx-0-v6", "IPv6")];
-    assert_eq!(decided(&cell), (both, State::Pending), "a claim a family");
+    assert_eq!(decided(&cell), (both, NetworkState::Pending), "a claim a family");
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn nothing_counts_that_is_not_ready_or_is_going_or_not_named() {
     for (n, change) in changes.iter().enumerate() {
         let mut cell = up();
         change(&mut cell);
-        assert_eq!(decided(&cell), (vec![], State::Pending), "change {n}");
+        assert_eq!(decided(&cell), (vec![], NetworkState::Pending), "change {n}");
     }
 }
 
@@ -174,29 +178,29 @@ fn a_binding_of_another_network_or_place_goes_when_nothing_uses_it_and_anothers_
     cell.bindings.get_mut("web-net-0").unwrap().network.name = "former".to_owned();
     cell.used.push((0, "former".to_owned()));
     let (acts, state) = decided(&cell);
-    let [Act::Bind { name, .. }] = &acts[..] else {
+    let [NetworkAction::Bind { name, .. }] = &acts[..] else {
         panic!("{acts:?}");
     };
     assert!(name.starts_with("web-net-0-"), "{name}");
-    assert_eq!(state, State::Pending);
+    assert_eq!(state, NetworkState::Pending);
     // The next binding is ready; the former one stays while it is used.
     let mut next = up().bindings.remove("web-net-0").unwrap();
     next.uid = "n".into();
     cell.bindings.insert(name.clone(), next);
-    assert_eq!(decided(&cell), (vec![], State::Ready));
+    assert_eq!(decided(&cell), (vec![], NetworkState::Ready));
     cell.used.clear();
-    let unbind = Act::Unbind {
+    let unbind = NetworkAction::Unbind {
         name: "web-net-0".to_owned(),
         uid: "b".into(),
     };
-    assert_eq!(decided(&cell), (vec![unbind], State::Ready));
+    assert_eq!(decided(&cell), (vec![unbind], NetworkState::Ready));
     cell.bindings.remove("web-net-0");
-    assert_eq!(decided(&cell), (vec![], State::Ready), "it keeps its name");
+    assert_eq!(decided(&cell), (vec![], NetworkState::Ready), "it keeps its name");
     let mut cell = up();
     cell.bindings.get_mut("web-net-0").unwrap().controller = None;
     let (acts, state) = decided(&cell);
     assert_eq!(acts, []);
-    assert!(matches!(state, State::Refused(why) if why.contains("web-net-0")));
+    assert!(matches!(state, NetworkState::Refused(why) if why.contains("web-net-0")));
 }
 
 #[test]
@@ -206,14 +210,14 @@ fn the_binding_of_an_interface_that_is_no_more_goes_with_the_last_instance_that_
     (second.uid, second.network.name) = ("s".into(), "backend".to_owned());
     cell.bindings.insert("web-net-1".to_owned(), second);
     cell.used.push((1, "backend".to_owned()));
-    assert_eq!(decided(&cell), (vec![], State::Ready));
+    assert_eq!(decided(&cell), (vec![], NetworkState::Ready));
     // The same network at another interface has another binding.
     cell.used = vec![(0, "backend".to_owned())];
-    let unbind = Act::Unbind {
+    let unbind = NetworkAction::Unbind {
         name: "web-net-1".to_owned(),
         uid: "s".into(),
     };
-    assert_eq!(decided(&cell), (vec![unbind], State::Ready));
+    assert_eq!(decided(&cell), (vec![unbind], NetworkState::Ready));
     assert_eq!(interface_of("web", "web-net-1-0123456789"), Some(1));
     assert_eq!(interface_of("web", "web-net-x"), None);
 }
@@ -233,9 +237,9 @@ fn what_a_binding_says_for_good_is_a_refusal_and_the_rest_is_waited_for() {
         "NetworkNotFound",
         "LocationNotAvailable",
     ] {
-        assert_eq!(says(reason), State::Refused(format!("{reason}: so it is")));
+        assert_eq!(says(reason), NetworkState::Refused(format!("{reason}: so it is")));
     }
-    assert_eq!(says("NetworkContextNotReady"), State::Pending);
+    assert_eq!(says("NetworkContextNotReady"), NetworkState::Pending);
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn a_reference_may_name_its_own_namespace_or_none() {
         let mut cell = up();
         let binding = cell.bindings.get_mut("web-net-0").unwrap();
         binding.network.namespace = namespace.map(str::to_owned);
-        assert_eq!(decided(&cell), (vec![], State::Ready), "{namespace:?}");
+        assert_eq!(decided(&cell), (vec![], NetworkState::Ready), "{namespace:?}");
     }
 }
 
@@ -255,16 +259,16 @@ fn a_binding_of_another_place_is_none() {
     binding.location.name = "eu-west-1".to_owned();
     cell.used.push((0, "default".to_owned()));
     let (acts, state) = decided(&cell);
-    assert!(matches!(&acts[..], [Act::Bind { .. }]), "{acts:?}");
-    assert_eq!(state, State::Pending);
+    assert!(matches!(&acts[..], [NetworkAction::Bind { .. }]), "{acts:?}");
+    assert_eq!(state, NetworkState::Pending);
 }
 
 #[test]
 fn a_claim_fits_by_class_family_context_and_place_and_under_any_name() {
     let mut given = up();
     given.claims[0].name = "given".into();
-    assert_eq!(decided(&given), (vec![], State::Ready));
-    let changes: [&dyn Fn(&mut Claim); 4] = [
+    assert_eq!(decided(&given), (vec![], NetworkState::Ready));
+    let changes: [&dyn Fn(&mut SubnetClaim); 4] = [
         &|c| c.class = "public".into(),
         &|c| c.family = "IPv6".into(),
         &|c| c.context = "other".into(),
@@ -275,14 +279,14 @@ fn a_claim_fits_by_class_family_context_and_place_and_under_any_name() {
         change(&mut cell.claims[0]);
         let (acts, state) = decided(&cell);
         assert!(
-            matches!(&acts[..], [Act::Claim { name, .. }] if name == "ctx-0"),
+            matches!(&acts[..], [NetworkAction::Claim { name, .. }] if name == "ctx-0"),
             "{n}: {acts:?}"
         );
-        assert_eq!(state, State::Pending);
+        assert_eq!(state, NetworkState::Pending);
         cell.claims[0].name = "ctx-0".into();
         assert_eq!(
             decided(&cell),
-            (vec![], State::Pending),
+            (vec![], NetworkState::Pending),
             "{n}: our own name is held"
         );
     }

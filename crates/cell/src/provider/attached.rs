@@ -1,19 +1,20 @@
 //! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
 
-use super::{decide::Of, observe::Known};
-use crate::reason::WriteReason;
+use super::decide::Of;
 use crate::{
     index::{
         digest::{self, Attached},
         tables::TableId,
     },
-    writes::create,
+    reason::WriteReason,
+    writes::{create, delete, patch},
 };
 use fedgate_engine::{
     diff,
-    plan::{Effect, Endpoint, Write},
+    plan::{Effect, Endpoint, Target, Write},
+    store::table::Row,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The differences between Service and `NetworkPolicy`.
 pub(super) struct Kind {
@@ -45,7 +46,7 @@ pub(super) const POLICY: Kind = Kind {
 };
 
 impl Of<'_> {
-    fn found(&self, kind: &Kind) -> Option<&Known<Attached>> {
+    fn found(&self, kind: &Kind) -> Option<&Row<Attached>> {
         match kind.table {
             TableId::Services => self.snapshot.service.as_ref(),
             _ => self.snapshot.policy.as_ref(),
@@ -53,15 +54,15 @@ impl Of<'_> {
     }
 
     /// The object of this kind that the Instance controls.
-    pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Known<Attached>> {
+    pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Row<Attached>> {
         let found = self.found(kind);
-        found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.version.uid))
+        found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.uid))
     }
 
     /// Deletes the object together with its Instance.
     pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
         let own = self.own_attached(kind).filter(|own| !own.deleting)?;
-        Some(own.version.delete(self.target(kind.table), kind.stopped))
+        Some(delete(self.target(kind.table), &own.uid, kind.stopped))
     }
 
     /// Creates, patches or deletes the object so that it matches `wanted`.
@@ -73,38 +74,33 @@ impl Of<'_> {
                 let spec = (kind.compared)(&wanted["spec"]);
                 if *known.digest.spec == *spec.to_string() {
                     let labels = &known.digest.labels;
-                    return self.relabel(kind.table, &known.version.uid, wanted, |key| labels.get(key));
+                    return relabel(target, &known.uid, wanted, |key| labels.get(key));
                 }
                 let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
                 // The merge patch also removes fields that were added manually.
-                let patch = json!({"spec": diff::merge_patch(&found, &spec)?});
-                Some(known.version.patch(target, Endpoint::Main, patch, kind.reason))
+                let change = json!({"spec": diff::merge_patch(&found, &spec)?});
+                Some(patch(known, target, Endpoint::Main, change, kind.reason))
             }
-            (None, _, Some(known)) if !known.deleting => Some(known.version.delete(target, kind.unwanted)),
+            (None, _, Some(known)) if !known.deleting => Some(delete(target, &known.uid, kind.unwanted)),
             _ => None,
         }
     }
+}
 
-    /// Patches the labels of one of the Instance's objects that differ from `wanted`.
-    pub(super) fn relabel<'l>(
-        &self,
-        table: TableId,
-        uid: &str,
-        wanted: &Value,
-        has: impl Fn(&str) -> Option<&'l str>,
-    ) -> Option<Effect> {
-        let wanted = wanted["metadata"]["labels"].as_object()?;
-        let differing = wanted.iter().filter(|(key, value)| has(key) != value.as_str());
-        let labels: serde_json::Map<String, Value> = differing
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        (!labels.is_empty()).then(|| Effect {
-            target: self.target(table),
-            endpoint: Endpoint::Main,
-            write: Write::Merge {
-                patch: json!({"metadata": {"uid": uid, "labels": labels}}),
-            },
-            reason: WriteReason::ProviderLabels.into(),
-        })
-    }
+/// Patches the labels of one of the provider's objects that differ from those of `wanted`.
+pub(super) fn relabel<'l>(
+    target: Target,
+    uid: &str,
+    wanted: &Value,
+    has: impl Fn(&str) -> Option<&'l str>,
+) -> Option<Effect> {
+    let wanted = wanted["metadata"]["labels"].as_object()?.iter();
+    let differing = wanted.filter(|(key, value)| has(key) != value.as_str());
+    let labels: Map<String, Value> = differing
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (!labels.is_empty()).then(|| {
+        let patch = json!({"metadata": {"uid": uid, "labels": labels}});
+        Effect::main(target, Write::Merge { patch }, WriteReason::ProviderLabels)
+    })
 }

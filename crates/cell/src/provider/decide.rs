@@ -1,30 +1,30 @@
 //! Decides the provider's next step for an Instance, in the contract's order. Pure functions.
 
 use super::{
-    attached::{POLICY, SERVICE},
+    attached::{POLICY, SERVICE, relabel},
     lost::{self, Ending},
     network_policy,
-    observe::{Known, Snapshot},
+    observe::PodSnapshot,
     pod,
     recovery::{self, Recovery, Sightings},
-    report::{self, ConditionValue, Obstacle, Report},
+    report::{self, Obstacle, Report},
     service,
 };
-use crate::reason::WriteReason;
-use crate::settings::ProviderSettings;
 use crate::{
-    conditions::{is_alike, is_final_state},
+    conditions::{is_alike, is_final_state, is_true},
     index::{
         digest::{Instance, Pod},
         tables::TableId,
     },
     instance_types::InstanceTypes,
-    writes::create,
+    reason::WriteReason,
+    settings::ProviderSettings,
+    writes::{create, delete, patch, warning},
 };
 use fedgate_api::{
-    Condition, ConditionStatus,
+    Condition,
     conditions::{
-        find, set,
+        find,
         types::{AVAILABLE, PROGRAMMED, READY},
     },
     keys,
@@ -33,7 +33,8 @@ use fedgate_engine::{
     clock::Now,
     diff,
     key::Plane,
-    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+    plan::{Effect, Endpoint, Event, Plan, Prepared, Requeue, Target, Write},
+    store::table::Row,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub struct PodContext<'a> {
 }
 
 /// The next step, with its Events.
-pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
+pub fn decide(snapshot: &PodSnapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     let Some(instance) = &snapshot.instance else {
         // Garbage collection deletes the rest together with its owner.
         return Plan::default();
@@ -86,7 +87,7 @@ pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
 }
 
 /// True if a plan only reports progress, more of which follows soon.
-pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+pub fn is_progress(snapshot: &PodSnapshot, plan: &Plan<Prepared>) -> bool {
     let (Some(instance), [effect]) = (&snapshot.instance, &plan.effects[..]) else {
         return false;
     };
@@ -103,20 +104,19 @@ pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
 
 /// An Instance and the inputs of its decision.
 pub(super) struct Of<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) instance: &'a Known<Instance>,
+    pub(super) snapshot: &'a PodSnapshot,
+    pub(super) instance: &'a Row<Instance>,
     pub(super) around: &'a PodContext<'a>,
 }
 
 impl Of<'_> {
     pub(super) fn target(&self, table: TableId) -> Target {
-        let Snapshot { namespace, name, .. } = self.snapshot;
+        let PodSnapshot { namespace, name, .. } = self.snapshot;
         Target::namespaced(Plane::Cell, &table.resource(), namespace, name)
     }
 
     pub(super) fn has_finalizer(&self) -> bool {
-        let finalizers = &self.instance.digest.finalizers;
-        finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
+        self.instance.digest.has_finalizer(keys::PROVIDER_FINALIZER)
     }
 
     /// True if a deployment controls the Instance or the provider has started it already. Manually created Instances
@@ -126,19 +126,24 @@ impl Of<'_> {
         owner.is_some_and(|owner| owner.is_deployment) || self.has_finalizer()
     }
 
-    fn is_own(&self, owner: Option<&std::sync::Arc<str>>) -> bool {
-        owner == Some(&self.instance.version.uid)
+    pub(super) fn own_pod(&self) -> Option<&Row<Pod>> {
+        let pod = self.snapshot.pod.as_ref();
+        pod.filter(|pod| pod.digest.owner.as_ref() == Some(&self.instance.uid))
     }
 
-    pub(super) fn own_pod(&self) -> Option<&Known<Pod>> {
-        let pod = self.snapshot.pod.as_ref();
-        pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
+    pub(super) fn delete_pod(&self, pod: &Row<Pod>, reason: WriteReason) -> Effect {
+        delete(self.target(TableId::Pods), &pod.uid, reason)
     }
 
     /// A patch of the Instance itself.
-    fn change(&self, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Effect {
-        let target = self.target(TableId::Instances);
-        self.instance.version.patch(target, endpoint, patch, reason)
+    fn change(&self, endpoint: Endpoint, change: Value, reason: WriteReason) -> Effect {
+        patch(
+            self.instance,
+            self.target(TableId::Instances),
+            endpoint,
+            change,
+            reason,
+        )
     }
 
     pub(super) fn finalizers(&self, add: bool) -> Effect {
@@ -156,8 +161,8 @@ impl Of<'_> {
     /// Deletes Pod and Service of an Instance that is being deleted, then the `NetworkPolicy`, then removes the
     /// finalizer.
     pub(super) fn stop(&self) -> Plan<Prepared> {
-        // Clients must see Ready turn False before the Pod is deleted.
-        if !self.has_finalizer() || self.is_ready() {
+        // Clients must see Ready turn False before the Pod is deleted: the Instance controller sets it.
+        if !self.has_finalizer() || self.is(READY) {
             return Plan::default();
         }
         let (report, next) = match self.ending() {
@@ -171,10 +176,7 @@ impl Of<'_> {
         let pod = self.own_pod();
         let mut plan = Plan::default().by(next);
         if let Some(pod) = pod.filter(|pod| !pod.deleting) {
-            plan.effects.push(
-                pod.version
-                    .delete(self.target(TableId::Pods), WriteReason::PodStopped),
-            );
+            plan.effects.push(self.delete_pod(pod, WriteReason::PodStopped));
         }
         plan.effects.extend(self.detach(&SERVICE));
         let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
@@ -195,29 +197,20 @@ impl Of<'_> {
         Some(lost::ending(&seen, self.around.going.unwrap_or_default()))
     }
 
-    /// True if condition Ready is still True; the Instance controller's next reconcile sets Ready to False.
-    fn is_ready(&self) -> bool {
-        self.is(READY)
-    }
-
     /// Whether a condition is True.
     pub(super) fn is(&self, type_: &str) -> bool {
-        let condition = find(&self.instance.digest.conditions, type_);
-        condition.is_some_and(|c| c.status == ConditionStatus::True)
+        is_true(&self.instance.digest.conditions, type_)
     }
 
     pub(super) fn suspend(&self) -> Plan<Prepared> {
-        if self.is_ready() {
+        if self.is(READY) {
             return Plan::default();
         }
         if self.instance.digest.recovery.is_some() {
             return Plan::one(self.remember(None));
         }
         if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
-            let effect = pod
-                .version
-                .delete(self.target(TableId::Pods), WriteReason::PodSuspended);
-            return Plan::one(effect);
+            return Plan::one(self.delete_pod(pod, WriteReason::PodSuspended));
         }
         self.say(&Report::suspended(), None)
             .map(Plan::one)
@@ -225,7 +218,7 @@ impl Of<'_> {
     }
 
     /// Patch of the recovery annotation, which records crashes.
-    fn remember(&self, state: Option<&recovery::State>) -> Effect {
+    fn remember(&self, state: Option<&recovery::RecoveryState>) -> Effect {
         let text = state.map(|state| json!(state).to_string());
         let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
         self.change(Endpoint::Main, patch, WriteReason::Recovery)
@@ -239,11 +232,11 @@ impl Of<'_> {
         let instance = pod::Instance {
             namespace: &self.snapshot.namespace,
             name: &self.snapshot.name,
-            uid: &self.instance.version.uid,
+            uid: &self.instance.uid,
             labels: &self.instance.digest.labels,
             spec: &spec,
         };
-        let remembered = recovery::State::parse(self.instance.digest.recovery.as_deref());
+        let remembered = recovery::RecoveryState::parse(self.instance.digest.recovery.as_deref());
         let mut next = Requeue::AwaitChange;
         if let Some(known) = self.own_pod() {
             let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
@@ -258,11 +251,8 @@ impl Of<'_> {
                         return Plan::one(said);
                     }
                     let mut plan = Plan::one(self.remember(Some(&state)));
-                    plan.effects.push(
-                        known
-                            .version
-                            .delete(self.target(TableId::Pods), WriteReason::PodReplaced),
-                    );
+                    plan.effects
+                        .push(self.delete_pod(known, WriteReason::PodReplaced));
                     return plan;
                 }
             }
@@ -297,18 +287,17 @@ impl Of<'_> {
         }
         let security = self.around.settings.pod.security.as_str();
         let resource = TableId::Namespaces.resource();
-        Some(Effect {
-            target: Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace),
-            endpoint: Endpoint::Main,
-            write: Write::Merge {
-                patch: json!({"metadata": {"labels": {keys::POD_SECURITY: security}}}),
-            },
-            reason: WriteReason::NamespacePodSecurity.into(),
-        })
+        let target = Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace);
+        let patch = json!({"metadata": {"labels": {keys::POD_SECURITY: security}}});
+        Some(Effect::main(
+            target,
+            Write::Merge { patch },
+            WriteReason::NamespacePodSecurity,
+        ))
     }
 
     /// Brings `NetworkPolicy`, Pod and Service to their rendered state, then writes the report.
-    fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::State) -> Plan<Prepared> {
+    fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::RecoveryState) -> Plan<Prepared> {
         let PodContext {
             settings,
             held,
@@ -345,10 +334,10 @@ impl Of<'_> {
                 }
             }
             (Some(known), _) if !known.deleting => {
+                let target = self.target(TableId::Pods);
+                let labels = &known.digest.labels;
                 plan.effects
-                    .extend(self.relabel(TableId::Pods, &known.version.uid, &labelled, |key| {
-                        known.digest.labels.get(key)
-                    }));
+                    .extend(relabel(target, &known.uid, &labelled, |key| labels.get(key)));
             }
             // Garbage collection deletes the Pod of a former Instance together with its owner.
             (None | Some(_), _) => {}
@@ -361,7 +350,7 @@ impl Of<'_> {
         }
         // A Pod is rendered once: an unsupported spec of a later template does not affect a Pod that runs.
         if self.around.service_held.is_none()
-            && let Ok(service) = service::render(instance, settings.single_port)
+            && let Ok(service) = service::render(instance, settings.single_port_443)
         {
             plan.effects.extend(self.attach(&SERVICE, service.as_ref()));
         }
@@ -408,24 +397,20 @@ impl Of<'_> {
 
     fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Event> {
         let skipped: Vec<&str> = pod::skipped(instance).collect();
-        (!skipped.is_empty()).then(|| Event {
-            plane: Plane::Cell,
-            about: ObjectRef {
-                api_version: fedgate_api::API_VERSION.to_owned(),
-                kind: "Instance".to_owned(),
-                namespace: self.snapshot.namespace.to_string(),
-                name: self.snapshot.name.to_string(),
-                uid: self.instance.version.uid.to_string(),
-            },
-            warning: true,
-            reason: "DisksSkipped".to_owned(),
-            action: "Rendering".to_owned(),
-            message: format!("this provider attaches no disks; skipped: {}", skipped.join(", ")),
+        let PodSnapshot { namespace, name, .. } = self.snapshot;
+        (!skipped.is_empty()).then(|| {
+            let message = format!("this provider attaches no disks; skipped: {}", skipped.join(", "));
+            warning(
+                (namespace, name, &self.instance.uid),
+                "DisksSkipped",
+                "Rendering",
+                message,
+            )
         })
     }
 
     /// Patch of the status, if the report changes anything.
-    pub(super) fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
+    pub(super) fn say(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Effect> {
         let patch = self.status(report, pod)?;
         Some(self.change(
             Endpoint::Status,
@@ -434,29 +419,22 @@ impl Of<'_> {
         ))
     }
 
-    fn status(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Value> {
+    fn status(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Value> {
         let instance = &self.instance.digest;
         let before = instance.whole_status().unwrap_or_else(|| json!({}));
         let mut conditions = instance.conditions.to_vec();
-        let mut said = |type_, said: Option<&ConditionValue>| {
-            if let Some(ConditionValue {
-                status,
-                reason,
-                message,
-            }) = said
-            {
-                let old = find(&conditions, type_).filter(|old| old.reason == reason.as_str());
-                let old = old.filter(|old| is_alike(&old.message, message));
-                let message = old.map_or_else(|| message.clone(), |old| old.message.clone());
-                let new = Condition::new(type_, *status, reason.as_str(), &message, self.around.now.wall);
-                set(&mut conditions, new.observed(Some(instance.generation)));
+        let said = [(AVAILABLE, &report.available), (PROGRAMMED, &report.programmed)];
+        for (type_, said) in said {
+            let Some(mut said) = said.clone() else { continue };
+            let old = find(&conditions, type_).filter(|old| old.reason == said.reason);
+            if let Some(old) = old.filter(|old| is_alike(&old.message, &said.message)) {
+                said.message.clone_from(&old.message);
             }
-        };
-        said(AVAILABLE, report.available.as_ref());
-        said(PROGRAMMED, report.programmed.as_ref());
+            said.set(&mut conditions, type_, instance.generation, self.around.now.wall);
+        }
         let mut after = before.clone();
         after["conditions"] = json!(conditions);
-        if let Some(hash) = instance.hash.as_ref().filter(|_| report.applied) {
+        if let Some(hash) = instance.hash.as_ref().filter(|_| report.is_applied()) {
             after["controller"]["observedTemplateHash"] = json!(**hash);
         }
         let interfaces = interfaces(instance, pod);
@@ -470,7 +448,7 @@ impl Of<'_> {
 }
 
 /// Addresses of an Instance's interfaces, in the order of its spec. The first interface gets the Pod's addresses.
-fn interfaces(instance: &Instance, pod: Option<(&Known<Pod>, &Value)>) -> Value {
+fn interfaces(instance: &Instance, pod: Option<(&Row<Pod>, &Value)>) -> Value {
     let Some((pod, seen)) = pod.filter(|(pod, _)| !pod.deleting) else {
         return Value::Null;
     };

@@ -1,8 +1,7 @@
 //! Detects Pods that stay in deletion because their node no longer confirms their end (contract: cell.md §9).
 
-use super::observe::Snapshot;
-use fedgate_engine::{key::Key, random::HashMap};
-use parking_lot::Mutex;
+use crate::index::digest::Pod;
+use fedgate_engine::store::table::Row;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -12,27 +11,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Grace period of a Pod that names none, in seconds.
 const DEFAULT_GRACE: u64 = 30;
 
-/// First observation of each Pod's deletion, by this process's clock: the clock of a server or node may differ.
-#[derive(Debug, Default)]
-pub struct Going(Mutex<HashMap<Key, (Arc<str>, Instant)>>);
+/// UID of the Pod that is being deleted, and first observation of that by this process's clock: the clock of a server or node
+/// may differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Going(Option<(Arc<str>, Instant)>);
 
 impl Going {
     /// Time since the deletion of the Instance's Pod was first observed; `None` if the Pod is not being deleted.
-    pub fn see(&self, key: &Key, snapshot: &Snapshot, now: Instant) -> Option<Duration> {
-        let mut all = self.0.lock();
-        let Some(pod) = snapshot.pod.as_ref().filter(|pod| pod.deleting) else {
-            all.remove(key);
-            return None;
-        };
-        let uid = &pod.version.uid;
-        let (_, since) = all
-            .entry(key.clone())
-            .and_modify(|seen| {
-                if seen.0 != *uid {
-                    *seen = (uid.clone(), now);
-                }
-            })
-            .or_insert_with(|| (uid.clone(), now));
+    pub fn see(&mut self, pod: Option<&Row<Pod>>, now: Instant) -> Option<Duration> {
+        let known = self.0.take();
+        let uid = &pod.filter(|pod| pod.deleting)?.uid;
+        let known = known.filter(|(known, _)| known == uid);
+        let (_, since) = self.0.insert(known.unwrap_or_else(|| (uid.clone(), now)));
         Some(now.saturating_duration_since(*since))
     }
 }

@@ -20,45 +20,51 @@ pub mod service;
 mod tests;
 pub mod triggers;
 
-use super::{
+use crate::{
     context::{Context, State},
     index::tables::TableId,
+    reason::WriteReason,
+    settings::ProviderSettings,
 };
-use crate::reason::WriteReason;
-use crate::settings::ProviderSettings;
 use decide::PodContext;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Key,
-    plan::{Applied, Effect, Endpoint, Plan, Requeue, Write},
-    random::HashMap,
-    reconcile::throttle::Throttle,
+    plan::{Applied, Effect, Plan, Requeue, Write},
+    reconcile::{memory::Memories, throttle::Throttle},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
-use observe::Snapshot;
-use parking_lot::Mutex;
+use kube::ResourceExt;
+use lost::Going;
+use observe::PodSnapshot;
 use recovery::Sightings;
 use report::Obstacle;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 /// The Pod provider.
 #[derive(Debug, Default)]
 pub struct Provider {
-    /// Deletion time of Pods that ended, until their successors are created.
-    replaced: Mutex<HashMap<Key, Instant>>,
-    /// Container ends and readiness of Pods, with the time of their first observation, as long as a decision needs
-    /// them.
-    sightings: Mutex<HashMap<Key, Sightings>>,
-    /// First observation of each Pod's deletion.
-    going: lost::Going,
+    memory: Memories<Memory>,
     /// Time of the last progress report to an Instance.
     pub(super) progress: Throttle,
+}
+
+/// Observations of an Instance's Pod, by this process's clock, as long as a decision needs them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// Deletion time of a Pod that ended, until its successor is created.
+    replaced: Option<Instant>,
+    /// Container ends and readiness of the Pod.
+    sightings: Sightings,
+    /// First observation of the Pod's deletion.
+    going: Going,
 }
 
 /// State of a Pod's reconcile.
 #[derive(Debug, Default)]
 pub struct Session {
+    memory: Memory,
     /// Reason why the Pod or another object except the Service cannot be written.
     held: Option<Obstacle>,
     /// Reason why the Service cannot be written.
@@ -88,7 +94,7 @@ impl Session {
 /// The basis of a plan for a Pod, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
-    snapshot: Snapshot,
+    snapshot: PodSnapshot,
     /// Time of the decision.
     now: Instant,
     /// True if the plan reports progress, which is limited.
@@ -104,21 +110,36 @@ impl Reconciler for Provider {
 
     const NAME: &'static str = "provider";
 
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Session {
+        Session {
+            memory: self.memory.take(key),
+            ..Session::default()
+        }
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        self.memory.put(key, session.memory);
+    }
+
     /// The key has the name of its Instance. Without settings no Pod is started.
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let Some(snapshot) = observe::observe(run.ctx, run.key) else {
             return Step::End(Requeue::AwaitChange);
         };
+        let now = run.ctx.now();
+        let memory = &mut run.session.memory;
         if snapshot.instance.is_none() {
-            self.replaced.lock().remove(run.key);
+            memory.replaced = None;
             self.progress.forget(run.key);
         }
-        let now = run.ctx.now();
-        let successor_in = self.replaced.lock().get(run.key).and_then(|at| {
-            let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
+        let successor_in = memory.replaced.and_then(|at| {
+            let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(at));
             (!left.is_zero()).then_some(left)
         });
-        let sightings = self.see(run.key, &snapshot, now.instant);
+        memory
+            .sightings
+            .see(pod_with_past(&snapshot).as_ref(), now.instant);
+        let going = memory.going.see(snapshot.pod.as_ref(), now.instant);
         let settings = run.ctx.settings.provider.as_ref();
         let none = ProviderSettings::default();
         let around = PodContext {
@@ -126,9 +147,9 @@ impl Reconciler for Provider {
             sizes: &run.ctx.settings.sizes,
             successor_in,
             held: run.session.held.as_ref(),
-            sightings: &sightings,
+            sightings: &run.session.memory.sightings,
             service_held: run.session.service_held.as_ref(),
-            going: self.going.see(run.key, &snapshot, now.instant),
+            going,
             now,
         };
         let plan = match settings {
@@ -145,7 +166,8 @@ impl Reconciler for Provider {
                 return run.session.finish(plan.next.earlier(Requeue::After(left)));
             }
         }
-        let creates = plan.effects.iter().filter(|effect| is_creation(effect));
+        let creates = plan.effects.iter();
+        let creates = creates.filter(|effect| matches!(effect.write, Write::Create { .. }));
         let basis = Basis {
             now: now.instant,
             progress,
@@ -160,14 +182,14 @@ impl Reconciler for Provider {
             self.progress
                 .take(run.key, run.ctx.settings.progress_rate(), basis.now);
         }
-        let mut effects = plan.effects.iter();
-        if effects.any(|effect| effect.reason == WriteReason::InstanceReport) {
+        let has = |reason: WriteReason| plan.effects.iter().any(|effect| effect.reason == reason);
+        if has(WriteReason::InstanceReport) {
             log_runtime(&basis.snapshot);
         }
-        if plan.effects.iter().any(is_replacement) {
-            self.replaced.lock().insert(run.key.clone(), basis.now);
-        } else if plan.effects.iter().any(is_pod) {
-            self.replaced.lock().remove(run.key);
+        if has(WriteReason::PodReplaced) {
+            run.session.memory.replaced = Some(basis.now);
+        } else if has(WriteReason::Pod) {
+            run.session.memory.replaced = None;
         }
         Flow::Again
     }
@@ -178,90 +200,59 @@ impl Reconciler for Provider {
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
+        let is_taken = failure.category == Category::AlreadyExists;
+        let obstacle = if is_taken {
+            match holder(run.ctx, run.key, &basis.creates).await? {
+                Some(Holder::Ours(labels)) => {
+                    run.ctx.execute(Plan::one(*labels)).await?;
+                    return Ok(Flow::Again);
+                }
+                Some(Holder::Another) => Some(Obstacle::Refused(format!(
+                    "{} exists and is not this Instance's; delete or rename it",
+                    failure.object
+                ))),
+                // The Instance's own object exists; its watch event is late.
+                None => None,
+            }
+        } else {
+            obstacle(run.ctx, basis, &failure)
+        };
         let slot = if refusal::is_of(&failure, TableId::Services) {
             &mut run.session.service_held
         } else {
             &mut run.session.held
         };
-        match outcome(run.ctx, run.key, basis, &failure).await? {
-            Some(Outcome::Removed) => {}
-            Some(Outcome::Stays(why)) if slot.is_none() => {
-                *slot = Some(why);
-                // The next pass reports the obstacle and continues with the remaining steps.
-                if failure.category != Category::AlreadyExists {
-                    run.session.refused = Some(failure);
-                }
-            }
-            Some(Outcome::Stays(_)) | None => return Err(failure),
+        if obstacle.is_none() || slot.is_some() {
+            return Err(failure);
+        }
+        *slot = obstacle;
+        // The next pass reports the obstacle and continues with the remaining steps.
+        if !is_taken {
+            run.session.refused = Some(failure);
         }
         Ok(Flow::Again)
     }
-
-    fn message(&self, _: &Basis) -> Option<&'static str> {
-        None
-    }
 }
 
-impl Provider {
-    /// Records container ends and readiness of a Pod that has ended, or whose Instance has a recovery state to clear.
-    fn see(&self, key: &Key, snapshot: &Snapshot, now: Instant) -> Sightings {
-        let has_past = snapshot
-            .instance
-            .as_ref()
-            .is_some_and(|known| known.digest.recovery.is_some());
-        let pod = snapshot
-            .pod
-            .as_ref()
-            .filter(|pod| has_past || pod.digest.has_ended);
-        let pod: Option<Value> = pod.and_then(|pod| serde_json::from_str(&pod.digest.seen).ok());
-        let mut all = self.sightings.lock();
-        let mut sightings = all.remove(key).unwrap_or_default();
-        sightings.see(pod.as_ref(), now);
-        if !sightings.is_empty() {
-            all.insert(key.clone(), sightings.clone());
-        }
-        sightings
-    }
+/// The Pod, if it has ended, or its Instance has a recovery state to clear.
+fn pod_with_past(snapshot: &PodSnapshot) -> Option<Value> {
+    let instance = snapshot.instance.as_ref();
+    let has_past = instance.is_some_and(|row| row.digest.recovery.is_some());
+    let pod = snapshot
+        .pod
+        .as_ref()
+        .filter(|pod| has_past || pod.digest.has_ended)?;
+    serde_json::from_str(&pod.digest.seen).ok()
 }
 
-/// Outcome of handling a failed write.
-enum Outcome {
-    /// The obstacle is removed.
-    Removed,
-    /// The obstacle stays.
-    Stays(Obstacle),
-}
-
-/// Handles a failed write; `None` if a retry is enough.
-async fn outcome(
-    ctx: &Context<'_>,
-    key: &Key,
-    basis: &Basis,
-    failure: &Failure,
-) -> Result<Option<Outcome>, Failure> {
-    if failure.category != Category::AlreadyExists {
-        let is_denied = ctx.executor.missing_right(failure).is_some();
-        let refused = refusal::of(failure, is_denied).map(Obstacle::Refused);
-        // A Pod that runs is reported whatever becomes of its Service and its NetworkPolicy.
-        let attached = [TableId::Services, TableId::NetworkPolicies];
-        let delays =
-            basis.snapshot.pod.is_some() && attached.iter().any(|table| refusal::is_of(failure, *table));
-        return Ok(refused
-            .or(delays.then_some(Obstacle::Delayed))
-            .map(Outcome::Stays));
-    }
-    Ok(match holder(ctx, key, &basis.creates).await? {
-        Some(Holder::Ours(labels)) => {
-            ctx.execute(Plan::one(*labels)).await?;
-            Some(Outcome::Removed)
-        }
-        Some(Holder::Another) => Some(Outcome::Stays(Obstacle::Refused(format!(
-            "{} exists and is not this Instance's; delete or rename it",
-            failure.object
-        )))),
-        // The Instance's own object exists; its watch event is late.
-        None => None,
-    })
+/// The reason why an object cannot be written; `None` if a retry is enough.
+fn obstacle(ctx: &Context<'_>, basis: &Basis, failure: &Failure) -> Option<Obstacle> {
+    let is_denied = ctx.executor.missing_right(failure).is_some();
+    let refused = refusal::of(failure, is_denied).map(Obstacle::Refused);
+    // A Pod that runs is reported whatever becomes of its Service and its NetworkPolicy.
+    let attached = [TableId::Services, TableId::NetworkPolicies];
+    let delays = basis.snapshot.pod.is_some() && attached.iter().any(|table| refusal::is_of(failure, *table));
+    refused.or(delays.then_some(Obstacle::Delayed))
 }
 
 /// The owner of a name that the index reported as free. The watch selects the provider's objects by label, so an object
@@ -282,7 +273,7 @@ async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<
         let index = ctx.index.lock();
         let instance = index.instances.get(&key.namespace, &key.name);
         let uid = instance.map(|row| &*row.uid);
-        let owners = found.metadata.owner_references.iter().flatten();
+        let owners = found.owner_references().iter();
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
         if !controllers.any(|owner| uid == Some(owner.uid.as_str())) {
             return Ok(Some(Holder::Another));
@@ -290,18 +281,10 @@ async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<
         let Write::Create { body } = &effect.write else {
             continue;
         };
-        let has = found.metadata.labels.unwrap_or_default();
-        let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
-        let lacking = wanted.filter(|(key, value)| has.get(*key).map(String::as_str) != value.as_str());
-        let lacking: Map<String, Value> = lacking.map(|(key, value)| (key.clone(), value.clone())).collect();
-        if !lacking.is_empty() {
-            let patch = json!({"metadata": {"uid": found.metadata.uid, "labels": lacking}});
-            return Ok(Some(Holder::Ours(Box::new(Effect {
-                target: effect.target.clone(),
-                endpoint: Endpoint::Main,
-                write: Write::Merge { patch },
-                reason: WriteReason::ProviderLabels.into(),
-            }))));
+        let uid = found.uid().unwrap_or_default();
+        let has = |key: &str| found.labels().get(key).map(String::as_str);
+        if let Some(labels) = attached::relabel(effect.target.clone(), &uid, body, has) {
+            return Ok(Some(Holder::Ours(Box::new(labels))));
         }
     }
     Ok(None)
@@ -309,23 +292,11 @@ async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<
 
 /// Logs the runtime's messages about containers that do not start. They name nodes and registries, so tenants must not
 /// see them.
-fn log_runtime(snapshot: &Snapshot) {
+fn log_runtime(snapshot: &PodSnapshot) {
     let Some(pod) = &snapshot.pod else { return };
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
     for (container, reason, message) in report::raw(&seen) {
-        let Snapshot { namespace, name, .. } = snapshot;
+        let PodSnapshot { namespace, name, .. } = snapshot;
         tracing::info!(%namespace, %name, container, reason, detail = ?message, "the container does not start");
     }
-}
-
-fn is_replacement(effect: &Effect) -> bool {
-    effect.reason == WriteReason::PodReplaced
-}
-
-fn is_pod(effect: &Effect) -> bool {
-    effect.reason == WriteReason::Pod && is_creation(effect)
-}
-
-fn is_creation(effect: &Effect) -> bool {
-    matches!(effect.write, Write::Create { .. })
 }

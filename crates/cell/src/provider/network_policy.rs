@@ -1,7 +1,8 @@
 //! The `NetworkPolicy` of an Instance: admits only the ingress that its template allows (contract: cell.md §9).
 
-use super::pod::{Instance, UnsupportedSpec};
+use super::pod::{Instance, UnsupportedSpec, protocol};
 use fedgate_api::keys;
+use fedgate_engine::object::entries;
 use serde_json::{Value, json};
 
 /// Renders the policy. The Pod has one address for all interfaces, so the policy admits the union of their rules.
@@ -26,27 +27,23 @@ pub fn render(instance: &Instance<'_>) -> Result<Value, UnsupportedSpec> {
 
 /// True if the template limits ingress. A template without rules does not, nor does a rule without ports and peers.
 pub fn limits(instance: &Instance<'_>) -> bool {
-    let all = |rule: &Value| list(&rule["ports"]).is_empty() && list(&rule["from"]).is_empty();
+    let all = |rule: &Value| entries(&rule["ports"]).is_empty() && entries(&rule["from"]).is_empty();
     let mut rules = rules(instance).map(|(_, rule)| rule).peekable();
     rules.peek().is_some() && !rules.any(all)
 }
 
 /// The rules of all interfaces, each with its field path.
 fn rules<'a>(instance: &Instance<'a>) -> impl Iterator<Item = (String, &'a Value)> {
-    let interfaces = list(&instance.spec["networkInterfaces"]).iter().enumerate();
+    let interfaces = entries(&instance.spec["networkInterfaces"]).iter().enumerate();
     interfaces.flat_map(|(i, interface)| {
-        let rules = list(&interface["networkPolicy"]["ingress"]).iter().enumerate();
+        let rules = entries(&interface["networkPolicy"]["ingress"]).iter().enumerate();
         rules.map(move |(j, rule)| (format!("networkInterfaces[{i}].networkPolicy.ingress[{j}]"), rule))
     })
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
 fn rule(at: &str, written: &Value) -> Result<Value, UnsupportedSpec> {
     let mut rule = json!({});
-    let (ports, from) = (list(&written["ports"]), list(&written["from"]));
+    let (ports, from) = (entries(&written["ports"]), entries(&written["from"]));
     if !ports.is_empty() {
         rule["ports"] = ports.iter().map(port).collect();
     }
@@ -63,7 +60,7 @@ fn rule(at: &str, written: &Value) -> Result<Value, UnsupportedSpec> {
 /// A peer in the form that the API server stores.
 fn block(written: &Value) -> Option<Value> {
     let mut block = json!({"cidr": written["cidr"].as_str()?});
-    if !list(&written["except"]).is_empty() {
+    if !entries(&written["except"]).is_empty() {
         block["except"] = written["except"].clone();
     }
     Some(json!({"ipBlock": block}))
@@ -71,8 +68,7 @@ fn block(written: &Value) -> Option<Value> {
 
 /// A port in the form that the API server stores.
 fn port(written: &Value) -> Value {
-    let protocol = written["protocol"].as_str().filter(|p| !p.is_empty());
-    let mut port = json!({"protocol": protocol.unwrap_or("TCP")});
+    let mut port = json!({"protocol": protocol(written)});
     for field in ["port", "endPort"] {
         if !written[field].is_null() {
             port[field] = written[field].clone();

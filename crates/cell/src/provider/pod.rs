@@ -4,21 +4,13 @@ use crate::{
     instance_types::{InstanceTypes, Unsized},
     rollout::labels::Labels,
     settings::{PodSettings, Security},
-    writes::MANAGED_BY,
+    writes::{MANAGED_BY, controlled_by},
 };
 use fedgate_api::keys;
+use fedgate_engine::object::entries;
 use serde_json::{Map, Value, json};
 
 impl Security {
-    /// The value of the namespace label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Restricted => "restricted",
-            Self::Baseline => "baseline",
-            Self::Privileged => "privileged",
-        }
-    }
-
     /// Security context of a Pod.
     fn of_pod(self) -> Value {
         match self {
@@ -60,14 +52,7 @@ impl Instance<'_> {
             "name": self.name,
             "namespace": self.namespace,
             "labels": self.owned_labels(),
-            "ownerReferences": [{
-                "apiVersion": "compute.datumapis.com/v1alpha",
-                "kind": "Instance",
-                "name": self.name,
-                "uid": self.uid,
-                "controller": true,
-                "blockOwnerDeletion": true,
-            }],
+            "ownerReferences": controlled_by("Instance", self.name, self.uid),
         })
     }
 
@@ -86,8 +71,7 @@ impl Instance<'_> {
     }
 
     fn containers(&self) -> &[Value] {
-        let containers = self.spec["runtime"]["sandbox"]["containers"].as_array();
-        containers.map(Vec::as_slice).unwrap_or_default()
+        entries(&self.spec["runtime"]["sandbox"]["containers"])
     }
 }
 
@@ -113,20 +97,18 @@ pub enum UnsupportedSpec {
     Unsized(#[from] Unsized),
 }
 
+/// Protocol of a port.
+pub(super) fn protocol(port: &Value) -> &str {
+    let protocol = port["protocol"].as_str().filter(|p| !p.is_empty());
+    protocol.unwrap_or("TCP")
+}
+
 /// Number, protocol and name of each port of an Instance, in order.
 pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, UnsupportedSpec> {
     let mut ports: Vec<(i64, String, String)> = Vec::new();
-    for port in instance
-        .containers()
-        .iter()
-        .filter_map(|c| c["ports"].as_array())
-        .flatten()
-    {
+    for port in instance.containers().iter().flat_map(|c| entries(&c["ports"])) {
         let number = port["port"].as_i64().unwrap_or_default();
-        let protocol = port["protocol"]
-            .as_str()
-            .filter(|p| !p.is_empty())
-            .unwrap_or("TCP");
+        let protocol = protocol(port);
         if ports.iter().any(|(n, p, _)| *n == number && p == protocol) {
             return Err(UnsupportedSpec::PortTwice(number, protocol.to_owned()));
         }
@@ -138,11 +120,8 @@ pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unsu
 
 /// Names of the volumes that a Pod does not get: disks.
 pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
-    let volumes = instance.spec["volumes"].as_array();
-    let disks = volumes
-        .into_iter()
-        .flatten()
-        .filter(|volume| !volume["disk"].is_null());
+    let volumes = entries(&instance.spec["volumes"]).iter();
+    let disks = volumes.filter(|volume| !volume["disk"].is_null());
     disks.filter_map(|volume| volume["name"].as_str())
 }
 
@@ -188,7 +167,7 @@ pub fn render(
 }
 
 fn volumes(instance: &Instance<'_>) -> Vec<Value> {
-    let volumes = instance.spec["volumes"].as_array().into_iter().flatten();
+    let volumes = entries(&instance.spec["volumes"]).iter();
     volumes
         .filter(|volume| volume["disk"].is_null())
         .cloned()
@@ -213,16 +192,12 @@ fn container(of: &Value, limits: &Value, volumes: &[Value], security: Security) 
     for field in ["command", "args", "env", "envFrom"] {
         set(&mut container, field, of[field].clone());
     }
-    let ports = of["ports"].as_array().into_iter().flatten().map(|port| {
-        let protocol = port["protocol"]
-            .as_str()
-            .filter(|p| !p.is_empty())
-            .unwrap_or("TCP");
-        json!({"name": port["name"], "containerPort": port["port"], "protocol": protocol})
-    });
+    let ports = entries(&of["ports"])
+        .iter()
+        .map(|port| json!({"name": port["name"], "containerPort": port["port"], "protocol": protocol(port)}));
     set(&mut container, "ports", ports.collect());
     let attached = |attachment: &&Value| volumes.iter().any(|v| v["name"] == attachment["name"]);
-    let mounts = of["volumeAttachments"].as_array().into_iter().flatten();
+    let mounts = entries(&of["volumeAttachments"]).iter();
     let mounts = mounts
         .filter(attached)
         .filter(|attachment| attachment["mountPath"].is_string())

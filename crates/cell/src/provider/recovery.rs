@@ -2,7 +2,7 @@
 //! state is an annotation of the Instance, so it survives a restart of the cell.
 
 use super::report::{containers, is_ready};
-use fedgate_engine::{backoff::Backoff, clock::Now};
+use fedgate_engine::{backoff::Backoff, clock::Now, object::entries};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub const SUCCESSOR_AFTER: Duration = Duration::from_secs(2);
 /// Recovery state: annotation `fedgate.dev/recovery`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
+pub struct RecoveryState {
     /// Number of Pods replaced so far.
     pub attempts: u32,
     /// Earliest time of the next replacement.
@@ -31,7 +31,7 @@ pub struct State {
     pub not_before: Option<Timestamp>,
 }
 
-impl State {
+impl RecoveryState {
     /// Parses the annotation; malformed text gives the default state.
     pub fn parse(annotation: Option<&str>) -> Self {
         annotation
@@ -96,7 +96,7 @@ fn end(container: &Value) -> Option<String> {
 }
 
 fn readiness(pod: &Value) -> String {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let mut conditions = entries(&pod["status"]["conditions"]).iter();
     let ready = conditions.find(|c| c["type"] == "Ready");
     let since = ready.map(|c| c["lastTransitionTime"].to_string());
     format!("ready since {}", since.unwrap_or_default())
@@ -110,13 +110,13 @@ pub enum Recovery {
     /// Reconcile again after this time.
     Wait(Duration),
     /// Write this state, then delete the Pod.
-    Replace(State),
+    Replace(RecoveryState),
     /// Clear the recovery state.
     Forget,
 }
 
 /// Decides the step for a Pod of an Instance that is neither suspended nor being deleted.
-pub fn decide(pod: &Value, state: &State, seen: &Sightings, now: Now) -> Recovery {
+pub fn decide(pod: &Value, state: &RecoveryState, seen: &Sightings, now: Now) -> Recovery {
     if !pod["metadata"]["deletionTimestamp"].is_null() {
         return Recovery::None;
     }
@@ -126,7 +126,7 @@ pub fn decide(pod: &Value, state: &State, seen: &Sightings, now: Now) -> Recover
             None => Recovery::Replace(state.next(now.wall)),
         },
         Some(left) => Recovery::Wait(left),
-        None if *state == State::default() || !is_ready(pod) => Recovery::None,
+        None if *state == RecoveryState::default() || !is_ready(pod) => Recovery::None,
         None => match seen.left(&readiness(pod), READY_FOR, now.instant) {
             Duration::ZERO => Recovery::Forget,
             left => Recovery::Wait(left),
@@ -162,8 +162,8 @@ mod tests {
         json!({"status": {"phase": "Failed"}})
     }
 
-    fn state(attempts: u32, not_before: i64) -> State {
-        State {
+    fn state(attempts: u32, not_before: i64) -> RecoveryState {
+        RecoveryState {
             attempts,
             not_before: Some(at(not_before)),
         }
@@ -181,13 +181,13 @@ mod tests {
     }
 
     /// The decision for a Pod without earlier observations.
-    fn decided(pod: &Value, state: &State, second: i64) -> Recovery {
+    fn decided(pod: &Value, state: &RecoveryState, second: i64) -> Recovery {
         decide(pod, state, &Sightings::default(), now(second))
     }
 
     #[test]
     fn the_first_replacement_comes_at_once_and_the_next_after_pauses_that_double() {
-        let mut state = State::default();
+        let mut state = RecoveryState::default();
         let mut now = 0;
         for pause in [30, 60, 120, 240, 480, 600, 600] {
             let Recovery::Replace(next) = decided(&failed(), &state, now) else {
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(state.attempts, 7);
         let written = serde_json::to_string(&state).unwrap();
         assert_eq!(
-            State::parse(Some(&written)),
+            RecoveryState::parse(Some(&written)),
             state,
             "a restart of the cell keeps it"
         );
@@ -222,7 +222,7 @@ mod tests {
     /// Replacement times of a Pod that fails at once, in seconds on a monotonic clock, over 1.5 hours. The wall clock
     /// jumps by `jump` during a pause.
     fn replacements(jump: i64) -> Vec<i64> {
-        let (mut state, mut replaced) = (State::default(), Vec::new());
+        let (mut state, mut replaced) = (RecoveryState::default(), Vec::new());
         for second in 0..5400 {
             let wall = second + if second < 1200 { 0 } else { jump };
             if let Recovery::Replace(next) = decided(&failed(), &state, wall) {
@@ -259,7 +259,7 @@ mod tests {
                 let mut now = first;
                 now.instant += seconds(after);
                 seen.see(Some(&pod), now.instant);
-                decide(&pod, &State::default(), &seen, now)
+                decide(&pod, &RecoveryState::default(), &seen, now)
             };
             assert_eq!(decided(0), Recovery::Wait(seconds(10)));
             assert_eq!(decided(4), Recovery::Wait(seconds(6)));
@@ -275,12 +275,12 @@ mod tests {
     fn a_clean_end_is_an_end() {
         let succeeded = json!({"status": {"phase": "Succeeded"}});
         assert_eq!(
-            decided(&succeeded, &State::default(), 0),
+            decided(&succeeded, &RecoveryState::default(), 0),
             Recovery::Replace(state(1, 30))
         );
         let mut going = failed();
         going["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
-        assert_eq!(decided(&going, &State::default(), 0), Recovery::None);
+        assert_eq!(decided(&going, &RecoveryState::default(), 0), Recovery::None);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
             instant: first.instant + seconds(after),
         };
         assert_eq!(
-            decide(&ready, &State::default(), &seen, later(700)),
+            decide(&ready, &RecoveryState::default(), &seen, later(700)),
             Recovery::None
         );
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(decide(&ready, &state(2, 60), &seen, later(600)), Recovery::Forget);
         let running = json!({"status": {"phase": "Running"}});
         assert_eq!(decide(&running, &state(2, 60), &seen, later(600)), Recovery::None);
-        assert_eq!(State::parse(Some("no JSON")), State::default());
+        assert_eq!(RecoveryState::parse(Some("no JSON")), RecoveryState::default());
         seen.see(None, first.instant);
         assert!(seen.is_empty());
     }

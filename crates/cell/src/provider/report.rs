@@ -1,11 +1,11 @@
 //! Derives the conditions Available and Programmed of an Instance from its Pod (contract: cell.md §9).
 
-use crate::conditions::UNPLACED;
+use crate::conditions::{UNPLACED, Verdict};
 use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
     Reason,
 };
-use fedgate_engine::message::clean;
+use fedgate_engine::{message::clean, object::entries};
 use serde_json::Value;
 
 /// Reason why the provider cannot write an object of an Instance.
@@ -17,59 +17,37 @@ pub enum Obstacle {
     Delayed,
 }
 
-/// The value of a condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConditionValue {
-    /// Status of the condition.
-    pub status: ConditionStatus,
-    /// Machine-readable reason.
-    pub reason: Reason,
-    /// Human-readable message.
-    pub message: String,
-}
-
 /// The conditions to write; `None` leaves a condition unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Condition Available.
-    pub available: Option<ConditionValue>,
+    pub available: Option<Verdict>,
     /// Condition Programmed.
-    pub programmed: Option<ConditionValue>,
-    /// True if the Instance's current template has been applied.
-    pub applied: bool,
+    pub programmed: Option<Verdict>,
 }
 
 impl Report {
     fn both(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        let said = ConditionValue {
-            status,
-            reason,
-            message: message.into(),
-        };
+        let said = Verdict::of(status, reason, message);
         Self {
             available: Some(said.clone()),
             programmed: Some(said),
-            applied: false,
         }
     }
 
     fn available(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        self.available = Some(ConditionValue {
-            status,
-            reason,
-            message: message.into(),
-        });
+        self.available = Some(Verdict::of(status, reason, message));
         self
     }
 
     fn programmed(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        self.programmed = Some(ConditionValue {
-            status,
-            reason,
-            message: message.into(),
-        });
-        self.applied = status == True;
+        self.programmed = Some(Verdict::of(status, reason, message));
         self
+    }
+
+    /// True if the Instance's current template has been applied.
+    pub fn is_applied(&self) -> bool {
+        self.programmed.as_ref().is_some_and(|said| said.status == True)
     }
 
     /// The Instance is being deleted.
@@ -204,16 +182,13 @@ fn starting() -> Report {
 
 /// Whether the Pod's condition Ready is True.
 pub fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let mut conditions = entries(&pod["status"]["conditions"]).iter();
     conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 /// Statuses of a Pod's containers.
 pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    pod["status"]["containerStatuses"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    entries(&pod["status"]["containerStatuses"]).iter()
 }
 
 /// Report for the first container that waits with a known reason. The runtime's message names nodes and registries, so
@@ -295,11 +270,9 @@ pub fn raw(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
 }
 
 fn image<'a>(pod: &'a Value, container: &str) -> &'a str {
-    let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let image = containers
-        .find(|c| c["name"] == container)
-        .and_then(|c| c["image"].as_str());
-    image.unwrap_or_default()
+    let mut containers = entries(&pod["spec"]["containers"]).iter();
+    let container = containers.find(|c| c["name"] == container);
+    container.and_then(|c| c["image"].as_str()).unwrap_or_default()
 }
 
 /// Name and exit code of the first container that has ended.
@@ -336,13 +309,13 @@ mod tests {
 
     /// `available reason, programmed reason, applied`, `-` for an unchanged condition.
     fn words(report: &Report) -> String {
-        let one = |said: &Option<ConditionValue>| {
+        let one = |said: &Option<Verdict>| {
             said.as_ref().map_or_else(
                 || "-".to_owned(),
                 |said| format!("{:?} {}", said.status, said.reason),
             )
         };
-        let applied = if report.applied { ", applied" } else { "" };
+        let applied = if report.is_applied() { ", applied" } else { "" };
         format!("{}, {}{applied}", one(&report.available), one(&report.programmed))
     }
 

@@ -7,18 +7,17 @@
 use super::{
     attached::{POLICY, SERVICE},
     decide::{Of, PodContext},
-    observe::Snapshot,
-    recovery::{self, State},
+    observe::PodSnapshot,
+    recovery::{self, RecoveryState},
     report,
 };
-use crate::index::tables::TableId;
 use crate::reason::WriteReason;
 use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED};
 use fedgate_engine::plan::{Plan, Prepared};
 use serde_json::Value;
 
 /// Decides the next step.
-pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
+pub fn decide(snapshot: &PodSnapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     let Some(instance) = &snapshot.instance else {
         return Plan::default();
     };
@@ -39,16 +38,13 @@ pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     if instance.digest.suspended {
         return of.suspend();
     }
-    let attempts = State::parse(instance.digest.recovery.as_deref()).attempts;
+    let attempts = RecoveryState::parse(instance.digest.recovery.as_deref()).attempts;
     if let Some(said) = of.report(attempts) {
         return Plan::one(said);
     }
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
     if recovery::is_over(&seen) && !pod.deleting {
-        return Plan::one(
-            pod.version
-                .delete(of.target(TableId::Pods), WriteReason::PodStopped),
-        );
+        return Plan::one(of.delete_pod(pod, WriteReason::PodStopped));
     }
     Plan::default()
 }

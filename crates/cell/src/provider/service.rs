@@ -1,12 +1,11 @@
 //! Renders the Service of an Instance.
 
 use super::pod::{Instance, UnsupportedSpec, ports};
-use crate::settings::SinglePort;
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
-/// Renders the Service; `None` if the Instance has no ports.
-pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Value>, UnsupportedSpec> {
+/// Renders the Service; `None` if the Instance has no ports. With `single_port_443` a single port is served as 443.
+pub fn render(instance: &Instance<'_>, single_port_443: bool) -> Result<Option<Value>, UnsupportedSpec> {
     let ports = ports(instance)?;
     if ports.is_empty() {
         return Ok(None);
@@ -15,11 +14,7 @@ pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Valu
     let ports: Vec<Value> = ports
         .into_iter()
         .map(|(number, protocol, name)| {
-            let at = if only && single == SinglePort::Https {
-                443
-            } else {
-                number
-            };
+            let at = if only && single_port_443 { 443 } else { number };
             // Two containers may use the same port name, but the names of a Service's ports must be unique: number and
             // protocol are.
             let label = format!("{}-{number}", protocol.to_lowercase());
@@ -40,7 +35,7 @@ mod tests {
     use super::*;
     use crate::rollout::labels::Labels;
 
-    fn ports_of(ports: &Value, single: SinglePort) -> Value {
+    fn ports_of(ports: &Value, single_port_443: bool) -> Value {
         let spec = json!({"runtime": {"sandbox": {"containers": [{"name": "a", "ports": ports}]}}});
         let instance = Instance {
             namespace: "ns-1",
@@ -49,7 +44,7 @@ mod tests {
             labels: &Labels::default(),
             spec: &spec,
         };
-        let service = render(&instance, single).unwrap();
+        let service = render(&instance, single_port_443).unwrap();
         service.map_or(Value::Null, |service| {
             assert_eq!(
                 service["spec"]["selector"],
@@ -61,14 +56,14 @@ mod tests {
 
     #[test]
     fn each_port_is_served_under_its_own_number() {
-        assert_eq!(ports_of(&json!([]), SinglePort::Own), Value::Null);
+        assert_eq!(ports_of(&json!([]), false), Value::Null);
         let http = json!([{"name": "http", "port": 8080}]);
         let served = |at: i64| json!([{"name": "http", "port": at, "targetPort": 8080, "protocol": "TCP"}]);
-        assert_eq!(ports_of(&http, SinglePort::Own), served(8080));
-        assert_eq!(ports_of(&http, SinglePort::Https), served(443));
+        assert_eq!(ports_of(&http, false), served(8080));
+        assert_eq!(ports_of(&http, true), served(443));
         let dns = json!([{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}]);
         assert_eq!(
-            ports_of(&dns, SinglePort::Https),
+            ports_of(&dns, true),
             json!([
                 {"name": "udp-53", "port": 53, "targetPort": 53, "protocol": "UDP"},
                 {"name": "tcp-53", "port": 53, "targetPort": 53, "protocol": "TCP"},

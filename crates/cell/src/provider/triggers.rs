@@ -11,16 +11,6 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
             name: (namespace, name),
             ..
         } if index.looks_at_pods() => keys.push(TableId::Pods.key(namespace, name)),
-        Change::Claim(_)
-        | Change::ClaimsListed(_)
-        | Change::Companion { .. }
-        | Change::Deployment { .. }
-        | Change::HubDeployment(_)
-        | Change::HubInstance(_)
-        | Change::Instance { .. }
-        | Change::Location
-        | Change::Namespace(_)
-        | Change::Network(_)
-        | Change::Release(_) => {}
+        _ => {}
     }
 }

@@ -2,20 +2,26 @@
 //! that is down delays no deletion; the cell records what is left there and releases it when the plane answers
 //! (contract: cell.md §6).
 
-use crate::claim;
-use crate::index::release_records::{self, Place, Record};
-use crate::reason::WriteReason;
+pub mod retry;
+
 use crate::{
     context::{Context, request_project},
-    index::{digest, tables::TableId},
+    index::{
+        CellIndex,
+        change::Change,
+        digest::{self, claim_name},
+        release_records::{self, Record, RecordPlace},
+        tables::TableId,
+    },
+    reason::WriteReason,
     writes::{create, delete},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
-    key::Plane,
-    plan::{Effect, Endpoint, Plan, Target, Write},
+    key::{Key, Plane},
+    plan::{Effect, Plan, Target, Write},
     random::HashMap,
 };
 use parking_lot::Mutex;
@@ -62,7 +68,8 @@ impl Releaser {
                 return Released::Connecting(WAY_WITHIN);
             }
         }
-        if let Some(left) = self.closed_for(ctx, &target.plane) {
+        let timer = self.timers.lock().get(&target.plane).copied();
+        if let Some(left) = timer.and_then(|timer| timer.wait(ctx.now().instant)) {
             return Released::PlaneDown(left);
         }
         let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
@@ -81,11 +88,6 @@ impl Releaser {
             }
             Err(_) => Released::PlaneDown(timer.failed(RELEASE, now)),
         }
-    }
-
-    fn closed_for(&self, ctx: &Context<'_>, plane: &Plane) -> Option<Duration> {
-        let timers = self.timers.lock();
-        timers.get(plane)?.wait(ctx.now().instant)
     }
 
     /// The plane answers again: forgets its pauses.
@@ -109,7 +111,7 @@ impl Releaser {
             let place = release_records::place(namespace, uid, known);
             (home, place)
         };
-        let Some(Place { name, exists, has }) = place else {
+        let Some(RecordPlace { name, exists, has }) = place else {
             tracing::warn!(namespace, uid, "too many releases are recorded; this one is not");
             ctx.metrics.release_dropped("full");
             return Ok(());
@@ -121,26 +123,15 @@ impl Releaser {
         if !exists {
             let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name, "namespace": *home, "labels": labels}, "data": data});
-            let made = ctx
-                .execute(Plan::one(create(
-                    target.clone(),
-                    body,
-                    WriteReason::ReleaseRecorded,
-                )))
-                .await;
-            match made {
+            let made = create(target.clone(), body, WriteReason::ReleaseRecorded);
+            match ctx.execute(Plan::one(made)).await {
                 // The ConfigMap exists without its label, or the watch is late.
                 Err(failure) if failure.category == Category::AlreadyExists => {}
                 end => return end.map(drop),
             }
         }
         let patch = json!({"metadata": {"labels": labels}, "data": data});
-        let effect = Effect {
-            target,
-            endpoint: Endpoint::Main,
-            write: Write::Merge { patch },
-            reason: WriteReason::ReleaseRecorded.into(),
-        };
+        let effect = Effect::main(target, Write::Merge { patch }, WriteReason::ReleaseRecorded);
         ctx.execute(Plan::one(effect)).await.map(drop)
     }
 }
@@ -161,44 +152,44 @@ async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Fa
         let copy = digest::copy(&found, words);
         copy.cell.as_deref() == Some(&*cell) && copy.instance.as_deref() == Some(uid)
     } else {
-        let claimant = claim::Claimant {
-            cell: &cell,
-            namespace: "",
-            name: "",
-            uid,
-        };
-        claim::is_of(&digest::claim(&found, words), &claimant)
+        digest::claim(&found, words).is_of(&cell, uid)
     };
-    let Some(uid) = meta
-        .uid
-        .as_deref()
-        .filter(|_| ours && meta.deletion_timestamp.is_none())
-    else {
+    let is_left = ours && meta.deletion_timestamp.is_none();
+    let Some(uid) = meta.uid.as_deref().filter(|_| is_left) else {
         return Ok(());
     };
-    ctx.execute(Plan::one(delete(target.clone(), uid, WriteReason::Release)))
-        .await?;
-    Ok(())
+    let deletion = delete(target.clone(), uid, WriteReason::Release);
+    ctx.execute(Plan::one(deletion)).await.map(drop)
 }
 
 /// The record of an Instance's copy.
 pub fn of_copy(namespace: &str, name: &str) -> Record {
+    of(release_records::HUB, TableId::HubInstances, namespace, name)
+}
+
+/// The record of an Instance's claim.
+pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record {
+    of(
+        project.as_str(),
+        TableId::Claims,
+        namespace,
+        &claim_name(instance),
+    )
+}
+
+fn of(plane: &str, table: TableId, namespace: &str, name: &str) -> Record {
     Record {
-        plane: release_records::HUB.to_owned(),
-        kind: TableId::HubInstances.resource().kind,
+        plane: plane.to_owned(),
+        kind: table.resource().kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         since: None,
     }
 }
 
-/// The record of an Instance's claim.
-pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record {
-    Record {
-        plane: project.to_string(),
-        kind: TableId::Claims.resource().kind,
-        namespace: namespace.to_owned(),
-        name: claim::name(instance),
-        since: None,
+/// Adds the key of a release record that has changed.
+pub fn triggers(_: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
+    if let Change::Release((namespace, name)) = change {
+        keys.push(TableId::Releases.key(namespace, name));
     }
 }

@@ -18,15 +18,16 @@ const CONTROLLERS: [&str; 2] = ["location", "controller"];
 pub fn of(template: &Value) -> String {
     let meta = &template["metadata"];
     let parts = [
-        ("annotations", canonical(&meta["annotations"], Place::Free)),
-        ("labels", canonical(&meta["labels"], Place::Free)),
+        ("annotations", canonical(&meta["annotations"], Position::Free)),
+        ("labels", canonical(&meta["labels"], Position::Free)),
         ("spec", canonical_spec(&template["spec"])),
     ];
     let kept = parts
         .into_iter()
         .filter_map(|(key, part)| Some((key.to_owned(), part?)));
-    let mut text = String::new();
-    write(&Value::Object(kept.collect()), &mut text);
+    // JSON without white space, keys in code-point order, strings as in RFC 8785. The order is that of serde_json without its
+    // feature `preserve_order`.
+    let text = Value::Object(kept.collect()).to_string();
     let mut digits = hex(&Sha256::digest(text.as_bytes()));
     digits.truncate(DIGITS);
     format!("{VERSION}{digits}")
@@ -74,35 +75,35 @@ fn canonical_spec(spec: &Value) -> Option<Value> {
     if let Some(spec) = spec.as_object_mut() {
         spec.retain(|key, _| !CONTROLLERS.contains(&key.as_str()));
     }
-    canonical(&spec, Place::Field("spec"))
+    canonical(&spec, Position::Field("spec"))
 }
 
 /// Position of a value, which determines its default.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Position<'a> {
     /// Below keys that users choose: no value has a default.
     Free,
     /// In the field of this name, or in the list in that field.
     Field(&'a str),
 }
 
-impl Place<'_> {
-    fn below(self, key: &str) -> Place<'_> {
+impl Position<'_> {
+    fn below(self, key: &str) -> Position<'_> {
         match (self, key) {
-            (Self::Free, _) | (_, "labels" | "annotations") => Place::Free,
-            (Self::Field(_), key) => Place::Field(key),
+            (Self::Free, _) | (_, "labels" | "annotations") => Position::Free,
+            (Self::Field(_), key) => Position::Field(key),
         }
     }
 }
 
 /// The value without empty members; `None` if nothing is left. Elements of lists, and the values of labels and
 /// annotations, are never dropped.
-fn canonical(value: &Value, place: Place<'_>) -> Option<Value> {
+fn canonical(value: &Value, place: Position<'_>) -> Option<Value> {
     let kept = reduced(value, place);
     (!says_nothing(&kept)).then_some(kept)
 }
 
-fn reduced(value: &Value, place: Place<'_>) -> Value {
+fn reduced(value: &Value, place: Position<'_>) -> Value {
     match value {
         Value::Object(map) => Value::Object(members(map, place)),
         Value::Array(list) => Value::Array(list.iter().map(|item| reduced(item, place)).collect()),
@@ -110,8 +111,8 @@ fn reduced(value: &Value, place: Place<'_>) -> Value {
     }
 }
 
-fn members(map: &Map<String, Value>, place: Place<'_>) -> Map<String, Value> {
-    if matches!(place, Place::Free) {
+fn members(map: &Map<String, Value>, place: Position<'_>) -> Map<String, Value> {
+    if matches!(place, Position::Free) {
         return map.clone();
     }
     let members = map.iter().filter_map(|(key, value)| {
@@ -132,44 +133,13 @@ fn says_nothing(value: &Value) -> bool {
 }
 
 /// Defaults of the CRDs, which an older or newer API server may or may not have filled in.
-fn is_default(place: Place<'_>, key: &str, value: &Value) -> bool {
+fn is_default(place: Position<'_>, key: &str, value: &Value) -> bool {
     match (place, key) {
-        (Place::Field("ports"), "protocol") => value == "TCP",
-        (Place::Field("configMap" | "secret"), "defaultMode") => value == 420,
+        (Position::Field("ports"), "protocol") => value == "TCP",
+        (Position::Field("configMap" | "secret"), "defaultMode") => value == 420,
         // Type of a disk; no other spec has a field `type`.
-        (Place::Field("spec"), "type") => value == "pd-standard",
+        (Position::Field("spec"), "type") => value == "pd-standard",
         _ => false,
-    }
-}
-
-/// JSON without white space, keys in code-point order, strings as in RFC 8785.
-fn write(value: &Value, into: &mut String) {
-    match value {
-        Value::Array(list) => {
-            into.push('[');
-            for (n, item) in list.iter().enumerate() {
-                if n > 0 {
-                    into.push(',');
-                }
-                write(item, into);
-            }
-            into.push(']');
-        }
-        Value::Object(map) => {
-            let mut members: Vec<_> = map.iter().collect();
-            members.sort_unstable_by_key(|(key, _)| *key);
-            into.push('{');
-            for (n, (key, value)) in members.into_iter().enumerate() {
-                if n > 0 {
-                    into.push(',');
-                }
-                write(&Value::from(key.as_str()), into);
-                into.push(':');
-                write(value, into);
-            }
-            into.push('}');
-        }
-        scalar => into.push_str(&scalar.to_string()),
     }
 }
 
@@ -232,8 +202,7 @@ mod tests {
             "b": null, "a": "", "c": false, "d": [], "e": {"f": {}}, "z": [null, "", false, {"x": null}], "n": 0, "t": true,
             "ä": "\u{1}\n\"\\é\u{7f}",
         });
-        let mut text = String::new();
-        write(&canonical_spec(&spec).unwrap(), &mut text);
+        let text = canonical_spec(&spec).unwrap().to_string();
         assert_eq!(
             text,
             "{\"n\":0,\"t\":true,\"z\":[null,\"\",false,{}],\"ä\":\"\\u0001\\n\\\"\\\\é\u{7f}\"}"

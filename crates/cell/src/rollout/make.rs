@@ -1,7 +1,8 @@
 //! Renders new Instances.
 
 use super::{Deployment, labels::is_controllers, ordinal};
-use fedgate_api::LocationReference;
+use crate::writes::controlled_by;
+use fedgate_api::{API_VERSION, LocationReference};
 use serde_json::{Map, Value, json};
 
 /// Inputs for a new Instance besides its deployment.
@@ -38,14 +39,7 @@ pub fn instance(deployment: &Deployment, ordinal: u32, making: &NewInstance<'_>)
         "name": ordinal::name(&deployment.name, ordinal),
         "namespace": namespace,
         "labels": labels,
-        "ownerReferences": [{
-            "apiVersion": "compute.datumapis.com/v1alpha",
-            "kind": "WorkloadDeployment",
-            "name": &*deployment.name,
-            "uid": &*deployment.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }],
+        "ownerReferences": controlled_by("WorkloadDeployment", &deployment.name, &deployment.uid),
     });
     let annotations = map(&template["metadata"]["annotations"]);
     if !annotations.is_empty() {
@@ -61,7 +55,7 @@ pub fn instance(deployment: &Deployment, ordinal: u32, making: &NewInstance<'_>)
         json!({"templateHash": hash, "schedulingGates": gates}),
     );
     json!({
-        "apiVersion": "compute.datumapis.com/v1alpha",
+        "apiVersion": API_VERSION,
         "kind": "Instance",
         "metadata": metadata,
         "spec": spec,

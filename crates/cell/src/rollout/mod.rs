@@ -17,7 +17,7 @@ mod tests;
 use fedgate_api::{ManagementPolicy, Reason};
 use labels::{Labels, OwnerLabels};
 use serde_json::Value;
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 /// The fields of a `WorkloadDeployment` that a rollout depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub enum RolloutHold {
 
 /// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum StepAction {
     /// Create the Instance with this ordinal.
     Create(u32),
     /// Delete the Instance with this UID.
@@ -166,25 +166,11 @@ pub struct Step {
     /// Name of the Instance.
     pub instance: Arc<str>,
     /// The action.
-    pub act: Act,
+    pub act: StepAction,
     /// The reason.
     pub why: StepReason,
     /// True if the step may be executed now; otherwise the step is shown as waiting.
     pub now: bool,
-}
-
-impl fmt::Display for Step {
-    /// E.g. `Create storefront-us-dfw-1 (Missing)`, with `*` after the name if the step may be executed now.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let act = match self.act {
-            Act::Create(_) => "Create",
-            Act::Delete { .. } => "Delete",
-            Act::PatchLabels { .. } => "PatchLabels",
-            Act::Wait => "Wait",
-        };
-        let mark = if self.now { "*" } else { "" };
-        write!(f, "{act} {}{mark} ({:?})", self.instance, self.why)
-    }
 }
 
 /// All remaining steps in order: creations and replacements, then deletions of surplus Instances, which no hold delays,

@@ -5,7 +5,7 @@
 //! whose Instances never become ready therefore takes down one Instance and no second, even if others lose readiness
 //! meanwhile.
 
-use super::{Act, Deployment, Instance, Owner, Policy, RolloutHold, Step, StepReason, ordinal};
+use super::{Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction, StepReason, ordinal};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -84,7 +84,7 @@ impl<'a> Sorted<'a> {
             lanes.perform(deployment.policy, &self.names);
             if let Some(why) = hold.and_then(stop) {
                 for step in lanes.a() {
-                    step.act = Act::Wait;
+                    step.act = StepAction::Wait;
                     step.why = why;
                     step.now = false;
                 }
@@ -112,9 +112,9 @@ impl<'a> Sorted<'a> {
             .collect();
         let replace = |instance: &Instance, why| {
             if hold == Some(RolloutHold::Rolls) {
-                return step(&instance.name, Act::Wait, StepReason::RollsHeld);
+                return step(&instance.name, StepAction::Wait, StepReason::RollsHeld);
             }
-            let delete = Act::Delete {
+            let delete = StepAction::Delete {
                 uid: instance.uid.clone(),
                 // The Instance may have become ready since, so the delete names the version.
                 version: (!instance.ready).then(|| instance.version.clone()),
@@ -130,7 +130,7 @@ impl<'a> Sorted<'a> {
             match instance {
                 i if i.deleting => ordered.push(going(i)),
                 i if i.current && i.ready => {}
-                i if i.current => ordered.push(step(&i.name, Act::Wait, StepReason::NotReady)),
+                i if i.current => ordered.push(step(&i.name, StepAction::Wait, StepReason::NotReady)),
                 i if !i.served => ordered.push(replace(i, StepReason::FixForward)),
                 i if i.ready => up.push(replace(i, StepReason::Roll)),
                 // The provider recovers this Instance; a new template replaces it only by the rolling update.
@@ -150,10 +150,10 @@ impl<'a> Sorted<'a> {
 
     fn vacant(&self, deployment: &Deployment, slot: u32) -> Step {
         if let Some(holder) = self.conflicts.get(&slot) {
-            return step(&holder.name, Act::Wait, StepReason::NameConflict);
+            return step(&holder.name, StepAction::Wait, StepReason::NameConflict);
         }
         let name = ordinal::name(&deployment.name, slot).into();
-        step(&name, Act::Create(slot), StepReason::Missing)
+        step(&name, StepAction::Create(slot), StepReason::Missing)
     }
 
     fn labels(&self, deployment: &Deployment) -> impl Iterator<Item = Step> {
@@ -164,7 +164,7 @@ impl<'a> Sorted<'a> {
                 let uid = instance.uid.clone();
                 let mut step = step(
                     &instance.name,
-                    Act::PatchLabels { uid, patch },
+                    StepAction::PatchLabels { uid, patch },
                     StepReason::Labels,
                 );
                 step.now = true;
@@ -182,7 +182,7 @@ fn stop(hold: RolloutHold) -> Option<StepReason> {
     }
 }
 
-fn step(instance: &Arc<str>, act: Act, why: StepReason) -> Step {
+fn step(instance: &Arc<str>, act: StepAction, why: StepReason) -> Step {
     Step {
         instance: instance.clone(),
         act,
@@ -198,7 +198,7 @@ fn going(instance: &Instance) -> Step {
     } else {
         StepReason::Terminating
     };
-    step(&instance.name, Act::Wait, why)
+    step(&instance.name, StepAction::Wait, why)
 }
 
 /// The deletion of an Instance, or the wait for it.
@@ -206,7 +206,7 @@ fn removal(instance: &Instance, why: StepReason) -> Step {
     if instance.deleting {
         return going(instance);
     }
-    let delete = Act::Delete {
+    let delete = StepAction::Delete {
         uid: instance.uid.clone(),
         version: None,
     };
@@ -241,7 +241,7 @@ impl Lanes {
         // The rolling update waits for all slots; other steps do not wait for the end of an Instance on a lost node.
         if self.strays.iter().all(|step| step.why == StepReason::Lost) {
             let is_free = |step: &&mut Step| {
-                let held = matches!(step.act, Act::Create(_)) && names.contains(&*step.instance);
+                let held = matches!(step.act, StepAction::Create(_)) && names.contains(&*step.instance);
                 step.why != StepReason::Lost && !held
             };
             let first = if self.ordered.is_empty() {
@@ -261,9 +261,9 @@ impl Lanes {
     fn perform_all(&mut self, names: &BTreeSet<&str>) {
         for step in &mut self.ordered {
             step.now = match step.act {
-                Act::Create(_) => !names.contains(&*step.instance),
-                Act::Delete { .. } => true,
-                Act::PatchLabels { .. } | Act::Wait => false,
+                StepAction::Create(_) => !names.contains(&*step.instance),
+                StepAction::Delete { .. } => true,
+                StepAction::PatchLabels { .. } | StepAction::Wait => false,
             };
         }
         if self.ordered.is_empty()

@@ -56,6 +56,11 @@ pub fn size(value: &Value) -> u32 {
     counter.0
 }
 
+/// The entries of a list; none of any other value.
+pub fn entries(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// Counts the written bytes.
 struct Counter(u32);
 

@@ -110,7 +110,9 @@ pub trait Reconciler: Send + Sync {
     fn end(&self, _ctx: &Context<'_, Self::State>, _key: &Key, _session: Self::Session) {}
 
     /// The log line of an executed plan; `None` if the writes are logged elsewhere.
-    fn message(&self, basis: &Self::Basis) -> Option<&'static str>;
+    fn message(&self, _basis: &Self::Basis) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Reconciles a key with its controller.

@@ -5,6 +5,7 @@ pub mod health;
 pub mod journal;
 pub mod page;
 pub mod planes;
+pub mod role;
 pub mod starting;
 pub mod stuck;
 

@@ -18,7 +18,7 @@ use fedgate_engine::{
     },
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 use std::sync::Arc;
 
 /// One watch.
@@ -149,13 +149,11 @@ impl ReturnsIndex {
             return Vec::new();
         }
         let tables = self.objects.enumerate();
-        tables
-            .flat_map(|(kind, table)| {
-                table
-                    .iter()
-                    .map(move |((namespace, name), _)| self.key(kind, namespace, name))
-            })
-            .collect()
+        let keys = tables.flat_map(|(kind, table)| {
+            let names = table.iter().map(|(name, _)| name);
+            names.map(move |(namespace, name)| self.key(kind, namespace, name))
+        });
+        keys.collect()
     }
 
     /// Applies an event; returns the changes, and true if it completed a first list.
@@ -198,11 +196,5 @@ fn is_of_the_members_own(event: &WatchEvent) -> bool {
 }
 
 fn core(kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: String::new(),
-        version: "v1".to_owned(),
-        api_version: "v1".to_owned(),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
 }

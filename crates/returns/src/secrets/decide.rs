@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub object: Option<Object>,
     /// The hub Namespace of the same name.
     pub home: Option<Home>,
-    /// Those Secrets that it names and that are there.
+    /// The Secrets that the object names and that exist.
     pub secrets: BTreeMap<Arc<str>, Row<SecretMark>>,
 }
 
@@ -45,9 +45,9 @@ pub struct Snapshot {
 pub enum Known {
     /// The hub has none.
     Absent,
-    /// This was sent.
+    /// The hub has what was sent.
     Sent(Sent),
-    /// It was not sent in this version, because it is too large.
+    /// The Secret was not sent in this version, because it is too large.
     Refused(Version),
 }
 

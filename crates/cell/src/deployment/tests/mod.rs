@@ -24,7 +24,7 @@ fn key(name: &str) -> Key {
 /// All writes that are due now, the status last.
 fn effects(fixture: &Fixture, name: &str) -> Vec<Effect> {
     let snapshot = observe::observe(&fixture.context, &key(name)).unwrap();
-    let decide::Decision { writes, status, .. } = decide::decide(&snapshot, now());
+    let decide::DeploymentDecision { writes, status, .. } = decide::decide(&snapshot, now());
     writes.into_iter().chain(status).collect()
 }
 

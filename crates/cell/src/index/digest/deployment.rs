@@ -2,10 +2,11 @@
 
 use super::{Strings, annotation, text};
 use crate::{
-    limits::Limits,
     rollout::{Policy, hash},
+    settings::Limits,
 };
 use fedgate_api::{NetworkReference, Place, ScaleSettings, keys, validate};
+use fedgate_engine::object::entries;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -130,18 +131,17 @@ fn faults(spec: &fedgate_api::WorkloadDeploymentSpec, written: &Value, limits: &
 /// True if a template references a `ConfigMap` or Secret (contract: cell.md §3).
 fn references(template: &Value) -> bool {
     let sandbox = &template["spec"]["runtime"]["sandbox"];
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let by_volume = |volume: &Value| !volume["configMap"].is_null() || !volume["secret"].is_null();
     let by_variable = |variable: &Value| {
         let from = &variable["valueFrom"];
         !from["configMapKeyRef"].is_null() || !from["secretKeyRef"].is_null()
     };
     let by_container = |container: &Value| {
-        !list(&container["envFrom"]).is_empty() || list(&container["env"]).iter().any(by_variable)
+        !entries(&container["envFrom"]).is_empty() || entries(&container["env"]).iter().any(by_variable)
     };
-    !list(&sandbox["imagePullSecrets"]).is_empty()
-        || list(&template["spec"]["volumes"]).iter().any(by_volume)
-        || list(&sandbox["containers"]).iter().any(by_container)
+    !entries(&sandbox["imagePullSecrets"]).is_empty()
+        || entries(&template["spec"]["volumes"]).iter().any(by_volume)
+        || entries(&sandbox["containers"]).iter().any(by_container)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::{Strings, annotation, controller, label};
 use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// A `WorkloadDeployment` on the hub, which has one of the labels by which it is delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +45,9 @@ pub struct HubInstance {
 
 /// Builds the digest of an Instance on the hub.
 pub fn copy(object: &DynamicObject, words: &mut Strings) -> HubInstance {
-    let meta = &object.metadata;
-    let empty = BTreeMap::new();
-    let labels = meta.labels.as_ref().unwrap_or(&empty);
-    let owners = meta.owner_references.iter().flatten();
-    let owner = owners.clone().find(|owner| owner.controller == Some(true));
+    let labels = object.labels();
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| owner.controller == Some(true));
     let owner = owner.map(|owner| (owner.name.as_str(), owner.uid.as_str()));
     let uid = annotation(object, keys::INSTANCE_UID);
     HubInstance {

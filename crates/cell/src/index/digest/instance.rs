@@ -3,7 +3,8 @@
 use super::{Strings, annotation, labels, text};
 use crate::rollout::labels::Labels;
 use fedgate_api::{Condition, keys};
-use kube::core::DynamicObject;
+use fedgate_engine::object::entries;
+use kube::{ResourceExt, core::DynamicObject};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -62,7 +63,6 @@ const OURS: [&str; 2] = [keys::RECOVERY, keys::GATE_START];
 
 /// Builds the digest of an Instance.
 pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
-    let meta = &object.metadata;
     let mut spec = object.data["spec"].clone();
     let controller = spec.as_object_mut().and_then(|spec| spec.remove("controller"));
     let controller = controller.unwrap_or_default();
@@ -72,45 +72,32 @@ pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
         .as_object_mut()
         .and_then(|status| status.remove("conditions"));
     let share = |value: &Value, words: &mut Strings| value.as_str().map(|text| words.intern(text));
-    let gates = controller["schedulingGates"].as_array().into_iter().flatten();
+    let gates = entries(&controller["schedulingGates"]).iter();
     let gates = gates.filter_map(|gate| share(&gate["name"], words)).collect();
-    let finalizers = meta.finalizers.iter().flatten();
+    let finalizers = object.finalizers().iter();
     Instance {
-        created: meta
-            .creation_timestamp
-            .as_ref()
-            .map_or(0, |time| time.0.as_second()),
-        generation: meta.generation.unwrap_or_default(),
-        labels: labels(meta.labels.as_ref(), words, |_| true),
-        annotations: labels(meta.annotations.as_ref(), words, |key| !OURS.contains(&key)),
+        created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
+        generation: object.metadata.generation.unwrap_or_default(),
+        labels: labels(object.labels(), words, |_| true),
+        annotations: labels(object.annotations(), words, |key| !OURS.contains(&key)),
         recovery: annotation(object, keys::RECOVERY).map(Into::into),
         gate_seen: annotation(object, keys::GATE_START).is_some(),
         finalizers: finalizers.map(|name| words.intern(name.as_str())).collect(),
         owner: owner(object, words),
         spec: words.intern(text(&spec).as_str()),
         hash: share(&controller["templateHash"], words),
-        controller: words.intern(
-            if controller.is_null() {
-                String::new()
-            } else {
-                text(&controller)
-            }
-            .as_str(),
-        ),
+        controller: words.intern(text_unless_null(&controller).as_str()),
         gates,
         located,
         conditions: conditions.map(read_conditions).unwrap_or_default().into(),
         suspended: status["suspended"] == true,
         applied: share(&status["controller"]["observedTemplateHash"], words),
-        rest: words.intern(
-            if status.is_null() {
-                String::new()
-            } else {
-                text(&status)
-            }
-            .as_str(),
-        ),
+        rest: words.intern(text_unless_null(&status).as_str()),
     }
+}
+
+fn text_unless_null(value: &Value) -> String {
+    (!value.is_null()).then(|| text(value)).unwrap_or_default()
 }
 
 /// Parses the conditions; skips malformed entries.
@@ -123,8 +110,8 @@ fn read_conditions(written: Value) -> Vec<Condition> {
 }
 
 fn owner(object: &DynamicObject, words: &mut Strings) -> Option<Owner> {
-    let owners = object.metadata.owner_references.as_ref()?;
-    let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
     Some(Owner {
         is_deployment: owner.kind == "WorkloadDeployment"
             && owner.api_version.starts_with(fedgate_api::GROUP),
@@ -151,6 +138,11 @@ impl Instance {
         let mut status: Value = serde_json::from_str(&self.rest).unwrap_or_default();
         status["conditions"] = serde_json::json!(self.conditions);
         Some(status)
+    }
+
+    /// True if the Instance has the finalizer.
+    pub fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|known| **known == *name)
     }
 
     /// True if the Instance has the scheduling gate.

@@ -1,11 +1,81 @@
-//! Digests of networking objects, in the types of `cell::network::decide`.
+//! Digests of networking objects.
 
 use super::{Strings, condition, controller};
-use crate::network::decide::{Binding, Claim, Context, Readiness};
 use fedgate_api::{LocationReference, NetworkReference};
+use fedgate_engine::object::entries;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
+
+/// An object with a condition Ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// True if it is being deleted: it is never ready then.
+    pub deleting: bool,
+    /// True if its condition Ready is True.
+    pub ready: bool,
+}
+
+impl Readiness {
+    /// True if it is ready, and stays so.
+    pub fn holds(&self) -> bool {
+        self.ready && !self.deleting
+    }
+}
+
+/// A `NetworkBinding`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// UID of its controller.
+    pub controller: Option<Arc<str>>,
+    /// `spec.network`.
+    pub network: NetworkReference,
+    /// `spec.location`.
+    pub location: LocationReference,
+    /// Its condition Ready.
+    pub readiness: Readiness,
+    /// Reason and message of a Ready=False.
+    pub refusal: Option<(Arc<str>, Arc<str>)>,
+    /// `status.networkContextRef`: namespace and name.
+    pub context: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// A `NetworkContext`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkContext {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// `spec.location`.
+    pub location: LocationReference,
+    /// `spec.ipFamilies`.
+    pub families: Vec<Arc<str>>,
+    /// Its condition Ready.
+    pub readiness: Readiness,
+}
+
+/// A `SubnetClaim`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubnetClaim {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `spec.subnetClass`.
+    pub class: Arc<str>,
+    /// `spec.ipFamily`.
+    pub family: Arc<str>,
+    /// `spec.networkContext.name`.
+    pub context: Arc<str>,
+    /// `spec.location`.
+    pub location: LocationReference,
+    /// Its condition Ready.
+    pub readiness: Readiness,
+    /// `status.subnetRef.name`.
+    pub subnet: Option<Arc<str>>,
+}
+
+/// Separates a deployment's name from the number of an interface in the name of a binding.
+pub const INTERFACE: &str = "-net-";
 
 fn location(spec: &Value) -> LocationReference {
     serde_json::from_value(spec["location"].clone()).unwrap_or_default()
@@ -49,10 +119,10 @@ pub fn binding(object: &DynamicObject, words: &mut Strings) -> Binding {
 }
 
 /// Builds the digest of a `NetworkContext`.
-pub fn context(object: &DynamicObject, words: &mut Strings) -> Context {
+pub fn context(object: &DynamicObject, words: &mut Strings) -> NetworkContext {
     let spec = &object.data["spec"];
-    let families = spec["ipFamilies"].as_array().into_iter().flatten();
-    Context {
+    let families = entries(&spec["ipFamilies"]).iter();
+    NetworkContext {
         uid: uid(object, words),
         location: location(spec),
         families: families.filter_map(|family| word(family, words)).collect(),
@@ -61,10 +131,10 @@ pub fn context(object: &DynamicObject, words: &mut Strings) -> Context {
 }
 
 /// Builds the digest of a `SubnetClaim`.
-pub fn subnet_claim(object: &DynamicObject, words: &mut Strings) -> Claim {
+pub fn subnet_claim(object: &DynamicObject, words: &mut Strings) -> SubnetClaim {
     let spec = &object.data["spec"];
     let mut field = |value: &Value| word(value, words).unwrap_or_default();
-    Claim {
+    SubnetClaim {
         name: field(&Value::from(object.metadata.name.as_deref().unwrap_or_default())),
         class: field(&spec["subnetClass"]),
         family: field(&spec["ipFamily"]),

@@ -3,7 +3,8 @@
 use super::{Strings, annotation, controller, labels, text};
 use crate::{rollout::labels::Labels, writes::MANAGED_BY};
 use fedgate_api::keys;
-use kube::core::DynamicObject;
+use fedgate_engine::object::entries;
+use kube::{ResourceExt, core::DynamicObject};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,20 +25,23 @@ pub struct Pod {
 
 /// Builds the digest of a Pod; `external` is the annotation key of the external address.
 pub fn pod(object: &DynamicObject, external: Option<&str>, words: &mut Strings) -> Pod {
-    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
     let external = external.and_then(|key| annotation(object, key));
     Pod {
         owner: controller(object, words),
-        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        labels: labels(object.labels(), words, is_ours),
         seen: text(&seen(object)).into(),
         has_ended: has_ended(object),
         external: external.filter(|address| !address.is_empty()).map(Into::into),
     }
 }
 
+/// True if the provider owns the label.
+fn is_ours(key: &str) -> bool {
+    keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID
+}
+
 fn has_ended(object: &DynamicObject) -> bool {
-    let containers = object.data["status"]["containerStatuses"].as_array();
-    let mut containers = containers.into_iter().flatten();
+    let mut containers = entries(&object.data["status"]["containerStatuses"]).iter();
     containers.any(|of| of["state"]["terminated"].is_object())
 }
 
@@ -47,21 +51,17 @@ const LONGEST_TEXT: usize = 256;
 /// The fields that reports and recovery read. Changes of other fields enqueue no key.
 fn seen(object: &DynamicObject) -> Value {
     let (spec, status) = (&object.data["spec"], &object.data["status"]);
-    let list = |value: &Value, of: fn(&Value) -> Value| -> Value {
-        value.as_array().into_iter().flatten().map(of).collect()
-    };
-    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let list = |value: &Value, of: fn(&Value) -> Value| -> Value { entries(value).iter().map(of).collect() };
+    let conditions = entries(&status["conditions"]);
     let ready: Value = conditions
+        .iter()
         .filter(|c| c["type"] == "Ready")
         .map(|c| json!({"type": "Ready", "status": c["status"], "lastTransitionTime": c["lastTransitionTime"]}))
         .collect();
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let mut unscheduled = conditions
-        .filter(|c| c["type"] == "PodScheduled" && c["status"] == "False" && c["reason"] == "Unschedulable");
-    let unscheduled = unscheduled
-        .next()
-        .and_then(|c| c["message"].as_str())
-        .map(shortened);
+    let is_unscheduled =
+        |c: &&Value| c["type"] == "PodScheduled" && c["status"] == "False" && c["reason"] == "Unschedulable";
+    let unscheduled = conditions.iter().find(is_unscheduled);
+    let unscheduled = unscheduled.and_then(|c| c["message"].as_str()).map(shortened);
     let addresses = list(&status["podIPs"], |ip| ip["ip"].clone());
     json!({
         "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp,
@@ -99,8 +99,7 @@ fn container(of: &Value) -> Value {
             let pauses = waiting
                 .get("reason")
                 .is_some_and(|reason| reason == "CrashLoopBackOff");
-            let message = message.filter(|_| !pauses);
-            let message = message.map(shortened);
+            let message = message.filter(|_| !pauses).map(shortened);
             json!({"reason": waiting.get("reason"), "message": message})
         }
         _ => Value::Null,
@@ -134,18 +133,17 @@ pub fn network_policy(object: &DynamicObject, words: &mut Strings) -> Attached {
 }
 
 fn attached(object: &DynamicObject, spec: &Value, words: &mut Strings) -> Attached {
-    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
     Attached {
         owner: controller(object, words),
-        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        labels: labels(object.labels(), words, is_ours),
         spec: text(spec).into(),
     }
 }
 
 /// Selector and ports of a Service spec, without server defaults.
 pub fn service_spec(spec: &Value) -> Value {
-    let ports = spec["ports"].as_array().into_iter().flatten();
-    let ports: Vec<Value> = ports
+    let ports: Value = entries(&spec["ports"])
+        .iter()
         .map(|p| json!({"name": p["name"], "port": p["port"], "targetPort": p["targetPort"], "protocol": p["protocol"]}))
         .collect();
     json!({"selector": spec["selector"], "ports": ports})

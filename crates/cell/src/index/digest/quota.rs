@@ -1,9 +1,9 @@
 //! Digest of a quota claim.
 
 use super::{Strings, annotation, condition, label};
-use fedgate_api::keys;
+use fedgate_api::{keys, names::CLAIM_PREFIX};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use std::sync::Arc;
 
 /// A `ResourceClaim`.
@@ -19,6 +19,18 @@ pub struct Claim {
     pub created: i64,
     /// Condition Granted.
     pub granted: Option<Granted>,
+}
+
+impl Claim {
+    /// True if it is the claim of the Instance with this UID at this cell.
+    pub fn is_of(&self, cell: &str, instance: &str) -> bool {
+        self.cell.as_deref() == Some(cell) && self.instance.as_deref() == Some(instance)
+    }
+}
+
+/// Name of the claim of an Instance.
+pub fn claim_name(instance: &str) -> String {
+    format!("{CLAIM_PREFIX}{instance}")
 }
 
 /// The condition Granted of a claim.
@@ -46,12 +58,11 @@ pub fn claim(object: &DynamicObject, words: &mut Strings) -> Claim {
             since: since.map_or(0, Timestamp::as_second),
         }
     });
-    let created = object.metadata.creation_timestamp.as_ref();
     Claim {
         cell: label(object, keys::SOURCE_CLUSTER, words),
         namespace: label(object, keys::INSTANCE_NAMESPACE, words),
         instance: annotation(object, keys::INSTANCE_UID).map(Into::into),
-        created: created.map_or(0, |time| time.0.as_second()),
+        created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
         granted,
     }
 }

@@ -1,7 +1,7 @@
 //! Tests: keys enqueued for networking, projects and the sweep; fields that the digests contain.
 
 use super::*;
-use crate::index::digest::Owner;
+use crate::index::{digest::Owner, watches::Command};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{key::Plane, runtime::index::Index};
 use kube::core::DynamicObject;
@@ -126,14 +126,13 @@ fn where_the_cell_is_is_known_once_it_is_told_or_its_places_are_listed() {
     asks.event(&Cell, TableId::ServingLocations, WatchEvent::Init);
     assert!(!asks.location_known());
     let listed = asks.event(&Cell, TableId::ServingLocations, WatchEvent::InitDone);
-    assert!(listed.moved && asks.location_known(), "there is none");
+    assert!(matches!(listed.commands[..], [Command::LocationChanged]));
+    assert!(asks.location_known(), "there is none");
     let place = json!({"apiVersion": "x.example.com/v1", "kind": "Place", "metadata": {"name": "one", "uid": "u", "resourceVersion": "7"},
         "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
     let place: Box<DynamicObject> = serde_json::from_value(place).unwrap();
-    assert!(
-        asks.event(&Cell, TableId::ServingLocations, WatchEvent::Apply(place))
-            .moved
-    );
+    let moved = asks.event(&Cell, TableId::ServingLocations, WatchEvent::Apply(place));
+    assert!(matches!(moved.commands[..], [Command::LocationChanged]));
 }
 
 #[test]
@@ -195,7 +194,8 @@ fn only_a_provider_that_is_off_retires_and_only_for_an_instance() {
             ..reading()
         });
         let enqueued = index.event(&Cell, table, WatchEvent::Apply(object("a")));
-        assert_eq!(enqueued.retires, retires, "{provider} {table:?}");
+        let watches = matches!(enqueued.commands[..], [Command::WatchPods]);
+        assert_eq!(watches, retires, "{provider} {table:?}");
     }
 }
 

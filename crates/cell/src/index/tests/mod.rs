@@ -326,9 +326,12 @@ fn a_project_is_away_until_it_answers_or_nobody_asks() {
     assert_eq!(index.quota_failed(&shop(), one.clone()), both);
     assert_eq!(index.quota_failed(&shop(), other.clone()), [], "no news");
     assert_eq!(index.quota_unwanted(&one), []);
-    assert!(index.is_quota_away(&shop()), "the other still asks");
+    assert!(
+        index.quota_unavailable.contains_key(&shop()),
+        "the other still asks"
+    );
     assert_eq!(index.quota_unwanted(&other), both);
-    assert!(!index.is_quota_away(&shop()));
+    assert!(!index.quota_unavailable.contains_key(&shop()));
     assert_eq!(index.quota_answered(&shop()), []);
     index.quota_failed(&shop(), one);
     assert_eq!(index.quota_answered(&shop()), both);

@@ -1,15 +1,14 @@
 //! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
 
-use crate::{
-    claim::{Claim, Refused},
-    conditions::Verdict,
-};
+use super::claim::Claim;
+use crate::conditions::Verdict;
 use fedgate_api::{
     Condition,
     ConditionStatus::{False, True, Unknown},
     Reason,
     conditions::{find, types::QUOTA_GRANTED},
 };
+use fedgate_engine::plan::Requeue;
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +20,7 @@ const SLOW: Duration = Duration::from_secs(300);
 
 /// Inputs of the decision besides the claim.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct QuotaInputs<'a> {
     /// Conditions of the Instance.
     pub conditions: &'a [Condition],
     /// True if the Instance has the Quota gate.
@@ -36,7 +35,7 @@ pub struct Seen<'a> {
 
 /// The action on the claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum ClaimAction {
     /// No action.
     None,
     /// Create the claim.
@@ -45,29 +44,18 @@ pub enum Act {
     Delete(Arc<str>),
 }
 
-/// When to reconcile again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// On the next change only.
-    OnEvent,
-    /// After this time, unless a change comes first.
-    After(Duration),
-    /// With the backoff of the failure that the request returned; without a failure, on the next change.
-    BackOff,
-}
-
 /// The result of [`decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct QuotaDecision {
     /// The new value of the condition; `None` leaves the condition unchanged.
     pub verdict: Option<Verdict>,
     /// The action on the claim.
-    pub act: Act,
-    /// When to reconcile again.
-    pub again: Again,
+    pub act: ClaimAction,
+    /// When to reconcile again. A failure of the request has a backoff of its own.
+    pub next: Requeue,
 }
 
-impl Seen<'_> {
+impl QuotaInputs<'_> {
     fn condition(&self) -> Option<&Condition> {
         find(self.conditions, QUOTA_GRANTED)
     }
@@ -115,7 +103,7 @@ fn pending(message: &str) -> Verdict {
 }
 
 /// Decides the condition, the action and the requeue.
-pub fn decide(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
+pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
     let mut decision = ignore_outage(claim, seen, now);
     let decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
     let word_stays = seen.denied_before()
@@ -129,28 +117,23 @@ pub fn decide(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
     decision
 }
 
-fn ignore_outage(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
-    let look = Again::After(seen.again(now));
-    let (verdict, act, again) = match claim {
-        Claim::NoIdentity => {
-            let message = "the namespace does not name the project it belongs to";
-            let verdict = Verdict::of(False, Reason::QuotaProjectIDUnresolvable, message);
-            (verdict, Act::None, Again::BackOff)
-        }
-        Claim::Absent => (pending("quota is asked for"), Act::Create, look),
-        Claim::Terminating => (pending("an earlier claim is going"), Act::None, look),
+fn ignore_outage(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
+    let look = Requeue::After(seen.again(now));
+    let (verdict, act, next) = match claim {
+        Claim::Absent => (pending("quota is asked for"), ClaimAction::Create, look),
+        Claim::Terminating => (pending("an earlier claim is going"), ClaimAction::None, look),
         Claim::Predecessors(uid) => (
             pending("the claim of an earlier Instance of this name is going"),
-            Act::Delete(uid.clone()),
+            ClaimAction::Delete(uid.clone()),
             look,
         ),
         Claim::AnotherCells(cell) => {
             let message = format!("the claim of this name is that of cell {cell}");
-            (pending(&message), Act::None, Again::After(seen.slow()))
+            (pending(&message), ClaimAction::None, Requeue::After(seen.slow()))
         }
         Claim::Granted => {
             let verdict = Verdict::of(True, Reason::QuotaAvailable, "quota is granted");
-            (verdict, Act::None, Again::OnEvent)
+            (verdict, ClaimAction::None, Requeue::AwaitChange)
         }
         Claim::Pending(since) => return undecided(*since, seen, now),
         Claim::Denied {
@@ -165,34 +148,26 @@ fn ignore_outage(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
                 Reason::QuotaExceeded
             };
             let left = seen.slow().saturating_sub(passed(*since, now));
-            let (act, again) = if left.is_zero() {
-                (Act::Delete(uid.clone()), look)
+            let (act, next) = if left.is_zero() {
+                (ClaimAction::Delete(uid.clone()), look)
             } else {
-                (Act::None, Again::After(left))
+                (ClaimAction::None, Requeue::After(left))
             };
-            (Verdict::of(False, reason, message), act, again)
+            (Verdict::of(False, reason, message), act, next)
         }
-        Claim::NoAnswer(message) => {
-            let verdict = Verdict::of(False, Reason::QuotaBackendUnavailable, message);
-            (verdict, Act::None, Again::BackOff)
-        }
-        Claim::Refused(why, message) => {
-            let reason = match why {
-                Refused::Namespace => Reason::QuotaNamespaceNotFound,
-                Refused::Project => Reason::QuotaProjectNotFound,
-                Refused::Misconfigured => Reason::QuotaMisconfigured,
-            };
-            (Verdict::of(False, reason, message), Act::None, Again::BackOff)
+        Claim::Refused(reason, message) => {
+            let verdict = Verdict::of(False, *reason, message);
+            (verdict, ClaimAction::None, Requeue::AwaitChange)
         }
     };
-    Decision {
+    QuotaDecision {
         verdict: Some(verdict),
         act,
-        again,
+        next,
     }
 }
 
-fn undecided(since: Timestamp, seen: &Seen<'_>, now: Timestamp) -> Decision {
+fn undecided(since: Timestamp, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
     let left = NO_BUDGET_AFTER.saturating_sub(passed(since, now));
     let look = seen.again(now);
     let (verdict, look) = if left.is_zero() {
@@ -201,10 +176,10 @@ fn undecided(since: Timestamp, seen: &Seen<'_>, now: Timestamp) -> Decision {
     } else {
         (pending("quota is being evaluated"), look.min(left))
     };
-    Decision {
+    QuotaDecision {
         verdict: Some(verdict),
-        act: Act::None,
-        again: Again::After(look),
+        act: ClaimAction::None,
+        next: Requeue::After(look),
     }
 }
 
@@ -221,8 +196,8 @@ mod tests {
         [Condition::new(QUOTA_GRANTED, status, reason, "", at(0))]
     }
 
-    fn seen(conditions: &[Condition], gated: bool) -> Seen<'_> {
-        Seen {
+    fn seen(conditions: &[Condition], gated: bool) -> QuotaInputs<'_> {
+        QuotaInputs {
             conditions,
             gated,
             created: at(0),
@@ -240,11 +215,11 @@ mod tests {
         }
     }
 
-    /// `status reason, act, again`, `-` for a condition that stays unchanged.
-    fn words(claim: &Claim, seen: &Seen<'_>, now: i64) -> String {
-        let Decision { verdict, act, again } = decide(claim, seen, at(now));
+    /// `status reason, act, next`, `-` for a condition that stays unchanged.
+    fn words(claim: &Claim, seen: &QuotaInputs<'_>, now: i64) -> String {
+        let QuotaDecision { verdict, act, next } = decide(claim, seen, at(now));
         let verdict = verdict.map_or_else(|| "-".to_owned(), |v| format!("{:?} {}", v.status, v.reason));
-        format!("{verdict}, {act:?}, {again:?}")
+        format!("{verdict}, {act:?}, {next:?}")
     }
 
     #[test]
@@ -253,8 +228,8 @@ mod tests {
         let no = |why| Claim::Refused(why, String::new());
         for (claim, expected) in [
             (
-                Claim::NoIdentity,
-                "False QuotaProjectIDUnresolvable, None, BackOff",
+                no(Reason::QuotaProjectIDUnresolvable),
+                "False QuotaProjectIDUnresolvable, None, AwaitChange",
             ),
             (Claim::Absent, "Unknown PendingEvaluation, Create, After(360s)"),
             (Claim::Terminating, "Unknown PendingEvaluation, None, After(360s)"),
@@ -266,7 +241,7 @@ mod tests {
                 Claim::AnotherCells("lhr-1".into()),
                 "Unknown PendingEvaluation, None, After(360s)",
             ),
-            (Claim::Granted, "True QuotaAvailable, None, OnEvent"),
+            (Claim::Granted, "True QuotaAvailable, None, AwaitChange"),
             (
                 Claim::Pending(at(0)),
                 "Unknown PendingEvaluation, None, After(30s)",
@@ -278,17 +253,20 @@ mod tests {
             (denied(0), "False QuotaExceeded, None, After(330s)"),
             (denied(-330), "False QuotaExceeded, Delete(\"c\"), After(360s)"),
             (
-                Claim::NoAnswer("503".to_owned()),
-                "False QuotaBackendUnavailable, None, BackOff",
+                no(Reason::QuotaBackendUnavailable),
+                "False QuotaBackendUnavailable, None, AwaitChange",
             ),
             (
-                no(Refused::Namespace),
-                "False QuotaNamespaceNotFound, None, BackOff",
+                no(Reason::QuotaNamespaceNotFound),
+                "False QuotaNamespaceNotFound, None, AwaitChange",
             ),
-            (no(Refused::Project), "False QuotaProjectNotFound, None, BackOff"),
             (
-                no(Refused::Misconfigured),
-                "False QuotaMisconfigured, None, BackOff",
+                no(Reason::QuotaProjectNotFound),
+                "False QuotaProjectNotFound, None, AwaitChange",
+            ),
+            (
+                no(Reason::QuotaMisconfigured),
+                "False QuotaMisconfigured, None, AwaitChange",
             ),
         ] {
             assert_eq!(words(&claim, &seen(&fresh, true), 30), expected, "{claim:?}");
@@ -302,9 +280,9 @@ mod tests {
         for seen in [seen(&granted, true), seen(&granted, false), seen(&unread, false)] {
             for claim in [
                 Claim::Absent,
-                Claim::NoAnswer(String::new()),
+                Claim::Refused(Reason::QuotaBackendUnavailable, String::new()),
                 Claim::Pending(at(-100)),
-                Claim::NoIdentity,
+                Claim::Refused(Reason::QuotaProjectIDUnresolvable, String::new()),
             ] {
                 assert!(words(&claim, &seen, 0).starts_with("-, "), "{claim:?}");
             }
@@ -320,7 +298,7 @@ mod tests {
         assert_eq!(words(&Claim::Pending(at(0)), &seen, 0), "-, None, After(60s)");
         assert_eq!(
             words(&Claim::Granted, &seen, 0),
-            "True QuotaAvailable, None, OnEvent"
+            "True QuotaAvailable, None, AwaitChange"
         );
         assert!(words(&Claim::Pending(at(0)), &seen, 60).starts_with("Unknown QuotaNoBudget"));
     }
@@ -339,7 +317,7 @@ mod tests {
             (600, 240),
             (-3600, 1),
         ] {
-            let Again::After(again) = decide(&Claim::Terminating, &seen, at(now)).again else {
+            let Requeue::After(again) = decide(&Claim::Terminating, &seen, at(now)).next else {
                 panic!()
             };
             assert_eq!(again, Duration::from_secs(pause), "after {now} s");
@@ -349,7 +327,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_back_holds_a_denied_claim_no_longer_than_usual() {
         let fresh = condition(False, "QuotaExceeded");
-        let again = decide(&denied(3600), &seen(&fresh, true), at(0)).again;
-        assert_eq!(again, Again::After(Duration::from_secs(360)));
+        let again = decide(&denied(3600), &seen(&fresh, true), at(0)).next;
+        assert_eq!(again, Requeue::After(Duration::from_secs(360)));
     }
 }

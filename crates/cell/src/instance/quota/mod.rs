@@ -1,17 +1,21 @@
 //! Requests quota: reads and writes claims in projects.
 
+pub mod claim;
 pub mod decide;
 
-use crate::reason::WriteReason;
 use crate::{
-    claim::{self, Claim, Claimant, Found, Refused},
     conditions::{Verdict, gates},
     context::{Context, request_project},
-    index::{digest, tables::TableId},
-    instance::observe::Snapshot,
-    writes::{create, delete},
+    index::{
+        digest::{self, claim_name},
+        tables::TableId,
+    },
+    instance::observe::InstanceSnapshot,
+    reason::WriteReason,
+    writes::{create, delete, read},
 };
-use decide::{Act, Again};
+use claim::{Claim, Claimant};
+use decide::ClaimAction;
 use fedgate_api::{
     ConditionStatus, Reason,
     conditions::{find, types::QUOTA_GRANTED},
@@ -25,7 +29,7 @@ use fedgate_engine::{
     runtime::queue::Priority,
 };
 use jiff::Timestamp;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Result of a quota request.
 #[derive(Debug, Default)]
@@ -42,7 +46,7 @@ pub struct Answer {
 const LIST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Requests the quota of an Instance.
-pub async fn ask(ctx: &Context<'_>, snapshot: &Snapshot) -> Answer {
+pub async fn ask(ctx: &Context<'_>, snapshot: &InstanceSnapshot) -> Answer {
     if !ctx.settings.quota {
         let verdict = Verdict::of(
             ConditionStatus::True,
@@ -59,7 +63,9 @@ pub async fn ask(ctx: &Context<'_>, snapshot: &Snapshot) -> Answer {
         (index.origin(&snapshot.namespace), index.reading.cell.clone())
     };
     let Some((project, home)) = origin else {
-        return decided(ctx, snapshot, &Claim::NoIdentity, false, None).0;
+        let message = "the namespace does not name the project it belongs to".to_owned();
+        let unknown = Claim::Refused(Reason::QuotaProjectIDUnresolvable, message);
+        return decided(ctx, snapshot, &unknown, false, None).0;
     };
     let asked = ClaimRequest {
         snapshot,
@@ -71,7 +77,7 @@ pub async fn ask(ctx: &Context<'_>, snapshot: &Snapshot) -> Answer {
 }
 
 struct ClaimRequest<'a> {
-    snapshot: &'a Snapshot,
+    snapshot: &'a InstanceSnapshot,
     project: &'a ProjectKey,
     home: &'a str,
     cell: &'a str,
@@ -91,12 +97,17 @@ impl ClaimRequest<'_> {
             cell: self.cell,
             namespace: &self.snapshot.namespace,
             name: &self.snapshot.name,
-            uid: &self.snapshot.version.uid,
+            uid: &self.snapshot.row.uid,
         }
     }
 
     fn target(&self) -> Target {
-        target(self.project, self.home, &claim::name(&self.snapshot.name))
+        Target::namespaced(
+            Plane::Project(self.project.clone()),
+            &TableId::Claims.resource(),
+            self.home,
+            &claim_name(&self.snapshot.name),
+        )
     }
 
     async fn answer(&self, ctx: &Context<'_>) -> Answer {
@@ -124,12 +135,12 @@ impl ClaimRequest<'_> {
         };
         let (answer, act) = decided(ctx, self.snapshot, &claim, watched, failure);
         let plan = match act {
-            Act::None => {
+            ClaimAction::None => {
                 self.record_answer(ctx, !watched, answer.failure.as_ref());
                 return answer;
             }
-            Act::Create => {
-                let spec = self.snapshot.instance.whole_spec();
+            ClaimAction::Create => {
+                let spec = self.snapshot.row.digest.whole_spec();
                 let footprint = match ctx.settings.sizes.footprint(&spec) {
                     Ok(footprint) => footprint,
                     Err(why) => {
@@ -145,7 +156,7 @@ impl ClaimRequest<'_> {
                 let body = claim::render(&self.claimant(), self.project, self.home, footprint.size);
                 Plan::one(create(self.target(), body, WriteReason::QuotaClaim))
             }
-            Act::Delete(uid) => Plan::one(delete(self.target(), &uid, WriteReason::QuotaClaimAnew)),
+            ClaimAction::Delete(uid) => Plan::one(delete(self.target(), &uid, WriteReason::QuotaClaimAnew)),
         };
         match ctx.execute(plan).await {
             Ok(_) => {
@@ -171,18 +182,15 @@ impl ClaimRequest<'_> {
     /// The answer if another cell holds the claim's name. The watch does not select claims of other cells, so this
     /// claim is read.
     async fn taken(&self, ctx: &Context<'_>, watched: bool) -> Option<Answer> {
-        let found = self.read(ctx).await.ok()?;
-        let claim = claim::judge(found.as_ref(), &self.claimant());
+        let claim = self.read(ctx).await.ok()?;
         matches!(claim, Claim::AnotherCells(_)).then(|| decided(ctx, self.snapshot, &claim, watched, None).0)
     }
 
-    async fn read(&self, ctx: &Context<'_>) -> Result<Option<Found>, Failure> {
+    async fn read(&self, ctx: &Context<'_>) -> Result<Claim, Failure> {
         let found = ctx.executor.get(&self.target()).await?;
-        Ok(found.map(|object| Found {
-            uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
-            deleting: object.metadata.deletion_timestamp.is_some(),
-            claim: digest::claim(&object, &mut digest::Strings::default()),
-        }))
+        let found =
+            found.map(|object| read(&object, digest::claim(&object, &mut digest::Strings::default())));
+        Ok(claim::judge(found.as_ref(), &self.claimant()))
     }
 
     async fn look(&self, ctx: &Context<'_>) -> ClaimLookup {
@@ -192,17 +200,15 @@ impl ClaimRequest<'_> {
             if index.unreachable.contains(self.project) {
                 let message =
                     "there is no way to the project's control plane; give the cell a kubeconfig of it";
-                return ClaimLookup::At(Claim::Refused(Refused::Project, message.to_owned()), false);
+                return ClaimLookup::At(
+                    Claim::Refused(Reason::QuotaProjectNotFound, message.to_owned()),
+                    false,
+                );
             }
             match index.claims.get(self.project) {
                 Some(claims) if claims.table.synced() => {
-                    let row = claims.table.get(self.home, &claim::name(&self.snapshot.name));
-                    let found = row.map(|row| Found {
-                        uid: row.uid.clone(),
-                        deleting: row.deleting,
-                        claim: row.digest.clone(),
-                    });
-                    return ClaimLookup::At(claim::judge(found.as_ref(), &self.claimant()), true);
+                    let row = claims.table.get(self.home, &claim_name(&self.snapshot.name));
+                    return ClaimLookup::At(claim::judge(row, &self.claimant()), true);
                 }
                 Some(claims) => {
                     let left = LIST_PATIENCE.saturating_sub(now.since(claims.since));
@@ -220,18 +226,18 @@ impl ClaimRequest<'_> {
             return ClaimLookup::Later(Requeue::AwaitChange);
         }
         match self.read(ctx).await {
-            Ok(found) => ClaimLookup::At(claim::judge(found.as_ref(), &self.claimant()), false),
+            Ok(claim) => ClaimLookup::At(claim, false),
             Err(failure) => ClaimLookup::Failed(failure),
         }
     }
 
     fn is_unavailable(&self) -> bool {
-        let said = find(&self.snapshot.instance.conditions, QUOTA_GRANTED);
+        let said = find(&self.snapshot.row.digest.conditions, QUOTA_GRANTED);
         said.is_some_and(|c| c.reason == Reason::QuotaBackendUnavailable.as_str())
     }
 
     fn was_granted(&self) -> bool {
-        let instance = &self.snapshot.instance;
+        let instance = &self.snapshot.row.digest;
         let said = find(&instance.conditions, QUOTA_GRANTED);
         !instance.has_gate(gates::QUOTA) || said.is_some_and(|c| c.status == ConditionStatus::True)
     }
@@ -240,7 +246,11 @@ impl ClaimRequest<'_> {
     /// quota.
     fn record_answer(&self, ctx: &Context<'_>, asked: bool, failure: Option<&Failure>) {
         let away = failure.is_some_and(|failure| {
-            failure.category == Category::Forbidden || matches!(refusal(failure), Claim::NoAnswer(_))
+            failure.category == Category::Forbidden
+                || matches!(
+                    refusal(failure),
+                    Claim::Refused(Reason::QuotaBackendUnavailable, _)
+                )
         });
         let key = TableId::Instances.key(&self.snapshot.namespace, &self.snapshot.name);
         let keys = {
@@ -257,50 +267,43 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// The write target of a claim in a project.
-pub fn target(project: &ProjectKey, home: &str, name: &str) -> Target {
-    Target::namespaced(
-        Plane::Project(project.clone()),
-        &TableId::Claims.resource(),
-        home,
-        name,
-    )
-}
-
 /// The claim's state that a failure implies.
 fn refusal(failure: &Failure) -> Claim {
-    let message = failure.message.clone();
-    match failure.category {
+    let (reason, message) = match failure.category {
         Category::NamespaceMissing | Category::NamespaceTerminating => {
-            Claim::Refused(Refused::Namespace, message)
+            (Reason::QuotaNamespaceNotFound, &*failure.message)
         }
-        Category::Refused => Claim::Refused(Refused::Misconfigured, message),
-        Category::Forbidden if failure.verb == "create" => Claim::Refused(Refused::Misconfigured, message),
+        Category::Refused => (Reason::QuotaMisconfigured, &*failure.message),
+        Category::Forbidden if failure.verb == "create" => (Reason::QuotaMisconfigured, &*failure.message),
         // Constant messages, because server messages may differ with each attempt and would cause a write each time.
-        Category::Forbidden | Category::Unauthorized => {
-            Claim::NoAnswer("the project's control plane does not let this cell ask for quota".to_owned())
-        }
-        _ => Claim::NoAnswer("the project's control plane cannot be asked for quota now".to_owned()),
-    }
+        Category::Forbidden | Category::Unauthorized => (
+            Reason::QuotaBackendUnavailable,
+            "the project's control plane does not let this cell ask for quota",
+        ),
+        _ => (
+            Reason::QuotaBackendUnavailable,
+            "the project's control plane cannot be asked for quota now",
+        ),
+    };
+    Claim::Refused(reason, message.to_owned())
 }
 
 fn decided(
     ctx: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &InstanceSnapshot,
     claim: &Claim,
     watched: bool,
     failure: Option<Failure>,
-) -> (Answer, Act) {
-    let instance = &snapshot.instance;
-    let uid: &Arc<str> = &snapshot.version.uid;
+) -> (Answer, ClaimAction) {
+    let instance = &snapshot.row.digest;
     // From 0 to 99, constant for the lifetime of the Instance.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of one hundred"
     )]
-    let spread = (Random::fraction(uid) * 100.0) as u32;
-    let seen = decide::Seen {
+    let spread = (Random::fraction(&snapshot.row.uid) * 100.0) as u32;
+    let seen = decide::QuotaInputs {
         conditions: &instance.conditions,
         gated: instance.has_gate(gates::QUOTA),
         created: Timestamp::from_second(instance.created).unwrap_or_default(),
@@ -308,13 +311,9 @@ fn decided(
         spread,
     };
     let decision = decide::decide(claim, &seen, ctx.now().wall);
-    let next = match decision.again {
-        Again::OnEvent | Again::BackOff => Requeue::AwaitChange,
-        Again::After(after) => Requeue::After(after),
-    };
     let answer = Answer {
         verdict: decision.verdict,
-        next,
+        next: decision.next,
         failure,
     };
     (answer, decision.act)

@@ -1,37 +1,35 @@
 //! The decision on an Instance's copy on the hub. Pure.
 
-use crate::instance::writeback::{
-    Memory,
-    observe::{HubCopy, HubDeployment, Seen},
-};
-use crate::reason::WriteReason;
+use super::{Memory, observe::HubView};
 use crate::{
     index::{
-        digest::{self, HubDeployment as Delivered, HubInstance, Namespace},
+        digest::{self, HubDeployment, HubInstance, Namespace},
         tables::TableId,
     },
-    instance::observe::Snapshot as Local,
-    writes::create,
+    instance::observe::InstanceSnapshot as Local,
+    reason::WriteReason,
+    writes::{controlled_by, create},
 };
 use fedgate_api::{API_VERSION, keys};
 use fedgate_engine::{
     diff::Digest,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Target, Write},
+    store::table::Row,
 };
 use serde_json::{Map, Value, json};
 
 /// A decision.
 #[derive(Debug, PartialEq)]
-pub enum Decision {
+pub enum CopyDecision {
     /// Nothing to write: the copy is as it should be or is being deleted, or the cell is being drained.
     Nothing,
-    /// This write, and the part of the copy that it changes.
+    /// A write, and the part of the copy that it changes.
     Write(Box<Effect>, Written),
     /// The Instance's origin is unknown; the text names what is missing.
     Unclear(String),
-    /// Another object holds the name.
-    Held(Held),
+    /// Another object holds the name: a description of its holder.
+    Held(String),
 }
 
 /// The part of the copy that a write changes.
@@ -45,66 +43,47 @@ pub enum Written {
     Other,
 }
 
-/// The holder of the name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// Description of the holder.
-    pub by: String,
-}
-
 /// Decides.
-pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
+pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
     let origin = match origin(local, seen) {
         Ok(origin) => origin,
-        Err(what) => return Decision::Unclear(what),
+        Err(what) => return CopyDecision::Unclear(what),
     };
     let Some(deployment) = &seen.deployment else {
-        return Decision::Nothing;
+        return CopyDecision::Nothing;
     };
-    let label = |key| local.instance.labels.get(key);
+    let label = |key| local.row.digest.labels.get(key);
     let here = (label(keys::INSTANCE_CITY_CODE), label(keys::INSTANCE_LOCATION));
-    if !is_at(&deployment.delivered, here) {
-        return Decision::Nothing;
+    if !is_at(&deployment.digest, here) {
+        return CopyDecision::Nothing;
     }
     let wanted = Wanted {
         local,
         seen,
         origin,
         owner: (
-            local
-                .instance
-                .labels
-                .get(keys::WORKLOAD_DEPLOYMENT_NAME)
-                .unwrap_or_default(),
+            label(keys::WORKLOAD_DEPLOYMENT_NAME).unwrap_or_default(),
             &deployment.uid,
         ),
     };
     let Some(found) = &seen.copy else {
-        let body = wanted.body(None);
-        let written = wanted.digest();
-        return Decision::Write(
-            Box::new(create(wanted.target(), body, WriteReason::WriteBack)),
-            Written::Object(written),
-        );
+        let effect = create(wanted.target(), wanted.body(None), WriteReason::WriteBack);
+        return CopyDecision::Write(Box::new(effect), Written::Object(wanted.digest()));
     };
     if found.deleting {
-        return Decision::Nothing;
+        return CopyDecision::Nothing;
     }
-    match whose(local, seen, &found.copy, deployment, here) {
+    match whose(local, seen, &found.digest, deployment, here) {
         Whose::Ours => wanted.update(found, memory),
-        Whose::Leftover => Decision::Write(
-            Box::new(Effect {
-                target: wanted.target(),
-                endpoint: Endpoint::Main,
-                write: Write::Delete {
-                    uid: found.version.uid.to_string(),
-                    resource_version: Some(found.version.version.to_string()),
-                },
-                reason: WriteReason::WriteBackLeftover.into(),
-            }),
-            Written::Other,
-        ),
-        Whose::Others(by) => Decision::Held(Held { by }),
+        Whose::Leftover => {
+            let write = Write::Delete {
+                uid: found.uid.to_string(),
+                resource_version: Some(found.resource_version()),
+            };
+            let effect = Effect::main(wanted.target(), write, WriteReason::WriteBackLeftover);
+            CopyDecision::Write(Box::new(effect), Written::Other)
+        }
+        Whose::Others(by) => CopyDecision::Held(by),
     }
 }
 
@@ -121,7 +100,7 @@ enum Whose {
 type Home<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// True if a deployment of the hub is delivered to this city or location.
-fn is_at(delivered: &Delivered, (city, location): Home<'_>) -> bool {
+fn is_at(delivered: &HubDeployment, (city, location): Home<'_>) -> bool {
     match (&delivered.city, &delivered.location) {
         (Some(wanted), None) => city == Some(wanted),
         (None, Some(wanted)) => location == Some(wanted),
@@ -132,15 +111,15 @@ fn is_at(delivered: &Delivered, (city, location): Home<'_>) -> bool {
 
 /// True if a deployment that is delivered to `here` has left the place of a write-back. The cells of the peer, and earlier
 /// ones of ours, write no location.
-fn has_left(delivered: &Delivered, (city, location): Home<'_>, here: Home<'_>) -> bool {
+fn has_left(delivered: &HubDeployment, (city, location): Home<'_>, here: Home<'_>) -> bool {
     city != here.0 || delivered.location.is_some() && location.is_some_and(|at| here.1 != Some(at))
 }
 
 fn whose(
     local: &Local,
-    seen: &Seen,
+    seen: &HubView,
     copy: &HubInstance,
-    deployment: &HubDeployment,
+    deployment: &Row<HubDeployment>,
     here: Home<'_>,
 ) -> Whose {
     let foreign = copy.controller.as_ref().is_some_and(|uid| *uid != deployment.uid);
@@ -148,13 +127,13 @@ fn whose(
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
             // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
-            if copy.instance.as_deref() == Some(&*local.version.uid) && !foreign {
+            if copy.instance.as_deref() == Some(&*local.row.uid) && !foreign {
                 Whose::Ours
             } else {
                 Whose::Leftover
             }
         }
-        Some(_) if has_left(&deployment.delivered, there, here) => Whose::Leftover,
+        Some(_) if has_left(&deployment.digest, there, here) => Whose::Leftover,
         Some(cell) => Whose::Others(format!("cell {cell}")),
         None if foreign => Whose::Others("an object with another controller".to_owned()),
         None => Whose::Ours,
@@ -164,7 +143,7 @@ fn whose(
 /// The labels of origin, from the hub's Namespace.
 type Origin<'a> = (&'a str, &'a str);
 
-fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {
+fn origin<'a>(local: &Local, seen: &'a HubView) -> Result<Origin<'a>, String> {
     let both = |of: &'a Namespace| Some((of.cluster.as_deref()?, of.namespace.as_deref()?));
     let namespace = &local.namespace;
     let there = seen
@@ -180,7 +159,7 @@ fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {
             "the labels of Namespace {namespace} at the cell are not those of the hub's: they say that it belongs to another project"
         ));
     }
-    let empty = |key: &&&str| local.instance.labels.get(key).is_none_or(str::is_empty);
+    let empty = |key: &&&str| local.row.digest.labels.get(key).is_none_or(str::is_empty);
     match keys::LINKING.iter().find(empty) {
         Some(key) => Err(format!("its label {key} is missing")),
         None => Ok(there),
@@ -189,7 +168,7 @@ fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {
 
 struct Wanted<'a> {
     local: &'a Local,
-    seen: &'a Seen,
+    seen: &'a HubView,
     origin: Origin<'a>,
     /// Name and UID of the hub's deployment.
     owner: (&'a str, &'a str),
@@ -210,16 +189,16 @@ impl Wanted<'_> {
             keys::CELL => Some(&self.seen.cell),
             keys::UPSTREAM_CLUSTER => Some(self.origin.0),
             keys::UPSTREAM_NAMESPACE => Some(self.origin.1),
-            key => self.local.instance.labels.get(key),
+            key => self.local.row.digest.labels.get(key),
         }
     }
 
     fn owned(&self) -> Value {
         digest::owned_fields(
             |key| self.label(key),
-            Some(&self.local.version.uid),
+            Some(&self.local.row.uid),
             Some(self.owner),
-            &self.local.instance.whole_spec(),
+            &self.local.row.digest.whole_spec(),
         )
     }
 
@@ -235,12 +214,11 @@ impl Wanted<'_> {
             ("labels".to_owned(), owned["labels"].clone()),
             (
                 "annotations".to_owned(),
-                json!({keys::INSTANCE_UID: *self.local.version.uid}),
+                json!({keys::INSTANCE_UID: *self.local.row.uid}),
             ),
             (
                 "ownerReferences".to_owned(),
-                json!([{"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": self.owner.0, "uid": self.owner.1,
-                    "controller": true, "blockOwnerDeletion": true}]),
+                controlled_by("WorkloadDeployment", self.owner.0, self.owner.1),
             ),
         ]);
         if let Some(uid) = uid {
@@ -249,30 +227,26 @@ impl Wanted<'_> {
         json!({"apiVersion": API_VERSION, "kind": "Instance", "metadata": metadata, "spec": owned["spec"]})
     }
 
-    fn update(&self, found: &HubCopy, memory: &Memory) -> Decision {
+    fn update(&self, found: &Row<HubInstance>, memory: &Memory) -> CopyDecision {
         let wanted = self.digest();
-        if !memory.written.accepts(wanted, found.copy.owned) {
-            let effect = Effect {
-                target: self.target(),
-                endpoint: Endpoint::Main,
-                write: Write::Apply {
-                    body: self.body(Some(&found.version.uid)),
-                    exact: ExactFields::roots(["spec"]),
-                },
-                reason: WriteReason::WriteBack.into(),
+        if !memory.written.accepts(wanted, found.digest.owned) {
+            let write = Write::Apply {
+                body: self.body(Some(&found.uid)),
+                exact: ExactFields::roots(["spec"]),
             };
-            return Decision::Write(Box::new(effect), Written::Object(wanted));
+            let effect = Effect::main(self.target(), write, WriteReason::WriteBack);
+            return CopyDecision::Write(Box::new(effect), Written::Object(wanted));
         }
-        let Some(status) = self.local.instance.whole_status() else {
-            return Decision::Nothing;
+        let Some(status) = self.local.row.digest.whole_status() else {
+            return CopyDecision::Nothing;
         };
         let reported = digest::fingerprint(Some(&status));
-        if memory.reported.accepts(reported, found.copy.status) {
-            return Decision::Nothing;
+        if memory.reported.accepts(reported, found.digest.status) {
+            return CopyDecision::Nothing;
         }
         let body = json!({
             "apiVersion": API_VERSION, "kind": "Instance",
-            "metadata": {"name": *self.local.name, "namespace": *self.local.namespace, "uid": *found.version.uid},
+            "metadata": {"name": *self.local.name, "namespace": *self.local.namespace, "uid": *found.uid},
             "status": status,
         });
         let effect = Effect {
@@ -284,6 +258,6 @@ impl Wanted<'_> {
             },
             reason: WriteReason::WriteBackStatus.into(),
         };
-        Decision::Write(Box::new(effect), Written::Status(reported))
+        CopyDecision::Write(Box::new(effect), Written::Status(reported))
     }
 }

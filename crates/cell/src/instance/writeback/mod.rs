@@ -7,9 +7,11 @@ mod tests;
 
 use crate::{
     context::{Context, State},
-    instance::{decide::note, observe::Snapshot as Local},
+    index::digest::{self, HubInstance},
+    instance::{decide::note, observe::InstanceSnapshot as Local},
+    writes::read,
 };
-use decide::{Decision, Held};
+use decide::CopyDecision;
 use fedgate_engine::backoff::{Backoff, RetryTimer};
 use fedgate_engine::reconcile::{
     memory::Memories,
@@ -21,8 +23,9 @@ use fedgate_engine::{
     key::Key,
     plan::{Applied, Plan, Requeue, Target},
     runtime::driver::{self, Flow, Reconcile, Reconciler, Step},
+    store::table::Row,
 };
-use observe::{HubCopy, Seen};
+use observe::HubView;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -97,15 +100,15 @@ struct Session {
     /// Time until the token bucket permits a write; `None` if it does now.
     left: Option<Duration>,
     /// The object that holds the copy's name, as it was read.
-    holder: Option<HubCopy>,
+    holder: Option<Row<HubInstance>>,
 }
 
 /// The basis of a decision on a copy, for the steps that follow it.
 enum Basis {
-    /// This is written to this object.
+    /// A write to an object.
     Write(decide::Written, Target),
     /// Another object holds the name.
-    Held(Held),
+    Held(String),
 }
 
 impl Reconciler for Copy<'_> {
@@ -143,17 +146,17 @@ impl Reconciler for Copy<'_> {
         };
         seen.copy = seen.copy.or_else(|| run.session.holder.take());
         match decide::decide(self.local, &seen, memory) {
-            Decision::Nothing => {
+            CopyDecision::Nothing => {
                 memory.said = None;
                 memory.held = RetryTimer::default();
                 Step::End(Requeue::AwaitChange)
             }
-            Decision::Write(..) if let Some(left) = run.session.left => Step::End(Requeue::After(left)),
-            Decision::Write(effect, written) => {
+            CopyDecision::Write(..) if let Some(left) = run.session.left => Step::End(Requeue::After(left)),
+            CopyDecision::Write(effect, written) => {
                 let basis = Basis::Write(written, effect.target.clone());
                 Step::Apply(Plan::one(*effect), basis)
             }
-            Decision::Unclear(what) => {
+            CopyDecision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
                     let (plane, namespace, name) = (&run.key.plane, &*run.key.namespace, &*run.key.name);
                     tracing::warn!(%plane, controller = Self::NAME, kind = %run.key.kind, namespace, name, key = %run.key, detail = what, "an Instance is not written back to the hub");
@@ -161,12 +164,12 @@ impl Reconciler for Copy<'_> {
                 }
                 Step::End(Requeue::AwaitChange)
             }
-            Decision::Held(held) => Step::Read(Basis::Held(held)),
+            CopyDecision::Held(by) => Step::Read(Basis::Held(by)),
         }
     }
 
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
-        let Basis::Held(Held { by }) = basis else {
+        let Basis::Held(by) = basis else {
             return Ok(Flow::Again);
         };
         Ok(Flow::End(
@@ -198,8 +201,8 @@ impl Reconciler for Copy<'_> {
         if failure.category != Category::AlreadyExists {
             return Err(failure);
         }
-        let found = run.ctx.executor.get(target).await?;
-        let holder = found.map(|object| observe::read(&object)).ok_or(failure)?;
+        let found = run.ctx.executor.get(target).await?.ok_or(failure)?;
+        let holder = read(&found, digest::copy(&found, &mut digest::Strings::default()));
         if holder.deleting {
             // No event reports its deletion.
             return Ok(Flow::End(run.session.memory.pause(run.ctx.now().instant)));
@@ -207,20 +210,16 @@ impl Reconciler for Copy<'_> {
         run.session.holder = Some(holder);
         Ok(Flow::Again)
     }
-
-    fn message(&self, _: &Basis) -> Option<&'static str> {
-        None
-    }
 }
 
 /// Records the copy as the hub has stored it.
 fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: &decide::Written) {
-    let Some(Seen { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
+    let Some(HubView { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
     };
     match written {
-        decide::Written::Object(written) => memory.written.record(*written, copy.copy.owned),
-        decide::Written::Status(written) => memory.reported.record(*written, copy.copy.status),
+        decide::Written::Object(written) => memory.written.record(*written, copy.digest.owned),
+        decide::Written::Status(written) => memory.reported.record(*written, copy.digest.status),
         decide::Written::Other => {}
     }
 }

@@ -2,14 +2,15 @@
 
 use crate::instance::writeback::{
     Memory, WriteBack,
-    decide::{self, Decision, Held, Written},
+    decide::{self, CopyDecision, Written},
     observe,
 };
 use crate::{
     context::Context,
-    index::tables::TableId,
+    index::{digest, tables::TableId},
     instance::observe as local,
     testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
+    writes::read,
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -26,7 +27,7 @@ fn key() -> Key {
     TableId::Instances.key(NS, "web-0")
 }
 
-fn decided(fixture: &Fixture) -> Decision {
+fn decided(fixture: &Fixture) -> CopyDecision {
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let seen = observe::observe(&fixture.context, &key()).unwrap();
     decide::decide(&snapshot, &seen, &Memory::default())
@@ -34,14 +35,14 @@ fn decided(fixture: &Fixture) -> Decision {
 
 fn effect(fixture: &Fixture) -> Effect {
     match decided(fixture) {
-        Decision::Write(effect, _) => *effect,
+        CopyDecision::Write(effect, _) => *effect,
         other => panic!("{other:?}"),
     }
 }
 
 fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
-    while let Decision::Write(effect, _) = decided(fixture) {
+    while let CopyDecision::Write(effect, _) = decided(fixture) {
         all.extend(words(&[(*effect).clone()]));
         fixture.perform(&[*effect]);
         assert!(all.len() < 10, "it never rests: {all:#?}");
@@ -152,13 +153,13 @@ fn a_hub_that_leaves_out_what_it_does_not_know_is_told_once() {
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let seen = observe::observe(&fixture.context, &key()).unwrap();
     let mut memory = Memory::default();
-    let Decision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
+    let CopyDecision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
         panic!()
     };
     memory
         .written
-        .record(written, seen.copy.as_ref().unwrap().copy.owned);
-    assert_eq!(decide::decide(&snapshot, &seen, &memory), Decision::Nothing);
+        .record(written, seen.copy.as_ref().unwrap().digest.owned);
+    assert_eq!(decide::decide(&snapshot, &seen, &memory), CopyDecision::Nothing);
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn whose_instance_it_is_has_to_be_clear() {
         let mut fixture = whole();
         change(&mut fixture);
         match decided(&fixture) {
-            Decision::Unclear(what) => what,
+            CopyDecision::Unclear(what) => what,
             other => panic!("{other:?}"),
         }
     };
@@ -191,7 +192,7 @@ fn a_cell_that_is_drained_writes_nothing() {
     let nothing = |change: &dyn Fn(&mut Fixture)| {
         let mut fixture = whole();
         change(&mut fixture);
-        assert_eq!(decided(&fixture), Decision::Nothing);
+        assert_eq!(decided(&fixture), CopyDecision::Nothing);
     };
     nothing(&|f| assert_eq!(f.lost(&Hub, TableId::HubDeployments, NS, "web"), [key()]));
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
@@ -225,7 +226,7 @@ fn a_deployment_of_the_location_is_written_back() {
     let nothing = |change: &Value| {
         let mut fixture = located();
         fixture.change(&Hub, TableId::HubDeploymentsHere, NS, "web", change);
-        assert_eq!(decided(&fixture), Decision::Nothing);
+        assert_eq!(decided(&fixture), CopyDecision::Nothing);
     };
     nothing(&json!({"metadata": {"labels": {keys::LOCATION: "us-south-2"}}}));
     nothing(&json!({"metadata": {"labels": {keys::CITY_CODE: "DFW"}}}));
@@ -234,7 +235,7 @@ fn a_deployment_of_the_location_is_written_back() {
         fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web"),
         [key()]
     );
-    assert_eq!(decided(&fixture), Decision::Nothing);
+    assert_eq!(decided(&fixture), CopyDecision::Nothing);
 }
 
 /// A route that changes between the city and the location is two events of two watches, in any order.
@@ -243,9 +244,9 @@ fn a_deployment_that_changes_its_route_goes_on() {
     let mut fixture = located();
     settle(&mut fixture);
     fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
-    assert_eq!(decided(&fixture), Decision::Nothing);
+    assert_eq!(decided(&fixture), CopyDecision::Nothing);
     fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web");
-    assert_eq!(decided(&fixture), Decision::Nothing);
+    assert_eq!(decided(&fixture), CopyDecision::Nothing);
     let edit = json!({"metadata": {"labels": {keys::PLACEMENT_NAME: "other"}}});
     fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edit);
     assert_eq!(settle(&mut fixture), ["hub: apply instances web-0: write_back"]);
@@ -276,26 +277,30 @@ fn a_write_back_of_another_location_is_a_leftover() {
     // By its city, the deployment is at both locations.
     let other = json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"});
     let decision = over(&json!({"metadata": {"labels": other}}));
-    assert!(matches!(decision, Decision::Held(_)), "{decision:?}");
+    assert!(matches!(decision, CopyDecision::Held(_)), "{decision:?}");
 }
 
 /// The decision if the hub has this copy, which need not be watched.
-fn over(change: &Value) -> Decision {
+fn over(change: &Value) -> CopyDecision {
     over_in(whole(), change)
 }
 
-fn over_in(mut fixture: Fixture, change: &Value) -> Decision {
+fn over_in(mut fixture: Fixture, change: &Value) -> CopyDecision {
     settle(&mut fixture);
     let mut object = copy(&fixture).clone();
     crate::testing::merge(&mut object, change);
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let mut seen = observe::observe(&fixture.context, &key()).unwrap();
-    seen.copy = Some(observe::read(&serde_json::from_value(object).unwrap()));
+    let object = serde_json::from_value(object).unwrap();
+    seen.copy = Some(read(
+        &object,
+        digest::copy(&object, &mut digest::Strings::default()),
+    ));
     decide::decide(&snapshot, &seen, &Memory::default())
 }
 
-fn is_deletion(decision: &Decision) -> bool {
-    matches!(decision, Decision::Write(effect, _)
+fn is_deletion(decision: &CopyDecision) -> bool {
+    matches!(decision, CopyDecision::Write(effect, _)
         if matches!(&effect.write, Write::Delete { uid, resource_version: Some(_) } if uid == "u-web-0"))
 }
 
@@ -312,12 +317,12 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
     let elsewhere = json!({"metadata": {"labels": {keys::CELL: "lhr-1", keys::INSTANCE_CITY_CODE: "LHR"}}});
     assert!(is_deletion(&over(&elsewhere)), "its cell is being drained");
     let sister = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
-    let held = |by: &str| Decision::Held(Held { by: by.to_owned() });
+    let held = |by: &str| CopyDecision::Held(by.to_owned());
     assert_eq!(over(&sister), held("cell dfw-2"));
     let foreign = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": owner("x")}});
     assert_eq!(over(&foreign), held("an object with another controller"));
     let nobodys = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": null}});
-    let Decision::Write(effect, Written::Object(_)) = over(&nobodys) else {
+    let CopyDecision::Write(effect, Written::Object(_)) = over(&nobodys) else {
         panic!()
     };
     assert_eq!(
@@ -326,7 +331,7 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
         "it is taken over"
     );
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
-    assert_eq!(over(&going), Decision::Nothing);
+    assert_eq!(over(&going), CopyDecision::Nothing);
 }
 
 #[test]

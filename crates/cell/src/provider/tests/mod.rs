@@ -8,7 +8,7 @@ use super::{
     Provider,
     decide::{self, PodContext},
     observe,
-    recovery::{Sightings, State},
+    recovery::{RecoveryState, Sightings},
     report::{self, Obstacle},
 };
 use crate::settings::ProviderSettings;
@@ -301,7 +301,7 @@ fn a_pod_that_ended_is_replaced_and_the_attempts_are_remembered() {
     fixture.perform(&plan.effects);
     assert_eq!(said(&fixture), ["False Failed", "False Failed"]);
     let written = stored(&fixture)["metadata"]["annotations"][keys::RECOVERY].as_str();
-    assert_eq!(State::parse(written).attempts, 1);
+    assert_eq!(RecoveryState::parse(written).attempts, 1);
     let waits = decided_at(&fixture, now(), Some(2), None);
     assert!(
         waits.is_idle() && waits.next == Requeue::After(Duration::from_secs(2)),

@@ -2,7 +2,7 @@
 //! manual edits.
 
 use super::*;
-use crate::rollout::{Act, Step, StepReason};
+use crate::rollout::{Step, StepAction, StepReason};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -157,18 +157,18 @@ impl Cell {
         self.check(&steps);
         for step in steps.into_iter().filter(|step| step.now) {
             match step.act {
-                Act::Create(ordinal) => {
+                StepAction::Create(ordinal) => {
                     let labels = self.deployment.linking.labels(ordinal);
                     self.insert(&step.instance, self.own(), labels.into_iter().collect());
                 }
-                Act::Delete { uid, .. } => self.by_uid(&uid).deleting = true,
-                Act::PatchLabels { uid, patch } => {
+                StepAction::Delete { uid, .. } => self.by_uid(&uid).deleting = true,
+                StepAction::PatchLabels { uid, patch } => {
                     let labels = &mut self.by_uid(&uid).labels;
                     for (key, value) in patch.as_object().unwrap() {
                         *labels = labels.with(key, value.as_str());
                     }
                 }
-                Act::Wait => {}
+                StepAction::Wait => {}
             }
         }
     }
@@ -193,21 +193,21 @@ impl Cell {
         };
         let now: Vec<&Step> = steps.iter().filter(|step| step.now).collect();
         for step in &now {
-            let (Act::Delete { uid, .. } | Act::PatchLabels { uid, .. }) = &step.act else {
+            let (StepAction::Delete { uid, .. } | StepAction::PatchLabels { uid, .. }) = &step.act else {
                 continue;
             };
             let instance = self.instances.iter().find(|i| i.uid == *uid).unwrap();
             assert_ne!(
                 instance.owner,
                 Owner::Foreign,
-                "what is not ours is touched: {step}"
+                "what is not ours is touched: {step:?}"
             );
-            let deletes = matches!(step.act, Act::Delete { .. });
+            let deletes = matches!(step.act, StepAction::Delete { .. });
             assert!(
                 !(deletes && wanted(instance) && alone(instance) && instance.ready && instance.current),
-                "one that is wanted, ready and current is deleted: {step}"
+                "one that is wanted, ready and current is deleted: {step:?}"
             );
-            assert!(!instance.deleting, "one that goes is asked to go: {step}");
+            assert!(!instance.deleting, "one that goes is asked to go: {step:?}");
         }
         let replaced: Vec<&Instance> = now
             .iter()
@@ -241,11 +241,11 @@ impl Cell {
             );
         }
         for step in &now {
-            if let Act::Create(n) = step.act {
+            if let StepAction::Create(n) = step.act {
                 let live = self.instances.iter().filter(|i| wanted(i) && !i.deleting);
                 assert!(
                     live.into_iter().all(|i| ordinal::of(NAME, i) != Some(n)),
-                    "a second one is made: {step}"
+                    "a second one is made: {step:?}"
                 );
             }
         }

@@ -5,7 +5,7 @@ mod making;
 mod scenarios;
 
 use super::{
-    Deployment, Instance, Owner, Policy, RolloutHold,
+    Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction,
     labels::{Labels, OwnerLabels},
     ordinal, plan,
 };
@@ -105,6 +105,18 @@ fn labelled(mut instance: Instance, key: &str, value: Option<&str>) -> Instance 
 fn steps(deployment: &Deployment, instances: &[Instance], hold: Option<RolloutHold>) -> Vec<String> {
     let plan = plan(deployment, instances, hold);
     plan.iter()
-        .map(|step| step.to_string().replace(&format!("{NAME}-"), ""))
+        .map(|step| text(step).replace(&format!("{NAME}-"), ""))
         .collect()
+}
+
+/// E.g. `Create web-us-dfw-1* (Missing)`, with `*` after the name if the step may be executed now.
+fn text(step: &Step) -> String {
+    let act = match step.act {
+        StepAction::Create(_) => "Create",
+        StepAction::Delete { .. } => "Delete",
+        StepAction::PatchLabels { .. } => "PatchLabels",
+        StepAction::Wait => "Wait",
+    };
+    let mark = if step.now { "*" } else { "" };
+    format!("{act} {}{mark} ({:?})", step.instance, step.why)
 }

@@ -1,7 +1,7 @@
 //! Tests: the table of cell.md §2.4, by scenario number.
 
 use super::*;
-use crate::rollout::Act;
+use crate::rollout::StepAction;
 use fedgate_api::{ManagementPolicy, Reason};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn check(deployment: &Deployment, instances: &[Instance], expected: &[&str]) {
 fn patches(instances: &[Instance]) -> Vec<Value> {
     let steps = plan(&deployment(2), instances, None);
     let patches = steps.into_iter().filter_map(|step| match step.act {
-        Act::PatchLabels { patch, .. } => Some(patch),
+        StepAction::PatchLabels { patch, .. } => Some(patch),
         _ => None,
     });
     patches.collect()
@@ -406,7 +406,7 @@ fn a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone() {
     let versions = |instances: &[Instance]| -> Vec<Option<Arc<str>>> {
         let steps = plan(&deployment(2), instances, None);
         let deletes = steps.into_iter().filter_map(|step| match step.act {
-            Act::Delete { version, .. } => Some(version),
+            StepAction::Delete { version, .. } => Some(version),
             _ => None,
         });
         deletes.collect()

@@ -1,9 +1,9 @@
-//! Digests of Namespaces and `ServingLocations`.
+//! Digests of Namespaces, `ServingLocations` and release records.
 
 use super::{Strings, label};
 use fedgate_api::keys;
 use kube::core::DynamicObject;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A Namespace of the cell or of the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,17 +25,13 @@ pub fn namespace(object: &DynamicObject, words: &mut Strings) -> Namespace {
     }
 }
 
-/// A `ServingLocation`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// City code.
-    pub city: Option<Arc<str>>,
+/// The city code of a `ServingLocation`.
+pub fn place(object: &DynamicObject, words: &mut Strings) -> Option<Arc<str>> {
+    let city = object.data["spec"]["topology"][keys::CITY_CODE].as_str();
+    city.map(|city| words.intern(city))
 }
 
-/// Builds the digest of a `ServingLocation`.
-pub fn place(object: &DynamicObject, words: &mut Strings) -> Place {
-    let city = object.data["spec"]["topology"][keys::CITY_CODE].as_str();
-    Place {
-        city: city.map(|city| words.intern(city)),
-    }
+/// The release records of a `ConfigMap`.
+pub fn records(object: &DynamicObject, _: &mut Strings) -> BTreeMap<String, String> {
+    serde_json::from_value(object.data["data"].clone()).unwrap_or_default()
 }

@@ -1,31 +1,19 @@
 //! The quota claim of an Instance: its name, its manifest, and the evaluation of a claim that was read (contract:
 //! api.md §9). Pure functions.
 
-use crate::{index::digest, instance_types::InstanceSize};
-use fedgate_api::{
-    Reason, keys,
-    names::{CLAIM_PREFIX, ProjectKey},
+use crate::{
+    index::digest::{self, claim_name},
+    instance_types::InstanceSize,
 };
+use fedgate_api::{Reason, keys, names::ProjectKey};
+use fedgate_engine::store::table::Row;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Why a project's control plane rejected a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// The namespace does not exist in the project.
-    Namespace,
-    /// The project does not exist.
-    Project,
-    /// The control plane forbids the request or rejects it as invalid.
-    Misconfigured,
-}
-
 /// State of an Instance's claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The namespace does not name its project.
-    NoIdentity,
     /// No claim exists.
     Absent,
     /// The claim is being deleted.
@@ -49,15 +37,8 @@ pub enum Claim {
         /// Time of the denial.
         since: Timestamp,
     },
-    /// The project's control plane did not answer.
-    NoAnswer(String),
-    /// The project's control plane rejected the claim.
-    Refused(Refused, String),
-}
-
-/// Name of the claim of an Instance.
-pub fn name(instance: &str) -> String {
-    format!("{CLAIM_PREFIX}{instance}")
+    /// The project cannot be asked for quota, or refuses the claim: reason and message.
+    Refused(Reason, String),
 }
 
 /// The identity of an Instance in its claim.
@@ -90,7 +71,7 @@ pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Instanc
         "apiVersion": "quota.miloapis.com/v1alpha1",
         "kind": "ResourceClaim",
         "metadata": {
-            "name": name(of.name),
+            "name": claim_name(of.name),
             "namespace": home,
             "labels": {keys::SOURCE_CLUSTER: of.cell, keys::INSTANCE_NAMESPACE: of.namespace},
             "annotations": {keys::INSTANCE_UID: of.uid},
@@ -99,35 +80,20 @@ pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Instanc
     })
 }
 
-/// A claim that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// UID of the claim.
-    pub uid: Arc<str>,
-    /// True if the claim is being deleted.
-    pub deleting: bool,
-    /// Digest of the claim.
-    pub claim: digest::Claim,
-}
-
-/// True if a claim belongs to this Instance: cell and UID match.
-pub fn is_of(claim: &digest::Claim, of: &Claimant<'_>) -> bool {
-    claim.cell.as_deref() == Some(of.cell) && claim.instance.as_deref() == Some(of.uid)
-}
-
 /// The state of an Instance's claim, from the claim that was read.
-pub fn judge(found: Option<&Found>, of: &Claimant<'_>) -> Claim {
-    let Some(Found { uid, deleting, claim }) = found else {
+pub fn judge(found: Option<&Row<digest::Claim>>, of: &Claimant<'_>) -> Claim {
+    let Some(found) = found else {
         return Claim::Absent;
     };
+    let (uid, claim) = (&found.uid, &found.digest);
     if claim.cell.as_deref() != Some(of.cell) {
         let other = claim.cell.clone().unwrap_or_else(|| "(none)".into());
         return Claim::AnotherCells(other);
     }
-    if *deleting {
+    if found.deleting {
         return Claim::Terminating;
     }
-    if !is_of(claim, of) {
+    if !claim.is_of(of.cell, of.uid) {
         return Claim::Predecessors(uid.clone());
     }
     let time = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();

@@ -1,19 +1,19 @@
-//! Release records: the controller tries each recorded release until its plane answers (contract: cell.md §6).
+//! The controller of release records: it tries each recorded release until its plane answers (contract: cell.md §6).
 
-pub mod triggers;
-
-use super::{
+use super::{Released, Releaser};
+use crate::{
     context::Context,
-    index::tables::TableId,
-    release::{Released, Releaser},
+    index::{
+        release_records::{self, Records},
+        tables::TableId,
+    },
+    reason::WriteReason,
     writes::delete,
 };
-use crate::index::release_records::{self, Record, Records};
-use crate::reason::WriteReason;
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
+    plan::{Effect, Plan, Requeue, Target, Write},
 };
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -48,18 +48,11 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Res
             let now = ctx.now().wall;
             let record = record.seen(now);
             if record.is_given_up(now) {
-                let Record {
-                    plane,
-                    kind,
-                    namespace,
-                    name,
-                    ..
-                } = &record;
                 tracing::warn!(
-                    plane,
-                    kind,
-                    namespace,
-                    name,
+                    plane = record.plane,
+                    kind = record.kind,
+                    namespace = record.namespace,
+                    name = record.name,
                     "the plane did not answer for a week; its object is not released"
                 );
                 ctx.metrics.release_dropped("expired");
@@ -93,13 +86,8 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Res
         let write = Write::Merge {
             patch: json!({"metadata": {"uid": *uid, "resourceVersion": version}, "data": done}),
         };
-        let effect = Effect {
-            target,
-            endpoint: Endpoint::Main,
-            write,
-            reason: WriteReason::ReleaseDone.into(),
-        };
-        ctx.execute(Plan::one(effect)).await?;
+        ctx.execute(Plan::one(Effect::main(target, write, WriteReason::ReleaseDone)))
+            .await?;
     }
     Ok(next)
 }

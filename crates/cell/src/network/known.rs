@@ -1,8 +1,9 @@
 //! The networking objects of a deployment.
 
-use crate::{
-    index::{CellIndex, digest::Instance},
-    network::decide::{self, Binding, Claim, Context, Known, Readiness},
+use super::decide::{self, NetworkObjects};
+use crate::index::{
+    CellIndex,
+    digest::{Binding, INTERFACE, Instance, NetworkContext, Readiness, SubnetClaim},
 };
 use fedgate_api::{LocationReference, NetworkReference};
 use serde_json::Value;
@@ -13,11 +14,11 @@ pub fn known<'a>(
     namespace: &'a str,
     deployment: &'a str,
     uid: &'a str,
-) -> impl Known + 'a {
+) -> impl NetworkObjects + 'a {
     Networks {
         index,
         namespace,
-        bindings: format!("{deployment}{}", decide::INTERFACE),
+        bindings: format!("{deployment}{}", INTERFACE),
         uid,
     }
 }
@@ -43,7 +44,7 @@ fn is_made_for(instance: &Instance, interface: usize, binding: &Binding, home: &
         && place.map_or(true, |place| decide::is_same_place(&binding.location, &place))
 }
 
-impl Known for Networks<'_> {
+impl NetworkObjects for Networks<'_> {
     fn binding(&self, name: &str) -> Option<&Binding> {
         self.index
             .bindings
@@ -66,11 +67,11 @@ impl Known for Networks<'_> {
         })
     }
 
-    fn context(&self, namespace: &str, name: &str) -> Option<&Context> {
+    fn context(&self, namespace: &str, name: &str) -> Option<&NetworkContext> {
         self.index.contexts.get(namespace, name).map(|row| &row.digest)
     }
 
-    fn claims(&self, namespace: &str) -> Vec<&Claim> {
+    fn claims(&self, namespace: &str) -> Vec<&SubnetClaim> {
         let claims = self.index.subnet_claims.in_namespace(namespace);
         claims.map(|(_, row)| &row.digest).collect()
     }

@@ -1,3 +1,0 @@
-//! Questions to the index that several controllers ask.
-
-pub mod network;
