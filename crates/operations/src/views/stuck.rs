@@ -13,7 +13,7 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A plane is shown after it has been down for this time.
 const PLANE_DOWN: Duration = Duration::from_secs(30);
