@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    fedgate_cell::OnceCell,
+    cell::OnceCell,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
