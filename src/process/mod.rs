@@ -14,7 +14,7 @@ use fedgate_engine::{
 };
 use fedgate_engine::{
     clock::Clock,
-    metrics::{Build, Gauges, Metrics, PlaneKind},
+    metrics::{Build, Family, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
         discovery::{self, CredentialSource},
@@ -229,14 +229,14 @@ fn elect(
     background: &mut JoinSet<()>,
 ) -> LeaseHandle {
     let Some((namespace, name)) = lease else {
-        metrics.leading("(no election)", true);
+        metrics.set(Family::Leader, &["(no election)"], true);
         return LeaseHandle::always();
     };
     let lease = Lease::run(plane, namespace, name, identity);
     let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.to_owned());
     background.spawn(async move {
         loop {
-            metrics.leading(&name, changes.borrow_and_update());
+            metrics.set(Family::Leader, &[&name], changes.borrow_and_update());
             changes.changed().await;
         }
     });

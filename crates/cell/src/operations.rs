@@ -35,7 +35,6 @@ use std::{sync::Arc, time::Duration};
 const DELETING: Duration = Duration::from_mins(15);
 
 /// The cell's answers; see the module.
-#[derive(Debug)]
 pub struct Operations {
     cell: Arc<Runtime<Cell>>,
     process: Process,

@@ -2,7 +2,7 @@
 
 use super::context::Shared;
 use fedgate_engine::{
-    metrics::{Gauges, Holder},
+    metrics::{Family, Gauges, Holder},
     runtime::index::Index,
 };
 
@@ -11,8 +11,8 @@ pub(super) fn collect(shared: &Shared, into: &mut Gauges) {
     let index = &*shared.read_index(Holder::Metrics);
     for (plane, engaged) in shared.planes.lock().iter() {
         for (table, _) in &engaged.watches {
-            into.cached
-                .insert((plane.kind(), index.plural(*table)), index.len(*table));
+            let labels = [plane.kind(), &index.plural(*table)];
+            into.set(Family::CachedObjects, &labels, index.len(*table));
         }
     }
 }

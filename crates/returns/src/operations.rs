@@ -19,7 +19,6 @@ use fedgate_operations::{
 use std::{sync::Arc, time::Duration};
 
 /// The answers; see the module.
-#[derive(Debug)]
 pub struct Operations {
     returns: Arc<Runtime<Returns>>,
     process: Process,

@@ -22,7 +22,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use fedgate_engine::metrics::Metrics;
+use fedgate_engine::metrics::{Family, Metrics};
 use fedgate_operations::{ErrorCode, OperationsSource};
 use parking_lot::Mutex;
 use position::Positions;
@@ -161,8 +161,9 @@ impl Operations {
     pub fn count(&self, path: &str, status: StatusCode, began: Instant) {
         let target = Target::of(path).ok().flatten();
         let path = target.map_or(OTHER, |target| target.route.path());
-        self.metrics
-            .operations_answered(path, status.as_u16(), began.elapsed());
+        let metrics = &self.metrics;
+        metrics.count(Family::OperationsRequests, &[path, status.as_str()]);
+        metrics.observe(Family::OperationsSeconds, &[path], began.elapsed());
     }
 }
 

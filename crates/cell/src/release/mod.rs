@@ -15,6 +15,7 @@ use fedgate_engine::{
     backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
     key::Plane,
+    metrics::Family,
     plan::{Effect, Endpoint, Plan, Target, Write},
     random::HashMap,
 };
@@ -111,7 +112,7 @@ impl Releaser {
         };
         let Some(Place { name, exists, has }) = place else {
             tracing::warn!(namespace, uid, "too many releases are recorded; this one is not");
-            ctx.metrics.release_dropped("full");
+            ctx.metrics.count(Family::ReleasesDropped, &["full"]);
             return Ok(());
         };
         let target = Target::namespaced(Plane::Cell, &TableId::Releases.resource(), &home, &name);
