@@ -94,7 +94,7 @@ pub(crate) fn measure(projects: usize) -> Result<Vec<Part>> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let clients = Clients::new(Limits::default(), Metrics::new()?.client.clone());
+        let clients = Clients::new(Limits::default(), Metrics::new()?.families.clone());
         let before = live()?;
         let ways: Vec<Connection> = (0..projects).map(|number| plane(&clients, number)).collect();
         settle().await;
@@ -117,7 +117,7 @@ async fn settle() {
 
 async fn gateway(projects: usize) -> Result<Part> {
     let metrics = Metrics::new()?;
-    let clients = Clients::new(Limits::default(), metrics.client.clone());
+    let clients = Clients::new(Limits::default(), metrics.families.clone());
     let settings = settings();
     let setup = Setup {
         sweep_interval: settings.sweep_interval,

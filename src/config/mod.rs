@@ -336,7 +336,7 @@ fn duration_or_never(text: &str) -> Result<ReleaseAfter, String> {
 pub fn clients(metrics: &fedgate_engine::metrics::Metrics) -> Clients {
     Clients::new(
         fedgate_engine::plane::client::Limits::default(),
-        metrics.client.clone(),
+        metrics.families.clone(),
     )
 }
 

@@ -17,12 +17,7 @@ use fedgate_engine::{
     metrics::{Metrics, PlaneKind},
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle, watch::WatchEvent},
-    runtime::{
-        Runtime, Setup,
-        index::Index,
-        queue::{Outcome, Priority},
-        role::Role,
-    },
+    runtime::{Runtime, Setup, index::Index, queue::Priority, role::Role},
 };
 use fedgate_gateway::{Gateway, context::Context, index::GatewayIndex, settings::Settings};
 use fedgate_kinds::{FederatedKind, Kinds, lua::Host};
@@ -337,7 +332,7 @@ impl<'a> World<'a> {
         let now = self.clock.lock().instant;
         let ctx = Context::new(&self.runtime.shared, now, &wrote);
         let next = self.runtime.role.reconcile(&ctx, &key).await;
-        self.runtime.shared.queue.done(&key, Outcome::Done);
+        self.runtime.shared.queue.done(&key, Ok(Requeue::AwaitChange));
         let next = next.map_err(|failure| ExplainError::Failed(failure.to_string()))?;
         if let Requeue::After(after) = next {
             self.requeued += 1;

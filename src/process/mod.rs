@@ -11,7 +11,7 @@ use fedgate_admin::{AdminError, AdminSource, Token};
 use fedgate_engine::{
     backoff::Backoff,
     clock::Clock,
-    metrics::{Build, Gauges, Metrics, PlaneKind},
+    metrics::{Build, Family, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
         discovery::{self, CredentialSource, ProjectEvent},
@@ -218,12 +218,12 @@ impl Start {
             let (mut changes, metrics) = (self.lease.changes(), self.metrics.clone());
             self.background.spawn(async move {
                 loop {
-                    metrics.leading(&name, changes.borrow_and_update());
+                    metrics.set(Family::Leader, &[&name], changes.borrow_and_update());
                     changes.changed().await;
                 }
             });
         } else {
-            self.metrics.leading("(no election)", true);
+            self.metrics.set(Family::Leader, &["(no election)"], true);
         }
         Setup {
             lease: self.lease.clone(),

@@ -55,7 +55,7 @@ mutants! {
     }
     "crates/gateway/src/federator/arrival.rs" {
         binding_not_asked_for:
-            "ctx.executor.any(&binding, Which::Named).await?" => "false",
+            "ctx.executor.any(&binding, Selector::Name).await?" => "false",
             "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
         copy_sent_to_a_city_that_is_taken_away:
             "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
@@ -383,10 +383,10 @@ mutants! {
             "empties_a_list(error)" => "false",
             "engine/executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
         spec_that_the_schema_does_not_know_loses_it:
-            "endpoint == Endpoint::Status || exact.drops_undeclared" => "true",
+            "call.endpoint == Endpoint::Status || exact.drops_undeclared" => "true",
             "engine/executor::tests::a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_without_it";
         read_while_not_leader:
-            "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
+            "self.may_write(call).and_then(|()| self.api(call))" => "self.api(call)",
             "engine/executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
     }
     "crates/engine/src/plane/watch/mod.rs" {

@@ -7,6 +7,7 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_api::keys;
+use fedgate_engine::metrics::Family;
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use serde_json::json;
 use std::time::Duration;
@@ -214,7 +215,12 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
             hub["missingRights"],
             json!(["patch workloaddeployments.compute.datumapis.com"])
         );
-        assert_eq!(rig.gateway().gauges().planes[&("hub", "unauthorized")], 1);
+        assert_eq!(
+            rig.gateway()
+                .gauges()
+                .get(Family::Planes, &["hub", "unauthorized"]),
+            Some(1.0)
+        );
 
         rig.simulator.faults().clear();
         rest(CONVERGED).await;
@@ -223,7 +229,12 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
             Vec::<String>::new(),
             "{CONVERGED:?} after the right is back"
         );
-        assert_eq!(rig.gateway().gauges().planes.get(&("hub", "unauthorized")), None);
+        assert_eq!(
+            rig.gateway()
+                .gauges()
+                .get(Family::Planes, &["hub", "unauthorized"]),
+            None
+        );
         rest(SETTLED).await;
         rig.simulator.log().clear();
         rest(OUTAGE).await;

@@ -302,7 +302,7 @@ impl Rig {
     /// Starts a gateway at one of several hubs.
     pub(crate) fn start_at(&mut self, replica: u32, hub: &str) {
         let metrics = Metrics::new().unwrap();
-        let clients = Clients::new(self.limits, metrics.client.clone());
+        let clients = Clients::new(self.limits, metrics.families.clone());
         let cut = Sender::new(false);
         let user = user(replica);
         let hub = Connection::new(client(

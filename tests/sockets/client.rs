@@ -3,7 +3,7 @@
 use crate::server::ca;
 use fedgate_engine::{
     key::Plane,
-    metrics::{ClientMetrics, PlaneKind},
+    metrics::{Families, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},
         kubeconfig::{Credential, Rules},
@@ -41,7 +41,7 @@ pub(crate) fn connection(address: SocketAddr) -> Connection {
     });
     let rules = Rules::default();
     let credential = Credential::from_secret("n", "s", kubeconfig.to_string().as_bytes(), rules).unwrap();
-    let metrics = ClientMetrics::new(&prometheus::Registry::new()).unwrap();
+    let metrics = Families::new(&prometheus::Registry::new()).unwrap();
     Connection::new(Clients::new(limits(), metrics).plane(PlaneKind::Hub, &credential))
 }
 

@@ -17,7 +17,7 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Key,
-    metrics::{Gauges, Holder},
+    metrics::{Family, Gauges, Holder},
     runtime::Runtime,
 };
 use fedgate_operations::{
@@ -147,33 +147,35 @@ pub(super) fn gauges(shared: &Shared, into: &mut Gauges) {
         let tables = engaged.watches.iter().map(|(table, _)| *table);
         for table in tables.filter(|table| *table != TableId::Claims) {
             let plural = table.resource().plural;
-            into.cached.insert((plane.kind(), plural), index.len(table));
+            into.set(Family::CachedObjects, &[plane.kind(), &plural], index.len(table));
         }
     }
     let claims = TableId::Claims;
-    into.cached
-        .insert(("project", claims.resource().plural), index.len(claims));
+    let plural = claims.resource().plural;
+    into.set(Family::CachedObjects, &["project", &plural], index.len(claims));
     let now = shared.now();
     for (_, row) in index.instances.iter().filter(|(_, row)| row.deleting) {
-        into.deleting += 1;
+        into.add(Family::PendingDeletions, &[], 1_usize);
         let age = index
             .deleted
             .get(&row.uid)
             .map_or(Duration::ZERO, |since| now.since_wall(*since));
-        into.oldest_deletion = into.oldest_deletion.max(age);
+        into.raise(Family::OldestPendingDeletion, &[], age);
     }
     if shared.settings.quota {
-        into.quota_unverified = index.unverified();
+        into.set(Family::QuotaUnverified, &[], index.unverified());
     }
     let instances = instances(index);
-    into.reported = [
+    for (state, count) in [
         ("desired", instances.desired),
         ("existing", instances.existing),
         ("ready", instances.ready),
         ("updated", instances.updated),
-    ]
-    .into();
-    into.release_records = index.releases.iter().map(|(_, row)| row.digest.len()).sum();
+    ] {
+        into.set(Family::ReportedInstances, &[state], count);
+    }
+    let records: usize = index.releases.iter().map(|(_, row)| row.digest.len()).sum();
+    into.set(Family::ReleaseRecords, &[], records);
 }
 
 /// The cell's part of `/debug/planes`.

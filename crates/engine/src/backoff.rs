@@ -25,7 +25,7 @@ impl Backoff {
         }
     }
 
-    /// As `self`, each delay shortened at random by up to this share of it.
+    /// The backoff with each delay shortened at random by up to this share of it.
     #[must_use]
     pub const fn with_jitter(self, jitter: f64) -> Self {
         Self { jitter, ..self }

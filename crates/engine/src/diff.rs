@@ -66,16 +66,11 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
         (Value::Object(from), Value::Object(to)) => {
             let mut patch = Map::new();
             for (key, wanted) in to {
-                match from.get(key) {
-                    Some(had) => {
-                        if let Some(inner) = merge_patch(had, wanted) {
-                            patch.insert(key.clone(), inner);
-                        }
-                    }
-                    None => {
-                        patch.insert(key.clone(), wanted.clone());
-                    }
-                }
+                let change = match from.get(key) {
+                    Some(had) => merge_patch(had, wanted),
+                    None => Some(wanted.clone()),
+                };
+                patch.extend(change.map(|change| (key.clone(), change)));
             }
             for key in from.keys().filter(|k| !to.contains_key(*k)) {
                 patch.insert(key.clone(), Value::Null);
@@ -122,8 +117,7 @@ fn roots_patch(live: &Value, wanted: &Value, exact: &ExactFields) -> Map<String,
         .filter(|root| is_payload(root));
     let mut patch = Map::new();
     for root in roots.iter().chain(payload).collect::<BTreeSet<_>>() {
-        let (live, wanted) = (live.get(root), wanted.get(root));
-        match (live, wanted) {
+        let change = match (live.get(root), wanted.get(root)) {
             (Some(live), Some(wanted)) => {
                 let mut inner = merge_patch(live, wanted);
                 if let Some(Value::Object(inner)) = &mut inner {
@@ -131,18 +125,12 @@ fn roots_patch(live: &Value, wanted: &Value, exact: &ExactFields) -> Map<String,
                         !(value.is_null() && ExactFields::tolerates(tolerated, key, &live[key]))
                     });
                 }
-                if let Some(inner) = inner.filter(|i| i.as_object().is_none_or(|m| !m.is_empty())) {
-                    patch.insert(root.clone(), inner);
-                }
+                inner.filter(|i| i.as_object().is_none_or(|m| !m.is_empty()))
             }
-            (None, Some(wanted)) => {
-                patch.insert(root.clone(), wanted.clone());
-            }
-            (Some(_), None) => {
-                patch.insert(root.clone(), Value::Null);
-            }
-            (None, None) => {}
-        }
+            (None, wanted) => wanted.cloned(),
+            (Some(_), None) => Some(Value::Null),
+        };
+        patch.extend(change.map(|change| (root.clone(), change)));
     }
     patch
 }

@@ -3,102 +3,84 @@
 use crate::{key::Plane, message};
 use std::time::Duration;
 
-/// The reaction to an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// Retry after a growing delay, at least this long.
-    Backoff(Duration),
-    /// Do not retry before an event enqueues the key.
-    AwaitChange,
-    /// The object is rejected as it is; at most one retry in 5 min until it changes.
-    Quarantine,
+crate::words! {
+    /// How a failed key goes on.
+    pub enum Class {
+        /// The key is retried after a growing delay.
+        Retry = "retry",
+        /// The key waits for a change.
+        Wait = "wait",
+        /// The object is rejected as it is; it is retried when it changes, or after 5 min.
+        Quarantine = "quarantine",
+        /// The key waits for a permission.
+        Right = "right",
+    }
 }
 
-/// The closed set of failure categories for logs, metrics and Events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Category {
-    /// The connection failed or broke.
-    Network,
-    /// The response did not arrive in time, or was a 504.
-    Timeout,
-    /// Any other 5xx, or a response that is not a Kubernetes response.
-    Server,
-    /// 429 Too Many Requests.
-    Throttled,
-    /// 409: another client wrote first, or a precondition failed.
-    Conflict,
-    /// 409 on a create: the name is taken.
-    AlreadyExists,
-    /// 404 for an object that was expected to exist.
-    NotFound,
-    /// 410: the requested resourceVersion is no longer available.
-    Gone,
-    /// 401.
-    Unauthorized,
-    /// 403 by the authorizer: a permission is missing.
-    Forbidden,
-    /// 404 for the namespace of the object to create.
-    NamespaceMissing,
-    /// The namespace is being deleted.
-    NamespaceTerminating,
-    /// The platform has suspended the project.
-    ProjectSuspended,
-    /// 400, 422, 403 by admission, 413: the object is rejected.
-    Refused,
-    /// This replica does not hold the Lease.
-    NotLeader,
-    /// The plane is not engaged.
-    NotEngaged,
-    /// Not sent, because the plane did not answer the previous calls.
-    CircuitOpen,
-    /// The controller panicked.
-    Defect,
+crate::words! {
+    /// The closed set of failure categories for logs, metrics and Events.
+    pub enum Category {
+        /// The connection failed or broke.
+        Network = "network",
+        /// The response did not arrive in time, or was a 504.
+        Timeout = "timeout",
+        /// Any other 5xx, or a response that is not a Kubernetes response.
+        Server = "server",
+        /// 429 Too Many Requests.
+        Throttled = "throttled",
+        /// 409: another client wrote first, or a precondition failed.
+        Conflict = "conflict",
+        /// 409 on a create: the name is taken.
+        AlreadyExists = "already_exists",
+        /// 404 for an object that was expected to exist.
+        NotFound = "not_found",
+        /// 410: the requested resourceVersion is no longer available.
+        Gone = "gone",
+        /// 401.
+        Unauthorized = "unauthorized",
+        /// 403 by the authorizer: a permission is missing.
+        Forbidden = "forbidden",
+        /// 404 for the namespace of the object to create.
+        NamespaceMissing = "namespace_missing",
+        /// The namespace is being deleted.
+        NamespaceTerminating = "namespace_terminating",
+        /// The platform has suspended the project.
+        ProjectSuspended = "project_suspended",
+        /// 400, 422, 403 by admission, 413: the object is rejected.
+        Refused = "refused",
+        /// This replica does not hold the Lease.
+        NotLeader = "not_leader",
+        /// The plane is not engaged.
+        NotEngaged = "not_engaged",
+        /// Not sent, because the plane did not answer the previous calls.
+        CircuitOpen = "held_back",
+        /// The controller panicked.
+        Defect = "defect",
+    }
 }
 
 impl Category {
-    /// All categories.
-    pub const ALL: [Self; 18] = [
-        Self::Network,
-        Self::Timeout,
-        Self::Server,
-        Self::Throttled,
-        Self::Conflict,
-        Self::AlreadyExists,
-        Self::NotFound,
-        Self::Gone,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NamespaceMissing,
-        Self::NamespaceTerminating,
-        Self::ProjectSuspended,
-        Self::Refused,
-        Self::NotLeader,
-        Self::NotEngaged,
-        Self::CircuitOpen,
-        Self::Defect,
-    ];
-
-    /// The category as a log field, metric label and Event text.
-    pub const fn as_str(self) -> &'static str {
+    /// How a key goes on after a failure of this category.
+    pub fn class(self) -> Class {
         match self {
-            Self::Network => "network",
-            Self::Timeout => "timeout",
-            Self::Server => "server",
-            Self::Throttled => "throttled",
-            Self::Conflict => "conflict",
-            Self::AlreadyExists => "already_exists",
-            Self::NotFound => "not_found",
-            Self::Gone => "gone",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::NamespaceMissing => "namespace_missing",
-            Self::NamespaceTerminating => "namespace_terminating",
-            Self::ProjectSuspended => "project_suspended",
-            Self::Refused => "refused",
-            Self::NotLeader => "not_leader",
-            Self::NotEngaged => "not_engaged",
-            Self::CircuitOpen => "held_back",
-            Self::Defect => "defect",
+            Self::Network
+            | Self::Timeout
+            | Self::Server
+            | Self::Throttled
+            | Self::Conflict
+            | Self::AlreadyExists
+            | Self::NotFound
+            | Self::Gone
+            | Self::Unauthorized
+            | Self::CircuitOpen
+            | Self::Defect => Class::Retry,
+            Self::Forbidden => Class::Right,
+            Self::NamespaceMissing
+            | Self::NamespaceTerminating
+            | Self::ProjectSuspended
+            | Self::NotLeader
+            | Self::NotEngaged => Class::Wait,
+            Self::Refused => Class::Quarantine,
         }
     }
 
@@ -142,28 +124,12 @@ const AFTER_DEFECT: Duration = Duration::from_secs(5);
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
 
 impl Failure {
-    /// The reaction to this failure.
-    pub fn retry(&self) -> Retry {
+    /// Shortest time until a retry.
+    pub fn retry_after(&self) -> Duration {
         match self.category {
-            Category::Network
-            | Category::Timeout
-            | Category::Server
-            | Category::Conflict
-            | Category::AlreadyExists
-            | Category::NotFound
-            | Category::Gone
-            | Category::Unauthorized
-            | Category::Forbidden => Retry::Backoff(Duration::ZERO),
-            Category::Defect => Retry::Backoff(AFTER_DEFECT),
-            Category::Throttled | Category::CircuitOpen => {
-                Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP))
-            }
-            Category::NamespaceMissing
-            | Category::NamespaceTerminating
-            | Category::ProjectSuspended
-            | Category::NotLeader
-            | Category::NotEngaged => Retry::AwaitChange,
-            Category::Refused => Retry::Quarantine,
+            Category::Defect => AFTER_DEFECT,
+            Category::Throttled | Category::CircuitOpen => self.retry_after.min(RETRY_AFTER_CAP),
+            _ => Duration::ZERO,
         }
     }
 
@@ -310,7 +276,8 @@ fn names_object(status: &kube::core::Status) -> bool {
     status.details.as_ref().is_some_and(|d| !d.name.is_empty())
 }
 
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// The error with all its causes, the outermost first.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

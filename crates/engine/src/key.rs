@@ -18,11 +18,7 @@ pub enum Plane {
 impl Plane {
     /// The kind of plane; metric labels use this value only, never the project key.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Hub => "hub",
-            Self::Project(_) => "project",
-            Self::Cell => "cell",
-        }
+        PlaneKind::from(self).as_str()
     }
 
     /// The folder with the RBAC roles to apply on this plane.

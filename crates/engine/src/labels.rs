@@ -1,11 +1,9 @@
-//! Closed sets of words for metrics and logs.
+//! Closed sets of words for metrics, answers and logs.
 
-/// Declares a closed set of words, its conversion to a type of labels, and a test of the words.
-///
-/// The type of labels has `new(&'static str)` and `label()`, as [`ReasonLabel`](crate::plan::ReasonLabel) has.
+/// Declares an enum whose variants have a word each.
 #[macro_export]
-macro_rules! labels {
-    ($(#[$meta:meta])* pub enum $name:ident: $label:path { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
@@ -13,14 +11,31 @@ macro_rules! labels {
         }
 
         impl $name {
-            /// All of them.
+            /// All of them, in order.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The word in metrics and logs.
-            pub const fn label(self) -> &'static str {
+            /// The word in metrics, answers and logs.
+            pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
+            }
+        }
+    };
+}
+
+/// As [`words`](crate::words), with the conversion to a type of labels and a test of the words.
+///
+/// The type of labels has `new(&'static str)` and `label()`, as [`ReasonLabel`](crate::plan::ReasonLabel) has.
+#[macro_export]
+macro_rules! labels {
+    ($(#[$meta:meta])* pub enum $name:ident: $label:path { $($body:tt)+ }) => {
+        $crate::words! { $(#[$meta])* pub enum $name { $($body)+ } }
+
+        impl $name {
+            /// The word in metrics and logs.
+            pub const fn label(self) -> &'static str {
+                self.as_str()
             }
         }
 

@@ -25,6 +25,7 @@ pub mod plane;
 pub mod random;
 pub mod reconcile;
 pub mod runtime;
+mod shared_map;
 pub mod shrink;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]

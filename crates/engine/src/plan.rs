@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::{fmt, time::Duration};
 
 /// The object that an effect writes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// The plane of the object.
     pub plane: Plane,
@@ -43,15 +43,6 @@ impl Target {
     /// The object's kind.
     pub fn kind(&self) -> Kind {
         Kind::of(&self.resource)
-    }
-}
-
-impl PartialEq for Target {
-    fn eq(&self, other: &Self) -> bool {
-        self.plane == other.plane
-            && self.kind() == other.kind()
-            && self.namespace == other.namespace
-            && self.name == other.name
     }
 }
 
@@ -284,7 +275,7 @@ pub struct Prepared(());
 pub struct Applied(Vec<String>);
 
 /// The output of a decision: effects in order, events, and the time of the next reconcile.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan<Stage> {
     /// Writes, in the order of execution unless they are `independent`.
     pub effects: Vec<Effect>,
@@ -298,19 +289,6 @@ pub struct Plan<Stage> {
     /// Time of the next reconcile.
     pub next: Requeue,
     stage: Stage,
-}
-
-impl Default for Plan<Prepared> {
-    fn default() -> Self {
-        Self {
-            effects: Vec::new(),
-            independent: false,
-            status: None,
-            notes: Vec::new(),
-            next: Requeue::AwaitChange,
-            stage: Prepared::default(),
-        }
-    }
 }
 
 impl Plan<Prepared> {
@@ -327,7 +305,7 @@ impl Plan<Prepared> {
         Self::wait(Requeue::After(after))
     }
 
-    /// This plan, with a requeue no later than `next`.
+    /// The plan, with a requeue no later than `next`.
     #[must_use]
     pub fn by(mut self, next: Requeue) -> Self {
         self.next = self.next.earlier(next);

@@ -3,7 +3,7 @@
 
 use super::{context::Context, index::GatewayIndex};
 use fedgate_api::keys;
-use fedgate_engine::{error::Failure, executor::Which, plan::Target};
+use fedgate_engine::{error::Failure, executor::Selector, plan::Target};
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub async fn is_absent(ctx: &Context<'_>, target: &Target) -> Result<bool, Failu
 /// True if no object of a kind has this label, by a list from the server instead of the index; objects being deleted do
 /// not count.
 pub async fn is_unused(ctx: &Context<'_>, kind: &Target, key: &str, value: &str) -> Result<bool, Failure> {
-    Ok(!ctx.executor.any(kind, Which::Labelled(key, value)).await?)
+    Ok(!ctx.executor.any(kind, Selector::Label(key, value)).await?)
 }
 
 /// True if the planes of a hub namespace cannot prove absence now; the key is enqueued once they can.

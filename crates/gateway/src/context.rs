@@ -9,7 +9,7 @@ use super::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
-    error::{Failure, Retry},
+    error::{Category, Failure},
     key::{Key, Plane},
     metrics::Holder,
     plan::ReasonLabel,
@@ -62,7 +62,7 @@ pub fn scan_projects(
 /// Records that the hub has rejected the object of a key in a hub namespace, or that it has not, and enqueues the
 /// deployments there, whose conditions report the rejection. Other failures say nothing.
 pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&Failure>) {
-    let refused = |f: &&Failure| f.plane == Plane::Hub && f.retry() == Retry::Quarantine;
+    let refused = |f: &&Failure| f.plane == Plane::Hub && f.category == Category::Refused;
     let mut index = ctx.index.lock();
     let news = match failure {
         None => index.refused.remove(key).is_some(),

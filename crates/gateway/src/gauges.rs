@@ -6,7 +6,7 @@ use super::{
     index::{GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader},
     operations,
 };
-use fedgate_engine::metrics::{Gauges, Holder};
+use fedgate_engine::metrics::{Family, Gauges, Holder};
 use fedgate_kinds::KindId;
 use fedgate_operations::Stage;
 use serde_json::{Map, Value, json};
@@ -19,20 +19,22 @@ const CLAIMS_SHOWN: usize = 1_000;
 pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     let held = shared.read_index(Holder::Metrics);
     let index = &*held;
-    into.garbage_brake = !gateway.brakes(index).is_empty() || index.withholds();
-    into.delayed_hub_writes = shared.rate_limiter.lock().waiting();
-    into.interpreter_drift = gateway.interpreters.drift();
-    into.rejected_claims = index.refused_claims().count();
-    into.unlabelled_write_backs = index.summary.unlabelled();
+    let is_braked = !gateway.brakes(index).is_empty() || index.withholds();
+    into.set(Family::GarbageBrake, &[], is_braked);
+    into.set(
+        Family::DelayedHubWrites,
+        &[],
+        shared.rate_limiter.lock().waiting(),
+    );
+    into.set(Family::InterpreterDrift, &[], gateway.interpreters.drift());
+    into.set(Family::RejectedClaims, &[], index.refused_claims().count());
+    into.set(Family::UnlabelledWriteBacks, &[], index.summary.unlabelled());
     let without = index.hub.secondary.without_place();
-    into.copies_without_place = [("cityCode", without.city), ("locationRef", without.location)].into();
-    into.orphans = gateway.garbage.orphans(index);
-    let projects = [
-        ("engaged", index.projects.len()),
-        ("refused", shared.refused.lock().len()),
-        ("other_hub", 0),
-    ];
-    into.projects = projects.into();
+    into.set(Family::CopiesWithoutPlace, &["cityCode"], without.city);
+    into.set(Family::CopiesWithoutPlace, &["locationRef"], without.location);
+    into.set(Family::Orphans, &[], gateway.garbage.orphans(index));
+    into.set(Family::Projects, &["engaged"], index.projects.len());
+    into.set(Family::Projects, &["refused"], shared.refused.lock().len());
     fleet(index, shared, into);
     let counts = hub_tables(index);
     drop(held);
@@ -47,38 +49,38 @@ fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
         let known = leads || !is_of_leader(stage);
         let oldest = objects.values().map(|since| now.since_wall(since.at)).max();
         let shown = (objects.len(), oldest.unwrap_or_default());
-        into.undelivered
-            .insert(stage.as_str(), if known { shown } else { Default::default() });
+        let (count, age) = if known { shown } else { Default::default() };
+        into.set(Family::Undelivered, &[stage.as_str()], count);
+        into.set(Family::OldestUndelivered, &[stage.as_str()], age);
     }
     for (kind, profile) in index.kinds.enumerate() {
         let plural = &profile.resource.plural;
         for (status, reason) in summary::federated_states() {
-            into.federated.insert((plural.clone(), status, reason), 0);
+            into.set(Family::FederatedObjects, &[plural, status, reason], 0_usize);
         }
         for ((_, state), count) in index.summary.federated().filter(|((of, _), _)| *of == kind) {
             let (status, reason) = summary::labels(state);
-            *into
-                .federated
-                .entry((plural.clone(), status, reason))
-                .or_default() += count;
+            into.add(Family::FederatedObjects, &[plural, status, reason], count);
         }
     }
     let instances = index.summary.instances();
-    into.reported = [
+    for (state, count) in [
         ("desired", instances.desired),
         ("existing", instances.existing),
         ("ready", instances.ready),
         ("updated", instances.updated),
-    ]
-    .into();
+    ] {
+        into.set(Family::ReportedInstances, &[state], count);
+    }
     let cells = operations::overview::cells(index);
-    into.cells = [
+    for (state, count) in [
         ("ready", cells.ready),
         ("not_ready", cells.not_ready),
         ("unlabelled", cells.unlabelled),
         ("leaving", cells.leaving),
-    ]
-    .into();
+    ] {
+        into.set(Family::Cells, &[state], count);
+    }
 }
 
 /// The gateway's part of `/debug/planes`.
@@ -150,7 +152,7 @@ fn hub_tables(index: &GatewayIndex) -> Counts {
 /// Adds the size of the index, and the objects being deleted: visits each project, and no object that is not being
 /// deleted.
 fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
-    let now = shared.now();
+    let (now, mut of_other_hub) = (shared.now(), 0_usize);
     let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
     scan_projects(shared, Holder::Metrics, |index, _, project| {
         let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
@@ -179,21 +181,17 @@ fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
         for (kind, table) in project.platform.enumerate() {
             add("project", TableId::Platform(kind), table.rows.len());
         }
-        let of_other_hub = usize::from(project.other_hub.is_some());
-        *figures.projects.entry("other_hub").or_default() += of_other_hub;
-        let has_known_plane = usize::from(project.known_plane.is_some());
-        *figures.projects.entry("refused").or_default() += has_known_plane;
+        figures.add(Family::Projects, &["refused"], project.known_plane.is_some());
+        of_other_hub += usize::from(project.other_hub.is_some());
         for since in project.secondary.deleting() {
-            figures.deleting += 1;
+            figures.add(Family::PendingDeletions, &[], 1_usize);
             let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));
-            figures.oldest_deletion = figures.oldest_deletion.max(age);
+            figures.raise(Family::OldestPendingDeletion, &[], age);
         }
     });
+    figures.set(Family::Projects, &["other_hub"], of_other_hub);
     let index = shared.read_index(Holder::Metrics);
     for ((plane, table), count) in counts {
-        *figures
-            .cached
-            .entry((plane, index.plural(table).to_owned()))
-            .or_default() += count;
+        figures.add(Family::CachedObjects, &[plane, index.plural(table)], count);
     }
 }

@@ -40,7 +40,7 @@ use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, PlaneKind, Stage},
+    metrics::{Family, Gauges, PlaneKind, Stage},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
@@ -469,9 +469,10 @@ fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
         holder,
     } in claims
     {
-        shared
-            .metrics
-            .identity_rejected(IdentityRejection::NamespaceClaimed.label());
+        shared.metrics.count(
+            Family::IdentityRejections,
+            &[IdentityRejection::NamespaceClaimed.label()],
+        );
         tracing::warn!(
             project = %claimant.project,
             namespace = &*claimant.namespace,

@@ -13,9 +13,9 @@ use fedgate_engine::{
     executor::PlaneAccess,
     key::{Key, Plane},
     metrics::Metrics,
-    plan::{ReasonLabel, Target, WriteResult},
+    plan::{ReasonLabel, Requeue, Target, WriteResult},
     plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
-    runtime::{Setup, queue::Outcome, shared_for_tests},
+    runtime::{Setup, shared_for_tests},
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -141,7 +141,7 @@ impl Rig {
         let mut keys = Vec::new();
         while self.context.queue.depth().ready > 0 {
             let taken = self.context.queue.next().await.unwrap();
-            self.context.queue.done(&taken.key, Outcome::Done);
+            self.context.queue.done(&taken.key, Ok(Requeue::AwaitChange));
             keys.push(taken.key);
         }
         keys

@@ -119,8 +119,8 @@ impl Role for Returns {
         let index = &*shared.read_index(Holder::Metrics);
         for (plane, engaged) in shared.planes.lock().iter() {
             for (table, _) in &engaged.watches {
-                into.cached
-                    .insert((plane.kind(), index.plural(*table)), index.len(*table));
+                let labels = [plane.kind(), &index.plural(*table)];
+                into.set(Family::CachedObjects, &labels, index.len(*table));
             }
         }
     }

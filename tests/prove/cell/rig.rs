@@ -127,7 +127,7 @@ impl Rig {
     pub(super) fn start(&mut self) {
         assert!(self.life.is_none(), "a cell runs already");
         let metrics = Metrics::of("cell").unwrap();
-        let clients = Clients::new(Limits::default(), metrics.client.clone());
+        let clients = Clients::new(Limits::default(), metrics.families.clone());
         let cut = Sender::new(false);
         let connect = |kind: PlaneKind, name: &str| {
             let wire = Wire::new(self.simulator.service(name, USER), cut.subscribe());
@@ -206,7 +206,7 @@ impl Rig {
     /// A connection to a plane, as the running cell has it.
     pub(super) fn connection(&self, kind: PlaneKind, name: &str) -> Connection {
         let cut = self.life.as_ref().unwrap().cut.subscribe();
-        let clients = Clients::new(Limits::default(), Metrics::of("cell").unwrap().client.clone());
+        let clients = Clients::new(Limits::default(), Metrics::of("cell").unwrap().families.clone());
         Connection::new(clients.plane_of(kind, Wire::new(self.simulator.service(name, USER), cut)))
     }
 

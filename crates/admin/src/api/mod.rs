@@ -21,7 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use fedgate_engine::metrics::Metrics;
+use fedgate_engine::metrics::{Family, Metrics};
 use fedgate_operations::{ErrorCode, OperationsSource};
 use parking_lot::Mutex;
 use position::Positions;
@@ -162,8 +162,9 @@ impl Operations {
     /// Counts an answer with its path and status.
     pub fn count(&self, route: Option<Route>, status: StatusCode, began: Instant) {
         let path = route.map_or(OTHER, Route::path);
-        self.metrics
-            .operations_answered(path, status.as_u16(), began.elapsed());
+        let metrics = &self.metrics;
+        metrics.count(Family::OperationsRequests, &[path, status.as_str()]);
+        metrics.observe(Family::OperationsSeconds, &[path], began.elapsed());
     }
 }
 

@@ -26,6 +26,7 @@ use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     error::Failure,
     key::Key,
+    metrics::Family,
     plan::{Plan, Requeue},
     random::HashMap,
     reconcile::throttle::Throttle,
@@ -262,7 +263,7 @@ async fn abandon(ctx: &Context<'_>, snapshot: &InstanceSnapshot, releaser: &Rele
 }
 
 async fn orphaned(ctx: &Context<'_>, snapshot: &InstanceSnapshot) {
-    ctx.metrics.claim_orphaned("identity");
+    ctx.metrics.count(Family::ClaimsOrphaned, &["identity"]);
     let message = "the namespace does not name its project any more, so the Instance's claim of quota could not be released";
     let note = decide::note(snapshot, "QuotaClaimOrphaned", "Releasing", message);
     // A lost Event has no further effect.

@@ -21,6 +21,7 @@ use fedgate_engine::{
     backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
     key::{Key, Plane},
+    metrics::Family,
     plan::{Effect, Plan, Target, Write},
     random::HashMap,
 };
@@ -113,7 +114,7 @@ impl Releaser {
         };
         let Some(RecordPlace { name, exists, has }) = place else {
             tracing::warn!(namespace, uid, "too many releases are recorded; this one is not");
-            ctx.metrics.release_dropped("full");
+            ctx.metrics.count(Family::ReleasesDropped, &["full"]);
             return Ok(());
         };
         let target = Target::namespaced(Plane::Cell, &TableId::Releases.resource(), &home, &name);

@@ -13,6 +13,7 @@ use crate::{
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
+    metrics::Family,
     plan::{Effect, Plan, Requeue, Target, Write},
 };
 use serde_json::{Map, Value, json};
@@ -55,7 +56,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Res
                     name = record.name,
                     "the plane did not answer for a week; its object is not released"
                 );
-                ctx.metrics.release_dropped("expired");
+                ctx.metrics.count(Family::ReleasesDropped, &["expired"]);
                 continue;
             }
             next = next.earlier(Requeue::After(after));

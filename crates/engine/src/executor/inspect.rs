@@ -1,18 +1,13 @@
 //! Reads of objects that are not watched: by label, and at a member of a hub through its proxy.
 
-use super::{Executor, creation, failure};
-use crate::{
-    error::Failure,
-    key::Plane,
-    object::LenientObject,
-    plan::{Endpoint, Target},
-};
+use super::{Call, Executor, creation};
+use crate::{error::Failure, key::Plane, object::LenientObject, plan::Target};
 use futures::{AsyncBufReadExt, AsyncReadExt};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
     api::{GetParams, ListParams, WatchParams},
-    core::{ApiResource, DynamicObject, Request, Status},
+    core::{ApiResource, DynamicObject, PartialObjectMeta, Request, Status},
 };
 use serde::Deserialize;
 use std::{pin::pin, time::Duration};
@@ -20,7 +15,7 @@ use std::{pin::pin, time::Duration};
 /// Longest time of a watch of one object, in seconds.
 const WATCHED_FOR: u32 = 240;
 
-/// The same, for a server that does not keep to it.
+/// Longest time of such a watch if its server does not keep to [`WATCHED_FOR`].
 const WATCH_LIMIT: Duration = Duration::from_secs(WATCHED_FOR as u64 + 10);
 
 /// Maximum size of an event of such a watch in bytes.
@@ -42,13 +37,25 @@ pub enum Answer {
     Refused(Box<Status>),
 }
 
+/// Limit of the objects with a label of which [`Executor::any`] looks for one.
+const MANY: u32 = 100;
+
 /// The objects that a list is of.
 #[derive(Debug, Clone, Copy)]
 pub enum Selector<'a> {
-    /// Those with this label.
+    /// Objects with this label.
     Label(&'a str, &'a str),
-    /// That of the target's name.
+    /// The object with the target's name. A list, because a role that allows list need not allow get.
     Name,
+}
+
+impl Selector<'_> {
+    fn params(self, target: &Target) -> ListParams {
+        match self {
+            Self::Label(key, value) => ListParams::default().labels(&format!("{key}={value}")),
+            Self::Name => ListParams::default().fields(&format!("metadata.name={}", target.name)),
+        }
+    }
 }
 
 /// Answer to a list.
@@ -76,53 +83,57 @@ pub fn at_member(member: &str, of: &ApiResource, namespace: &str) -> ApiResource
 }
 
 impl Executor {
-    /// Lists objects of the target's kind and namespace. A standby reads nothing.
+    /// Lists objects of the target's kind and namespace.
     pub async fn list(&self, target: &Target, of: Selector<'_>) -> Result<Listed, Failure> {
-        self.may_write(target, "list")?;
-        let api = self.api(target, Endpoint::Main, "list")?;
-        let params = match of {
-            Selector::Label(key, value) => ListParams::default().labels(&format!("{key}={value}")),
-            Selector::Name => ListParams::default().fields(&format!("metadata.name={}", target.name)),
-        };
-        let answer = api.list(&params).await.map_err(|e| failure(target, "list", &e));
-        self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
-        answer.map(|found| Listed {
+        let params = of.params(target);
+        let list = |api: Api<LenientObject>| async move { api.list(&params).await };
+        let found = self.read(Call::of(target, "list"), list).await?;
+        Ok(Listed {
             version: found.metadata.resource_version.unwrap_or_default(),
-            objects: found
-                .items
-                .into_iter()
-                .map(|read: LenientObject| read.object)
-                .collect(),
+            objects: found.items.into_iter().map(|read| read.object).collect(),
         })
+    }
+
+    /// True if an object of the target's kind and namespace exists that has this name, or that has this label and is not
+    /// being deleted.
+    pub async fn any(&self, target: &Target, of: Selector<'_>) -> Result<bool, Failure> {
+        let mut params = of.params(target);
+        let is_labelled = matches!(of, Selector::Label(..));
+        params.limit = is_labelled.then_some(MANY);
+        let list = |api: Api<LenientObject>| async move { api.list_metadata(&params).await };
+        let found = self.read(Call::of(target, "list"), list).await?;
+        let counts = |o: &PartialObjectMeta<_>| !is_labelled || o.metadata.deletion_timestamp.is_none();
+        // If the list has another page, at least one object is assumed to stay.
+        let has_more = found.metadata.continue_.is_some_and(|token| !token.is_empty());
+        Ok(has_more || found.items.iter().any(counts))
     }
 
     /// The name under which a plane knows this process.
     pub async fn own_user(&self, plane: &Plane) -> Result<String, Failure> {
         let reviews = ApiResource::erase::<SelfSubjectReview>(&());
         let target = Target::cluster(plane.clone(), &reviews, "");
-        self.may_write(&target, "create")?;
-        let client = self.api(&target, Endpoint::Main, "create")?.into_client();
-        let answer = Api::<SelfSubjectReview>::all(client)
-            .create(&creation(), &SelfSubjectReview::default())
-            .await
-            .map_err(|e| failure(&target, "create", &e));
-        self.ended(&target, Endpoint::Main, "create", answer.as_ref().err());
-        let user = answer?.status.and_then(|status| status.user_info);
+        let create = |api: Api<LenientObject>| async move {
+            let api = Api::<SelfSubjectReview>::all(api.into_client());
+            api.create(&creation(), &SelfSubjectReview::default()).await
+        };
+        let answer = self.read(Call::of(&target, "create"), create).await?;
+        let user = answer.status.and_then(|status| status.user_info);
         Ok(user.and_then(|user| user.username).unwrap_or_default())
     }
 
     /// Gets an object and returns a refusal as it is: what it proves, its caller knows.
     pub async fn ask(&self, target: &Target) -> Result<Answer, Failure> {
-        self.may_write(target, "get")?;
-        let api = self.api(target, Endpoint::Main, "get")?;
+        let call = Call::of(target, "get");
+        self.may_write(call)?;
+        let api = self.api(call)?;
         let request = Request::new(api.resource_url()).get(&target.name, &GetParams::default());
-        let request = request.map_err(|e| failure(target, "get", &kube::Error::BuildRequest(e)))?;
+        let request = request.map_err(|e| call.failure(&kube::Error::BuildRequest(e)))?;
         let read =
             |text: String| LenientObject::read(text.as_bytes(), &["status"]).map_err(kube::Error::SerdeError);
         match api.into_client().request_text(request).await.and_then(read) {
             Ok(found) => Ok(Answer::Found(Box::new(found.object))),
             Err(kube::Error::Api(status)) => Ok(Answer::Refused(status)),
-            Err(error) => Err(failure(target, "get", &error)),
+            Err(error) => Err(call.failure(&error)),
         }
     }
 
@@ -133,14 +144,15 @@ impl Executor {
         target: &Target,
         version: &str,
     ) -> Result<impl Future<Output = bool> + Send + use<>, Failure> {
-        self.may_write(target, "watch")?;
-        let api = self.api(target, Endpoint::Main, "watch")?;
+        let call = Call::of(target, "watch");
+        self.may_write(call)?;
+        let api = self.api(call)?;
         let params = WatchParams::default()
             .fields(&format!("metadata.name={}", target.name))
             .timeout(WATCHED_FOR)
             .disable_bookmarks();
         let request = Request::new(api.resource_url()).watch(&params, version);
-        let request = request.map_err(|e| failure(target, "watch", &kube::Error::BuildRequest(e)))?;
+        let request = request.map_err(|e| call.failure(&kube::Error::BuildRequest(e)))?;
         Ok(async move {
             let Ok(events) = api.into_client().request_stream(request).await else {
                 return false;

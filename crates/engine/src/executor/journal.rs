@@ -39,9 +39,9 @@ pub struct Entry {
 /// The end of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It was applied, and led to this resourceVersion; `None` if the object is gone.
+    /// The write was applied, and led to this resourceVersion; `None` if the object is gone.
     Applied(Option<Box<str>>),
-    /// It failed; with the words of the server or the transport, without values of objects.
+    /// The write failed; with the words of the server or the transport, without values of objects.
     Failed(Category, Box<str>),
 }
 

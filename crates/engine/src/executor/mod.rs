@@ -1,14 +1,12 @@
 //! The executor: the only writer. It executes plans effect by effect and reports the returned objects to the index.
 
 mod access;
+mod call;
 mod events;
-mod failures;
 mod fights;
-mod in_flight;
 mod inspect;
 pub mod journal;
 pub mod permissions;
-mod presence;
 pub mod suspension;
 
 use crate::{
@@ -28,17 +26,16 @@ use crate::{
     },
 };
 pub use access::PlaneAccess;
+pub(crate) use call::Call;
+use call::InFlightWrite;
 use events::EventRecorder;
-use failures::{failed, failure};
 use futures::{StreamExt, stream};
-use in_flight::InFlightWrite;
 pub use inspect::{Answer, Listed, Selector, at_member};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::{DynamicObject, Request, TypeMeta},
 };
-pub use presence::Which;
 use serde_json::Value;
 use std::sync::Arc;
 use suspension::Suspensions;
@@ -63,12 +60,6 @@ pub struct Executor {
     suspensions: Suspensions,
     /// True for a write that only takes finalizers off.
     releases: fn(ReasonLabel) -> bool,
-}
-
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Executor")
-    }
 }
 
 impl Executor {
@@ -110,16 +101,23 @@ impl Executor {
         Ok(plan.applied(versions))
     }
 
-    /// Gets an object; `None` if it does not exist. Every read prepares a write, so a standby reads nothing.
+    /// Sends a read. Every read prepares a write, so a standby reads nothing.
+    async fn read<T, F: Future<Output = kube::Result<T>>>(
+        &self,
+        call: Call<'_>,
+        request: impl FnOnce(Api<LenientObject>) -> F,
+    ) -> Result<T, Failure> {
+        let api = self.may_write(call).and_then(|()| self.api(call))?;
+        let answer = request(api).await.map_err(|e| call.failure(&e));
+        self.ended(call, answer.as_ref().err());
+        answer
+    }
+
+    /// Gets an object; `None` if it does not exist.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
-        self.may_write(target, "get")?;
-        let api = self.api(target, Endpoint::Main, "get")?;
-        let answer = api
-            .get_opt(&target.name)
-            .await
-            .map_err(|e| failure(target, "get", &e));
-        self.ended(target, Endpoint::Main, "get", answer.as_ref().err());
-        answer.map(|found| found.map(|read: LenientObject| read.object))
+        let get = |api: Api<LenientObject>| async move { api.get_opt(&target.name).await };
+        let found = self.read(Call::of(target, "get"), get).await?;
+        Ok(found.map(|read| read.object))
     }
 
     /// Gets a watched object and reports it to the index like a watch event. Returns what `read` takes from it, because a
@@ -160,38 +158,22 @@ impl Executor {
         Ok(versions)
     }
 
-    fn api(
-        &self,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
-    ) -> Result<Api<LenientObject>, Failure> {
-        let client = self
-            .surroundings
-            .client(&target.plane)
-            .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
-        self.rights
-            .pass(target, endpoint, verb)
-            .map_err(|(right, wait)| Failure {
-                retry_after: wait,
-                ..failed(
-                    target,
-                    verb,
-                    Category::CircuitOpen,
-                    &format!("the right to {right} is missing; it is asked for again now and then"),
-                )
-            })?;
+    fn api(&self, call: Call<'_>) -> Result<Api<LenientObject>, Failure> {
+        let target = call.target;
+        let client = self.surroundings.client(&target.plane);
+        let client = client.ok_or_else(|| call.failed(Category::NotEngaged, "the plane is not engaged"))?;
+        let held_back = |wait, message: &str| Failure {
+            retry_after: wait,
+            ..call.failed(Category::CircuitOpen, message)
+        };
+        self.rights.pass(call).map_err(|(right, wait)| {
+            let message = format!("the right to {right} is missing; it is asked for again now and then");
+            held_back(wait, &message)
+        })?;
         let health = self.surroundings.health(&target.plane);
         let admitted = health.map_or(Ok(()), |health| health.admit_call());
-        admitted.map_err(|wait| Failure {
-            retry_after: wait,
-            ..failed(
-                target,
-                verb,
-                Category::CircuitOpen,
-                "the plane does not answer; it is asked again now and then",
-            )
-        })?;
+        let message = "the plane does not answer; it is asked again now and then";
+        admitted.map_err(|wait| held_back(wait, message))?;
         Ok(match &target.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &target.resource),
             None => Api::all_with(client, &target.resource),
@@ -212,16 +194,20 @@ impl Executor {
             write,
             reason,
         } = effect;
-        let verb = verb_of(write);
+        let call = Call {
+            target,
+            endpoint: *endpoint,
+            verb: verb_of(write),
+        };
         // Checked here as well as in `send`: a write that will not be sent must not use up the plane's next probe.
-        self.may_write(target, verb)?;
+        self.may_write(call)?;
         self.unless_suspended(effect)?;
         let engagement = self.surroundings.engagement(&target.plane);
-        let api = self.api(target, *endpoint, verb)?;
+        let api = self.api(call)?;
         let began = Instant::now();
-        let answer = self.write(&api, target, *endpoint, verb, write).await;
+        let answer = self.write(&api, call, write).await;
         let version = answer.as_ref().map(WriteResult::version);
-        self.journal.record(effect, verb, began, version);
+        self.journal.record(effect, call.verb, began, version);
         self.note_suspension(effect, answer.as_ref().err());
         match answer {
             Ok(answer) => {
@@ -229,7 +215,7 @@ impl Executor {
                 self.watch_for_fights(target, *endpoint, write);
                 let version = answer.version().map(str::to_owned);
                 self.surroundings.object_observed(target, engagement, answer);
-                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason = reason.label(), "wrote");
+                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb = call.verb, reason = reason.label(), "wrote");
                 Ok(version)
             }
             Err(failure) if failure.category == Category::NotFound => {
@@ -263,53 +249,44 @@ impl Executor {
     async fn write(
         &self,
         api: &Api<LenientObject>,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
+        call: Call<'_>,
         write: &Write,
     ) -> Result<WriteResult, Failure> {
-        match write {
-            Write::Create { body } => self.create(api, target, endpoint, body).await.map(answer_of),
-            Write::Replace { body } => self.replace(api, target, endpoint, body).await.map(answer_of),
-            Write::Apply { body, exact } => self
-                .apply(api, target, endpoint, body, exact)
-                .await
-                .map(answer_of),
-            Write::Merge { patch } => self
-                .send(target, endpoint, verb, merge(api, target, endpoint, patch))
-                .await
-                .map(answer_of),
-            Write::Delete {
-                uid,
-                resource_version,
-            } => {
-                let params = DeleteParams::background().preconditions(Preconditions {
-                    uid: Some(uid.clone()),
-                    resource_version: resource_version.clone(),
-                });
-                let left = self
-                    .send(target, endpoint, verb, delete(api, &target.name, &params))
-                    .await?;
-                let gone = || WriteResult::Deleted { uid: uid.clone() };
-                Ok(left.map_or_else(gone, answer_of))
+        let written = match write {
+            Write::Create { body } => self.create(api, call, body).await?,
+            Write::Replace { body } => self.replace(api, call, body).await?,
+            Write::Apply { body, exact } => self.apply(api, call, body, exact).await?,
+            Write::Merge { patch } => self.send(call, merge(api, call, patch)).await?,
+            Write::Delete { .. } | Write::DeleteNamed => {
+                let mut params = DeleteParams::background();
+                if let Write::Delete {
+                    uid,
+                    resource_version,
+                } = write
+                {
+                    params = params.preconditions(Preconditions {
+                        uid: Some(uid.clone()),
+                        resource_version: resource_version.clone(),
+                    });
+                }
+                match self.send(call, delete(api, &call.target.name, &params)).await? {
+                    Some(left) => left,
+                    None => {
+                        let uid = write.uid().unwrap_or_default().to_owned();
+                        return Ok(WriteResult::Deleted { uid });
+                    }
+                }
             }
-            Write::DeleteNamed => {
-                let params = DeleteParams::background();
-                let left = self
-                    .send(target, endpoint, verb, delete(api, &target.name, &params))
-                    .await?;
-                let gone = || WriteResult::Deleted { uid: String::new() };
-                Ok(left.map_or_else(gone, answer_of))
-            }
-        }
+        };
+        Ok(answer_of(written))
     }
 
-    fn ended(&self, target: &Target, endpoint: Endpoint, verb: &'static str, failure: Option<&Failure>) {
-        let (plane, category) = (&target.plane, failure.map(|f| f.category));
+    fn ended(&self, call: Call<'_>, failure: Option<&Failure>) {
+        let (plane, category) = (&call.target.plane, failure.map(|f| f.category));
         if let Some(health) = self.surroundings.health(plane) {
             health.call_ended(category);
         }
-        match self.rights.ended(target, endpoint, verb, category) {
+        match self.rights.ended(call, category) {
             PermissionChange::None => {}
             PermissionChange::Denied(right) => {
                 let error = failure.map(|f| f.message.as_str());
@@ -338,26 +315,24 @@ impl Executor {
         self.rights.missing_for(failure)
     }
 
-    fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
+    fn may_write(&self, call: Call<'_>) -> Result<(), Failure> {
         if self.surroundings.may_write() {
             return Ok(());
         }
         let message = "this replica does not hold the Lease, or the process ends";
-        Err(failed(target, verb, Category::NotLeader, message))
+        Err(call.failed(Category::NotLeader, message))
     }
 
     /// Sends a write request: checks the write permit again, and cancels the request when the permit expires.
     async fn send<T>(
         &self,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
-        request: impl Future<Output = Result<T, kube::Error>>,
+        call: Call<'_>,
+        request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Failure> {
-        self.may_write(target, verb)?;
+        self.may_write(call)?;
         let mut under_way = InFlightWrite {
             surroundings: &*self.surroundings,
-            target,
+            target: call.target,
             answered: false,
         };
         let answer = tokio::select! {
@@ -365,9 +340,9 @@ impl Executor {
             // Polled first, so that a process that was suspended and resumes without the Lease sends nothing more.
             () = self.surroundings.permit_expired() => {
                 let message = "the right to write ended before the answer came";
-                Err(failed(target, verb, Category::NotLeader, message))
+                Err(call.failed(Category::NotLeader, message))
             }
-            answer = request => answer.map_err(|e| failure(target, verb, &e)),
+            answer = request => answer.map_err(|e| call.failure(&e)),
         };
         under_way.answered = !answer.as_ref().is_err_and(|failure| {
             matches!(
@@ -375,36 +350,34 @@ impl Executor {
                 Category::NotLeader | Category::Network | Category::Timeout
             )
         });
-        self.ended(target, endpoint, verb, answer.as_ref().err());
+        self.ended(call, answer.as_ref().err());
         answer
     }
 
     async fn create(
         &self,
         api: &Api<LenientObject>,
-        target: &Target,
-        endpoint: Endpoint,
+        call: Call<'_>,
         body: &Value,
     ) -> Result<LenientObject, Failure> {
-        let object = whole(target, "create", body)?;
-        self.send(target, endpoint, "create", api.create(&creation(), &object))
-            .await
+        let call = Call {
+            verb: "create",
+            ..call
+        };
+        let object = call.whole(body)?;
+        self.send(call, api.create(&creation(), &object)).await
     }
 
     async fn replace(
         &self,
         api: &Api<LenientObject>,
-        target: &Target,
-        endpoint: Endpoint,
+        call: Call<'_>,
         body: &Value,
     ) -> Result<LenientObject, Failure> {
-        let object = whole(target, "update", body)?;
-        let params = creation();
-        let replaced = api.replace(&target.name, &params, &object);
-        match self.send(target, endpoint, "update", replaced).await {
-            Err(failure) if failure.category == Category::NotFound => {
-                self.create(api, target, endpoint, body).await
-            }
+        let (object, params) = (call.whole(body)?, creation());
+        let replaced = api.replace(&call.target.name, &params, &object);
+        match self.send(call, replaced).await {
+            Err(failure) if failure.category == Category::NotFound => self.create(api, call, body).await,
             answer => answer,
         }
     }
@@ -412,52 +385,45 @@ impl Executor {
     async fn apply(
         &self,
         api: &Api<LenientObject>,
-        target: &Target,
-        endpoint: Endpoint,
+        call: Call<'_>,
         body: &Value,
         exact: &ExactFields,
     ) -> Result<LenientObject, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(body);
         let mut is_merged = false;
         let request = async {
-            let answer = match endpoint {
-                Endpoint::Main => api.patch(&target.name, &params, &patch).await,
-                Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
-            };
+            let answer = patch(api, call, &params, &Patch::Apply(body)).await;
             is_merged = answer.as_ref().is_err_and(|error| {
-                let may_drop = endpoint == Endpoint::Status || exact.drops_undeclared;
+                let may_drop = call.endpoint == Endpoint::Status || exact.drops_undeclared;
                 empties_a_list(error) || may_drop && has_undeclared_field(error)
             });
             answer
         };
-        let (object, refusal) = match self.send(target, endpoint, "apply", request).await {
+        let (object, refusal) = match self.send(call, request).await {
             Err(failure) if is_merged => {
-                let live = api.get(&target.name);
-                (self.send(target, endpoint, "get", live).await?, Some(failure))
+                let get = Call { verb: "get", ..call };
+                (self.send(get, api.get(&call.target.name)).await?, Some(failure))
             }
             answer => (answer?, None),
         };
-        let Some(patch) = diff::exact_patch(&object.object, body, exact) else {
-            return refusal.map_or(Ok(object), Err);
-        };
-        self.send(target, endpoint, "apply", merge(api, target, endpoint, &patch))
-            .await
+        match diff::exact_patch(&object.object, body, exact) {
+            Some(patch) => self.send(call, merge(api, call, &patch)).await,
+            None => refusal.map_or(Ok(object), Err),
+        }
     }
 
     /// Publishes an event; a lost event has no further effect.
     async fn publish(&self, note: &Event) {
-        let Some(client) = self
-            .surroundings
-            .client(&note.plane)
-            .filter(|_| self.surroundings.may_write() && self.suspension(&note.plane).is_none())
-            .filter(|_| {
-                let health = self.surroundings.health(&note.plane);
-                health.is_none_or(|health| health.admits_all_calls())
-            })
-        else {
+        let Some(client) = self.surroundings.client(&note.plane) else {
             return;
         };
+        let is_down = self
+            .surroundings
+            .health(&note.plane)
+            .is_some_and(|health| !health.admits_all_calls());
+        if is_down || !self.surroundings.may_write() || self.suspension(&note.plane).is_some() {
+            return;
+        }
         tokio::select! {
             biased;
             () = self.notes.publish(client, note) => {}
@@ -518,11 +484,6 @@ async fn delete(
     Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
 }
 
-/// The object of a body.
-fn whole(target: &Target, verb: &'static str, body: &Value) -> Result<LenientObject, Failure> {
-    serde_json::from_value(body.clone()).map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))
-}
-
 /// Parameters of a creation, and of a replacement.
 fn creation() -> PostParams {
     PostParams {
@@ -531,20 +492,24 @@ fn creation() -> PostParams {
     }
 }
 
-async fn merge(
-    api: &Api<LenientObject>,
-    target: &Target,
-    endpoint: Endpoint,
-    patch: &Value,
-) -> Result<LenientObject, kube::Error> {
+async fn merge(api: &Api<LenientObject>, call: Call<'_>, body: &Value) -> kube::Result<LenientObject> {
     let params = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let patch = Patch::Merge(patch);
-    match endpoint {
-        Endpoint::Main => api.patch(&target.name, &params, &patch).await,
-        Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+    patch(api, call, &params, &Patch::Merge(body)).await
+}
+
+async fn patch(
+    api: &Api<LenientObject>,
+    call: Call<'_>,
+    params: &PatchParams,
+    patch: &Patch<&Value>,
+) -> kube::Result<LenientObject> {
+    let name = &call.target.name;
+    match call.endpoint {
+        Endpoint::Main => api.patch(name, params, patch).await,
+        Endpoint::Status => api.patch_status(name, params, patch).await,
     }
 }
 

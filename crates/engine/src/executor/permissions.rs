@@ -1,11 +1,12 @@
 //! Permissions that a plane's authorizer denies. A denied permission concerns no single object, and every request that
 //! needs it fails alike: one probe request is sent periodically, and once it succeeds all requests are admitted.
 
+use super::Call;
 use crate::{
     circuit_breaker::CircuitBreaker,
     error::{Category, Failure},
     key::{Kind, Plane},
-    plan::{Endpoint, Target},
+    plan::Endpoint,
 };
 use std::{fmt, time::Duration};
 
@@ -17,6 +18,17 @@ pub struct Permission {
     verb: &'static str,
     kind: Kind,
     endpoint: Endpoint,
+}
+
+impl Permission {
+    fn of(call: Call<'_>) -> Self {
+        Self {
+            plane: call.target.plane.clone(),
+            verb: rbac_verb(call.verb),
+            kind: call.target.kind(),
+            endpoint: call.endpoint,
+        }
+    }
 }
 
 impl fmt::Display for Permission {
@@ -48,32 +60,21 @@ pub struct Permissions(CircuitBreaker<Permission>);
 
 impl Permissions {
     /// Admits a request, or returns the denied permission and the time to wait.
-    pub fn pass(
-        &self,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
-    ) -> Result<(), (Permission, Duration)> {
+    pub(super) fn pass(&self, call: Call<'_>) -> Result<(), (Permission, Duration)> {
         if self.0.is_empty() {
             return Ok(());
         }
-        let right = right(target, endpoint, verb);
+        let right = Permission::of(call);
         self.0.admit(&right).map_err(|wait| (right, wait))
     }
 
     /// Records the end of a request; `failure` is `None` if it succeeded.
-    pub fn ended(
-        &self,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
-        failure: Option<Category>,
-    ) -> PermissionChange {
+    pub(crate) fn ended(&self, call: Call<'_>, failure: Option<Category>) -> PermissionChange {
         let refused = failure == Some(Category::Forbidden);
         if !refused && (self.0.is_empty() || !failure.is_none_or(Category::was_authorized)) {
             return PermissionChange::None;
         }
-        let right = right(target, endpoint, verb);
+        let right = Permission::of(call);
         if refused && self.0.failure(&right) {
             PermissionChange::Denied(right)
         } else if !refused && self.0.success(&right) {
@@ -113,19 +114,11 @@ fn rbac_verb(verb: &'static str) -> &'static str {
     if verb == "apply" { "patch" } else { verb }
 }
 
-fn right(target: &Target, endpoint: Endpoint, verb: &'static str) -> Permission {
-    Permission {
-        plane: target.plane.clone(),
-        verb: rbac_verb(verb),
-        kind: target.kind(),
-        endpoint,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::circuit_breaker::{FAILURES, PROBE_EVERY};
+    use crate::plan::Target;
     use kube::core::ApiResource;
 
     fn target(namespace: &str) -> Target {
@@ -138,10 +131,10 @@ mod tests {
         let rights = Permissions::default();
         let pass = |namespace, verb| {
             rights
-                .pass(&target(namespace), Endpoint::Main, verb)
+                .pass(Call::of(&target(namespace), verb))
                 .map_err(|(_, wait)| wait)
         };
-        let ended = |verb, category| rights.ended(&target("a"), Endpoint::Main, verb, category);
+        let ended = |verb, category| rights.ended(Call::of(&target("a"), verb), category);
         for _ in 1..FAILURES {
             assert_eq!(ended("apply", Some(Category::Forbidden)), PermissionChange::None);
             assert_eq!(pass("a", "apply"), Ok(()), "a server that starts");
@@ -155,7 +148,10 @@ mod tests {
         assert_eq!(pass("b", "apply"), Err(PROBE_EVERY), "whatever the object");
         assert_eq!(pass("b", "create"), Ok(()), "another right");
         assert_eq!(
-            rights.pass(&target("a"), Endpoint::Status, "patch"),
+            rights.pass(Call {
+                endpoint: Endpoint::Status,
+                ..Call::of(&target("a"), "patch")
+            }),
             Ok(()),
             "another right"
         );

@@ -1,11 +1,11 @@
 //! Suspended projects: their API servers refuse each change, but for deletions and the finalizers of objects that are being
 //! deleted. Their writes are parked, so that a project that is suspended for months costs no request.
 
-use super::{Executor, failures::failed, journal::verb_of};
+use super::{Call, Executor, journal::verb_of};
 use crate::{
     error::{Category, Failure},
     key::Plane,
-    plan::{Effect, ReasonLabel, Target},
+    plan::{Effect, ReasonLabel},
     random::HashMap,
 };
 use parking_lot::Mutex;
@@ -106,8 +106,8 @@ impl Suspensions {
 }
 
 impl Executor {
-    /// The same, with the reasons of writes that only take finalizers off objects that are being deleted, which suspended
-    /// projects admit.
+    /// The executor with the reasons of writes that only take finalizers off objects that are being deleted, because
+    /// suspended projects admit them.
     #[must_use]
     pub fn releasing(mut self, releases: fn(ReasonLabel) -> bool) -> Self {
         self.releases = releases;
@@ -147,12 +147,11 @@ impl Executor {
 
     /// Fails for a write that a suspended project would refuse.
     pub(super) fn unless_suspended(&self, effect: &Effect) -> Result<(), Failure> {
-        let target: &Target = &effect.target;
-        if self.is_exempt(effect) || self.suspensions.admits(&target.plane) {
+        if self.is_exempt(effect) || self.suspensions.admits(&effect.target.plane) {
             return Ok(());
         }
-        let verb = verb_of(&effect.write);
-        Err(failed(target, verb, Category::ProjectSuspended, PARKED))
+        let call = Call::of(&effect.target, verb_of(&effect.write));
+        Err(call.failed(Category::ProjectSuspended, PARKED))
     }
 
     /// Records the end of a write.

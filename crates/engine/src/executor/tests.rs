@@ -483,9 +483,7 @@ async fn the_journal_has_each_write_with_its_reason_and_result_and_keeps_places_
         },
         ..plan(Write::Merge { patch: json!({}) }).effects.remove(0)
     };
-    let refusal = failed(
-        &target(),
-        "apply",
+    let refusal = Call::of(&target(), "apply").failed(
         Category::Refused,
         r#"spec.env: Invalid value: "hunter2": too long"#,
     );
@@ -493,7 +491,7 @@ async fn the_journal_has_each_write_with_its_reason_and_result_and_keeps_places_
     for _ in 0..5_000 {
         refusing.record(&effect("later"), "patch", Instant::now(), Ok(Some("7")));
     }
-    let standby = failed(&target(), "apply", Category::NotLeader, "standby");
+    let standby = Call::of(&target(), "apply").failed(Category::NotLeader, "standby");
     refusing.record(&effect("unsent"), "apply", Instant::now(), Err(&standby));
     let entries = refusing.entries();
     assert_eq!(entries.len(), 3_841);

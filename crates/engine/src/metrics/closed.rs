@@ -1,10 +1,59 @@
 //! Closed sets of label values. Each of their pairs exists from the start: a rate misses the first increase of a
 //! counter that appears with it.
 
-use super::{Metrics, client::Stage, gauges::Pair};
+use super::{Family, Metrics};
+
+crate::words! {
+    /// The kind of plane that a metric is about; no metric identifies a plane otherwise.
+    pub enum PlaneKind {
+        /// The Karmada hub.
+        Hub = "hub",
+        /// A tenant's project control plane.
+        Project = "project",
+        /// A cell's own API server.
+        Cell = "cell",
+    }
+}
+
+crate::words! {
+    /// The direction that `fedgate_federation_seconds` measures.
+    pub enum Stage {
+        /// From a project's change to its write on the hub.
+        ProjectToHub = "project_to_hub",
+        /// From a status on the hub to its write in the project.
+        HubStatusToProject = "hub_status_to_project",
+        /// From a write-back to the write of its projection.
+        WritebackToProjection = "writeback_to_projection",
+    }
+}
+
+crate::words! {
+    /// For whom the index is held.
+    pub enum Holder {
+        /// An answer of the operations API.
+        Operations = "operations",
+        /// A scrape.
+        Metrics = "metrics",
+    }
+}
+
+crate::words! {
+    /// Result of a reconcile.
+    pub enum ReconcileResult {
+        /// Nothing left to do.
+        Success = "success",
+        /// Requeued for a later time.
+        RequeueAfter = "requeue_after",
+        /// Failed; retried after a delay.
+        Error = "error",
+    }
+}
 
 /// States of a plane.
 const PLANE_STATES: [&str; 4] = ["connected", "syncing", "backoff", "unauthorized"];
+
+/// Times left to a credential.
+const TIMES_LEFT: [&str; 5] = ["expired", "day", "week", "later", "unknown"];
 
 /// The label values that a role uses.
 #[derive(Debug, Clone, Default)]
@@ -25,85 +74,84 @@ pub struct ClosedLabels {
     pub watches: Vec<(&'static str, String)>,
 }
 
-impl ClosedLabels {
-    /// Controllers with categories.
-    pub(super) fn failures(&self) -> impl Iterator<Item = Pair> {
-        let pairs = |controller: &'static str| {
-            self.categories
-                .iter()
-                .map(move |category| (controller, *category))
-        };
-        self.controllers.iter().copied().flat_map(pairs)
-    }
-
-    /// Kinds of planes with states.
-    pub(super) fn plane_states(&self) -> impl Iterator<Item = Pair> {
-        let pairs = |plane: &'static str| PLANE_STATES.map(|state| (plane, state));
-        self.planes.iter().copied().flat_map(pairs)
-    }
-}
-
 impl Metrics {
-    /// Declares the label values of the role; the counters with these begin at 0.
-    pub fn declare(&self, closed: ClosedLabels) {
-        let most = i64::try_from(closed.workers).unwrap_or(i64::MAX);
+    /// Declares the label values of the role; the values with these begin at 0.
+    pub fn declare(&self, closed: &ClosedLabels) {
         for controller in &closed.controllers {
-            let (turns, name) = (&self.turns, [*controller]);
-            for result in ["success", "requeue_after", "error"] {
-                turns.results.with_label_values(&[*controller, result]);
+            for result in ReconcileResult::ALL {
+                self.begin(Family::Reconciles, &[controller, result.as_str()]);
             }
-            turns.errors.with_label_values(&name);
-            turns.noops.with_label_values(&name);
-            turns.panics.with_label_values(&name);
-            turns.seconds.with_label_values(&name);
-            turns.most.with_label_values(&name).set(most);
-            for (plane, category) in pairs(&closed.planes, &closed.categories) {
-                self.failures
-                    .errors
-                    .with_label_values(&[*controller, plane, category]);
+            for family in [
+                Family::ReconcileErrors,
+                Family::IdleReconciles,
+                Family::Panics,
+                Family::ReconcileSeconds,
+            ] {
+                self.begin(family, &[controller]);
+            }
+            self.set(Family::MaxReconciles, &[controller], closed.workers);
+            self.scrape_at_least(Family::ActiveWorkers, &[controller], 0.0);
+            for category in &closed.categories {
+                self.scrape_at_least(Family::KeysInBackoff, &[controller, category], 0.0);
+                self.scrape_at_least(Family::StuckKeys, &[controller, category], 0.0);
+                for plane in &closed.planes {
+                    self.begin(Family::FailedReconciles, &[controller, plane, category]);
+                }
             }
         }
         for plane in &closed.planes {
-            self.planes.rewinds.with_label_values(&[plane]);
+            self.begin(Family::Rewinds, &[plane]);
+            for state in PLANE_STATES {
+                self.scrape_at_least(Family::Planes, &[plane, state], 0.0);
+                self.scrape_at_least(Family::LastEventAge, &[plane, state], 0.0);
+            }
+            for left in TIMES_LEFT {
+                self.scrape_at_least(Family::Credentials, &[plane, left], 0.0);
+            }
+            self.scrape_at_least(Family::CredentialExpiry, &[plane], f64::INFINITY);
         }
         for stage in &closed.stages {
-            self.federation.seconds.with_label_values(&[stage.as_str()]);
+            self.begin(Family::FederationSeconds, &[stage.as_str()]);
         }
         for reason in &closed.rejections {
-            self.federation.rejections.with_label_values(&[reason]);
+            self.begin(Family::IdentityRejections, &[reason]);
         }
         for (plane, kind) in &closed.watches {
             for event in ["applied", "deleted"] {
-                self.planes.watch_events.with_label_values(&[*plane, kind, event]);
+                self.begin(Family::WatchEvents, &[plane, kind, event]);
             }
             for cause in ["gone", "error"] {
-                self.planes
-                    .watch_restarts
-                    .with_label_values(&[*plane, kind, cause]);
+                self.begin(Family::WatchRestarts, &[plane, kind, cause]);
             }
         }
-        self.declare_holders();
-        let queue = [self.queue_name];
-        self.queue.retries.with_label_values(&queue);
-        self.queue.waited.with_label_values(&queue);
-        self.queue.worked.with_label_values(&queue);
-        *self.closed.lock() = closed;
+        for holder in Holder::ALL {
+            self.begin(Family::IndexLock, &[holder.as_str()]);
+        }
+        for family in [Family::QueueRetries, Family::QueueWait, Family::QueueWork] {
+            self.begin(family, &[self.queue_name]);
+        }
     }
-}
 
-fn pairs<'a>(one: &'a [&'static str], other: &'a [&'static str]) -> impl Iterator<Item = Pair> + 'a {
-    one.iter().flat_map(move |a| other.iter().map(move |b| (*a, *b)))
+    /// Declares the paths of the operations API and the statuses of its answers; all pairs begin at 0.
+    pub fn declare_operations(&self, paths: impl IntoIterator<Item = &'static str>, statuses: &[u16]) {
+        for path in paths {
+            self.begin(Family::OperationsSeconds, &[path]);
+            for status in statuses {
+                self.begin(Family::OperationsRequests, &[path, &status.to_string()]);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Gauges, PlaneKind};
+    use crate::metrics::Gauges;
 
     #[test]
     fn every_pair_of_closed_values_is_there_in_the_first_scrape() {
         let metrics = Metrics::new().unwrap();
-        metrics.declare(ClosedLabels {
+        metrics.declare(&ClosedLabels {
             planes: vec!["hub", "project"],
             controllers: vec!["federator"],
             categories: vec!["server", "timeout"],
@@ -113,8 +161,8 @@ mod tests {
             watches: vec![("hub", "instances".to_owned())],
         });
         let mut figures = Gauges::default();
-        figures.planes.insert(("hub", "backoff"), 1);
-        figures.stuck_keys.insert(("federator", "timeout"), 3);
+        figures.set(Family::Planes, &["hub", "backoff"], 1_usize);
+        figures.set(Family::StuckKeys, &["federator", "timeout"], 3_usize);
         let text = metrics.render(&figures).unwrap();
         for line in [
             "fedgate_planes{plane=\"hub\",state=\"backoff\"} 1",
@@ -141,8 +189,8 @@ mod tests {
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line} is missing in {text}");
         }
-        metrics.reconcile_failed("federator", PlaneKind::Hub, "server");
-        metrics.watch_event(PlaneKind::Hub, "instances", "applied");
+        metrics.count(Family::FailedReconciles, &["federator", "hub", "server"]);
+        metrics.count(Family::WatchEvents, &["hub", "instances", "applied"]);
         let under_way = metrics.reconcile("federator", std::time::Duration::ZERO);
         let text = metrics.render(&Gauges::default()).unwrap();
         for line in [
@@ -155,5 +203,29 @@ mod tests {
             assert!(text.contains(&format!("{line}\n")), "{line} is missing in {text}");
         }
         drop(under_way);
+    }
+
+    #[test]
+    fn each_path_and_status_is_there_before_its_first_request() {
+        let metrics = Metrics::new().unwrap();
+        metrics.declare_operations(["overview", "other"], &[200, 404]);
+        metrics.count(Family::OperationsRequests, &["overview", "200"]);
+        metrics.observe(
+            Family::OperationsSeconds,
+            &["overview"],
+            std::time::Duration::from_millis(3),
+        );
+        metrics.set(Family::OperationsStreams, &[], 2_usize);
+        let text = metrics.render(&Gauges::default()).unwrap();
+        for line in [
+            "fedgate_operations_requests_total{code=\"200\",path=\"overview\"} 1",
+            "fedgate_operations_requests_total{code=\"404\",path=\"overview\"} 0",
+            "fedgate_operations_requests_total{code=\"200\",path=\"other\"} 0",
+            "fedgate_operations_request_duration_seconds_count{path=\"overview\"} 1",
+            "fedgate_operations_request_duration_seconds_count{path=\"other\"} 0",
+            "fedgate_operations_streams 2",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line} is missing in {text}");
+        }
     }
 }

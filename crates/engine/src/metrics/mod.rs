@@ -1,35 +1,27 @@
 //! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label holds a name of
 //! a tenant or of an object; a plane is identified by its kind alone.
 
-mod client;
 mod closed;
 mod families;
-mod fleet;
 mod gauges;
-mod operations;
 mod process;
 mod reconcile;
-mod registrar;
 
-pub use client::{ClientMetrics, PlaneKind, Stage};
-pub use closed::ClosedLabels;
+pub use closed::{ClosedLabels, Holder, PlaneKind, ReconcileResult, Stage};
+pub use families::{Families, Family, Measure};
 pub use gauges::{Gauges, Restarts};
 pub use process::Build;
-pub use reconcile::{ReconcileResult, ReconcileTimer};
-pub use registrar::Row;
+pub use reconcile::ReconcileTimer;
 
-use families::{
-    Cells, CleanupMetrics, FailureMetrics, Federation, Planes, ProcessMetrics, QueueFigures, ReconcileMetrics,
-};
-use fleet::FleetMetrics;
-pub use fleet::Holder;
-use operations::OperationsMetrics;
+use families::{FamilyRow, Kind};
+use gauges::Values;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
-use registrar::Registrar;
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt::Write,
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -37,28 +29,39 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// One row of the table of metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The metric's name.
+    pub name: Cow<'static, str>,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// Its meaning.
+    pub help: Cow<'static, str>,
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    rows: Vec<Row>,
-    /// The clients' metrics.
-    pub client: ClientMetrics,
-    turns: ReconcileMetrics,
-    queue: QueueFigures,
-    federation: Federation,
-    planes: Planes,
-    fleet: FleetMetrics,
-    leftovers: CleanupMetrics,
-    cells: Cells,
-    failures: FailureMetrics,
-    process: ProcessMetrics,
-    operations: OperationsMetrics,
-    closed: Mutex<ClosedLabels>,
+    /// The families, which clients of planes count in too.
+    pub families: Families,
+    /// Values of gauges in a scrape that does not mention them.
+    defaults: Mutex<Values>,
     under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
     next_reconcile: AtomicU64,
     queue_name: &'static str,
+}
+
+impl Deref for Metrics {
+    type Target = Families;
+
+    fn deref(&self) -> &Families {
+        &self.families
+    }
 }
 
 /// Name of the gateway's queue in the workqueue metrics.
@@ -71,35 +74,18 @@ impl Metrics {
     }
 
     /// As `new`, for a role whose queue has this name.
-    pub fn of(queue: &'static str) -> Result<Arc<Self>, prometheus::Error> {
+    pub fn of(queue_name: &'static str) -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
-        let mut r = Registrar {
-            registry: &registry,
-            rows: Vec::new(),
-        };
-        let client = ClientMetrics::register(&mut r)?;
-        let metrics = Self {
-            client,
-            turns: ReconcileMetrics::register(&mut r)?,
-            queue: QueueFigures::register(&mut r)?,
-            federation: Federation::register(&mut r)?,
-            planes: Planes::register(&mut r)?,
-            fleet: FleetMetrics::register(&mut r)?,
-            leftovers: CleanupMetrics::register(&mut r)?,
-            cells: Cells::register(&mut r)?,
-            failures: FailureMetrics::register(&mut r)?,
-            process: ProcessMetrics::register(&mut r)?,
-            operations: OperationsMetrics::register(&mut r)?,
-            closed: Mutex::default(),
-            rows: std::mem::take(&mut r.rows),
+        Ok(Arc::new(Self {
+            families: Families::new(&registry)?,
+            registry,
+            defaults: Mutex::default(),
             under_way: Mutex::default(),
             restarts_seen: Mutex::default(),
             next_reconcile: AtomicU64::new(0),
-            queue_name: queue,
-            registry: registry.clone(),
-        };
-        Ok(Arc::new(metrics))
+            queue_name,
+        }))
     }
 
     /// A controller starts to reconcile a key that has waited this long.
@@ -109,10 +95,7 @@ impl Metrics {
             Instant::now(),
         );
         self.under_way.lock().insert(number, (controller, began));
-        self.queue
-            .waited
-            .with_label_values(&[self.queue_name])
-            .observe(waited.as_secs_f64());
+        self.observe(Family::QueueWait, &[self.queue_name], waited);
         ReconcileTimer {
             metrics: self.clone(),
             controller,
@@ -122,83 +105,9 @@ impl Metrics {
         }
     }
 
-    /// Counts a write. `kind` and `reason` are words of the program, never of a tenant.
-    pub fn wrote(&self, plane: PlaneKind, kind: &str, reason: &'static str) {
-        self.federation
-            .writes
-            .with_label_values(&[plane.as_str(), kind, reason])
-            .inc();
-    }
-
-    /// Records the time between two planes.
-    pub fn federated(&self, stage: Stage, took: Duration) {
-        self.federation
-            .seconds
-            .with_label_values(&[stage.as_str()])
-            .observe(took.as_secs_f64());
-    }
-
-    /// Counts a write that was repeated within a minute: another client changes it back.
-    pub fn write_fight(&self, kind: &str, field_group: &'static str) {
-        self.federation
-            .fights
-            .with_label_values(&[kind, field_group])
-            .inc();
-    }
-
-    /// Counts a reconcile that failed, by the plane that failed it.
-    pub fn reconcile_failed(&self, controller: &'static str, plane: PlaneKind, category: &'static str) {
-        let labels = [controller, plane.as_str(), category];
-        self.failures.errors.with_label_values(&labels).inc();
-    }
-
-    /// Counts a reconcile that panicked.
-    pub fn reconcile_panicked(&self, controller: &'static str) {
-        self.turns.panics.with_label_values(&[controller]).inc();
-    }
-
-    /// Counts an object that a watch brought; `kind` is the resource, `event` is `applied` or `deleted`.
-    pub fn watch_event(&self, plane: PlaneKind, kind: &str, event: &'static str) {
-        let labels = [plane.as_str(), kind, event];
-        self.planes.watch_events.with_label_values(&labels).inc();
-    }
-
-    /// Counts a plane that was restored to an older state.
-    pub fn rewound(&self, plane: PlaneKind) {
-        self.planes.rewinds.with_label_values(&[plane.as_str()]).inc();
-    }
-
-    /// Counts an object that claims an identity that is not its own.
-    pub fn identity_rejected(&self, reason: &'static str) {
-        self.federation.rejections.with_label_values(&[reason]).inc();
-    }
-
-    /// Counts an object whose deletion no longer waits for its member.
-    pub fn member_abandoned(&self) {
-        self.leftovers.abandoned.inc();
-    }
-
-    /// Counts a claim of a deleted Instance that cannot be released.
-    pub fn claim_orphaned(&self, reason: &'static str) {
-        self.cells.orphaned.with_label_values(&[reason]).inc();
-    }
-
-    /// Counts a release that is abandoned or not recorded.
-    pub fn release_dropped(&self, reason: &'static str) {
-        self.cells.dropped.with_label_values(&[reason]).inc();
-    }
-
-    /// Sets whether this replica holds the Lease `name`.
-    pub fn leading(&self, name: &str, leads: bool) {
-        self.planes
-            .leader
-            .with_label_values(&[name])
-            .set(i64::from(leads));
-    }
-
     /// The text of a scrape.
     pub fn render(&self, figures: &Gauges) -> Result<String, prometheus::Error> {
-        self.set(figures);
+        self.scrape(figures);
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
@@ -215,7 +124,25 @@ impl Metrics {
             labels: &[],
             help: desc.help.clone().into(),
         });
-        let mut rows: Vec<Row> = self.rows.iter().cloned().chain(process).collect();
+        let own = Family::ALL.iter().map(|family| {
+            let FamilyRow {
+                kind,
+                name,
+                labels,
+                help,
+            } = family.row();
+            Row {
+                name: (*name).into(),
+                kind: match kind {
+                    Kind::Counter => "counter",
+                    Kind::Gauge | Kind::Scraped => "gauge",
+                    Kind::Histogram(..) => "histogram",
+                },
+                labels,
+                help: (*help).into(),
+            }
+        });
+        let mut rows: Vec<Row> = own.chain(process).collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         rows
     }
@@ -245,13 +172,10 @@ mod tests {
     #[test]
     fn figures_appear_and_vanish_with_what_they_count() {
         let metrics = Metrics::new().unwrap();
-        let mut figures = Gauges {
-            garbage_brake: true,
-            ..Gauges::default()
-        };
-        figures
-            .quarantined
-            .insert(("Instance".to_owned(), "owner_mismatch"), 2);
+        let mut figures = Gauges::default();
+        figures.set(Family::GarbageBrake, &[], true);
+        figures.set(Family::Quarantined, &["Instance", "owner_mismatch"], 2_usize);
+        figures.set(Family::QuarantinedAlias, &["owner_mismatch"], 2_usize);
         let text = metrics.render(&figures).unwrap();
         assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));
@@ -311,8 +235,8 @@ mod tests {
             let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
             assert!(text.contains(&line), "{shown}: {text}");
         }
-        figures.deleting = 1;
-        figures.oldest_deletion = Duration::from_secs(1_260);
+        figures.set(Family::PendingDeletions, &[], 1_usize);
+        figures.set(Family::OldestPendingDeletion, &[], Duration::from_secs(1_260));
         let text = metrics.render(&figures).unwrap();
         assert!(text.contains("fedgate_pending_deletions 1\n"));
         assert!(text.contains("fedgate_oldest_pending_deletion_seconds 1260\n"));

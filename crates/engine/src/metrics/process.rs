@@ -1,6 +1,6 @@
 //! Figures of the process: what was built, and the memory that it may use.
 
-use super::Metrics;
+use super::{Family, Metrics};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ impl Metrics {
     /// Sets what was built.
     pub fn built(&self, build: Build) {
         let labels = [build.version, build.revision, build.rustc];
-        self.process.build.with_label_values(&labels).set(1);
+        self.set(Family::Build, &labels, true);
     }
 }
 

@@ -10,8 +10,13 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::{Map, Number, Value};
-use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
+use serde_json::{Map, Number, Value, json};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt,
+};
 
 /// Depth to which a field of an object is read. An API server admits thousands of levels, each of which costs stack in
 /// every recursive pass over a value; `serde_json` reads at most 128, including those around the object.
@@ -89,18 +94,18 @@ impl LenientObject {
     /// Reads an object from JSON, except the field at `unread`. An object whose body cannot be read is reduced to its
     /// metadata; an error if that cannot be read either.
     pub fn read(text: &[u8], unread: Unread) -> serde_json::Result<Self> {
-        let from = |roots: Roots| -> serde_json::Result<Self> {
+        let from = |unread| -> serde_json::Result<Self> {
             let mut deserializer = serde_json::Deserializer::from_slice(text);
-            let read = roots.deserialize(&mut deserializer)?;
+            let read = Roots::read(unread, &mut deserializer)?;
             deserializer.end()?;
             Ok(read)
         };
-        from(Roots::All(unread)).or_else(|_| from(Roots::MetadataAlone))
+        from(Some(unread)).or_else(|_| from(None))
     }
 
     /// An object of which nothing could be read.
     pub fn unknown() -> Self {
-        Self::of(Map::new(), Some(Metadata(None)), Vec::new())
+        Self::of(json!({"metadata": null}), Vec::new())
     }
 
     /// The resourceVersion; empty if the object has none.
@@ -108,11 +113,14 @@ impl LenientObject {
         self.object.metadata.resource_version.clone().unwrap_or_default()
     }
 
-    fn of(mut roots: Map<String, Value>, metadata: Option<Metadata>, mut faults: Vec<String>) -> Self {
-        let metadata = match metadata {
+    fn of(value: Value, mut faults: Vec<String>) -> Self {
+        let Value::Object(mut roots) = value else {
+            return Self::of(json!({}), faults);
+        };
+        let metadata = match roots.remove("metadata") {
             None => ObjectMeta::default(),
-            Some(Metadata(Some(fields))) => read(fields, &mut faults),
-            Some(Metadata(None)) => {
+            Some(Value::Object(fields)) => read(fields, &mut faults),
+            Some(_) => {
                 faults.push("metadata".to_owned());
                 ObjectMeta::default()
             }
@@ -123,14 +131,12 @@ impl LenientObject {
             }
             _ => None,
         };
-        let data = Value::Object(roots);
-        let object = DynamicObject {
-            types,
-            metadata,
-            data,
-        };
         Self {
-            object,
+            object: DynamicObject {
+                types,
+                metadata,
+                data: Value::Object(roots),
+            },
             malformed_fields: faults,
         }
     }
@@ -144,95 +150,67 @@ impl Serialize for LenientObject {
 
 impl<'de> Deserialize<'de> for LenientObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Roots::All(&[]).deserialize(deserializer)
+        Roots::read(Some(&[]), deserializer)
     }
 }
 
-/// Visitor methods that accept any JSON value except a map and return `$nothing`.
-macro_rules! no_map {
-    ($nothing:expr) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("JSON")
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok($nothing)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-            while entries.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($nothing)
-        }
-    };
+/// Reads the fields of an object.
+struct Roots {
+    /// The path that is skipped; `None` if everything but the metadata is.
+    unread: Option<Unread>,
+    progress: Progress,
+    /// The fields that were cut off.
+    faults: RefCell<Vec<String>>,
 }
 
-/// Reads an object's fields, and its metadata separately.
-enum Roots {
-    /// All fields except this path.
-    All(Unread),
-    /// Only the metadata.
-    MetadataAlone,
-}
-
-impl<'de> DeserializeSeed<'de> for Roots {
-    type Value = LenientObject;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<LenientObject, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Roots {
-    type Value = LenientObject;
-
-    no_map!(LenientObject::of(Map::new(), None, Vec::new()));
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<LenientObject, A::Error> {
-        let (mut roots, mut metadata, mut faults) = (Map::new(), None, Vec::new());
-        let progress = Progress::default();
-        while let Some(name) = entries.next_key::<String>()? {
-            match &self {
-                _ if name == "metadata" => metadata = Some(entries.next_value()?),
-                Self::MetadataAlone => {
-                    entries.next_value::<IgnoredAny>()?;
-                }
-                Self::All(unread) => {
-                    progress.cut.set(false);
-                    if let Some(value) = field(&mut entries, &name, LEVELS, unread, &progress)? {
-                        if progress.cut.get() {
-                            faults.push(format!("{name} (nested deeper than {LEVELS} levels)"));
-                        }
-                        roots.insert(name, value);
-                    }
-                }
-            }
-        }
-        if matches!(self, Self::MetadataAlone) {
+impl Roots {
+    fn read<'de, D: Deserializer<'de>>(
+        unread: Option<Unread>,
+        deserializer: D,
+    ) -> Result<LenientObject, D::Error> {
+        let roots = Self {
+            unread,
+            progress: Progress::default(),
+            faults: RefCell::default(),
+        };
+        let object = Bounded {
+            levels: LEVELS,
+            unread: &[],
+            progress: &roots.progress,
+            roots: Some(&roots),
+        };
+        let mut value = object.deserialize(deserializer)?;
+        let mut faults = roots.faults.into_inner();
+        if let (None, Value::Object(roots)) = (unread, &mut value) {
             faults.push("everything but metadata".to_owned());
             let types = [("apiVersion", "meta.k8s.io/v1"), ("kind", PARTIAL)];
             roots.extend(types.map(|(name, text)| (name.to_owned(), text.into())));
         }
-        Ok(LenientObject::of(roots, metadata, faults))
+        Ok(LenientObject::of(value, faults))
+    }
+
+    /// The value of the field `name` of the object; `None` if it is not read.
+    fn field<'de, A: MapAccess<'de>>(&self, entries: &mut A, name: &str) -> Result<Option<Value>, A::Error> {
+        if name == "metadata" {
+            let metadata = Bounded {
+                levels: METADATA_LEVELS,
+                unread: &["managedFields"],
+                progress: &Progress::default(),
+                roots: None,
+            };
+            return entries.next_value_seed(metadata).map(Some);
+        }
+        let Some(unread) = self.unread else {
+            entries.next_value::<IgnoredAny>()?;
+            return Ok(None);
+        };
+        self.progress.cut.set(false);
+        let value = field(entries, name, LEVELS, unread, &self.progress)?;
+        if value.is_some() && self.progress.cut.get() {
+            let fault = format!("{name} (nested deeper than {LEVELS} levels)");
+            self.faults.borrow_mut().push(fault);
+        }
+        Ok(value)
     }
 }
 
@@ -277,6 +255,7 @@ fn field<'de, A: MapAccess<'de>>(
                 levels: 0,
                 unread: &[],
                 progress: &Progress::default(),
+                roots: None,
             };
             return entries.next_value_seed(text).map(Some);
         }
@@ -291,6 +270,7 @@ fn field<'de, A: MapAccess<'de>>(
         levels,
         unread,
         progress,
+        roots: None,
     };
     entries.next_value_seed(seed).map(Some)
 }
@@ -301,6 +281,8 @@ struct Bounded<'a> {
     levels: usize,
     unread: Unread,
     progress: &'a Progress,
+    /// The object itself is read.
+    roots: Option<&'a Roots>,
 }
 
 impl Bounded<'_> {
@@ -365,6 +347,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let inner = Self {
             levels: self.levels - 1,
             unread: self.unread.strip_prefix(&["*"]).unwrap_or_default(),
+            roots: None,
             ..self
         };
         let mut values = Vec::new();
@@ -382,69 +365,20 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         self.progress.count(MAP)?;
         let mut values = Map::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if let Some(value) = field(&mut entries, &name, self.levels - 1, self.unread, self.progress)? {
-                values.insert(name, value);
-            }
+            let value = match self.roots {
+                Some(roots) => roots.field(&mut entries, &name)?,
+                None => field(&mut entries, &name, self.levels - 1, self.unread, self.progress)?,
+            };
+            values.extend(value.map(|value| (name, value)));
         }
         Ok(Value::Object(values))
     }
 }
 
-/// The metadata fields that are read; `None` if the metadata is not a map.
-struct Metadata(Option<Map<String, Value>>);
+/// Deeper than any field of the metadata, so that only a value of the wrong type can be cut off.
+const METADATA_LEVELS: usize = 5;
 
-struct MetadataVisitor;
-
-impl<'de> Deserialize<'de> for Metadata {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MetadataVisitor)
-    }
-}
-
-impl<'de> Visitor<'de> for MetadataVisitor {
-    type Value = Metadata;
-
-    no_map!(Metadata(None));
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(name) = entries.next_key::<String>()? {
-            if METADATA.contains(&&*name) {
-                let value = Bounded {
-                    levels: METADATA_LEVELS,
-                    unread: &[],
-                    progress: &Progress::default(),
-                };
-                fields.insert(name, entries.next_value_seed(value)?);
-            } else {
-                entries.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(Metadata(Some(fields)))
-    }
-}
-
-/// The metadata fields that fedgate uses.
-const METADATA: [&str; 14] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
-/// Deeper than any of these fields, so that only a value of the wrong type can be cut off.
-const METADATA_LEVELS: usize = 4;
-
+/// The metadata; fields that fedgate does not use are omitted.
 fn read(fields: Map<String, Value>, faults: &mut Vec<String>) -> ObjectMeta {
     let mut meta = ObjectMeta::default();
     for (name, value) in fields {

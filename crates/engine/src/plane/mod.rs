@@ -6,5 +6,4 @@ pub mod files;
 pub mod health;
 pub mod kubeconfig;
 pub mod lease;
-pub mod registry;
 pub mod watch;

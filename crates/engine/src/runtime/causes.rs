@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     error::{Category, Failure},
+    executor::PlaneAccess,
     plane::health::Unreachable,
 };
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@ use crate::{
     error::Failure,
     executor::{Executor, OnApplied},
     key::Plane,
-    metrics::{Holder, Metrics, Stage},
+    metrics::{Family, Holder, Metrics, Stage},
     plan::{Applied, Effect, Plan, Prepared, Target},
     reconcile::quarantine::Quarantine,
 };
@@ -19,7 +19,6 @@ use kube::core::DynamicObject;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
-    fmt,
     ops::Deref,
     sync::{
         Arc,
@@ -50,12 +49,6 @@ pub struct Shared<S: RoleState> {
     pub clock: Clock,
     /// The role's own state.
     pub state: S,
-}
-
-impl<S: RoleState> fmt::Debug for Shared<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared")
-    }
 }
 
 impl<S: RoleState> Deref for Shared<S> {
@@ -120,12 +113,6 @@ pub struct HeldIndex<'a, I> {
     metrics: &'a Metrics,
 }
 
-impl<I> fmt::Debug for HeldIndex<'_, I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeldIndex")
-    }
-}
-
 impl<I> Deref for HeldIndex<'_, I> {
     type Target = I;
 
@@ -136,12 +123,13 @@ impl<I> Deref for HeldIndex<'_, I> {
 
 impl<I> Drop for HeldIndex<'_, I> {
     fn drop(&mut self) {
-        self.metrics.index_held(self.holder, self.began.elapsed());
+        let labels = [self.holder.as_str()];
+        self.metrics
+            .observe(Family::IndexLock, &labels, self.began.elapsed());
     }
 }
 
 /// Context of one reconcile; it dereferences to the shared state.
-#[derive(Debug)]
 pub struct Context<'a, S: RoleState> {
     shared: &'a Shared<S>,
     /// Time at which the cause of this reconcile was observed.
@@ -198,6 +186,7 @@ impl<'a, S: RoleState> Context<'a, S> {
 
     /// Records in the metrics that a change reached the other plane; `since` is the time of its first observation.
     pub fn record_stage(&self, stage: Stage, since: Instant) {
-        self.metrics.federated(stage, self.now().since(since));
+        let (labels, took) = ([stage.as_str()], self.now().since(since));
+        self.metrics.observe(Family::FederationSeconds, &labels, took);
     }
 }

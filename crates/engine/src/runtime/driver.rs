@@ -36,7 +36,6 @@ pub enum Flow {
 }
 
 /// One reconcile of a key by a controller.
-#[derive(Debug)]
 pub struct Reconcile<'a, R: Reconciler + ?Sized> {
     /// The state that all controllers of the role share.
     pub ctx: &'a Context<'a, R::State>,

@@ -5,13 +5,11 @@ use super::{
     Runtime,
     index::{Defect, Index, Watches},
     plane_states::{Known, Seen},
+    planes::EngagedPlane,
     role::{IndexOf, Role},
 };
 use crate::{
-    executor::permissions::Permission,
-    key::Plane,
-    metrics::Holder,
-    plane::{kubeconfig::Expiry, registry::EngagedPlane},
+    executor::permissions::Permission, key::Plane, metrics::Holder, plane::kubeconfig::Expiry,
     random::HashMap,
 };
 use parking_lot::MutexGuard;
@@ -20,28 +18,17 @@ use std::{collections::BTreeMap, time::Duration};
 /// Maximum number of rows that are read under one lock of the index.
 pub const SLICE: usize = 256;
 
-/// State of a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlaneState {
-    /// A watch or a required permission is forbidden.
-    Unauthorized,
-    /// A watch fails, or the plane has a [`Defect`].
-    Backoff,
-    /// First lists are read.
-    Syncing,
-    /// All watches run.
-    Connected,
-}
-
-impl PlaneState {
-    /// Value of the metric label `state`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unauthorized => "unauthorized",
-            Self::Backoff => "backoff",
-            Self::Syncing => "syncing",
-            Self::Connected => "connected",
-        }
+crate::words! {
+    /// State of a plane.
+    pub enum PlaneState {
+        /// A watch or a required permission is forbidden.
+        Unauthorized = "unauthorized",
+        /// A watch fails, or the plane has a [`Defect`].
+        Backoff = "backoff",
+        /// First lists are read.
+        Syncing = "syncing",
+        /// All watches run.
+        Connected = "connected",
     }
 }
 
@@ -97,14 +84,9 @@ pub struct WatchReport {
 impl<R: Role> Runtime<R> {
     /// The engaged planes, the hub first, then by name.
     pub fn engaged(&self) -> Vec<Plane> {
-        let mut planes = self.planes();
+        let mut planes: Vec<Plane> = self.shared.planes.lock().keys().cloned().collect();
         planes.sort_unstable();
         planes
-    }
-
-    /// The engaged planes.
-    pub(super) fn planes(&self) -> Vec<Plane> {
-        self.shared.planes.lock().keys().cloned().collect()
     }
 
     /// The engaged planes as a whole. Only those whose state may have changed since the last survey are read.
@@ -117,7 +99,7 @@ impl<R: Role> Runtime<R> {
         let denying = self.shared.executor.missing_rights();
         let denying = denying.into_iter().map(|right| right.plane).collect();
         let states = &self.shared.planes.states;
-        let (planes, mut known) = states.begin(|| self.planes(), denying);
+        let (planes, mut known) = states.begin(|| self.engaged(), denying);
         let read = self.each_plane(Holder::Operations, &planes, |index, plane, engaged, missing| {
             let seen = Seen {
                 state: state_of::<R>(index, plane, &engaged.watches, missing),

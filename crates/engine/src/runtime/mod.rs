@@ -2,7 +2,6 @@
 //! of the queue.
 
 mod causes;
-mod conflict_backoff;
 pub mod context;
 mod credentials;
 pub mod driver;
@@ -19,6 +18,7 @@ mod suspension;
 pub mod workers;
 
 use crate::{
+    backoff::Backoff,
     clock::Clock,
     error::{Category, Failure},
     executor::{Executor, PlaneAccess},
@@ -27,9 +27,8 @@ use crate::{
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle},
     random::HashSet,
-    reconcile::quarantine::Quarantine,
+    reconcile::{memory::Memories, quarantine::Quarantine},
 };
-use conflict_backoff::{CONFLICT_BACKOFF, ConflictBackoff};
 use context::{Context, Shared};
 use failures::Cause;
 use fedgate_api::names::ProjectKey;
@@ -40,7 +39,6 @@ use planes::{Command, Commands, EngagedPlanes};
 use queue::{Priority, Queue};
 use role::{CommandOf, IndexOf, Role};
 use std::{
-    fmt,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -52,6 +50,9 @@ const TICK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A main loop without a tick for this time is dead.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Requeue delay of a key after a conflict: the watch delivers the winning version soon, unless the watch is late.
+const CONFLICT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
 
 /// Divisor of the workers: a lane may use at most one half of them.
 const LANE_SHARE: usize = 2;
@@ -80,15 +81,10 @@ pub struct Runtime<R: Role> {
     /// State that they share.
     pub shared: Shared<R::State>,
     sweep_interval: Duration,
-    conflicts: ConflictBackoff,
+    /// Number of consecutive conflicts of each key whose last reconcile ended in a conflict.
+    conflicts: Memories<u32>,
     last_tick: Mutex<Instant>,
     commands: Mutex<Option<Commands<IndexOf<R>>>>,
-}
-
-impl<R: Role> fmt::Debug for Runtime<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Runtime")
-    }
 }
 
 /// The executor's access to planes, made of the engaged ones.
@@ -103,41 +99,33 @@ fn share<S: RoleState>(
     setup: Setup,
     access: Access<'_, S::Index>,
 ) -> (Shared<S>, Commands<S::Index>) {
-    let Setup {
-        lease,
-        identity,
-        workers,
-        sweep_interval: _,
-        metrics,
-        clock,
-    } = setup;
-    let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
+    let queue = Arc::new(Queue::new((setup.workers / LANE_SHARE).max(1)));
     let quarantine = Arc::new(Quarantine::default());
     let (planes, commands) = EngagedPlanes::new(
         index.clone(),
         queue.clone(),
-        lease,
+        setup.lease,
         lease_plane,
         triggers,
-        metrics.clone(),
+        setup.metrics.clone(),
     );
     let workers = Arc::new(Workers::new(
         queue.clone(),
         quarantine.clone(),
-        metrics.clone(),
-        clock.clone(),
-        workers,
+        setup.metrics.clone(),
+        setup.clock.clone(),
+        setup.workers,
     ));
     let shared = Shared {
         index,
         queue,
-        executor: Executor::new(access(&planes), identity, clock.clone()).releasing(S::releases),
+        executor: Executor::new(access(&planes), setup.identity, setup.clock.clone()).releasing(S::releases),
         planes,
         workers,
         quarantine,
         refused: Mutex::default(),
-        metrics,
-        clock,
+        metrics: setup.metrics,
+        clock: setup.clock,
         state,
     };
     (shared, commands)
@@ -161,7 +149,7 @@ impl<R: Role> Runtime<R> {
         Self::over(role, state, index, setup, &|planes| planes.clone())
     }
 
-    /// The same whose executor has another access to planes: its caller feeds the events, and reconciles the keys of the
+    /// A runtime whose executor has another access to planes: its caller feeds the events, and reconciles the keys of the
     /// queue itself.
     pub fn over(
         role: R,
@@ -172,10 +160,10 @@ impl<R: Role> Runtime<R> {
     ) -> Arc<Self> {
         let sweep_interval = setup.sweep_interval;
         let watches = index.tables().into_iter();
-        setup.metrics.declare(ClosedLabels {
+        setup.metrics.declare(&ClosedLabels {
             planes: R::PLANES.iter().map(|plane| plane.as_str()).collect(),
             controllers: R::CONTROLLERS.to_vec(),
-            categories: Category::ALL.map(Category::as_str).to_vec(),
+            categories: Category::ALL.iter().map(|category| category.as_str()).collect(),
             workers: setup.workers,
             stages: R::STAGES.to_vec(),
             rejections: R::REJECTIONS.to_vec(),
@@ -195,7 +183,7 @@ impl<R: Role> Runtime<R> {
             role,
             shared,
             sweep_interval,
-            conflicts: ConflictBackoff::default(),
+            conflicts: Memories::default(),
             last_tick: Mutex::new(Instant::now()),
             commands: Mutex::new(Some(commands)),
         })
@@ -257,9 +245,7 @@ impl<R: Role> Runtime<R> {
                 shared.executor.forget(&plane);
                 self.recovered(&plane);
             }
-            Command::PlaneRecovered(plane) | Command::PermissionGranted(plane) => {
-                self.recovered(&plane);
-            }
+            Command::Recovered(plane) => self.recovered(&plane),
             Command::Resumed(plane) => self.resumed(&plane),
             Command::Rewound(plane, engagement, next) => {
                 role.on_rewound(shared);
@@ -353,10 +339,12 @@ impl<R: Role> Dispatch for Runtime<R> {
             // Another client wrote first, most often another of fedgate's controllers: the next reconcile reads that
             // version.
             Err(failure) if failure.category == Category::Conflict && R::expects_conflict(&failure) => {
-                Ok(Requeue::After(self.conflicts.record(key, CONFLICT_BACKOFF)))
+                let conflicts = self.conflicts.take(key);
+                self.conflicts.put(key, conflicts.saturating_add(1));
+                Ok(Requeue::After(CONFLICT_BACKOFF.delay(conflicts, ())))
             }
             result => {
-                self.conflicts.reset(key);
+                self.conflicts.forget(key);
                 result
             }
         }

@@ -52,7 +52,7 @@ pub(super) async fn discover<I: Index>(
     }
 }
 
-/// Those of these kinds that an API server serves. One request per version of an API group.
+/// The kinds, of those given, that an API server serves. One request per version of an API group.
 ///
 /// # Errors
 /// Any answer but the document or 404.

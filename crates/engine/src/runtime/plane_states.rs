@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{key::Plane, random::HashSet};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The state of one plane, as far as surveys need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,79 +65,50 @@ impl PlaneStates {
 /// The planes as the last survey found them.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    planes: BTreeMap<Plane, (PlaneState, Option<i64>)>,
-    /// Those that deny a permission.
+    planes: BTreeMap<Plane, Seen>,
+    /// Planes that deny a permission.
     denying: HashSet<Plane>,
-    states: BTreeMap<(&'static str, PlaneState), usize>,
-    syncing: BTreeSet<Plane>,
-    forbidding: BTreeSet<Plane>,
-    defects: BTreeMap<Plane, Defect>,
-    /// Ends of credentials, in seconds since the epoch.
-    ends: BTreeSet<(i64, Plane)>,
 }
 
 impl Known {
-    /// Takes in a plane as it was read; `None` if it is not engaged any more.
+    /// Takes in a plane as it was read; `None` if it is not engaged.
     pub(super) fn take(&mut self, plane: &Plane, seen: Option<&Seen>) {
-        if let Some((before, ends)) = self.planes.remove(plane) {
-            if let Some(count) = self.states.get_mut(&(plane.kind(), before)) {
-                *count -= 1;
-                if *count == 0 {
-                    self.states.remove(&(plane.kind(), before));
-                }
-            }
-            if let Some(end) = ends {
-                self.ends.remove(&(end, plane.clone()));
-            }
-        }
-        self.syncing.remove(plane);
-        self.forbidding.remove(plane);
-        self.defects.remove(plane);
-        let Some(Seen {
-            state,
-            forbids,
-            defect,
-            ends,
-        }) = seen
-        else {
-            return;
-        };
-        self.planes.insert(plane.clone(), (*state, *ends));
-        self.ends.extend(ends.map(|end| (end, plane.clone())));
-        *self.states.entry((plane.kind(), *state)).or_default() += 1;
-        if *state == PlaneState::Syncing {
-            self.syncing.insert(plane.clone());
-        }
-        if *forbids {
-            self.forbidding.insert(plane.clone());
-        }
-        if let Some(defect) = defect {
-            self.defects.insert(plane.clone(), *defect);
+        match seen {
+            Some(seen) => drop(self.planes.insert(plane.clone(), seen.clone())),
+            None => drop(self.planes.remove(plane)),
         }
     }
 
     /// The planes whose first lists are not complete, the hub first, then by name.
     pub(super) fn syncing(&self) -> impl Iterator<Item = &Plane> {
-        self.syncing.iter()
+        let syncing = |(_, seen): &(&Plane, &Seen)| seen.state == PlaneState::Syncing;
+        self.planes.iter().filter(syncing).map(|(plane, _)| plane)
     }
 
     /// The planes whose credential has ended at this time in seconds since the epoch, with the end; the oldest first.
     pub(super) fn expired(&self, now: i64) -> impl Iterator<Item = (&Plane, i64)> {
-        let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
-        ended.map(|(end, plane)| (plane, *end))
+        let ends = self
+            .planes
+            .iter()
+            .filter_map(|(plane, seen)| Some((plane, seen.ends?)));
+        let mut ended: Vec<_> = ends.filter(|(_, end)| *end <= now).collect();
+        ended.sort_by_key(|(_, end)| *end);
+        ended.into_iter()
     }
 
     /// The planes as a whole.
     pub(super) fn survey(&self) -> Survey {
-        Survey {
-            states: self.states.clone(),
-            forbidding: self.forbidding.iter().cloned().collect(),
-            defects: self
+        let mut survey = Survey::default();
+        for (plane, seen) in &self.planes {
+            *survey.states.entry((plane.kind(), seen.state)).or_default() += 1;
+            if seen.forbids {
+                survey.forbidding.push(plane.clone());
+            }
+            survey
                 .defects
-                .iter()
-                .map(|(plane, defect)| (plane.clone(), *defect))
-                .collect(),
+                .extend(seen.defect.map(|defect| (plane.clone(), defect)));
         }
+        survey
     }
 }
 

@@ -9,22 +9,27 @@ use super::{
 use crate::{
     executor::PlaneAccess,
     key::Plane,
-    metrics::{Metrics, PlaneKind},
+    metrics::{Family, Metrics, PlaneKind},
     plan::{ReasonLabel, Target, WriteResult},
     plane::{
         client::Connection,
         health::PlaneHealth,
+        kubeconfig::TimeLeft,
         lease::LeaseHandle,
-        registry::{EngagedPlane, PlaneRegistry},
         watch::{self, WatchEvent, WatchStatus},
     },
-    watch_channel::Receiver,
+    random::HashMap,
+    watch_channel::{Receiver, Sender},
 };
 use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
-use parking_lot::Mutex;
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
-use tokio::sync::mpsc;
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+    time::Instant,
+};
 
 /// Maximum time for which the lists of the second phase wait for those of the first.
 pub const HEAD_START: Duration = Duration::from_secs(5);
@@ -34,10 +39,8 @@ pub const HEAD_START: Duration = Duration::from_secs(5);
 pub(super) enum Command<C> {
     /// The plane has a new credential.
     CredentialChanged(Plane),
-    /// The plane answers again after an outage.
-    PlaneRecovered(Plane),
-    /// The plane grants a permission that it denied before.
-    PermissionGranted(Plane),
+    /// The plane answers again after an outage, or grants a permission that it denied before.
+    Recovered(Plane),
     /// The plane's project is not suspended any more.
     Resumed(Plane),
     /// The plane was restored to an older state in the first engagement; the second one begins.
@@ -49,11 +52,48 @@ pub(super) enum Command<C> {
 /// Receiver of the commands to the main loop.
 pub(super) type Commands<I> = mpsc::UnboundedReceiver<Command<<I as Index>::Command>>;
 
+/// An engaged plane; `T` identifies its watches.
+#[derive(Debug)]
+pub struct EngagedPlane<T> {
+    /// Number of this engagement: a later engagement of the same plane may be another server.
+    pub engagement: u64,
+    /// Connection to the plane.
+    pub connection: Connection,
+    /// Start of the engagement.
+    pub since: Instant,
+    /// Its watches.
+    pub watches: Vec<(T, Arc<WatchStatus>)>,
+    /// Handles of the tasks of the watches, in the same order.
+    pub handles: Vec<AbortHandle>,
+    /// Tasks that watch the plane, for as long as it is engaged.
+    pub tasks: JoinSet<()>,
+    /// The end of the credential and the time left to it that the log has reported.
+    pub reported_expiry: Option<(i64, TimeLeft)>,
+    /// True once the lists of the first phase are complete, after which the other lists begin.
+    pub first_phase_synced: Sender<bool>,
+}
+
+impl<T> EngagedPlane<T> {
+    /// A plane that is engaged now and not watched yet.
+    pub fn new(engagement: u64, connection: Connection) -> Self {
+        Self {
+            engagement,
+            connection,
+            since: Instant::now(),
+            watches: Vec::new(),
+            handles: Vec::new(),
+            tasks: JoinSet::new(),
+            reported_expiry: None,
+            first_phase_synced: Sender::new(false),
+        }
+    }
+}
+
 /// The engaged planes of a process; see the module.
 pub struct EngagedPlanes<I: Index> {
     pub(super) index: Arc<Mutex<I>>,
     pub(super) queue: Arc<Queue>,
-    registry: PlaneRegistry<I::TableId>,
+    registry: Mutex<HashMap<Plane, EngagedPlane<I::TableId>>>,
     /// The Lease that permits writes.
     pub lease: LeaseHandle,
     lease_plane: PlaneKind,
@@ -62,20 +102,6 @@ pub struct EngagedPlanes<I: Index> {
     metrics: Arc<Metrics>,
     /// The states of the planes, for surveys.
     pub(super) states: PlaneStates,
-}
-
-impl<I: Index> fmt::Debug for EngagedPlanes<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EngagedPlanes")
-    }
-}
-
-impl<I: Index> Deref for EngagedPlanes<I> {
-    type Target = PlaneRegistry<I::TableId>;
-
-    fn deref(&self) -> &PlaneRegistry<I::TableId> {
-        &self.registry
-    }
 }
 
 impl<I: Index> EngagedPlanes<I> {
@@ -92,7 +118,7 @@ impl<I: Index> EngagedPlanes<I> {
         let planes = Self {
             index,
             queue,
-            registry: PlaneRegistry::default(),
+            registry: Mutex::default(),
             lease,
             lease_plane,
             triggers,
@@ -101,6 +127,16 @@ impl<I: Index> EngagedPlanes<I> {
             states: PlaneStates::default(),
         };
         (Arc::new(planes), receiver)
+    }
+
+    /// All planes, under a lock: no other task sees them meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<Plane, EngagedPlane<I::TableId>>> {
+        self.registry.lock()
+    }
+
+    /// Number of the plane's engagement; 0 if the plane is not engaged.
+    pub fn engagement(&self, plane: &Plane) -> u64 {
+        self.lock().get(plane).map_or(0, |engaged| engaged.engagement)
     }
 
     /// Sends a command to the role's main loop.
@@ -133,7 +169,7 @@ impl<I: Index> EngagedPlanes<I> {
         self.watch_more(plane, tables);
     }
 
-    /// Starts the tasks of an engagement beside its watches: one sends `PlaneRecovered` each time the plane answers again,
+    /// Starts the tasks of an engagement beside its watches: one sends `Recovered` each time the plane answers again,
     /// with `looks` another one looks for its optional kinds.
     fn attend(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>, looks: bool) {
         let (planes, plane) = (self.clone(), plane.clone());
@@ -150,7 +186,7 @@ impl<I: Index> EngagedPlanes<I> {
         engaged.tasks.spawn(async move {
             loop {
                 health.recovered().await;
-                planes.command(Command::PlaneRecovered(plane.clone()));
+                planes.command(Command::Recovered(plane.clone()));
             }
         });
     }
@@ -248,35 +284,33 @@ impl<I: Index> EngagedPlanes<I> {
 
     /// Applies an event of a watch, or the response to a request, and enqueues the keys that it concerns. Never blocks.
     pub fn event(&self, plane: &Plane, engagement: u64, table: I::TableId, event: WatchEvent) {
-        let priority = match &event {
-            WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_) => Priority::Fresh,
+        let (priority, brought) = match &event {
+            WatchEvent::Apply(_) => (Priority::Fresh, Some("applied")),
+            WatchEvent::Delete(_) => (Priority::Fresh, Some("deleted")),
+            WatchEvent::Written(_) => (Priority::Fresh, None),
             WatchEvent::Init
             | WatchEvent::InitApply(_)
             | WatchEvent::InitDone
             | WatchEvent::Failed
-            | WatchEvent::Resumed => Priority::Backlog,
+            | WatchEvent::Resumed => (Priority::Backlog, None),
             WatchEvent::Rewound => {
                 let next = self.index.lock().rewind(plane, engagement);
                 self.states.may_have_changed(plane);
                 if let Some(next) = next {
                     return self.rewound(plane, engagement, next);
                 }
-                Priority::Backlog
+                (Priority::Backlog, None)
             }
         };
         let is_object = matches!(
             event,
             WatchEvent::InitApply(_) | WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_)
         );
-        let brought = match &event {
-            WatchEvent::Apply(_) => Some("applied"),
-            WatchEvent::Delete(_) => Some("deleted"),
-            _ => None,
-        };
         let mut index = self.index.lock();
         if let Some(brought) = brought {
             let kind = index.plural(table);
-            self.metrics.watch_event(PlaneKind::from(plane), &kind, brought);
+            self.metrics
+                .count(Family::WatchEvents, &[plane.kind(), &kind, brought]);
         }
         let Update {
             changes,
@@ -314,7 +348,7 @@ impl<I: Index> EngagedPlanes<I> {
             %plane,
             "the plane was restored to an older state; all its kinds are listed again"
         );
-        self.metrics.rewound(PlaneKind::from(plane));
+        self.metrics.count(Family::Rewinds, &[plane.kind()]);
         self.command(Command::Rewound(plane.clone(), engagement, next));
     }
 }
@@ -375,11 +409,17 @@ async fn await_first_phase(planes: Vec<Receiver<bool>>) {
 
 impl<I: Index> PlaneAccess for EngagedPlanes<I> {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
-        self.registry.client(plane)
+        let planes = self.lock();
+        planes
+            .get(plane)
+            .map(|engaged| engaged.connection.current().client())
     }
 
     fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>> {
-        self.registry.health(plane)
+        let planes = self.lock();
+        planes
+            .get(plane)
+            .map(|engaged| engaged.connection.health().clone())
     }
 
     fn may_write(&self) -> bool {
@@ -399,7 +439,7 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
     }
 
     fn permission_granted(&self, plane: &Plane) {
-        self.command(Command::PermissionGranted(plane.clone()));
+        self.command(Command::Recovered(plane.clone()));
     }
 
     fn suspension_ended(&self, plane: &Plane) {
@@ -407,7 +447,7 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {
-        self.registry.engagement(plane)
+        self.engagement(plane)
     }
 
     fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult) {
@@ -416,10 +456,14 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
         };
         let event = match answer {
             WriteResult::Current(object) => {
-                let version = object.metadata.resource_version.as_ref();
-                if let Some(version) = version.filter(|_| engagement == self.engagement(&target.plane)) {
-                    self.registry.note_written(&target.plane, table, version);
+                let planes = self.lock();
+                let engaged = planes.get(&target.plane).filter(|e| e.engagement == engagement);
+                let watches = engaged.into_iter().flat_map(|engaged| &engaged.watches);
+                for (_, status) in watches.filter(|(watched, _)| *watched == table) {
+                    let version = object.metadata.resource_version.as_ref();
+                    status.note_written(version.map_or("", String::as_str));
                 }
+                drop(planes);
                 WatchEvent::Written(object)
             }
             WriteResult::Deleted { uid } => WatchEvent::Delete(Box::new(DynamicObject {
@@ -437,11 +481,12 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
     }
 
     fn wrote(&self, target: &Target, reason: ReasonLabel) {
-        let plane = PlaneKind::from(&target.plane);
-        self.metrics.wrote(plane, &target.resource.kind, reason.label());
+        let labels = [target.plane.kind(), &target.resource.kind, reason.label()];
+        self.metrics.count(Family::Writes, &labels);
     }
 
     fn fight_detected(&self, target: &Target, field_group: &'static str) {
-        self.metrics.write_fight(&target.resource.kind, field_group);
+        let labels = [&target.resource.kind, field_group];
+        self.metrics.count(Family::WriteFights, &labels);
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     executor::suspension::Suspension,
-    metrics::{Gauges, Holder},
+    metrics::{Family, Gauges, Holder},
     plane::kubeconfig::{Expiry, TimeLeft},
 };
 use serde_json::{Value, json};
@@ -36,26 +36,14 @@ impl<R: Role> Runtime<R> {
     pub fn gauges(&self) -> Gauges {
         let depth = self.shared.queue.depth();
         let backoffs = self.shared.queue.backoffs();
-        let failures = self
-            .shared
-            .workers
-            .failures()
-            .figures(&backoffs, self.shared.now());
-        let mut gauges = Gauges {
-            queue_ready: depth.ready,
-            queue_added: self.shared.queue.added(),
-            keys_in_backoff: failures.failing,
-            stuck_keys: failures.stuck,
-            oldest_stuck_key: failures.oldest,
-            failures: failures.kept,
-            failures_dropped: failures.dropped,
-            ..Gauges::default()
-        };
+        let failures = self.shared.workers.failures();
+        let mut gauges = failures.gauges(&backoffs, self.shared.now());
+        gauges.queue_ready = depth.ready;
+        gauges.queue_added = self.shared.queue.added();
         let verdicts = self.shared.quarantine.counts();
         let index = self.shared.read_index(Holder::Metrics);
         for ((kind, verdict), count) in verdicts {
-            let kind = index.kind_label(&kind);
-            gauges.quarantined.insert((kind, verdict), count);
+            quarantined(&mut gauges, &index.kind_label(&kind), verdict, count);
         }
         drop(index);
         self.plane_gauges(&mut gauges);
@@ -67,31 +55,28 @@ impl<R: Role> Runtime<R> {
     fn plane_gauges(&self, gauges: &mut Gauges) {
         let now = self.shared.now();
         let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
+        let mut ends: BTreeMap<_, i64> = BTreeMap::new();
         self.each_plane(
             Holder::Metrics,
-            &self.planes(),
+            &self.engaged(),
             |index, plane, engaged, missing| {
                 let state = state_of::<R>(index, plane, &engaged.watches, missing).as_str();
-                let labels = (plane.kind(), state);
-                *gauges.planes.entry(labels).or_default() += 1;
+                let labels = [plane.kind(), state];
+                gauges.add(Family::Planes, &labels, 1_usize);
                 let expiry = engaged.connection.current().expiry();
                 let left = TimeLeft::of(expiry, now.wall.as_second());
-                *gauges
-                    .credentials
-                    .entry((plane.kind(), left.as_str()))
-                    .or_default() += 1;
+                gauges.add(Family::Credentials, &[plane.kind(), left.as_str()], 1_usize);
                 if let Some(Expiry { at, .. }) = expiry {
-                    let earliest = gauges.credential_ends.entry(plane.kind()).or_insert(at);
+                    let earliest = ends.entry(plane.kind()).or_insert(at);
                     *earliest = at.min(*earliest);
                 }
                 let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
-                let oldest = gauges.last_event_age.entry(labels).or_default();
-                *oldest = idle.unwrap_or_default().max(*oldest);
+                gauges.raise(Family::LastEventAge, &labels, idle.unwrap_or_default());
                 for (table, status) in &engaged.watches {
                     let malformed = status.malformed();
                     if malformed > 0 {
                         let kind = index.kind_label(&index.kind_of(*table));
-                        *gauges.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+                        quarantined(gauges, &kind, "undecodable", malformed);
                     }
                     for (cause, count) in status.restarts_by_cause() {
                         *restarts.entry((plane.kind(), *table, cause)).or_default() += count;
@@ -99,6 +84,11 @@ impl<R: Role> Runtime<R> {
                 }
             },
         );
+        for (plane, end) in ends {
+            // Seconds since the epoch are exact in a f64 for 285 million years.
+            #[allow(clippy::cast_precision_loss)]
+            gauges.set(Family::CredentialExpiry, &[plane], end as f64);
+        }
         let index = self.shared.read_index(Holder::Metrics);
         for ((plane, table, cause), count) in restarts {
             let key = (plane, index.plural(table), cause);
@@ -111,7 +101,7 @@ impl<R: Role> Runtime<R> {
         let depth = self.shared.queue.depth();
         let backoffs = self.shared.queue.backoffs();
         let planes: Vec<Value> =
-            self.each_plane(Holder::Operations, &self.planes(), |index, plane, engaged, missing| {
+            self.each_plane(Holder::Operations, &self.engaged(), |index, plane, engaged, missing| {
                 let watches = engaged.watches.iter().map(|(table, status)| {
                     json!({
                         "kind": index.kind_of(*table).as_str(),
@@ -159,4 +149,10 @@ impl<R: Role> Runtime<R> {
         document.extend(common.map(|(key, value)| (key.to_owned(), value)));
         Value::Object(document)
     }
+}
+
+/// Counts quarantined objects, under the name that datum-cloud/compute gives the metric too.
+fn quarantined(gauges: &mut Gauges, kind: &str, verdict: &'static str, count: usize) {
+    gauges.add(Family::Quarantined, &[kind, verdict], count);
+    gauges.add(Family::QuarantinedAlias, &[verdict], count);
 }

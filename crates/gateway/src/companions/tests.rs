@@ -10,7 +10,7 @@ use crate::{
     rate_limit::Class,
     testing::{Rig, refusal},
 };
-use fedgate_engine::{error::Retry, plan::Plan, runtime::driver::reconcile};
+use fedgate_engine::{error::Class as FailureClass, plan::Plan, runtime::driver::reconcile};
 use fedgate_kinds::KindId;
 use http::Method;
 use serde_json::{Value, json};
@@ -191,12 +191,9 @@ async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
 
 #[tokio::test]
 async fn a_hub_namespace_that_is_not_there_is_awaited() {
-    for (details, retry) in [
-        (json!({"kind": "namespaces", "name": HUB}), Retry::AwaitChange),
-        (
-            json!({"kind": "secrets", "name": "db"}),
-            Retry::Backoff(Duration::ZERO),
-        ),
+    for (details, class) in [
+        (json!({"kind": "namespaces", "name": HUB}), FailureClass::Wait),
+        (json!({"kind": "secrets", "name": "db"}), FailureClass::Retry),
     ] {
         let rig = Rig::new(referencing(), move |method, _| match method {
             &Method::POST => refusal(404, "NotFound", &details),
@@ -205,7 +202,10 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
         let key = rig.context.index.lock().hub_key(TableId::SECRETS, HUB, "db");
         let ctx = rig.reconcile_once();
         let failure = reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
-        assert_eq!(failure.retry(), retry);
+        assert_eq!(
+            (failure.category.class(), failure.retry_after()),
+            (class, Duration::ZERO)
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 use fedgate_api::keys;
 use fedgate_engine::{
     error::{Category, Failure},
-    executor::Which,
+    executor::Selector,
     key::Plane,
     plan::{Plan, Prepared, Target},
     runtime::queue::Priority,
@@ -95,7 +95,7 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
             )
         };
         // Karmada names bindings by kinds without their groups: while an object of another group has it, this one has none.
-        if !is_other && ctx.executor.any(&binding, Which::Named).await? {
+        if !is_other && ctx.executor.any(&binding, Selector::Name).await? {
             return Ok(false);
         }
     }

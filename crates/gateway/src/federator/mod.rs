@@ -33,10 +33,10 @@ use crate::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
 use delay::Delays;
 use fedgate_engine::{
-    error::{Category, Failure, Retry},
+    error::{Category, Failure},
     key::{Key, Plane},
     message::clean,
-    metrics::Stage,
+    metrics::{Family, Stage},
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
@@ -293,7 +293,7 @@ impl Reconciler for Federator {
         let reason = first.and_then(|effect| WriteReason::of(effect.reason));
         run.session.memory = Memory::clone(applied);
         if reason == Some(WriteReason::AbandonMember) {
-            run.ctx.metrics.member_abandoned();
+            run.ctx.metrics.count(Family::MembersAbandoned, &[]);
         }
         if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
             && let Some(permit) = &mut run.session.permit
@@ -357,7 +357,7 @@ impl Reconciler for Federator {
 fn is_refused_status(failure: &Failure) -> bool {
     matches!(failure.plane, Plane::Project(_))
         && failure.verb == "apply"
-        && failure.retry() == Retry::Quarantine
+        && failure.category == Category::Refused
 }
 
 /// Tells the tenant, once, that its deployment is not suspended yet.
@@ -469,7 +469,7 @@ fn refused(
     let Some(source) = s
         .source
         .as_ref()
-        .filter(|_| failure.plane == Plane::Hub && failure.retry() == Retry::Quarantine)
+        .filter(|_| failure.plane == Plane::Hub && failure.category == Category::Refused)
     else {
         return Err(failure);
     };

@@ -20,6 +20,7 @@ use fedgate_api::names::{CityCode, city_set, plain_set};
 use fedgate_engine::{
     error::Failure,
     key::Key,
+    metrics::Family,
     plan::{Applied, Plan, Requeue},
     runtime::{
         driver::{Flow, Reconcile, Reconciler, Step},
@@ -150,9 +151,10 @@ impl Reconciler for Namespaces {
         }
         run.ctx.quarantine.release(run.key);
         if decision.identity_restored {
-            run.ctx
-                .metrics
-                .identity_rejected(IdentityRejection::LabelsEdited.label());
+            run.ctx.metrics.count(
+                Family::IdentityRejections,
+                &[IdentityRejection::LabelsEdited.label()],
+            );
             tracing::warn!(
                 plane = "hub",
                 controller = Self::NAME,
@@ -212,7 +214,8 @@ fn quarantine(ctx: &Context<'_>, key: &Key, foreign: bool) {
     }
     let namespace = &*key.name;
     if foreign {
-        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
+        ctx.metrics
+            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
         tracing::warn!(
             plane = "hub",
             controller = Namespaces::NAME,

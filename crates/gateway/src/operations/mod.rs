@@ -44,7 +44,6 @@ use std::{
 };
 
 /// The gateway's answers; see the module.
-#[derive(Debug)]
 pub struct Operations {
     gateway: Arc<Runtime<Gateway>>,
     process: Process,

@@ -21,9 +21,9 @@ use crate::queries::instances;
 use decide::{Decision, Rejection, Reporting, Snapshot};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
-    error::{Category, Failure, Retry},
+    error::{Category, Failure},
     key::{Key, Plane},
-    metrics::Stage,
+    metrics::{Family, Stage},
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{
         memory::Memories,
@@ -220,7 +220,7 @@ impl Reconciler for Projector {
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        if failure.retry() != Retry::Quarantine {
+        if failure.category != Category::Refused {
             if failure.category == Category::ProjectSuspended {
                 drop_body(run.ctx, &basis.snapshot);
             } else {
@@ -283,7 +283,8 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     }
     let is_foreign = verdict == Verdict::IdentityMismatch;
     if is_foreign {
-        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
+        ctx.metrics
+            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
     }
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "projector", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "write-back quarantined");

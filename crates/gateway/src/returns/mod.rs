@@ -21,6 +21,7 @@ use fedgate_api::names::return_name;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
+    metrics::Family,
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
     reconcile::{
         memory::Memories,
@@ -245,7 +246,8 @@ async fn quarantine(
     }
     let is_foreign = verdict == Verdict::IdentityMismatch;
     if is_foreign {
-        ctx.metrics.identity_rejected(IdentityRejection::Mismatch.label());
+        ctx.metrics
+            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
     }
     let (namespace, name) = (s.hub.as_str(), &*s.name);
     if logged.lock().try_take(LOG_RATE, ctx.now().instant) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::index::fixture::{HUB, hub_namespace, shop};
-use fedgate_engine::{plane::watch::WatchEvent, runtime::queue::Outcome};
+use fedgate_engine::{plan::Requeue, plane::watch::WatchEvent};
 use fedgate_kinds::KindId;
 use std::collections::BTreeSet;
 use tokio::sync::watch::Receiver;
@@ -27,7 +27,7 @@ fn waiting(gateway: &Runtime<Gateway>) -> Vec<Key> {
     let queue = &gateway.shared.queue;
     let taken = std::iter::from_fn(|| {
         let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())???;
-        queue.done(&taken.key, Outcome::Done);
+        queue.done(&taken.key, Ok(Requeue::AwaitChange));
         Some(taken.key)
     });
     taken.collect()

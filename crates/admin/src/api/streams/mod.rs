@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use collector::{Begun, Watched};
-use fedgate_engine::metrics::Metrics;
+use fedgate_engine::metrics::{Family, Metrics};
 use fedgate_operations::{ErrorCode, OperationsSource};
 use log::Log;
 use parking_lot::Mutex;
@@ -182,7 +182,7 @@ impl Shared {
             hang_up,
         };
         state.open.insert(id, stream);
-        self.metrics.operations_streams(state.open.len());
+        self.metrics.set(Family::OperationsStreams, &[], state.open.len());
         Ok(Reader::new(self.clone(), id, first))
     }
 
@@ -255,7 +255,7 @@ impl Shared {
             }
             !ends
         });
-        self.metrics.operations_streams(state.open.len());
+        self.metrics.set(Family::OperationsStreams, &[], state.open.len());
         drop(state);
         self.news.send_replace(());
     }

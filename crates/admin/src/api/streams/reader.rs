@@ -3,6 +3,7 @@
 use super::{Shared, log::Next};
 use crate::api::topics::Topic;
 use bytes::Bytes;
+use fedgate_engine::metrics::Family;
 use fedgate_operations::Header;
 use futures::Stream;
 use serde_json::json;
@@ -28,7 +29,9 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.open.remove(&self.id);
-        self.shared.metrics.operations_streams(state.open.len());
+        self.shared
+            .metrics
+            .set(Family::OperationsStreams, &[], state.open.len());
     }
 }
 

@@ -106,18 +106,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Fenced<S> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.open()?.poll_write_vectored(cx, parts)
-    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Fenced<S> {

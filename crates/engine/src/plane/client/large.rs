@@ -23,11 +23,7 @@ pub(crate) struct SmallAnswer;
 
 /// Semaphores for the planes of each kind: lists of tenants do not delay lists of the hub.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rooms {
-    hub: Room,
-    projects: Room,
-    cell: Room,
-}
+pub(super) struct Rooms([Room; PlaneKind::ALL.len()]);
 
 #[derive(Debug, Clone)]
 struct Room {
@@ -49,21 +45,13 @@ impl Rooms {
     pub(super) fn of(&self, kind: PlaneKind) -> LargePages {
         LargePages {
             turn: Arc::new(Semaphore::new(1)),
-            room: self.room(kind).large.clone(),
+            room: self.0[kind as usize].large.clone(),
         }
     }
 
     /// The permits for other pages of planes of this kind.
     pub(super) fn small(&self, kind: PlaneKind) -> Arc<Semaphore> {
-        self.room(kind).small.clone()
-    }
-
-    fn room(&self, kind: PlaneKind) -> &Room {
-        match kind {
-            PlaneKind::Hub => &self.hub,
-            PlaneKind::Project => &self.projects,
-            PlaneKind::Cell => &self.cell,
-        }
+        self.0[kind as usize].small.clone()
     }
 }
 

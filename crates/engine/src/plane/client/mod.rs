@@ -10,12 +10,12 @@ mod transport;
 pub mod watch_session;
 
 use crate::{
-    metrics::{ClientMetrics, PlaneKind},
+    metrics::{Families, PlaneKind},
     plane::{
         health::{PlaneHealth, host::Host},
         kubeconfig::{Credential, Expiry},
     },
-    random::HashMap,
+    shared_map::SharedMap,
     watch_channel::{Receiver, Sender},
 };
 use arc_swap::ArcSwap;
@@ -26,11 +26,7 @@ use large::{LargePages, Rooms};
 use parking_lot::Mutex;
 use pool::Pool;
 use service::PlaneService;
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 use transport::Transport;
 
@@ -153,6 +149,12 @@ pub struct PlaneClient {
     host: Arc<Host>,
 }
 
+impl fmt::Debug for PlaneClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlaneClient")
+    }
+}
+
 impl PlaneClient {
     /// Wraps an existing client, for tests with a service of their own.
     pub fn of(client: kube::Client) -> Self {
@@ -204,26 +206,20 @@ impl PlaneClient {
     }
 }
 
-impl fmt::Debug for PlaneClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PlaneClient")
-    }
-}
-
 /// Creates clients and shares connections between planes with the same address and TLS identity.
 #[derive(Clone)]
 pub struct Clients {
     limits: Limits,
-    metrics: ClientMetrics,
+    metrics: Families,
     rooms: Rooms,
-    pools: Arc<Mutex<HashMap<[u8; 32], Weak<Pool>>>>,
-    hosts: Arc<Mutex<HashMap<String, Weak<Host>>>>,
+    pools: Arc<SharedMap<[u8; 32], Pool>>,
+    hosts: Arc<SharedMap<String, Host>>,
     fence: Fence,
 }
 
 impl Clients {
     /// Creates a factory of clients. No connection is opened before the first request.
-    pub fn new(limits: Limits, metrics: ClientMetrics) -> Self {
+    pub fn new(limits: Limits, metrics: Families) -> Self {
         Self {
             limits,
             metrics,
@@ -236,16 +232,19 @@ impl Clients {
 
     /// Clients for the plane of `credential`.
     pub fn plane(&self, plane: PlaneKind, credential: &Credential) -> PlaneClient {
+        let address = address_of(credential.server());
+        let host = self.hosts.get(address.clone(), || Host::new(address));
         let way = Transport::network(credential.clone(), self.pool(credential));
         PlaneClient {
             expiry: credential.expiry(),
-            ..self.client(
-                plane,
-                way,
-                &credential.namespace,
-                self.host(&address_of(credential.server())),
-            )
+            ..self.client(plane, way, &credential.namespace, host)
         }
+    }
+
+    fn pool(&self, credential: &Credential) -> Arc<Pool> {
+        self.pools.get(credential.connection_digest, || {
+            Arc::new(Pool::new(credential, self.limits, self.fence.clone()))
+        })
     }
 
     /// Clients for a plane simulated by `service`, with the same limits and metrics: for tests without sockets.
@@ -264,7 +263,7 @@ impl Clients {
         self.plane_at(plane, Host::new(String::new()), service)
     }
 
-    /// The same for a plane of this host.
+    /// Clients for a plane of this host simulated by `service`.
     pub fn plane_at<S, B>(&self, plane: PlaneKind, host: Arc<Host>, service: S) -> PlaneClient
     where
         S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
@@ -311,29 +310,6 @@ impl Clients {
             expiry: None,
             host,
         }
-    }
-
-    /// The host at an address, which all planes there share.
-    fn host(&self, address: &str) -> Arc<Host> {
-        let mut hosts = self.hosts.lock();
-        if let Some(host) = hosts.get(address).and_then(Weak::upgrade) {
-            return host;
-        }
-        hosts.retain(|_, host| host.strong_count() > 0);
-        let host = Host::new(address.to_owned());
-        hosts.insert(address.to_owned(), Arc::downgrade(&host));
-        host
-    }
-
-    fn pool(&self, credential: &Credential) -> Arc<Pool> {
-        let mut pools = self.pools.lock();
-        if let Some(pool) = pools.get(&credential.connection_digest).and_then(Weak::upgrade) {
-            return pool;
-        }
-        pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::new(Pool::new(credential, self.limits, self.fence.clone()));
-        pools.insert(credential.connection_digest, Arc::downgrade(&pool));
-        pool
     }
 }
 

@@ -22,7 +22,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -59,19 +59,19 @@ pub(super) struct Pool {
 struct Lane {
     client: Watching,
     is_http1: bool,
-    streams: Arc<Streams>,
+    streams: Arc<Mutex<Streams>>,
 }
 
 /// The watches on a lane.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Streams {
-    taken: AtomicUsize,
-    open: AtomicUsize,
+    taken: usize,
+    open: usize,
     /// Maximum number that were open at a time.
-    proven: AtomicUsize,
+    proven: usize,
     /// Number of consecutive watches that did not open in time.
-    unanswered: AtomicUsize,
-    limit: AtomicUsize,
+    unanswered: usize,
+    limit: usize,
 }
 
 /// A proxy before the API server may allow fewer streams than [`Limits`] assumes, and never answer those beyond. This
@@ -81,25 +81,22 @@ const UNANSWERED: usize = 3;
 const LEAST_STREAMS: usize = 8;
 
 impl Streams {
-    fn new(limit: usize) -> Self {
-        Self {
-            taken: AtomicUsize::new(0),
-            open: AtomicUsize::new(0),
-            proven: AtomicUsize::new(0),
-            unanswered: AtomicUsize::new(0),
-            limit: AtomicUsize::new(limit),
-        }
+    fn new(limit: usize) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self {
+            limit,
+            ..Self::default()
+        }))
     }
 
     fn has_room(&self) -> bool {
-        self.taken.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+        self.taken < self.limit
     }
 }
 
 /// The slot of one watch on a lane; dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Slot {
-    streams: Arc<Streams>,
+    streams: Arc<Mutex<Streams>>,
     open: bool,
     is_http1: bool,
 }
@@ -113,28 +110,28 @@ impl Slot {
     /// Records that the server has answered.
     pub(super) fn opened(&mut self) {
         self.open = true;
-        let open = self.streams.open.fetch_add(1, Ordering::AcqRel) + 1;
-        self.streams.proven.fetch_max(open, Ordering::AcqRel);
-        self.streams.unanswered.store(0, Ordering::Release);
+        let mut streams = self.streams.lock();
+        streams.open += 1;
+        streams.proven = streams.proven.max(streams.open);
+        streams.unanswered = 0;
     }
 
     /// Records that the server has not answered in time. After [`UNANSWERED`] in a row, the limit of the lane drops to
     /// the number of watches that were open before.
     pub(super) fn timed_out(&self) {
-        let streams = &self.streams;
-        if streams.unanswered.fetch_add(1, Ordering::AcqRel) + 1 >= UNANSWERED {
-            let proven = streams.proven.load(Ordering::Acquire).max(LEAST_STREAMS);
-            streams.limit.fetch_min(proven, Ordering::AcqRel);
+        let mut streams = self.streams.lock();
+        streams.unanswered += 1;
+        if streams.unanswered >= UNANSWERED {
+            streams.limit = streams.limit.min(streams.proven.max(LEAST_STREAMS));
         }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.open {
-            self.streams.open.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.streams.taken.fetch_sub(1, Ordering::AcqRel);
+        let mut streams = self.streams.lock();
+        streams.open -= usize::from(self.open);
+        streams.taken -= 1;
     }
 }
 
@@ -173,20 +170,20 @@ impl Pool {
         let is_http1 = self.is_http1();
         let mut lanes = self.lanes.lock();
         // Slots are only taken under this lock, so an empty lane stays empty while it is removed.
-        lanes.retain(|lane| lane.streams.taken.load(Ordering::Acquire) > 0);
+        lanes.retain(|lane| lane.streams.lock().taken > 0);
         let free = lanes
             .iter()
-            .position(|lane| lane.is_http1 == is_http1 && lane.streams.has_room());
+            .position(|lane| lane.is_http1 == is_http1 && lane.streams.lock().has_room());
         let index = free.unwrap_or_else(|| {
             lanes.push(Lane {
                 client: self.build_lane(is_http1),
                 is_http1,
-                streams: Arc::new(Streams::new(self.limits.streams_per_connection)),
+                streams: Streams::new(self.limits.streams_per_connection),
             });
             lanes.len() - 1
         });
         let lane = &lanes[index];
-        lane.streams.taken.fetch_add(1, Ordering::AcqRel);
+        lane.streams.lock().taken += 1;
         let slot = Slot {
             streams: lane.streams.clone(),
             open: false,
@@ -278,8 +275,8 @@ mod tests {
     use super::*;
     use crate::plane::kubeconfig::Rules;
 
-    fn slot(streams: &Arc<Streams>) -> Slot {
-        streams.taken.fetch_add(1, Ordering::AcqRel);
+    fn slot(streams: &Arc<Mutex<Streams>>) -> Slot {
+        streams.lock().taken += 1;
         Slot {
             streams: streams.clone(),
             open: false,
@@ -289,16 +286,16 @@ mod tests {
 
     #[test]
     fn a_connection_that_answers_no_more_streams_is_full() {
-        let streams = Arc::new(Streams::new(100));
+        let streams = Streams::new(100);
         let mut open: Vec<Slot> = (0..20).map(|_| slot(&streams)).collect();
         open.iter_mut().for_each(Slot::opened);
         for _ in 0..UNANSWERED {
-            assert!(streams.has_room(), "it may have been the plane of each");
+            assert!(streams.lock().has_room(), "it may have been the plane of each");
             slot(&streams).timed_out();
         }
-        assert!(!streams.has_room());
+        assert!(!streams.lock().has_room());
         open.pop();
-        assert!(streams.has_room(), "another has its place");
+        assert!(streams.lock().has_room(), "another has its place");
     }
 
     #[test]
@@ -318,11 +315,11 @@ mod tests {
 
     #[test]
     fn planes_that_do_not_answer_make_no_connection_full_that_others_share() {
-        let streams = Arc::new(Streams::new(100));
+        let streams = Streams::new(100);
         for _ in 0..20 {
             slot(&streams).timed_out();
             slot(&streams).opened();
         }
-        assert_eq!(streams.limit.load(Ordering::Acquire), 100);
+        assert_eq!(streams.lock().limit, 100);
     }
 }

@@ -3,6 +3,7 @@
 use http::{HeaderMap, Method, Request, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::core::{Status, response::StatusDetails};
+use serde_json::Value;
 use std::time::Duration;
 
 /// Maximum length of a quoted error body, in characters.
@@ -96,14 +97,9 @@ fn seconds(headers: &HeaderMap) -> Option<u32> {
 /// controller treats them as "the object is deleted" or "the object is rejected".
 pub(super) fn status_body(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> (StatusCode, Vec<u8>) {
     let retry_after = seconds(headers);
-    let is_status = serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|v| {
-        v.get("kind").is_some_and(|k| k == "Status") && v.get("code").is_some_and(|c| c == code.as_u16())
-    });
-    let own: Option<Status> = if is_status {
-        serde_json::from_slice(body).ok()
-    } else {
-        None
-    };
+    let said = serde_json::from_slice(body).unwrap_or(Value::Null);
+    let is_status = said["kind"] == "Status" && said["code"] == code.as_u16();
+    let own = serde_json::from_value::<Status>(said).ok().filter(|_| is_status);
     let (code, mut status) = if let Some(status) = own {
         (code, status)
     } else {

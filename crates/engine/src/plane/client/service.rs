@@ -11,14 +11,15 @@ use super::{
     watch_session::send_tracked,
 };
 use crate::{
-    metrics::{ClientMetrics, PlaneKind},
+    error::chain,
+    metrics::{Families, Family, PlaneKind},
     plane::health::{host::Host, pace::Under},
     watch_channel::Receiver,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body::{Body as HttpBody, Frame};
 use http_body_util::Full;
 use kube::client::Body;
 use std::{
@@ -46,7 +47,7 @@ struct Shared {
     /// Permits for pages of lists, shared with other planes.
     pages: Arc<Semaphore>,
     limits: Limits,
-    metrics: ClientMetrics,
+    metrics: Families,
     retired: Receiver<bool>,
     host: Arc<Host>,
     /// Tells the plane from others of its host.
@@ -74,7 +75,7 @@ impl PlaneService {
         way: Transport,
         pages: Arc<Semaphore>,
         limits: Limits,
-        metrics: ClientMetrics,
+        metrics: Families,
         retired: Receiver<bool>,
         host: Arc<Host>,
     ) -> Self {
@@ -179,18 +180,9 @@ impl Shared {
 
     /// Error with all causes: a transport error displays only its outermost layer, and the reason is in an inner one.
     fn broken(&self, error: &BoxError) -> CallError {
-        let mut cause = error.to_string();
-        let mut source = error.source();
-        while let Some(inner) = source {
-            let text = inner.to_string();
-            if !cause.ends_with(&text) {
-                cause = format!("{cause}: {text}");
-            }
-            source = inner.source();
-        }
         CallError::Connection {
             plane: self.plane,
-            cause,
+            cause: chain(error.as_ref()),
         }
     }
 
@@ -265,18 +257,11 @@ impl Shared {
         let host = self.plane.as_str();
         let code = response.map(Response::status);
         let code = code.as_ref().map_or("<error>", label);
-        self.metrics
-            .requests
-            .with_label_values(&[code, call.method.as_str(), host])
-            .inc();
-        self.metrics
-            .seconds
-            .with_label_values(&[call.verb, host])
-            .observe(began.elapsed().as_secs_f64());
-        self.metrics
-            .api_requests
-            .with_label_values(&[host, call.verb, &call.resource, code])
-            .inc();
+        let metrics = &self.metrics;
+        metrics.count(Family::Requests, &[code, call.method.as_str(), host]);
+        metrics.observe(Family::RequestSeconds, &[call.verb, host], began.elapsed());
+        let labels = [host, call.verb, &call.resource, code];
+        metrics.count(Family::ApiRequests, &labels);
     }
 }
 
@@ -314,20 +299,6 @@ impl HttpBody for Answer {
                 }
                 Pin::new(&mut watch.events).poll_frame(cx).map_err(Into::into)
             }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Watch(watch) => watch.events.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Watch(watch) => watch.events.size_hint(),
         }
     }
 }

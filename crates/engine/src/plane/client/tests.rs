@@ -98,10 +98,7 @@ impl Server {
 
 fn clients(limits: Limits) -> (Clients, prometheus::Registry) {
     let registry = prometheus::Registry::new();
-    (
-        Clients::new(limits, ClientMetrics::new(&registry).unwrap()),
-        registry,
-    )
+    (Clients::new(limits, Families::new(&registry).unwrap()), registry)
 }
 
 fn quick() -> Limits {

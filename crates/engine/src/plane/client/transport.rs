@@ -6,7 +6,6 @@ use super::{
 };
 use crate::plane::kubeconfig::Credential;
 use bytes::Bytes;
-use futures::future::{BoxFuture, ready};
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::client::Body;
@@ -46,65 +45,50 @@ impl Transport {
     }
 
     /// Sends a request other than a watch.
-    pub(super) fn call(
-        &self,
-        request: Request<Body>,
-    ) -> BoxFuture<'static, Result<Response<Received>, BoxError>> {
+    pub(super) async fn call(&self, request: Request<Body>) -> Result<Response<Received>, BoxError> {
         match self {
-            Self::Network(network) => match network.address(request) {
-                Ok(request) => {
-                    let answer = network.pool.calls().request(request);
-                    Box::pin(async { Ok(answer.await?.map(received)) })
-                }
-                Err(error) => Box::pin(ready(Err(error))),
-            },
-            Self::Given(service) => Box::pin(service.clone().oneshot(request)),
+            Self::Network(network) => {
+                let answer = network.pool.calls().request(network.address(request)?);
+                Ok(answer.await?.map(received))
+            }
+            Self::Given(service) => service.clone().oneshot(request).await,
         }
     }
 
     /// Opens a watch; the watch holds its slot on a connection until the slot is dropped.
-    pub(super) fn watch(&self, request: Request<Body>, limit: Duration) -> BoxFuture<'static, Opened> {
-        match self {
-            Self::Network(network) => match network.address(request) {
-                Ok(request) => {
-                    let (parts, body) = request.into_parts();
-                    let again = Request::from_parts(parts.clone(), Body::empty());
-                    let request = Request::from_parts(parts, body);
-                    let pool = network.pool.clone();
-                    let (mut lane, mut slot) = pool.lane();
-                    // Watches that start together wait for the same connection, and hyper fails all of them if the
-                    // request that opens the connection is dropped. A separate task continues even if its caller is
-                    // dropped; then the response is dropped with the task.
-                    let opening = tokio::spawn(async move {
-                        let opened = async {
-                            let response = lane.request(request).await;
-                            if response.is_ok() || slot.is_http1() || !pool.is_http1() {
-                                return response;
-                            }
-                            // The connection has just shown that the server does not speak HTTP/2.
-                            (lane, slot) = pool.lane();
-                            lane.request(again).await
-                        };
-                        let response = tokio::time::timeout(limit, opened).await;
-                        match &response {
-                            Ok(Ok(_)) => slot.opened(),
-                            Ok(Err(_)) => {}
-                            Err(_) => slot.timed_out(),
-                        }
-                        (response, slot)
-                    });
-                    Box::pin(async {
-                        let (response, slot) = opening.await?;
-                        Ok((response??.map(received), Some(slot)))
-                    })
+    pub(super) async fn watch(&self, request: Request<Body>, limit: Duration) -> Opened {
+        let network = match self {
+            Self::Network(network) => network,
+            Self::Given(service) => return Ok((service.clone().oneshot(request).await?, None)),
+        };
+        let (parts, body) = network.address(request)?.into_parts();
+        let again = Request::from_parts(parts.clone(), Body::empty());
+        let request = Request::from_parts(parts, body);
+        let pool = network.pool.clone();
+        let (mut lane, mut slot) = pool.lane();
+        // Watches that start together wait for the same connection, and hyper fails all of them if the request that opens
+        // the connection is dropped. A separate task continues even if its caller is dropped; then the response is
+        // dropped with the task.
+        let opening = tokio::spawn(async move {
+            let opened = async {
+                let response = lane.request(request).await;
+                if response.is_ok() || slot.is_http1() || !pool.is_http1() {
+                    return response;
                 }
-                Err(error) => Box::pin(ready(Err(error))),
-            },
-            Self::Given(service) => {
-                let answer = service.clone().oneshot(request);
-                Box::pin(async { Ok((answer.await?, None)) })
+                // The connection has just shown that the server does not speak HTTP/2.
+                (lane, slot) = pool.lane();
+                lane.request(again).await
+            };
+            let response = tokio::time::timeout(limit, opened).await;
+            match &response {
+                Ok(Ok(_)) => slot.opened(),
+                Ok(Err(_)) => {}
+                Err(_) => slot.timed_out(),
             }
-        }
+            (response, slot)
+        });
+        let (response, slot) = opening.await?;
+        Ok((response??.map(received), Some(slot)))
     }
 }
 

@@ -13,10 +13,6 @@ use std::{
 /// clocks of file systems are coarse. Such a file is read again the next time.
 const UNSETTLED: Duration = Duration::from_secs(2);
 
-/// Maximum number of reads of a file that refers to others; it is read again until all files it refers to were known
-/// before.
-const ROUNDS: usize = 3;
-
 /// Metadata that changes with the content of a file, so that the file need not be read. Symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
@@ -109,44 +105,31 @@ impl Cache {
 
     fn read_anew(&mut self, path: &Path, rules: Rules, mut files: BTreeSet<PathBuf>) -> Known {
         files.insert(path.to_owned());
-        let mut round = 1;
-        loop {
-            let now = SystemTime::now();
-            let stamps: BTreeMap<_, _> = files.iter().map(|file| (file.clone(), Stamp::of(file))).collect();
-            let found = Credential::from_file(path, rules);
-            #[cfg(test)]
-            {
-                self.readings += 1;
-            }
-            let needed: BTreeSet<PathBuf> = match &found {
-                Ok(credential) => credential.files().iter().cloned().collect(),
-                Err(error) => files
-                    .iter()
-                    .cloned()
-                    .chain(error.unreadable().map(Path::to_owned))
-                    .collect(),
-            };
-            let complete = needed.is_subset(&files);
-            if complete || round == ROUNDS {
-                let files: BTreeMap<_, _> = needed
-                    .into_iter()
-                    .map(|file| {
-                        let stamp = stamps.get(&file).copied().flatten();
-                        (file, stamp)
-                    })
-                    .collect();
-                let old = |stamp: &Option<Stamp>| {
-                    stamp.is_none_or(|stamp| stamp.is_older_than(self.unsettled, now))
-                };
-                let settled = complete && files.values().all(old);
-                return Known {
-                    found,
-                    files,
-                    settled,
-                };
-            }
-            files = needed;
-            round += 1;
+        let now = SystemTime::now();
+        let stamps: BTreeMap<_, _> = files.iter().map(|file| (file.clone(), Stamp::of(file))).collect();
+        let found = Credential::from_file(path, rules);
+        #[cfg(test)]
+        {
+            self.readings += 1;
+        }
+        let needed: BTreeSet<PathBuf> = match &found {
+            Ok(credential) => credential.files().iter().cloned().collect(),
+            Err(error) => files
+                .into_iter()
+                .chain(error.unreadable().map(Path::to_owned))
+                .collect(),
+        };
+        let old = |stamp: &Option<Stamp>| stamp.is_none_or(|stamp| stamp.is_older_than(self.unsettled, now));
+        // A file that was not known before the read may have changed during it.
+        let settled = needed.iter().all(|file| stamps.get(file).is_some_and(old));
+        let files = needed.into_iter().map(|file| {
+            let stamp = stamps.get(&file).copied().flatten();
+            (file, stamp)
+        });
+        Known {
+            found,
+            files: files.collect(),
+            settled,
         }
     }
 

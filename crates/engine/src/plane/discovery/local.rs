@@ -1,10 +1,7 @@
-//! Projects from kubeconfig files.
+//! Projects from the kubeconfig files of a folder.
 
 use super::{DiscoveryError, ProjectEvent, Projects, cache::Cache};
-use crate::plane::{
-    files::FileWatch,
-    kubeconfig::{Credential, Rules},
-};
+use crate::plane::{files::FileWatch, kubeconfig::Rules};
 use futures::{Stream, stream};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,44 +13,29 @@ use std::{
 /// Extensions of files that are stored beside kubeconfigs and are not kubeconfigs.
 const OTHER_FILES: [&str; 7] = ["crt", "pem", "key", "token", "tmp", "swp", "bak"];
 
-/// Location of the kubeconfig files.
-pub(super) enum Place {
-    /// One file, or the Pod's service account.
-    File(Option<PathBuf>),
-    /// All files of a folder.
-    Folder(PathBuf),
-}
-
 struct State {
-    place: Place,
+    folder: PathBuf,
     projects: Projects,
     rules: Rules,
     watch: FileWatch,
     started: bool,
     warned: BTreeSet<PathBuf>,
     cache: Cache,
-    /// The files of the Pod's service account as last read.
-    account: Vec<PathBuf>,
 }
 
 pub(super) fn stream(
-    place: Place,
+    folder: PathBuf,
     projects: Projects,
     rules: Rules,
 ) -> impl Stream<Item = ProjectEvent> + Send {
-    let watch = match &place {
-        Place::Folder(folder) => FileWatch::whole(folder.clone(), may_be_kubeconfig),
-        Place::File(_) => FileWatch::default(),
-    };
     let state = State {
-        place,
+        watch: FileWatch::whole(folder.clone(), may_be_kubeconfig),
+        folder,
         projects,
         rules,
-        watch,
         started: false,
         warned: BTreeSet::new(),
         cache: Cache::default(),
-        account: Vec::new(),
     };
     stream::unfold(state, |mut state| async move {
         loop {
@@ -105,30 +87,7 @@ impl State {
 
     /// Reads the files; returns the files to watch.
     fn read(&mut self) -> Vec<PathBuf> {
-        match &self.place {
-            Place::File(Some(path)) => {
-                let known = self.cache.read(path, self.rules);
-                let (name, found) = (path.display().to_string(), known.found.clone());
-                self.projects.put("single", || name, found.map_err(Into::into));
-                known.files().map(Path::to_owned).collect()
-            }
-            Place::File(None) => {
-                let found = Credential::in_cluster();
-                if let Ok(credential) = &found {
-                    self.account = credential.files().to_vec();
-                }
-                self.projects
-                    .put("single", String::new, found.map_err(Into::into));
-                self.account.clone()
-            }
-            Place::Folder(folder) => {
-                let folder = folder.clone();
-                self.read_folder(&folder)
-            }
-        }
-    }
-
-    fn read_folder(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let folder = &self.folder;
         let mut files = Vec::new();
         let candidates = match list(folder) {
             Ok(candidates) => candidates,
@@ -138,7 +97,7 @@ impl State {
                     cause: error.to_string(),
                 };
                 self.projects
-                    .put(&folder.display().to_string(), String::new, Err(error));
+                    .put(&folder.display().to_string(), String::new, None, Err(error));
                 return files;
             }
         };
@@ -165,12 +124,13 @@ impl State {
                 };
                 let label = path.display().to_string();
                 present.insert(label.clone());
-                self.projects.put(&label, String::new, Err(error));
+                self.projects.put(&label, String::new, None, Err(error));
                 continue;
             }
             self.projects.put(
                 &name,
                 || path.display().to_string(),
+                None,
                 credential.map_err(Into::into),
             );
             present.insert(name.clone());

@@ -7,6 +7,7 @@
 mod cache;
 mod local;
 mod milo;
+mod objects;
 mod secrets;
 
 pub use milo::{Answer, Beginning, Inquiry, MiloForm, MiloSource, Questions};
@@ -18,7 +19,10 @@ use super::{
 };
 use crate::metrics::PlaneKind;
 use fedgate_api::names::{NameError, ProjectKey};
-use futures::{StreamExt, stream::BoxStream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
@@ -167,11 +171,10 @@ pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxS
     };
     match source.clone() {
         ProjectSource::Single { kubeconfig } => {
-            local::stream(local::Place::File(kubeconfig), projects, rules).boxed()
+            let below = None;
+            single(CredentialSource { kubeconfig, below }, projects, rules)
         }
-        ProjectSource::Directory { path } => {
-            local::stream(local::Place::Folder(path), projects, rules).boxed()
-        }
+        ProjectSource::Directory { path } => local::stream(path, projects, rules).boxed(),
         ProjectSource::Secrets { plane, namespace } => {
             secrets::stream(plane, namespace, projects, rules).boxed()
         }
@@ -209,6 +212,50 @@ impl CredentialSource {
     }
 }
 
+/// A credential whose files are followed.
+struct FollowedCredential {
+    source: CredentialSource,
+    rules: Rules,
+    watch: FileWatch,
+    /// The files that decided the last result.
+    files: BTreeSet<PathBuf>,
+}
+
+impl FollowedCredential {
+    fn new(source: CredentialSource, rules: Rules) -> Self {
+        let files: BTreeSet<PathBuf> = source.kubeconfig.iter().cloned().collect();
+        let mut watch = FileWatch::default();
+        watch.follow(files.iter().map(PathBuf::as_path));
+        Self {
+            source,
+            rules,
+            watch,
+            files,
+        }
+    }
+
+    /// Reads the credential, and again if it refers to files that were not followed during the read.
+    fn read(&mut self) -> Result<Credential, KubeconfigError> {
+        let mut found = self.source.read(self.rules);
+        for _ in 0..3 {
+            match &found {
+                Ok(credential) => self.files = credential.files().iter().cloned().collect(),
+                Err(error) => self.files.extend(error.unreadable().map(Path::to_owned)),
+            }
+            if !self.watch.follow(self.files.iter().map(PathBuf::as_path)) {
+                break;
+            }
+            found = self.source.read(self.rules);
+        }
+        found
+    }
+
+    /// Returns when the credential may have changed; may be cancelled.
+    async fn changed(&mut self) {
+        self.watch.changed().await;
+    }
+}
+
 /// Connects by a kubeconfig (the hub's, a cell's); the returned future reads the kubeconfig again when it changes. A
 /// broken new version is logged, and the last good credential stays in use.
 pub fn connect(
@@ -217,24 +264,20 @@ pub fn connect(
     clients: &Clients,
     rules: Rules,
 ) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
-    let mut watch = FileWatch::default();
-    watch.follow(login.kubeconfig.iter().map(PathBuf::as_path));
-    let mut credential = login.read(rules)?;
+    let mut login = FollowedCredential::new(login, rules);
+    let mut credential = login.read()?;
     local::warn_if_open(credential.files());
     let connection = Connection::new(clients.plane(plane, &credential));
     let (handle, clients) = (connection.clone(), clients.clone());
     let work = async move {
         let mut refused = None;
         loop {
-            let files: Vec<PathBuf> = credential.files().to_vec();
-            if !watch.follow(files.iter().map(PathBuf::as_path)) {
-                watch.changed().await;
-            }
-            match login.read(rules) {
+            login.changed().await;
+            match login.read() {
                 Ok(new) => {
                     refused = None;
                     if new != credential {
-                        tracing::info!(plane = plane.as_str(), file = ?login.kubeconfig, "credential read again");
+                        tracing::info!(plane = plane.as_str(), file = ?login.source.kubeconfig, "credential read again");
                         handle.replace(clients.plane(plane, &new));
                         credential = new;
                     }
@@ -249,6 +292,35 @@ pub fn connect(
         }
     };
     Ok((connection, work))
+}
+
+/// The one project of a kubeconfig.
+fn single(login: CredentialSource, projects: Projects, rules: Rules) -> BoxStream<'static, ProjectEvent> {
+    let name = login.kubeconfig.as_ref().map(|path| path.display().to_string());
+    let name = name.unwrap_or_default();
+    let state = (FollowedCredential::new(login, rules), projects, None);
+    stream::unfold(state, move |(mut login, mut projects, mut warned)| {
+        let name = name.clone();
+        async move {
+            loop {
+                if let Some(event) = projects.events.pop_front() {
+                    return Some((event, (login, projects, warned)));
+                }
+                if warned.is_some() {
+                    login.changed().await;
+                }
+                let found = login.read();
+                let files = found.as_ref().map(|found| found.files().to_vec());
+                let files = files.unwrap_or_default();
+                if warned.as_ref() != Some(&files) {
+                    local::warn_if_open(&files);
+                }
+                warned = Some(files);
+                projects.put("single", || name.clone(), None, found.map_err(Into::into));
+            }
+        }
+    })
+    .boxed()
 }
 
 /// The projects as last reported, and the events not reported yet.
@@ -273,18 +345,8 @@ struct Engaged {
 }
 
 impl Projects {
-    /// Records the current state of the file or Secret `name`.
+    /// Records the current state of the file, Secret or Project `name`; `uid` is that of a platform.
     fn put(
-        &mut self,
-        name: &str,
-        origin: impl FnOnce() -> String,
-        found: Result<Credential, DiscoveryError>,
-    ) {
-        self.put_identified(name, origin, None, found);
-    }
-
-    /// The same of a project to which the platform gives a UID.
-    fn put_identified(
         &mut self,
         name: &str,
         origin: impl FnOnce() -> String,

@@ -1,87 +1,62 @@
 //! Projects from labelled Secrets.
 
-use super::{DiscoveryError, ProjectEvent, Projects};
-use crate::{
-    plane::{
-        client::Connection,
-        kubeconfig::{Credential, Rules},
-    },
-    watch_channel::Receiver,
+use super::{
+    DiscoveryError, ProjectEvent, Projects,
+    objects::{Change, Objects},
+};
+use crate::plane::{
+    client::Connection,
+    kubeconfig::{Credential, Rules},
 };
 use fedgate_api::keys::PROJECT_SECRET;
-use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use futures::{Stream, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
-use kube_runtime::watcher::{self, Event};
-use std::{collections::BTreeSet, time::Duration};
-use tokio::time::Instant;
 
-/// Pause after an error before the next request.
-const PAUSE: Duration = Duration::from_secs(5);
 /// Secrets per page of a list.
 const PAGE: u32 = 50;
 
-struct State {
-    connection: Connection,
-    generation: Receiver<u64>,
-    namespace: String,
-    projects: Projects,
-    rules: Rules,
-    changes: BoxStream<'static, Result<Event<Secret>, watcher::Error>>,
-    /// Names in a list that is not complete yet.
-    listed: BTreeSet<String>,
-    last_error: Option<String>,
-    /// End of the pause after an error.
-    paused: Option<Instant>,
-}
-
 pub(super) fn stream(
-    connection: Connection,
+    plane: Connection,
     namespace: String,
     projects: Projects,
     rules: Rules,
 ) -> impl Stream<Item = ProjectEvent> + Send {
-    let state = State {
-        generation: connection.generation(),
-        changes: changes(&connection, &namespace),
-        connection,
-        namespace,
-        projects,
-        rules,
-        listed: BTreeSet::new(),
-        last_error: None,
-        paused: None,
-    };
-    stream::unfold(state, |mut state| async move {
+    let label = format!("{PROJECT_SECRET}=true");
+    let secrets = Objects::new(plane, Api::<Secret>::namespaced, &namespace, &label, PAGE);
+    let state = (secrets, projects, namespace);
+    stream::unfold(state, move |(mut secrets, mut projects, namespace)| async move {
         loop {
-            if let Some(event) = state.projects.events.pop_front() {
-                return Some((event, state));
+            if let Some(event) = projects.events.pop_front() {
+                return Some((event, (secrets, projects, namespace)));
             }
-            tokio::select! {
-                biased;
-                change = next(&mut state.changes, state.paused) => state.take(change),
-                _ = state.generation.changed() => state.relist(),
+            match secrets.next().await {
+                Change::Apply(secret) => {
+                    let (name, found) = (secret.name_any(), read(&secret, &namespace, rules));
+                    projects.put(&name, || format!("Secret {namespace}/{name}"), None, found);
+                }
+                Change::Delete(secret) => projects.remove(&secret.name_any()),
+                Change::Listed(listed) => projects.retain(&listed),
+                Change::Failed(error, true) => tracing::warn!(
+                    %namespace, %error,
+                    "the projects' Secrets cannot be read; check that the namespace exists and that this user may get, list and watch secrets there"
+                ),
+                Change::Failed(_, false) | Change::Renewed => {}
             }
         }
     })
 }
 
-fn changes(
-    connection: &Connection,
-    namespace: &str,
-) -> BoxStream<'static, Result<Event<Secret>, watcher::Error>> {
-    let api: Api<Secret> = Api::namespaced(connection.current().client(), namespace);
-    let config = watcher::Config::default()
-        .labels(&format!("{PROJECT_SECRET}=true"))
-        .page_size(PAGE);
-    watcher::watcher(api, config).boxed()
-}
-
-async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Option<S::Item> {
-    if let Some(until) = paused {
-        tokio::time::sleep_until(until).await;
+fn read(secret: &Secret, namespace: &str, rules: Rules) -> Result<Credential, DiscoveryError> {
+    let name = secret.name_any();
+    match secret.data.as_ref().and_then(|d| d.get("kubeconfig")) {
+        Some(text) => Ok(Credential::from_secret(namespace, &name, &text.0, rules)?),
+        None => Err(DiscoveryError::NoKubeconfig {
+            namespace: namespace.to_owned(),
+            keys: keys(secret),
+            name,
+        }),
     }
-    changes.next().await
 }
 
 /// The keys that a Secret has instead: Cluster API's and Flux's key is `value`, Argo CD has `config` and `server`.
@@ -96,62 +71,5 @@ fn keys(secret: &Secret) -> String {
         "none".to_owned()
     } else {
         keys.join(", ")
-    }
-}
-
-impl State {
-    fn relist(&mut self) {
-        self.changes = changes(&self.connection, &self.namespace);
-        self.paused = None;
-    }
-
-    fn take(&mut self, change: Option<Result<Event<Secret>, watcher::Error>>) {
-        self.paused = None;
-        match change {
-            Some(Ok(Event::Init)) => self.listed.clear(),
-            Some(Ok(Event::InitApply(secret))) => {
-                self.listed.insert(secret.name_any());
-                self.put(&secret);
-            }
-            Some(Ok(Event::InitDone)) => {
-                self.last_error = None;
-                self.projects.retain(&std::mem::take(&mut self.listed));
-            }
-            Some(Ok(Event::Apply(secret))) => self.put(&secret),
-            Some(Ok(Event::Delete(secret))) => self.projects.remove(&secret.name_any()),
-            Some(Err(error)) => {
-                self.complain(&error);
-                self.paused = Some(Instant::now() + PAUSE);
-            }
-            // A watcher does not end; if it ever does, list again.
-            None => self.relist(),
-        }
-    }
-
-    fn put(&mut self, secret: &Secret) {
-        let name = secret.name_any();
-        let found = match secret.data.as_ref().and_then(|d| d.get("kubeconfig")) {
-            Some(text) => Credential::from_secret(&self.namespace, &name, &text.0, self.rules)
-                .map_err(DiscoveryError::from),
-            None => Err(DiscoveryError::NoKubeconfig {
-                namespace: self.namespace.clone(),
-                name: name.clone(),
-                keys: keys(secret),
-            }),
-        };
-        self.projects
-            .put(&name, || format!("Secret {}/{name}", self.namespace), found);
-    }
-
-    /// Logs one line per new cause.
-    fn complain(&mut self, error: &watcher::Error) {
-        let text = error.to_string();
-        if self.last_error.as_ref() != Some(&text) {
-            tracing::warn!(
-                namespace = %self.namespace, error = %text,
-                "the projects' Secrets cannot be read; check that the namespace exists and that this user may get, list and watch secrets there"
-            );
-            self.last_error = Some(text);
-        }
     }
 }

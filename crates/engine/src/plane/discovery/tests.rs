@@ -1,5 +1,5 @@
 use super::*;
-use crate::{metrics::ClientMetrics, plane::client::Limits};
+use crate::{metrics::Families, plane::client::Limits};
 use axum::body::Body;
 use futures::stream::BoxStream;
 use http::{Request, Response};
@@ -45,7 +45,7 @@ fn kubeconfig(server: &str, token: &str) -> String {
 fn clients() -> Clients {
     Clients::new(
         Limits::default(),
-        ClientMetrics::new(&prometheus::Registry::new()).unwrap(),
+        Families::new(&prometheus::Registry::new()).unwrap(),
     )
 }
 

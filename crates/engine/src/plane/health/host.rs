@@ -6,7 +6,7 @@ use crate::{key::Plane, random::HashMap};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,7 +28,6 @@ pub struct Host {
     /// The pace of lists.
     pub pace: Pace,
     state: Mutex<State>,
-    itself: Weak<Host>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +80,7 @@ pub struct FailureLine {
 /// Whether a failure of a watch may be one of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// It is the watch's own.
+    /// The failure is the watch's own.
     Own,
     /// There was no answer: the host may be unreachable.
     Silent,
@@ -102,11 +101,10 @@ pub struct Member<'a> {
 impl Host {
     /// A host without planes.
     pub fn new(address: String) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self {
+        Arc::new(Self {
             address,
             pace: Pace::default(),
             state: Mutex::default(),
-            itself: itself.clone(),
         })
     }
 
@@ -143,8 +141,13 @@ impl Host {
         was_refused
     }
 
-    fn after(&self, delay: Duration, turn: u64, act: impl FnOnce(&Self, &mut State) + Send + 'static) {
-        let host = self.itself.clone();
+    fn after(
+        self: &Arc<Self>,
+        delay: Duration,
+        turn: u64,
+        act: impl FnOnce(&Arc<Self>, &mut State) + Send + 'static,
+    ) {
+        let host = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Some(host) = host.upgrade() {
@@ -156,7 +159,7 @@ impl Host {
         });
     }
 
-    fn gather(&self, turn: u64, left: usize) {
+    fn gather(self: &Arc<Self>, turn: u64, left: usize) {
         self.after(GATHER, turn, move |host, state| {
             if state.is_common() {
                 host.goes_down(state);
@@ -212,7 +215,7 @@ impl Host {
     }
 
     /// Looks at what still fails some time after the first answer.
-    fn await_rest(&self, turn: u64) {
+    fn await_rest(self: &Arc<Self>, turn: u64) {
         self.after(RETURN, turn, |host, state| {
             if state.is_common() {
                 if let Phase::Down { answered, .. } = &mut state.phase {

@@ -4,25 +4,15 @@ use fedgate_kubeconfig::token_times;
 use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-/// Part of a credential that ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The bearer token.
-    Token,
-    /// The client certificate.
-    Certificate,
-    /// The certificate authority of the server.
-    Authority,
-}
-
-impl Part {
-    /// The word for a person.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::Certificate => "client certificate",
-            Self::Authority => "certificate authority",
-        }
+crate::words! {
+    /// Part of a credential that ends.
+    pub enum Part {
+        /// The bearer token.
+        Token = "token",
+        /// The client certificate.
+        Certificate = "client certificate",
+        /// The certificate authority of the server.
+        Authority = "certificate authority",
     }
 }
 
@@ -35,19 +25,20 @@ pub struct Expiry {
     pub part: Part,
 }
 
-/// The time left to a credential, in steps: each is logged once, and metrics count credentials by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TimeLeft {
-    /// None: it has expired.
-    Expired,
-    /// At most a day.
-    Day,
-    /// At most seven days.
-    Week,
-    /// More than seven days.
-    Later,
-    /// The credential does not say when it ends.
-    Unknown,
+crate::words! {
+    /// The time left to a credential, in steps: each is logged once, and metrics count credentials by it.
+    pub enum TimeLeft {
+        /// None: it has expired.
+        Expired = "expired",
+        /// At most a day.
+        Day = "day",
+        /// At most seven days.
+        Week = "week",
+        /// More than seven days.
+        Later = "later",
+        /// The credential does not say when it ends.
+        Unknown = "unknown",
+    }
 }
 
 impl TimeLeft {
@@ -66,17 +57,6 @@ impl TimeLeft {
             Self::Week
         } else {
             Self::Later
-        }
-    }
-
-    /// Value of the metric label `expiry`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Later => "later",
-            Self::Unknown => "unknown",
         }
     }
 }

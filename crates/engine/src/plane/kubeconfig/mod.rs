@@ -4,12 +4,11 @@
 mod error;
 mod expiry;
 mod reader;
-mod tls;
 
 pub use error::{KubeconfigError, Origin};
 pub use expiry::{Expiry, Part, TimeLeft};
 
-use reader::{Reader, is_plain, read};
+use reader::{Reader, digest, is_plain, read};
 use rustls::{ClientConfig, pki_types::ServerName};
 use std::{
     fmt,
@@ -145,20 +144,17 @@ impl Credential {
         .document(&document)
     }
 
-    /// This credential for a path below the server's address: one of many planes behind that address.
+    /// The credential for a path below the server's address: one of many planes behind that address.
     #[must_use]
     pub fn below(&self, path: &str) -> Self {
-        let mut below = self.clone();
         let base = self.server.to_string();
         let address = format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'));
-        if let Ok(server) = address.parse() {
-            below.server = server;
-        }
-        below.digest = digest_of(&[&self.digest, path.as_bytes()]);
-        below
+        address
+            .parse()
+            .map_or_else(|_| self.clone(), |server| self.at(server))
     }
 
-    /// This credential for another path of the server; `None` if that is no address.
+    /// The credential for another path of the server; `None` if that is no address.
     #[must_use]
     pub fn at_path(&self, path: &str) -> Option<Self> {
         let mut parts = self.server.clone().into_parts();
@@ -166,7 +162,7 @@ impl Credential {
         Some(self.at(http::Uri::from_parts(parts).ok()?))
     }
 
-    /// This credential for another host, without a path; `None` if that is no address.
+    /// The credential for another host, without a path; `None` if that is no address.
     #[must_use]
     pub fn at_host(&self, host: &str) -> Option<Self> {
         let mut parts = self.server.clone().into_parts();
@@ -174,12 +170,12 @@ impl Credential {
         parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
         let mut at = self.at(http::Uri::from_parts(parts).ok()?);
         at.server_name = None;
-        at.connection_digest = digest_of(&[&self.connection_digest, host.as_bytes()]);
+        at.connection_digest = digest(&[Some(&self.connection_digest), Some(host.as_bytes())]);
         Some(at)
     }
 
     fn at(&self, server: http::Uri) -> Self {
-        let digest = digest_of(&[&self.digest, server.to_string().as_bytes()]);
+        let digest = digest(&[Some(&self.digest), Some(server.to_string().as_bytes())]);
         Self {
             server,
             digest,
@@ -212,14 +208,6 @@ impl Credential {
     pub fn moved_from(&self, other: &Self) -> bool {
         self.server != other.server
     }
-}
-
-fn digest_of(parts: &[&[u8]]) -> [u8; 32] {
-    let mut digest = <sha2::Sha256 as sha2::Digest>::new();
-    for part in parts {
-        sha2::Digest::update(&mut digest, part);
-    }
-    sha2::Digest::finalize(digest).into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reads a kubeconfig's document field by field.
 
-use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, expiry, tls};
+use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, expiry};
+use crate::shared_map::SharedMap;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -12,6 +13,10 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// TLS settings by the digest of all their inputs, shared by all credentials with these: each has a session cache, which
+/// would be much of the memory of an idle project.
+static TLS: SharedMap<[u8; 32], ClientConfig> = SharedMap::new();
 
 pub(super) fn is_plain(server: &http::Uri) -> bool {
     server.scheme() == Some(&http::uri::Scheme::HTTP)
@@ -48,7 +53,12 @@ struct Section<'a> {
     fields: &'a Map<String, Value>,
 }
 
-impl Section<'_> {
+impl<'a> Section<'a> {
+    /// The text of a field that is not empty.
+    fn text(&self, field: &str) -> Option<&'a str> {
+        self.fields.get(field)?.as_str().filter(|text| !text.is_empty())
+    }
+
     fn path_of(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
@@ -65,20 +75,10 @@ impl Reader<'_> {
 
     pub(super) fn document(mut self, document: &Value) -> Result<Credential, KubeconfigError> {
         let context = self.context(document)?;
-        let text_of = |field: &str| {
-            context
-                .fields
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
-        let (cluster_name, user_name) = (text_of("cluster"), text_of("user"));
-        let namespace = match text_of("namespace") {
-            "" => "default",
-            given => given,
-        };
-        let cluster = self.named(document, "clusters", "cluster", cluster_name)?;
-        let user = self.named(document, "users", "user", user_name)?;
+        let name_of = |field: &str| context.text(field).unwrap_or_default();
+        let namespace = context.text("namespace").unwrap_or("default");
+        let cluster = self.named(document, "clusters", "cluster", name_of("cluster"))?;
+        let user = self.named(document, "users", "user", name_of("user"))?;
         self.check_cluster(&cluster)?;
         self.check_user(&user)?;
 
@@ -104,7 +104,12 @@ impl Reader<'_> {
             ));
         }
         let material = [ca.as_deref(), certificate.as_deref(), key.as_deref()];
-        let tls = tls::shared(digest(&material), || self.tls(&cluster, &user, material))?;
+        let tls = if let Some(known) = TLS.known(&digest(&material)) {
+            known
+        } else {
+            let new = self.tls(&cluster, &user, material)?;
+            TLS.get(digest(&material), || Arc::new(new))
+        };
 
         let name = format!("{server_name:?}");
         let server_text = server.to_string();
@@ -180,33 +185,26 @@ impl Reader<'_> {
 
     fn check_cluster(&self, cluster: &Section<'_>) -> Result<(), KubeconfigError> {
         for (field, value) in cluster.fields.iter().filter(|(_, value)| !value.is_null()) {
-            match field.as_str() {
+            let (why, next) = match field.as_str() {
                 "server"
                 | "certificate-authority"
                 | "certificate-authority-data"
                 | "tls-server-name"
                 | "disable-compression"
-                | "extensions" => {}
-                "insecure-skip-tls-verify" if value == &Value::Bool(false) => {}
+                | "extensions" => continue,
+                "insecure-skip-tls-verify" if value == &Value::Bool(false) => continue,
                 "insecure-skip-tls-verify" => {
-                    return Err(self.refused(
-                        cluster,
-                        field,
-                        "the server would not be verified",
-                        "remove it and give certificate-authority-data",
-                    ));
+                    let next = "remove it and give certificate-authority-data";
+                    ("the server would not be verified", next)
                 }
-                "proxy-url" if value == "" => {}
+                "proxy-url" if value == "" => continue,
                 "proxy-url" => {
-                    return Err(self.refused(
-                        cluster,
-                        field,
-                        "planes are reached directly",
-                        "remove it and give a server that is reachable from here",
-                    ));
+                    let next = "remove it and give a server that is reachable from here";
+                    ("planes are reached directly", next)
                 }
-                _ => return Err(self.refused(cluster, field, "it is not known here", "remove it")),
-            }
+                _ => ("it is not known here", "remove it"),
+            };
+            return Err(self.refused(cluster, field, why, next));
         }
         Ok(())
     }
@@ -233,12 +231,7 @@ impl Reader<'_> {
     }
 
     fn server(&self, cluster: &Section<'_>) -> Result<http::Uri, KubeconfigError> {
-        let Some(text) = cluster
-            .fields
-            .get("server")
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty())
-        else {
+        let Some(text) = cluster.text("server") else {
             return Err(self.missing(
                 cluster,
                 "server",
@@ -282,12 +275,7 @@ impl Reader<'_> {
     }
 
     fn file(&mut self, section: &Section<'_>, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
-        let Some(name) = section
-            .fields
-            .get(field)
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty())
-        else {
+        let Some(name) = section.text(field) else {
             return Ok(None);
         };
         let Some(folder) = self.folder else {
@@ -305,13 +293,8 @@ impl Reader<'_> {
     }
 
     fn token(&mut self, user: &Section<'_>) -> Result<Option<Token>, KubeconfigError> {
-        let inline = user
-            .fields
-            .get("token")
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty());
         // kubectl prefers the file, too.
-        let (field, text) = match (self.file(user, "tokenFile")?, inline) {
+        let (field, text) = match (self.file(user, "tokenFile")?, user.text("token")) {
             (Some(bytes), _) => ("tokenFile", bytes),
             (None, Some(text)) => ("token", text.as_bytes().to_vec()),
             (None, None) => return Ok(None),
@@ -333,11 +316,7 @@ impl Reader<'_> {
     }
 
     fn server_name(&self, cluster: &Section<'_>) -> Result<Option<ServerName<'static>>, KubeconfigError> {
-        let name = cluster
-            .fields
-            .get("tls-server-name")
-            .and_then(Value::as_str)
-            .filter(|t| !t.is_empty());
+        let name = cluster.text("tls-server-name");
         name.map(|n| {
             ServerName::try_from(n.to_owned())
                 .map_err(|_| self.invalid(cluster, "tls-server-name", "it is no host name"))
@@ -359,12 +338,7 @@ impl Reader<'_> {
             // Plain http.
             None => builder.with_root_certificates(RootCertStore::empty()),
             Some(ca) => {
-                let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(ca).collect();
-                let found = found.map_err(|_| bad_ca("it is no PEM text"))?;
-                if found.is_empty() {
-                    return Err(bad_ca("it holds no CERTIFICATE"));
-                }
-                let verifier = fedgate_kubeconfig::verifier(found)
+                let verifier = fedgate_kubeconfig::verifier(certificates(ca).map_err(bad_ca)?)
                     .map_err(|e| bad_ca(&format!("it is no usable CA certificate: {e}")))?;
                 builder.dangerous().with_custom_certificate_verifier(verifier)
             }
@@ -383,12 +357,8 @@ impl Reader<'_> {
             }
             (Some(certificate), Some(key)) => (certificate, key),
         };
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
-            .collect::<Result<_, _>>()
-            .map_err(|_| self.invalid(user, "client-certificate-data", "it is no PEM text"))?;
-        if chain.is_empty() {
-            return Err(self.invalid(user, "client-certificate-data", "it holds no CERTIFICATE"));
-        }
+        let chain =
+            certificates(certificate).map_err(|why| self.invalid(user, "client-certificate-data", why))?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| self.invalid(user, "client-key-data", "it holds no PRIVATE KEY in PEM"))?;
         builder.with_client_auth_cert(chain, key).map_err(|e| {
@@ -432,7 +402,17 @@ impl Reader<'_> {
     }
 }
 
-fn digest(parts: &[Option<&[u8]>]) -> [u8; 32] {
+/// The certificates of a PEM text, at least one.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err("it holds no CERTIFICATE"),
+        found => found.map_err(|_| "it is no PEM text"),
+    }
+}
+
+/// The digest of these parts in their order.
+pub(super) fn digest(parts: &[Option<&[u8]>]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
         // Lengths make ("ab", "c") and ("a", "bc") different.

@@ -10,7 +10,7 @@ use crate::{
 };
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use kube::core::ApiResource;
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Sends the Lease at each change, `None` while the Lease does not exist, until the future is dropped; always uses the
@@ -32,33 +32,23 @@ pub(super) fn watch(
         may_be_absent: false,
     };
     async move {
-        let (health, mut generation) = (WatchStatus::default(), plane.generation());
-        loop {
-            generation.borrow_and_update();
-            let (tell, present) = (tell.clone(), Cell::new(false));
-            let sink = move |event| {
-                let seen = match event {
-                    WatchEvent::Init => return present.set(false),
-                    WatchEvent::InitApply(object)
-                    | WatchEvent::Apply(object)
-                    | WatchEvent::Written(object) => {
-                        present.set(true);
-                        // A Lease that cannot be parsed is skipped here; the candidate's next read reports the error.
-                        let Ok(lease) = object.try_parse() else { return };
-                        Some(lease)
-                    }
-                    WatchEvent::Failed | WatchEvent::Resumed | WatchEvent::Rewound => return,
-                    WatchEvent::InitDone if present.get() => return,
-                    WatchEvent::InitDone | WatchEvent::Delete(_) => None,
-                };
-                // The receiver is dropped once this process holds the Lease.
-                let _ = tell.send(seen);
+        let (status, present) = (WatchStatus::default(), AtomicBool::new(false));
+        let sink = |event| {
+            let seen = match event {
+                WatchEvent::Init => return present.store(false, Ordering::Relaxed),
+                WatchEvent::InitApply(object) | WatchEvent::Apply(object) | WatchEvent::Written(object) => {
+                    present.store(true, Ordering::Relaxed);
+                    // A Lease that cannot be parsed is skipped here; the candidate's next read reports the error.
+                    let Ok(lease) = object.try_parse() else { return };
+                    Some(lease)
+                }
+                WatchEvent::Failed | WatchEvent::Resumed | WatchEvent::Rewound => return,
+                WatchEvent::InitDone if present.load(Ordering::Relaxed) => return,
+                WatchEvent::InitDone | WatchEvent::Delete(_) => None,
             };
-            tokio::select! {
-                biased;
-                () = watch::run(&Plane::Hub, plane.current(), &selection, &health, plane.health(), sink, |_| {}) => {}
-                _ = generation.changed() => {}
-            }
-        }
+            // The receiver is dropped once this process holds the Lease.
+            let _ = tell.send(seen);
+        };
+        watch::run_supervised(&Plane::Hub, &plane, &selection, &status, sink, |_| {}, || {}).await;
     }
 }

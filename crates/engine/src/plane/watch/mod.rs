@@ -310,8 +310,10 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
             watcher::Event::Apply(object) => self.named(object).map(WatchEvent::Apply),
             watcher::Event::Delete(object) => {
                 let last = self.named(object);
-                if let Some(object) = &last {
-                    self.is_well(object);
+                if let Some(DynamicObject { metadata, .. }) = last.as_deref() {
+                    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+                    let mut malformed = self.status.malformed.lock();
+                    malformed.record_readable(namespace.unwrap_or_default(), name.unwrap_or_default());
                 }
                 last.map(WatchEvent::Delete)
             }
@@ -321,20 +323,20 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         }
     }
 
-    /// The object, unless it has no name: without a name it cannot be reconciled.
-    fn named(&self, tolerant: LenientObject) -> Option<Box<DynamicObject>> {
+    /// The object, unless it has no name: without a name it cannot be reconciled. Reports fields that could not be read.
+    fn named(&self, read: LenientObject) -> Option<Box<DynamicObject>> {
         let LenientObject {
             object,
             malformed_fields: faults,
-        } = tolerant;
-        let metadata = &object.metadata;
-        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-        if faults.is_empty() && name.is_some() {
-            self.is_well(&object);
-            return Some(Box::new(object));
-        }
+        } = read;
+        let (namespace, name) = (
+            object.metadata.namespace.as_deref(),
+            object.metadata.name.as_deref(),
+        );
         let mut malformed = self.status.malformed.lock();
-        if malformed.record_malformed(namespace.unwrap_or_default(), name.unwrap_or_default()) {
+        if faults.is_empty() && name.is_some() {
+            malformed.record_readable(namespace.unwrap_or_default(), name.unwrap_or_default());
+        } else if malformed.record_malformed(namespace.unwrap_or_default(), name.unwrap_or_default()) {
             tracing::warn!(
                 plane = %self.member.plane,
                 kind = self.member.kind,
@@ -345,14 +347,6 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
             );
         }
         name.is_some().then(|| Box::new(object))
-    }
-
-    /// Records that the object was read in full or deleted.
-    fn is_well(&self, object: &DynamicObject) {
-        let metadata = &object.metadata;
-        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-        let mut malformed = self.status.malformed.lock();
-        malformed.record_readable(namespace.unwrap_or_default(), name.unwrap_or_default());
     }
 
     /// Records that the server has answered.

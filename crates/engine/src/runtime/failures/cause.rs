@@ -1,14 +1,13 @@
 //! Causes that hold back calls of many keys at once; each counts as one failure.
 
-use super::{Attempt, Class, Entry, Failures, Kept, LastFailure};
-use crate::message::clean;
+use super::{Attempt, Entry, Failures, Kept, LastFailure};
 use crate::{
     clock::Now,
-    error::Category,
+    error::{Category, Class, Failure},
     executor::{permissions::Permission, suspension::PARKED},
     key::Plane,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A cause that holds back the calls of many keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,13 +38,20 @@ impl Cause {
     }
 }
 
-/// Name of the controller of failures that belong to no key.
-const NO_CONTROLLER: &str = "none";
-
 impl Failures {
-    /// Records that the project of a plane is suspended.
+    /// Records that the project of a plane is suspended, whether or not a key waits for its end.
     pub fn suspended(&self, plane: &Plane, now: Now) {
-        self.0.lock().suspended(plane, now);
+        let cause = Cause::Suspended(plane.clone());
+        let failure = of_plane(plane, "write", Category::ProjectSuspended, PARKED);
+        self.0.lock().cause(cause, &failure, now);
+    }
+
+    /// Records that a plane answers neither watches nor calls, as a standby sees it too.
+    pub fn plane_down(&self, plane: &Plane, category: Category, message: &str, now: Now) {
+        let failure = of_plane(plane, "watch", category, message);
+        let mut kept = self.0.lock();
+        let (_, entry) = kept.cause(Cause::Plane(plane.clone()), &failure, now);
+        entry.failure.attempts = entry.failure.attempts.max(1);
     }
 }
 
@@ -58,77 +64,38 @@ impl Kept {
         }
         let failure = attempt.failure;
         let was_sent = failure.category != Category::CircuitOpen;
-        let class = cause.class();
-        let (cause, entry) = self.cause(cause, now, || LastFailure {
-            controller: NO_CONTROLLER,
-            plane: failure.plane.clone(),
-            verb: failure.verb,
-            object: failure.object.as_str().into(),
-            category: failure.category,
-            class,
-            message: clean(&failure.message),
-            since: now.wall,
-            last: now.wall,
-            attempts: 0,
-            next: None,
-        });
+        let (cause, entry) = self.cause(cause, failure, now);
         let known = &mut entry.failure;
         if was_sent {
-            known.verb = failure.verb;
-            known.object = failure.object.as_str().into();
-            known.category = failure.category;
-            known.message = clean(&failure.message);
-            known.last = now.wall;
-            known.attempts = known.attempts.saturating_add(1);
+            *known = LastFailure {
+                since: known.since,
+                attempts: known.attempts.saturating_add(1),
+                ..LastFailure::of(failure, known.class, now)
+            };
         }
-        known.next = attempt.next.and_then(|after| now.wall.checked_add(after).ok());
+        known.next = attempt.due(now);
         cause
     }
 
-    /// The failure of a cause; made anew if the cause has just begun.
-    fn cause(
-        &mut self,
-        cause: Cause,
-        now: Now,
-        new: impl FnOnce() -> LastFailure,
-    ) -> (Arc<Cause>, &mut Entry) {
+    /// The failure of a cause; made of this one if the cause has just begun.
+    fn cause(&mut self, cause: Cause, failure: &Failure, now: Now) -> (Arc<Cause>, &mut Entry) {
         let known = self.causes.get_key_value(&cause).map(|(known, _)| known.clone());
         let cause = known.unwrap_or_else(|| Arc::new(cause));
         let entry = self.causes.entry(cause.clone());
-        (cause, entry.or_insert_with(|| Entry::new(new(), now)))
+        let class = cause.class();
+        let entry = entry.or_insert_with(|| Entry::new(LastFailure::of(failure, class, now), now));
+        (cause, entry)
     }
+}
 
-    /// Records that the project of a plane is suspended, whether or not a key waits for its end.
-    fn suspended(&mut self, plane: &Plane, now: Now) {
-        self.cause(Cause::Suspended(plane.clone()), now, || LastFailure {
-            controller: NO_CONTROLLER,
-            plane: plane.clone(),
-            verb: "write",
-            object: "".into(),
-            category: Category::ProjectSuspended,
-            class: Class::Wait,
-            message: PARKED.into(),
-            since: now.wall,
-            last: now.wall,
-            attempts: 0,
-            next: None,
-        });
-    }
-
-    /// Records that a plane answers neither watches nor calls, as a standby sees it too.
-    pub(super) fn plane_down(&mut self, plane: &Plane, category: Category, message: &str, now: Now) {
-        self.cause(Cause::Plane(plane.clone()), now, || LastFailure {
-            controller: NO_CONTROLLER,
-            plane: plane.clone(),
-            verb: "watch",
-            object: "".into(),
-            category,
-            class: Class::Retry,
-            message: clean(message),
-            since: now.wall,
-            last: now.wall,
-            attempts: 1,
-            next: None,
-        });
+/// The failure of a plane that no request has met.
+fn of_plane(plane: &Plane, verb: &'static str, category: Category, message: &str) -> Failure {
+    Failure {
+        plane: plane.clone(),
+        verb,
+        object: String::new(),
+        category,
+        message: message.to_owned(),
+        retry_after: Duration::ZERO,
     }
 }

@@ -1,6 +1,7 @@
 //! The log lines about failures. Each about a key has its plane, controller and object in the same fields.
 
-use super::{Attempt, Class, LastFailure, Settled};
+use super::{Attempt, LastFailure, Settled};
+use crate::error::Class;
 use crate::key::{Key, Plane};
 use crate::message::clean;
 use std::fmt;
@@ -18,7 +19,7 @@ pub(crate) fn attempt(attempt: &Attempt<'_>, is_news: bool) {
     let (namespace, name) = (&*key.namespace, &*key.name);
     // Formatted only if the level is on: most attempts are lines of level debug.
     let error = tracing::field::display(Cleaned(&failure.message));
-    match Class::of(failure) {
+    match failure.category.class() {
         Class::Retry | Class::Right => {
             tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "trying again");
         }

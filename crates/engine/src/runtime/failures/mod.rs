@@ -4,15 +4,17 @@ mod cause;
 pub(super) mod log;
 mod report;
 
+pub use crate::error::Class;
 pub use cause::Cause;
 pub use report::Settled;
 
 use super::queue::Backoffs;
 use crate::{
     clock::Now,
-    error::{Category, Failure, Retry},
+    error::{Category, Failure},
     key::{Key, Plane},
     message::clean,
+    metrics::{Family, Gauges},
     random::HashMap,
     shrink::shrink_if_sparse,
 };
@@ -22,6 +24,9 @@ use report::{Lines, Report};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
+/// Name of the controller of failures that belong to no key.
+const NO_CONTROLLER: &str = "none";
+
 /// Limit of recorded failures. Beyond it the oldest stay: they show which keys are stuck, and newer failures add no
 /// information.
 const KEPT: usize = 10_000;
@@ -30,40 +35,6 @@ const BYTES: usize = 8 * 1024 * 1024;
 /// Memory of a recorded failure without its texts, in bytes: its slots in a table that may be less than half full, and
 /// what an allocator adds to its three allocations.
 const FIXED: usize = 3 * (size_of::<Key>() + size_of::<usize>()) + size_of::<Entry>() + 48;
-
-/// How a failed key goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// It is retried after a growing delay.
-    Retry,
-    /// It waits for a change.
-    Wait,
-    /// The object is rejected as it is; it is retried when it changes, or after 5 min.
-    Quarantine,
-    /// It waits for a permission.
-    Right,
-}
-
-impl Class {
-    /// The class as answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Wait => "wait",
-            Self::Quarantine => "quarantine",
-            Self::Right => "right",
-        }
-    }
-
-    fn of(failure: &Failure) -> Self {
-        match failure.retry() {
-            Retry::Backoff(_) if failure.category == Category::Forbidden => Self::Right,
-            Retry::Backoff(_) => Self::Retry,
-            Retry::AwaitChange => Self::Wait,
-            Retry::Quarantine => Self::Quarantine,
-        }
-    }
-}
 
 /// The last failure of a key, and since when it has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +64,25 @@ pub struct LastFailure {
     pub next: Option<Timestamp>,
 }
 
+impl LastFailure {
+    /// A failure that belongs to no key, and of which no attempt is counted.
+    fn of(failure: &Failure, class: Class, now: Now) -> Self {
+        Self {
+            controller: NO_CONTROLLER,
+            plane: failure.plane.clone(),
+            verb: failure.verb,
+            object: failure.object.as_str().into(),
+            category: failure.category,
+            class,
+            message: clean(&failure.message),
+            since: now.wall,
+            last: now.wall,
+            attempts: 0,
+            next: None,
+        }
+    }
+}
+
 /// A failed reconcile.
 #[derive(Debug, Clone)]
 pub struct Attempt<'a> {
@@ -108,39 +98,28 @@ pub struct Attempt<'a> {
     pub next: Option<Duration>,
 }
 
+impl Attempt<'_> {
+    fn due(&self, now: Now) -> Option<Timestamp> {
+        now.wall.checked_add(self.next?).ok()
+    }
+}
+
 /// The recorded failures, by key.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<Kept>);
-
-/// Controller, kind of the plane of the failure, category.
-pub type Labels = (&'static str, &'static str, Category);
 
 #[derive(Debug, Default)]
 struct Kept {
     entries: HashMap<Key, Box<Entry>>,
     bytes: usize,
     causes: BTreeMap<Arc<Cause>, Entry>,
-    dropped: BTreeMap<Labels, u64>,
+    /// Number of failures that gave way to older ones.
+    dropped: u64,
     lines: Lines,
 }
 
 /// A key that has failed for longer is stuck.
 const STUCK: Duration = Duration::from_secs(60);
-
-/// Counts of failures for metrics: keys by controller and category.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct FailureCounts {
-    /// Keys whose last reconcile failed.
-    pub failing: BTreeMap<(&'static str, &'static str), usize>,
-    /// Keys that have failed for more than 60 s; refused objects aside.
-    pub stuck: BTreeMap<(&'static str, &'static str), usize>,
-    /// Age of the oldest failure; refused objects aside.
-    pub oldest: Duration,
-    /// Recorded failures.
-    pub kept: usize,
-    /// Failures that gave way to older ones.
-    pub dropped: u64,
-}
 
 /// The consequences of a recorded failure.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -199,7 +178,7 @@ impl Failures {
         self.0.lock().lines.sum(now)
     }
 
-    /// Those of the wanted planes that are down for 30 s, each once.
+    /// Wanted planes that are down for 30 s, each once.
     pub fn planes_down(&self, wanted: impl Fn(&Plane) -> bool, now: Now) -> Vec<(Arc<Cause>, LastFailure)> {
         let mut kept = self.0.lock();
         let planes = kept
@@ -223,11 +202,6 @@ impl Failures {
         let mut kept = self.0.lock();
         kept.retain(|_| false);
         kept.causes.retain(|cause, _| matches!(**cause, Cause::Plane(_)));
-    }
-
-    /// Records that a plane answers neither watches nor calls.
-    pub fn plane_down(&self, plane: &Plane, category: Category, message: &str, now: Now) {
-        self.0.lock().plane_down(plane, category, message, now);
     }
 
     /// Drops the failures of causes that have ended; returns those that the log has reported.
@@ -278,45 +252,42 @@ impl Failures {
         kept.shown().count() + kept.causes.len()
     }
 
-    /// Counts of the failures for metrics; `backoffs` are the keys that are retried.
-    pub fn figures(&self, backoffs: &Backoffs, now: Now) -> FailureCounts {
+    /// The gauges of failures; `backoffs` are the keys that are retried.
+    pub fn gauges(&self, backoffs: &Backoffs, now: Now) -> Gauges {
         let kept = self.0.lock();
+        let mut gauges = Gauges::default();
+        gauges.failures_dropped = kept.dropped;
+        let count = kept.shown().count() + kept.causes.len();
+        gauges.set(Family::Failures, &[], count);
         let is_old = |entry: &Entry| now.since(entry.began) > STUCK;
-        let mut figures = FailureCounts {
-            kept: kept.shown().count() + kept.causes.len(),
-            dropped: kept.dropped.values().sum(),
-            ..FailureCounts::default()
-        };
         for entry in kept.shown() {
             let failure = &entry.failure;
-            let labels = (failure.controller, failure.category.as_str());
+            let labels = [failure.controller, failure.category.as_str()];
             if matches!(failure.class, Class::Wait | Class::Quarantine) {
-                *figures.failing.entry(labels).or_default() += 1;
+                gauges.add(Family::KeysInBackoff, &labels, 1_usize);
             }
             if failure.class == Class::Quarantine {
                 continue;
             }
-            figures.oldest = figures.oldest.max(now.since(entry.began));
+            gauges.raise(Family::OldestStuckKey, &[], now.since(entry.began));
             if is_old(entry) {
-                *figures.stuck.entry(labels).or_default() += 1;
+                gauges.add(Family::StuckKeys, &labels, 1_usize);
             }
         }
-        let faults = kept
-            .causes
-            .iter()
-            .filter(|(cause, _)| !matches!(***cause, Cause::Suspended(_)));
-        for (_, entry) in faults {
-            figures.oldest = figures.oldest.max(now.since(entry.began));
+        for (cause, entry) in &kept.causes {
+            if !matches!(**cause, Cause::Suspended(_)) {
+                gauges.raise(Family::OldestStuckKey, &[], now.since(entry.began));
+            }
         }
         for (mark, count) in &backoffs.0 {
-            let labels = (mark.controller, mark.category.as_str());
-            *figures.failing.entry(labels).or_default() += count;
+            let labels = [mark.controller, mark.category.as_str()];
+            gauges.add(Family::KeysInBackoff, &labels, *count);
             let cause = mark.cause.as_ref().and_then(|cause| kept.causes.get(cause));
             if cause.is_some_and(is_old) {
-                *figures.stuck.entry(labels).or_default() += count;
+                gauges.add(Family::StuckKeys, &labels, *count);
             }
         }
-        figures
+        gauges
     }
 
     /// Number of failing keys, by kind of the called plane and by category.
@@ -332,8 +303,8 @@ impl Failures {
     }
 
     /// Number of failures that gave way to older ones.
-    pub fn dropped(&self) -> BTreeMap<Labels, u64> {
-        self.0.lock().dropped.clone()
+    pub fn dropped(&self) -> u64 {
+        self.0.lock().dropped
     }
 
     /// The counts as JSON, for `/debug/planes`; `behind` is the number of keys that each cause holds back.
@@ -349,9 +320,8 @@ impl Failures {
                 "keys": behind.get(&cause).copied().unwrap_or_default(),
             })
         });
-        let dropped: u64 = self.dropped().values().sum();
         serde_json::json!({
-            "counts": counts.collect::<Vec<_>>(), "causes": causes.collect::<Vec<_>>(), "dropped": dropped,
+            "counts": counts.collect::<Vec<_>>(), "causes": causes.collect::<Vec<_>>(), "dropped": self.dropped(),
         })
     }
 
@@ -375,11 +345,6 @@ impl Entry {
     fn bytes(&self) -> usize {
         FIXED + self.failure.object.len() + self.failure.message.len()
     }
-
-    fn labels(&self) -> Labels {
-        let failure = &self.failure;
-        (failure.controller, failure.plane.kind(), failure.category)
-    }
 }
 
 impl Kept {
@@ -392,38 +357,19 @@ impl Kept {
 
     /// Records a failure; returns it if the log reports the key as stuck now.
     fn record(&mut self, attempt: &Attempt<'_>, now: Now) -> Option<LastFailure> {
-        let Attempt {
-            key,
-            controller,
-            failure,
-            next,
-            cause: _,
-        } = attempt;
-        let before = self.entries.get(*key);
-        let (since, attempts) = before.map_or((now.wall, 0), |known| {
-            (known.failure.since, known.failure.attempts)
-        });
-        let (began, report) = before.map_or((now.instant, None), |known| (known.began, known.report));
-        let mut entry = Box::new(Entry {
-            began,
-            report,
-            ..Entry::new(
-                LastFailure {
-                    controller,
-                    plane: failure.plane.clone(),
-                    verb: failure.verb,
-                    object: failure.object.as_str().into(),
-                    category: failure.category,
-                    class: Class::of(failure),
-                    message: clean(&failure.message),
-                    since,
-                    last: now.wall,
-                    attempts: attempts.saturating_add(1),
-                    next: next.and_then(|after| now.wall.checked_add(after).ok()),
-                },
-                now,
-            )
-        });
+        let Attempt { key, failure, .. } = attempt;
+        let mut entry = Box::new(Entry::new(
+            LastFailure::of(failure, failure.category.class(), now),
+            now,
+        ));
+        entry.failure.controller = attempt.controller;
+        entry.failure.attempts = 1;
+        entry.failure.next = attempt.due(now);
+        if let Some(known) = self.entries.get(*key) {
+            (entry.began, entry.report) = (known.began, known.report);
+            entry.failure.since = known.failure.since;
+            entry.failure.attempts = known.failure.attempts.saturating_add(1);
+        }
         let stuck = entry.stuck(&mut self.lines, now);
         self.bytes += entry.bytes();
         if let Some(old) = self.entries.insert((*key).clone(), entry) {
@@ -447,9 +393,7 @@ impl Kept {
             let youngest = retried.max_by_key(|(key, entry)| (entry.began, *key));
             youngest.map_or(newest, |(key, _)| key).clone()
         };
-        if let Some(labels) = self.entries.get(&youngest).map(|entry| entry.labels()) {
-            *self.dropped.entry(labels).or_default() += 1;
-        }
+        self.dropped += 1;
         self.remove(&youngest);
     }
 

@@ -1,9 +1,12 @@
 use super::*;
 use crate::runtime::queue::Mark;
 use crate::{
-    executor::permissions::{PermissionChange, Permissions},
+    executor::{
+        Call,
+        permissions::{PermissionChange, Permissions},
+    },
     key::Kind,
-    plan::{Endpoint, Target},
+    plan::Target,
 };
 use fedgate_api::names::ProjectKey;
 
@@ -192,7 +195,7 @@ fn keys_behind_a_missing_permission_are_one_failure() {
         Permissions::default(),
         Target::namespaced(Plane::Hub, &resource, "ns", "a"),
     );
-    let denied = || permissions.ended(&target, Endpoint::Main, "apply", Some(Category::Forbidden));
+    let denied = || permissions.ended(Call::of(&target, "apply"), Some(Category::Forbidden));
     let PermissionChange::Denied(right) = [denied(), denied(), denied()][2].clone() else {
         panic!("it is denied")
     };
@@ -231,10 +234,7 @@ fn the_oldest_failures_stay_and_those_of_a_plane_go_with_it() {
         let plane = project(if n == 0 { "q" } else { "p" });
         failures.failed(attempt(&key(plane, &n.to_string()), &server), at(0));
     }
-    assert_eq!(
-        failures.dropped(),
-        [(("federator", "hub", Category::Server), 1)].into()
-    );
+    assert_eq!(failures.dropped(), 1);
     assert_eq!(failures.count(), KEPT);
     assert!(failures.bytes() <= BYTES, "{}", failures.bytes());
     let last = key(project("p"), &KEPT.to_string());
@@ -244,10 +244,7 @@ fn the_oldest_failures_stay_and_those_of_a_plane_go_with_it() {
         failures.of(&last).is_some(),
         "another class makes the youngest that is retried give way"
     );
-    assert_eq!(
-        (failures.count(), failures.dropped().values().sum::<u64>()),
-        (KEPT, 2)
-    );
+    assert_eq!((failures.count(), failures.dropped()), (KEPT, 2));
     failures.forget(&project("p"));
     assert_eq!(failures.counts(), [(("hub", Category::Server), 1)].into());
     assert_eq!(
@@ -264,8 +261,10 @@ fn long_messages_give_way_before_the_memory_exceeds_its_bound() {
         failures.failed(attempt(&key(project("p"), &n.to_string()), &long), at(0));
     }
     assert!(failures.bytes() <= BYTES && failures.count() < KEPT);
-    let dropped: u64 = failures.dropped().values().sum();
-    assert_eq!(usize::try_from(dropped).unwrap() + failures.count(), KEPT);
+    assert_eq!(
+        usize::try_from(failures.dropped()).unwrap() + failures.count(),
+        KEPT
+    );
     assert!(failures.of(&key(project("p"), "0")).is_some());
 }
 
@@ -403,31 +402,22 @@ async fn keys_that_fail_for_a_minute_are_stuck_and_refused_objects_are_not() {
         .into(),
     );
     let failing = [
-        (("federator", "server"), 1),
-        (("federator", "namespace_terminating"), 1),
-        (("federator", "refused"), 1),
-        (("federator", "held_back"), 7),
+        ("server", 1_usize),
+        ("namespace_terminating", 1),
+        ("refused", 1),
+        ("held_back", 7),
     ];
-    let young = failures.figures(&backoffs, now());
-    assert_eq!(
-        young,
-        FailureCounts {
-            failing: failing.into(),
-            kept: 4,
-            ..FailureCounts::default()
-        }
-    );
+    let mut expected = Gauges::default();
+    for (category, count) in failing {
+        expected.set(Family::KeysInBackoff, &["federator", category], count);
+    }
+    expected.set(Family::Failures, &[], 4_usize);
+    expected.set(Family::OldestStuckKey, &[], Duration::ZERO);
+    assert_eq!(failures.gauges(&backoffs, now()), expected);
     tokio::time::advance(Duration::from_secs(61)).await;
-    let old = failures.figures(&backoffs, now());
-    let stuck = failing
-        .into_iter()
-        .filter(|((_, category), _)| *category != "refused");
-    assert_eq!(
-        old,
-        FailureCounts {
-            stuck: stuck.collect(),
-            oldest: Duration::from_secs(61),
-            ..young
-        }
-    );
+    for (category, count) in failing.into_iter().filter(|(category, _)| *category != "refused") {
+        expected.set(Family::StuckKeys, &["federator", category], count);
+    }
+    expected.set(Family::OldestStuckKey, &[], Duration::from_secs(61));
+    assert_eq!(failures.gauges(&backoffs, now()), expected);
 }

@@ -6,6 +6,7 @@ use crate::{
     backoff::Backoff,
     error::Category,
     key::{Key, Lane, Plane},
+    plan::Requeue,
     random::{HashMap, HashSet},
     shrink::shrink_if_sparse,
 };
@@ -27,19 +28,8 @@ pub enum Priority {
     Fresh,
 }
 
-/// The result of a dequeued key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing more to do until an event enqueues the key.
-    Done,
-    /// Requeue after this time unless an event arrives first.
-    RequeueAfter(Duration),
-    /// Failed; requeue after a growing delay, at least this long.
-    Retry {
-        /// The delay that the server requires (`Retry-After`), or zero.
-        at_least: Duration,
-    },
-}
+/// The result of a dequeued key: when it is requeued, or after a failure the shortest time of its growing delay.
+pub type Outcome = Result<Requeue, Duration>;
 
 /// Delays after failures of a key. The longest is short enough for keys to catch up within 30 s of the end of an outage.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(20)).with_jitter(0.25);
@@ -195,8 +185,7 @@ impl Queue {
 
     /// Enqueues `key`. A key that is already queued is not queued twice; a key that is running runs again afterwards.
     pub fn add(&self, key: Key, urgency: Priority) {
-        self.state.lock().add(key, urgency);
-        self.wake.notify_one();
+        self.extend([key], urgency);
     }
 
     /// Enqueues all `keys`.
@@ -494,15 +483,14 @@ impl State {
         entry.running = false;
         let again = entry.again.take();
         let delay = match outcome {
-            Outcome::Done => {
+            Ok(requeue) => {
                 (entry.failures, entry.mark) = (0, None);
-                None
+                match requeue {
+                    Requeue::AwaitChange => None,
+                    Requeue::After(after) => Some(after),
+                }
             }
-            Outcome::RequeueAfter(after) => {
-                (entry.failures, entry.mark) = (0, None);
-                Some(after)
-            }
-            Outcome::Retry { at_least } => {
+            Err(at_least) => {
                 entry.failures += 1;
                 Some(backoff(key, entry.failures).max(at_least))
             }

@@ -37,9 +37,9 @@ async fn a_key_is_queued_once_and_never_runs_twice_at_a_time() {
             in_backoff: 0
         }
     );
-    queue.done(&a, Outcome::Done);
+    queue.done(&a, Ok(Requeue::AwaitChange));
     assert_eq!(queue.next().await.unwrap().key, a);
-    queue.done(&a, Outcome::Done);
+    queue.done(&a, Ok(Requeue::AwaitChange));
     assert_eq!(queue.depth(), QueueDepth::default());
     assert_eq!(queue.added(), 2);
 }
@@ -67,7 +67,7 @@ async fn a_lane_with_its_share_running_leaves_the_others_their_turn() {
             .await
             .is_err()
     );
-    queue.done(&key("a", "a1"), Outcome::Done);
+    queue.done(&key("a", "a1"), Ok(Requeue::AwaitChange));
     assert_eq!(names(&queue, 1).await, ["a2"]);
 }
 
@@ -81,12 +81,7 @@ async fn failures_back_off_and_an_event_comes_first() {
         let before = Instant::now();
         let taken = queue.next().await.unwrap().key;
         delays.push(before.elapsed());
-        queue.done(
-            &taken,
-            Outcome::Retry {
-                at_least: Duration::ZERO,
-            },
-        );
+        queue.done(&taken, Err(Duration::ZERO));
     }
     assert!(
         delays[11] <= BACKOFF.max && delays[11] > delays[3] && delays[3] > delays[1],
@@ -97,7 +92,7 @@ async fn failures_back_off_and_an_event_comes_first() {
     let before = Instant::now();
     assert_eq!(queue.next().await.unwrap().key, a);
     assert_eq!(before.elapsed(), Duration::ZERO);
-    queue.done(&a, Outcome::Done);
+    queue.done(&a, Ok(Requeue::AwaitChange));
     assert!(
         tokio::time::timeout(Duration::from_secs(600), queue.next())
             .await
@@ -114,7 +109,7 @@ async fn the_earlier_of_two_delays_counts() {
     let before = Instant::now();
     let a = queue.next().await.unwrap().key;
     assert_eq!(before.elapsed(), Duration::from_secs(5));
-    queue.done(&a, Outcome::Done);
+    queue.done(&a, Ok(Requeue::AwaitChange));
     assert!(
         tokio::time::timeout(Duration::from_secs(600), queue.next())
             .await
@@ -145,9 +140,7 @@ async fn closing_ends_the_workers() {
 async fn keys_in_backoff_are_counted_by_controller_and_category_until_they_succeed() {
     let queue = Queue::new(8);
     let hub_down = Arc::new(Cause::Plane(Plane::Hub));
-    let retry = Outcome::Retry {
-        at_least: Duration::ZERO,
-    };
+    let retry = Err(Duration::ZERO);
     for (name, category, cause) in [
         ("a", Category::Server, None),
         ("b", Category::CircuitOpen, Some(hub_down.clone())),
@@ -188,7 +181,7 @@ async fn keys_in_backoff_are_counted_by_controller_and_category_until_they_succe
     assert_eq!(backoffs, Backoffs([(server, 1), (held, 2)].into()));
     for _ in 0..3 {
         let taken = queue.next().await.unwrap().key;
-        queue.done(&taken, Outcome::Done);
+        queue.done(&taken, Ok(Requeue::AwaitChange));
     }
     assert_eq!(queue.backoffs(), Backoffs::default());
 }
@@ -209,7 +202,7 @@ async fn a_key_whose_project_has_its_share_running_waits_with_its_priority() {
         "it waits in the project's lane"
     );
     queue.add(key("other", "a"), Priority::Fresh);
-    queue.done(&first.key, Outcome::Done);
+    queue.done(&first.key, Ok(Requeue::AwaitChange));
     assert_eq!(
         names(&queue, 2).await,
         ["a", "ns-2"],

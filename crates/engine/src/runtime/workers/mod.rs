@@ -1,10 +1,10 @@
 //! Workers: dequeue keys, run their controller, report the outcome to the queue.
 
-use crate::metrics::{Metrics, PlaneKind, ReconcileResult};
 use crate::{
     clock::Clock,
-    error::{Category, Failure, Retry},
+    error::{Category, Class, Failure},
     key::{Key, Plane},
+    metrics::{Family, Metrics, ReconcileResult},
     plan::Requeue,
     reconcile::quarantine::{self, Quarantine},
     runtime::{
@@ -145,7 +145,7 @@ impl Workers {
             work.await
         };
         let end = end.unwrap_or_else(|_| {
-            self.metrics.reconcile_panicked(controller);
+            self.metrics.count(Family::Panics, &[controller]);
             let (namespace, name) = (&*key.namespace, &*key.name);
             tracing::error!(plane = %key.plane, controller, kind = %key.kind, namespace, name, %key, "a controller panicked; the key is retried");
             Err(defect(&key))
@@ -166,9 +166,9 @@ impl Workers {
             Err(failure) => self.failed(&*controllers, controller, &key, failure, outcome),
         }
         let result = match outcome {
-            Outcome::Done => ReconcileResult::Success,
-            Outcome::RequeueAfter(_) => ReconcileResult::RequeueAfter,
-            Outcome::Retry { .. } => ReconcileResult::Error,
+            Ok(Requeue::AwaitChange) => ReconcileResult::Success,
+            Ok(Requeue::After(_)) => ReconcileResult::RequeueAfter,
+            Err(_) => ReconcileResult::Error,
         };
         measured.end(result, wrote.load(Ordering::Relaxed));
         self.queue.done(&key, outcome);
@@ -184,8 +184,8 @@ impl Workers {
         outcome: Outcome,
     ) {
         if failure.category != Category::NotLeader {
-            let (plane, category) = (PlaneKind::from(&failure.plane), failure.category.as_str());
-            self.metrics.reconcile_failed(controller, plane, category);
+            let labels = [controller, failure.plane.kind(), failure.category.as_str()];
+            self.metrics.count(Family::FailedReconciles, &labels);
         }
         if failure.category == Category::ProjectSuspended {
             let mut suspended = self.suspended.lock();
@@ -197,9 +197,9 @@ impl Workers {
             self.stranded.lock().insert(key.clone());
         }
         let next = match outcome {
-            Outcome::Done => None,
-            Outcome::RequeueAfter(after) => Some(after),
-            Outcome::Retry { at_least } => Some(self.queue.retry_delay(key, at_least)),
+            Ok(Requeue::AwaitChange) => None,
+            Ok(Requeue::After(after)) => Some(after),
+            Err(at_least) => Some(self.queue.retry_delay(key, at_least)),
         };
         let attempt = Attempt {
             key,
@@ -208,7 +208,7 @@ impl Workers {
             cause: controllers.cause(failure),
             next,
         };
-        let is_news = failure.retry() == Retry::Quarantine && self.quarantine.insert(key, failure.category);
+        let is_news = failure.category == Category::Refused && self.quarantine.insert(key, failure.category);
         log::attempt(&attempt, is_news);
         let Recorded { cause, stuck } = self.failures.failed(attempt, self.clock.now());
         if let Some(stuck) = stuck {
@@ -269,15 +269,12 @@ pub fn outcome(key: &Key, result: Result<&Requeue, &Failure>, refused: &Quaranti
     match result {
         Ok(requeue) => {
             refused.clear_refusal(key);
-            match requeue {
-                Requeue::AwaitChange => Outcome::Done,
-                Requeue::After(after) => Outcome::RequeueAfter(*after),
-            }
+            Ok(*requeue)
         }
-        Err(failure) => match failure.retry() {
-            Retry::Backoff(at_least) => Outcome::Retry { at_least },
-            Retry::AwaitChange => Outcome::Done,
-            Retry::Quarantine => Outcome::RequeueAfter(quarantine::RETRY_AFTER),
+        Err(failure) => match failure.category.class() {
+            Class::Retry | Class::Right => Err(failure.retry_after()),
+            Class::Wait => Ok(Requeue::AwaitChange),
+            Class::Quarantine => Ok(Requeue::After(quarantine::RETRY_AFTER)),
         },
     }
 }

@@ -15,7 +15,7 @@ use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,
-    runtime::{queue::Outcome, workers::outcome},
+    runtime::workers::outcome,
 };
 use fedgate_kinds::KindId;
 use http::Method;
@@ -127,7 +127,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
         let result = reconcile(&federator, &ctx, &key).await;
         let outcome = outcome(&key, result.as_ref(), &rig.context.quarantine);
         assert!(
-            matches!(outcome, Outcome::RequeueAfter(after) if after > Duration::from_secs(200)),
+            matches!(outcome, Ok(Requeue::After(after)) if after > Duration::from_secs(200)),
             "{outcome:?}"
         );
         let mut asked = rig.asked();

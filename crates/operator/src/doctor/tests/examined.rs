@@ -35,7 +35,7 @@ async fn a_project_that_is_down_is_named_and_the_hubs_lines_are_complete() {
 async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
     let clients = fedgate_engine::plane::client::Clients::new(
         fedgate_engine::plane::client::Limits::default(),
-        fedgate_engine::metrics::Metrics::new().unwrap().client.clone(),
+        fedgate_engine::metrics::Metrics::new().unwrap().families.clone(),
     );
     let silence = tower::service_fn(|_: Request<kube::client::Body>| {
         std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()

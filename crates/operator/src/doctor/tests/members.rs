@@ -238,7 +238,7 @@ async fn members_that_stay_silent_cost_8_s_and_hide_no_other() {
             Ok::<Response<Body>, Infallible>(hub.answer(&Request::from_parts(parts, body)))
         }
     });
-    let clients = Clients::new(Limits::default(), Metrics::new().unwrap().client.clone());
+    let clients = Clients::new(Limits::default(), Metrics::new().unwrap().families.clone());
     let subject = Subject {
         client: clients.plane_of(PlaneKind::Hub, silent),
         ..Fake::default().subject(Role::Hub, "")

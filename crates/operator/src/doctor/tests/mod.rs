@@ -23,7 +23,7 @@ fn client(
     kind: PlaneKind,
     answer: impl Fn(&Request<Bytes>) -> Response<Body> + Clone + Send + Sync + 'static,
 ) -> PlaneClient {
-    let clients = Clients::new(Limits::default(), Metrics::new().unwrap().client.clone());
+    let clients = Clients::new(Limits::default(), Metrics::new().unwrap().families.clone());
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let answer = answer.clone();
         async move {

@@ -6,8 +6,11 @@
 //! A list that is older than what the watch has shown proves that the platform was restored to an older state. Nothing follows
 //! from it, and deletions that were observed before count no more.
 
-use super::{MiloForm, PAGE, PAGE_OF_LARGE, PAUSE};
-use crate::plane::client::{Connection, is_too_large};
+use super::{MiloForm, PAGE};
+use crate::plane::{
+    client::{Connection, is_too_large},
+    discovery::objects::{PAGE_OF_LARGE, PAUSE},
+};
 use futures::{FutureExt, future::BoxFuture};
 use kube::{
     Api,
@@ -67,13 +70,13 @@ impl Inquiry {
 /// Answer of the platform about the Projects that were asked for. A UID of which it proves nothing is in no set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Those that exist and are not being deleted.
+    /// Projects that exist and are not being deleted.
     pub living: BTreeSet<Arc<str>>,
-    /// Those that are being deleted, or whose deletion was observed.
+    /// Projects that are being deleted, or whose deletion was observed.
     pub deleted: BTreeSet<Arc<str>>,
-    /// Those that do not exist, and nobody saw why.
+    /// Projects that do not exist although nobody saw their deletion.
     pub absent: BTreeSet<Arc<str>>,
-    /// The same, and another Project has the name.
+    /// Projects that do not exist and whose name another Project has, although nobody saw their deletion.
     pub replaced: BTreeSet<Arc<str>>,
 }
 
@@ -255,14 +258,11 @@ impl Proof {
                 };
                 self.asked.extend(new);
             }
-            let wanted = if self.asked.is_empty() {
-                Wanted::Version
-            } else {
-                Wanted::Projects { page: self.page }
-            };
+            let has_all = !self.asked.is_empty();
+            let page = if has_all { self.page } else { 1 };
             let listing = self
                 .listing
-                .get_or_insert_with(|| list(plane.current().client(), form, wanted).boxed());
+                .get_or_insert_with(|| list(plane.current().client(), form, page, has_all).boxed());
             let found = listing.await;
             self.listing = None;
             match found {
@@ -325,27 +325,16 @@ impl Proof {
     }
 }
 
-/// Purpose of a list.
-#[derive(Clone, Copy)]
-enum Wanted {
-    /// All Projects, in pages of this size.
-    Projects { page: u32 },
-    /// The version of the platform alone.
-    Version,
-}
-
 /// The version of a list or an object as a number.
 fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }
 
-/// Lists Projects, without their contents. Each page comes from the same server.
-async fn list(client: kube::Client, form: MiloForm, wanted: Wanted) -> Result<Found, kube::Error> {
+/// Lists Projects, without their contents, in pages of this size; one page alone if `has_all` is false, for the version
+/// of the platform. Each page comes from the same server.
+async fn list(client: kube::Client, form: MiloForm, page: u32, has_all: bool) -> Result<Found, kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client, &form.resource());
-    let mut params = ListParams::default().limit(match wanted {
-        Wanted::Projects { page } => page,
-        Wanted::Version => 1,
-    });
+    let mut params = ListParams::default().limit(page);
     let mut projects = Vec::new();
     loop {
         let list = api.list_metadata(&params).await?;
@@ -355,10 +344,13 @@ async fn list(client: kube::Client, form: MiloForm, wanted: Wanted) -> Result<Fo
             ends: project.metadata.deletion_timestamp.is_some(),
             name: project.metadata.name.unwrap_or_default(),
         }));
-        let more = list.metadata.continue_.filter(|token| !token.is_empty());
-        match (more, wanted) {
-            (Some(token), Wanted::Projects { .. }) => params = params.continue_token(&token),
-            (_, _) => return Ok(Found { projects, version }),
+        match list
+            .metadata
+            .continue_
+            .filter(|token| has_all && !token.is_empty())
+        {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(Found { projects, version }),
         }
     }
 }

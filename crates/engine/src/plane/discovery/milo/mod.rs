@@ -6,38 +6,25 @@ mod inquiry;
 
 pub use inquiry::{Answer, Beginning, Inquiry, Questions};
 
-use super::{CredentialSource, DiscoveryError, ProjectEvent, Projects};
-use crate::{
-    plane::{
-        client::{Connection, is_too_large},
-        files::FileWatch,
-        kubeconfig::{Credential, KubeconfigError, Rules},
-    },
-    watch_channel::Receiver,
+use super::{
+    CredentialSource, DiscoveryError, FollowedCredential, ProjectEvent, Projects,
+    objects::{Change, Objects},
+};
+use crate::plane::{
+    client::Connection,
+    kubeconfig::{Credential, KubeconfigError, Rules},
 };
 use fedgate_api::names::is_label_value;
-use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use futures::{Stream, stream};
 use inquiry::{Proof, Verdict};
 use kube::{
     Api, ResourceExt,
     core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
 };
-use kube_runtime::watcher::{self, Event};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
-use tokio::time::Instant;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// Pause after an error before the next request.
-const PAUSE: Duration = Duration::from_secs(5);
 /// Projects per page of a list.
 const PAGE: u32 = 500;
-/// The same if such a page is too large to be read: tenants decide how large a Project is, and even the largest objects that
-/// an API server stores fit in these numbers.
-const PAGE_OF_LARGE: u32 = 10;
 
 /// Where Milo says which projects there are, and where their API servers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,53 +123,37 @@ pub struct MiloSource {
 
 struct State {
     source: MiloSource,
-    generation: Receiver<u64>,
-    rules: Rules,
-    files: FileWatch,
+    objects: Objects<DynamicObject>,
+    template: FollowedCredential,
     /// The template as last read.
     credential: Result<Credential, KubeconfigError>,
     projects: Projects,
     /// The projects that may be used, with UID and whether they are suspended.
     ready: BTreeMap<String, (Option<Arc<str>>, bool)>,
-    changes: Changes,
     /// Answers whether Projects exist.
     proof: Proof,
-    /// Projects per page.
-    page: u32,
-    /// Names in a list that is not complete yet.
-    listed: BTreeSet<String>,
-    last_error: Option<String>,
-    /// End of the pause after an error.
-    paused: Option<Instant>,
+    last_error: Option<KubeconfigError>,
 }
-
-type Changes = BoxStream<'static, Result<Event<DynamicObject>, watcher::Error>>;
 
 pub(super) fn stream(
     source: MiloSource,
     projects: Projects,
     rules: Rules,
 ) -> impl Stream<Item = ProjectEvent> + Send {
-    let mut files = FileWatch::default();
-    files.follow(source.template.kubeconfig.iter().map(PathBuf::as_path));
-    let credential = read(&source.template, rules, &mut files);
+    let mut template = FollowedCredential::new(source.template.clone(), rules);
+    let credential = template.read();
     if let Err(error) = &credential {
         tracing::warn!(%error, "no project can be used: the kubeconfig of the projects is rejected");
     }
     let state = State {
-        generation: source.plane.generation(),
-        changes: changes(&source, PAGE),
-        proof: Proof::new(),
-        page: PAGE,
+        objects: objects(&source),
         source,
-        rules,
-        files,
+        template,
         credential,
         projects,
         ready: BTreeMap::new(),
-        listed: BTreeSet::new(),
+        proof: Proof::new(),
         last_error: None,
-        paused: None,
     };
     stream::unfold(state, |mut state| async move {
         loop {
@@ -191,69 +162,36 @@ pub(super) fn stream(
             }
             tokio::select! {
                 biased;
-                change = next(&mut state.changes, state.paused) => state.take(change),
-                _ = state.generation.changed() => {
-                    state.proof.restart();
-                    state.relist();
-                }
+                change = state.objects.next() => state.take(change),
                 verdict = state.proof.answer(&state.source.plane, state.source.form) => state.judged(verdict),
-                () = state.files.changed() => state.read_template(),
+                () = state.template.changed() => state.read_template(),
             }
         }
     })
 }
 
-/// Reads the template, and again if it refers to files that were not followed during the read. After an error the same files
-/// are followed as before.
-fn read(
-    template: &CredentialSource,
-    rules: Rules,
-    files: &mut FileWatch,
-) -> Result<Credential, KubeconfigError> {
-    let mut credential = template.read(rules)?;
-    for _ in 0..3 {
-        if !files.follow(credential.files().iter().map(PathBuf::as_path)) {
-            break;
-        }
-        credential = template.read(rules)?;
-    }
-    Ok(credential)
-}
-
-fn changes(source: &MiloSource, page: u32) -> Changes {
-    let api: Api<DynamicObject> = Api::all_with(source.plane.current().client(), &source.form.resource());
-    let config = watcher::Config::default()
-        .labels(&source.selector)
-        .page_size(page);
-    watcher::watcher(api, config).boxed()
-}
-
-async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Option<S::Item> {
-    if let Some(until) = paused {
-        tokio::time::sleep_until(until).await;
-    }
-    changes.next().await
+fn objects(source: &MiloSource) -> Objects<DynamicObject> {
+    let api: fn(kube::Client, &str) -> Api<DynamicObject> = match source.form {
+        MiloForm::Projects => |client, _| Api::all_with(client, &MiloForm::Projects.resource()),
+        MiloForm::ControlPlanes => |client, _| Api::all_with(client, &MiloForm::ControlPlanes.resource()),
+    };
+    Objects::new(source.plane.clone(), api, "", &source.selector, PAGE)
 }
 
 impl State {
-    fn relist(&mut self) {
-        self.changes = changes(&self.source, self.page);
-        self.paused = None;
-    }
-
-    fn take(&mut self, change: Option<Result<Event<DynamicObject>, watcher::Error>>) {
-        self.paused = None;
+    fn take(&mut self, change: Change<DynamicObject>) {
         match change {
-            Some(Ok(Event::Init)) => self.listed.clear(),
-            Some(Ok(Event::InitApply(project))) => {
-                self.listed.insert(project.name_any());
+            Change::Apply(project) => {
                 self.put(&project);
                 let gone = self.proof.follow(self.source.form, &project.metadata);
                 self.report_gone(gone);
             }
-            Some(Ok(Event::InitDone)) => {
-                self.last_error = None;
-                let listed = std::mem::take(&mut self.listed);
+            Change::Delete(project) => {
+                self.remove(&project.name_any());
+                let gone = self.proof.deleted(self.source.form, &project.metadata);
+                self.report_gone(gone);
+            }
+            Change::Listed(listed) => {
                 self.ready.retain(|name, _| listed.contains(name));
                 self.projects.retain(&listed);
                 let gone = self.proof.retain(&listed);
@@ -265,29 +203,17 @@ impl State {
                         .push_back(ProjectEvent::Listed { inquiry, begins });
                 }
             }
-            Some(Ok(Event::Apply(project))) => {
-                self.put(&project);
-                let gone = self.proof.follow(self.source.form, &project.metadata);
-                self.report_gone(gone);
-            }
-            Some(Ok(Event::Delete(project))) => {
-                self.remove(&project.name_any());
-                let gone = self.proof.deleted(self.source.form, &project.metadata);
-                self.report_gone(gone);
-            }
-            Some(Err(watcher::Error::InitialListFailed(error)))
-                if is_too_large(&error) && self.page > PAGE_OF_LARGE =>
-            {
-                self.page = PAGE_OF_LARGE;
-                self.relist();
-            }
-            Some(Err(error)) => {
-                self.complain(&error);
+            Change::Failed(error, is_new) => {
+                if is_new {
+                    let resource = self.source.form.resource();
+                    tracing::warn!(
+                        resource = format!("{}.{}", resource.plural, resource.group), %error,
+                        "the projects cannot be read; check that this user may list and watch them, and that the server serves them"
+                    );
+                }
                 self.proof.doubt();
-                self.paused = Some(Instant::now() + PAUSE);
             }
-            // A watcher does not end; if it ever does, list again.
-            None => self.relist(),
+            Change::Renewed => self.proof.restart(),
         }
     }
 
@@ -300,7 +226,7 @@ impl State {
                 tracing::warn!(
                     "the platform was restored to an older state; its projects are listed again, and those that it lacks are kept until an operator confirms that they are deleted"
                 );
-                self.relist();
+                self.objects.relist();
             }
         }
     }
@@ -336,19 +262,17 @@ impl State {
         };
         let origin = format!("{} {name}", self.source.form.resource().kind);
         // Another identity, such as that of a namespace in the project, would be another project on the hub.
-        let found = match uid {
-            Some(_) => Ok(credential),
-            None => Err(DiscoveryError::NoUid {
-                origin: origin.clone(),
-            }),
+        let no_uid = || DiscoveryError::NoUid {
+            origin: origin.clone(),
         };
-        self.projects.put_identified(name, || origin, uid.clone(), found);
+        let found = uid.as_ref().map(|_| credential).ok_or_else(no_uid);
+        self.projects.put(name, || origin, uid.clone(), found);
         self.projects.suspend(name, *suspended);
     }
 
     /// Reads the template again. One that is rejected leaves the projects on the last good one.
     fn read_template(&mut self) {
-        match read(&self.source.template, self.rules, &mut self.files) {
+        match self.template.read() {
             Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => {}
             Ok(new) => {
                 tracing::info!(
@@ -361,26 +285,11 @@ impl State {
                     self.engage(&name);
                 }
             }
+            Err(error) if self.last_error.as_ref() == Some(&error) => {}
             Err(error) => {
-                let text = error.to_string();
-                if self.last_error.as_ref() != Some(&text) {
-                    tracing::warn!(%error, "the new kubeconfig of the projects is rejected; the last good one is kept");
-                    self.last_error = Some(text);
-                }
+                tracing::warn!(%error, "the new kubeconfig of the projects is rejected; the last good one is kept");
+                self.last_error = Some(error);
             }
-        }
-    }
-
-    /// Logs one line per new cause.
-    fn complain(&mut self, error: &watcher::Error) {
-        let text = error.to_string();
-        if self.last_error.as_ref() != Some(&text) {
-            let resource = self.source.form.resource();
-            tracing::warn!(
-                resource = format!("{}.{}", resource.plural, resource.group), error = %text,
-                "the projects cannot be read; check that this user may list and watch them, and that the server serves them"
-            );
-            self.last_error = Some(text);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    metrics::{ClientMetrics, PlaneKind},
+    metrics::{Families, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},
         health::host::Host,
@@ -95,7 +95,7 @@ struct Planes {
 }
 
 fn planes(server: &Server, count: usize, host: &Arc<Host>) -> Planes {
-    let metrics = ClientMetrics::new(&prometheus::Registry::new()).unwrap();
+    let metrics = Families::new(&prometheus::Registry::new()).unwrap();
     let clients = Clients::new(Limits::default(), metrics);
     let mut planes = Planes {
         connections: Vec::new(),

@@ -2,18 +2,18 @@ mod teardown;
 
 use super::*;
 use crate::{
-    metrics::{ClientMetrics, PlaneKind},
+    metrics::{Families, PlaneKind},
     plane::{
         client::{CallError, Clients, Limits},
-        discovery::{ProjectSource, discover},
+        discovery::{ProjectSource, discover, objects::PAUSE},
     },
 };
 use axum::body::Body;
-use futures::{FutureExt, channel::mpsc};
+use futures::{FutureExt, StreamExt, channel::mpsc, stream::BoxStream};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{convert::Infallible, fs};
+use std::{collections::BTreeSet, convert::Infallible, fs, path::PathBuf, time::Duration};
 use tower::BoxError;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl Events {
     fn of(plane: Connection, form: MiloForm, selector: &str, template: &Template) -> Self {
         let clients = Clients::new(
             Limits::default(),
-            ClientMetrics::new(&prometheus::Registry::new()).unwrap(),
+            Families::new(&prometheus::Registry::new()).unwrap(),
         );
         let source = ProjectSource::Milo(MiloSource {
             plane,
