@@ -17,7 +17,7 @@ use context::{Context, Shared, State};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
-    metrics::{Gauges, Holder, PlaneKind},
+    metrics::{Family, Gauges, Holder, PlaneKind},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     runtime::{self, Runtime, driver, index::Index, role::Role},

@@ -31,7 +31,6 @@ pub trait Answering: Role {
 }
 
 /// The answers of a running role; see the module.
-#[derive(Debug)]
 pub struct Operations<R: Role> {
     runtime: Arc<Runtime<R>>,
     process: Process,
