@@ -28,7 +28,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9 -]*:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: prepare ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
-	@$(SANDBOX) demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
+	@BIN=$(or $(CARGO_TARGET_DIR),target)/debug KEEP=$(filter-out 0 no false,$(KEEP)) examples/demo.sh
 
 test: ## Run what every commit must pass: all that computes, the proofs coarsely, the demo, and a core of each suite on real planes
 	@tests/run.sh test

@@ -1,14 +1,20 @@
-//! `fedgate-sandbox demo`: everything that it shows comes about, and nothing is left.
+//! `examples/demo.sh`: everything that it shows comes about, and nothing is left.
 
-use anyhow::{Result, ensure};
-use std::{path::Path, process::Command};
+use anyhow::{Context, Result, ensure};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 #[test]
 fn the_demonstration_comes_about() -> Result<()> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo");
-    let output = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"))
-        .args(["demo", "--dir"])
-        .arg(&dir)
+    let programs = Path::new(env!("CARGO_BIN_EXE_fedgate-sandbox")).parent();
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/demo.sh"))
+        .env("BIN", programs.context("the executables have no folder")?)
+        .env("FEDGATE_SANDBOX_DIR", &dir)
+        .env_remove("KEEP")
+        .stdin(Stdio::null())
         .output()?;
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),

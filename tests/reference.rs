@@ -91,7 +91,7 @@ fn the_commands_are_those_of_the_executables() {
     ] {
         assert!(table.contains(row), "{row} is missing in {table}");
     }
-    for hidden in ["supervise", "standin", "`fedgate-sandbox hold`", "demonstrate"] {
+    for hidden in ["supervise", "standin", "`fedgate-sandbox hold`"] {
         assert!(!table.contains(hidden), "{table}");
     }
 }

@@ -56,7 +56,8 @@ build() {
   local planes status=0
   echo "Building the tests with cargo, and beside it the planes' programs with Go if they are not in the cache."
   echo "From empty caches this takes about sixteen minutes on two cores; after a change one or two."
-  crates/sandbox/modules/build.sh planes >/dev/null &
+  # The demo types kubectl.
+  { crates/sandbox/modules/build.sh planes && crates/sandbox/modules/build.sh kubectl; } >/dev/null &
   planes=$!
   { "$CARGO" test --workspace --no-run && "$CARGO" test --workspace --no-run "${LONG[@]}"; } 2>&1 |
     { grep --line-buffered -v '^  Executable ' || true; } || status=1
@@ -67,12 +68,11 @@ build() {
   if [[ $mode == verify ]]; then
     # Crashes at every second to fifth request, and all seeds.
     export FEDGATE_PROVE_WHOLE=1
-    # Builds kubectl, helm, promtool and definitions-check for the parts that call them.
+    # Builds helm, promtool and definitions-check for the part that calls them.
     local part tools=()
     for part in "$@"; do
       case $part in
-        e2e | cells | platform) tools+=(kubectl) ;;
-        unit) tools+=(kubectl helm promtool definitions-check) ;;
+        unit) tools+=(helm promtool definitions-check) ;;
       esac
     done
     nice crates/sandbox/modules/build.sh "${tools[@]}" >/dev/null || return

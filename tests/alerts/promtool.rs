@@ -12,7 +12,7 @@ static PROMTOOL: LazyLock<PathBuf> = LazyLock::new(|| {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let progress = Progress::new(|line| eprintln!("alerts: {line}"));
     runtime
-        .block_on(fedgate_sandbox::promtool(&progress))
+        .block_on(fedgate_sandbox::program("promtool", &progress))
         .unwrap_or_else(|error| panic!("{error}"))
 });
 

@@ -1,7 +1,7 @@
 //! The definitions before an old API server: the validation of the oldest Kubernetes that they are for.
 
 use anyhow::Result;
-use fedgate_sandbox::{Progress, definitions_check};
+use fedgate_sandbox::{Progress, program};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
@@ -36,7 +36,7 @@ fn said(output: &Output) -> String {
 #[ignore = "verify: the library of the oldest Kubernetes judges"]
 async fn the_oldest_kubernetes_accepts_the_definitions_and_would_refuse_a_dear_rule() -> Result<()> {
     let progress = Progress::new(|line| eprintln!("api: {line}"));
-    let check = definitions_check(&progress).await?;
+    let check = program("definitions-check", &progress).await?;
     let judge = |files: &[PathBuf]| Command::new(&check).args(files).output();
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/crds");

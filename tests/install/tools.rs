@@ -11,20 +11,18 @@ use std::{
 
 pub(crate) static HELM: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("FEDGATE_HELM") {
     Some(path) => path.into(),
-    None => built(async |progress| fedgate_sandbox::helm(progress).await),
+    None => built("helm"),
 });
-pub(crate) static KUBECTL: LazyLock<PathBuf> =
-    LazyLock::new(|| built(async |progress| fedgate_sandbox::kubectl(progress).await));
+pub(crate) static KUBECTL: LazyLock<PathBuf> = LazyLock::new(|| built("kubectl"));
 
-fn built(
-    build: impl AsyncFnOnce(&Progress) -> Result<PathBuf, fedgate_sandbox::SandboxError> + Send,
-) -> PathBuf {
+/// A program of the sandbox's Go modules.
+pub(crate) fn built(program: &str) -> PathBuf {
     let progress = Progress::new(|line| eprintln!("install: {line}"));
     // A test may run inside of another runtime.
     std::thread::scope(|scope| {
         let build = scope.spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
-            runtime.block_on(build(&progress))
+            runtime.block_on(fedgate_sandbox::program(program, &progress))
         });
         build.join().unwrap().unwrap_or_else(|error| panic!("{error}"))
     })

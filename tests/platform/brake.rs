@@ -30,7 +30,7 @@ async fn output(case: &Case, command: &str) -> (i32, String) {
         Some("fedgate") => env!("CARGO_BIN_EXE_fedgate").into(),
         Some("kubectl") => {
             let progress = fedgate_sandbox::Progress::new(|line| eprintln!("kubectl: {line}"));
-            let kubectl = fedgate_sandbox::kubectl(&progress).await;
+            let kubectl = fedgate_sandbox::program("kubectl", &progress).await;
             kubectl.expect("kubectl can be had")
         }
         other => panic!("{other:?} is no program of a runbook's Check"),

@@ -2,6 +2,8 @@
 # Builds programs from the pinned Go modules beside this script, once, and prints the path of each:
 #   build.sh PROGRAM...
 #   build.sh planes      all programs of the planes
+#   build.sh prometheus-operator-definitions
+#                        no program, but a folder in Go's module cache with a definition in each file
 # They are kept in ${XDG_CACHE_HOME:-$HOME/.cache}/fedgate, outside the build directory that `cargo clean` empties. Another
 # process that builds the same program is waited for. KUBEBUILDER_ASSETS may name a folder whose programs are taken instead.
 # Progress goes to standard error.
@@ -100,10 +102,23 @@ build() {
   say "$executable: built in $SECONDS s, kept in $folder"
 }
 
+definitions() {
+  local module=github.com/prometheus-operator/prometheus-operator
+  program=$name
+  cd "$modules/prometheus-operator"
+  GOWORK=off GOFLAGS=-mod=readonly go mod download "$module" >&2 ||
+    fail 'go mod download failed' 'install Go so that go is on PATH, and check the network and GOPROXY'
+  GOWORK=off GOFLAGS=-mod=readonly go list -m -f '{{.Dir}}/example/prometheus-operator-crd' "$module"
+}
+
 main() {
   local name
   [[ ${1-} != planes ]] || set -- "${PLANES[@]}"
   for name in "$@"; do
+    if [[ $name == prometheus-operator-definitions ]]; then
+      definitions
+      continue
+    fi
     describe "$name"
     folder=$(folder_of "$module")
     names=("$name")

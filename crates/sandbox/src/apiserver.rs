@@ -4,7 +4,7 @@ use super::{
     SandboxError,
     certs::{FRONT_PROXY, Files},
     plane::PlaneRole,
-    process::Spec,
+    process::{Spec, flag, pair_flags},
 };
 use std::path::Path;
 
@@ -20,7 +20,7 @@ rules:
 - level: Metadata
 ";
 
-/// What a plane's API server needs to know.
+/// The settings of a plane's API server.
 pub(super) struct ApiServer<'a> {
     pub(super) program: &'a Path,
     pub(super) plane: &'a str,
@@ -58,16 +58,11 @@ impl ApiServer<'_> {
         if self.role == PlaneRole::Hub {
             // An aggregated API server sits behind the hub's.
             let front_proxy = &self.files.front_proxy;
-            args.extend([
-                format!(
-                    "--proxy-client-cert-file={}",
-                    front_proxy.join("tls.crt").display()
-                ),
-                format!(
-                    "--proxy-client-key-file={}",
-                    front_proxy.join("tls.key").display()
-                ),
-            ]);
+            args.extend(pair_flags(
+                "--proxy-client-cert-file",
+                "--proxy-client-key-file",
+                front_proxy,
+            ));
         }
         self.named("kube-apiserver", args)
     }
@@ -87,27 +82,21 @@ impl ApiServer<'_> {
             // Not the issuer of the hub's tokens: of its own tokens it would look up accounts that it does not serve.
             "--service-account-issuer=https://milo.sandbox.invalid".to_owned(),
             "--api-audiences=https://kubernetes.default.svc".to_owned(),
-            format!(
-                "--authentication-token-webhook-config-file={}",
-                token_review.display()
-            ),
+            flag("--authentication-token-webhook-config-file", token_review),
             "--authentication-token-webhook-version=v1".to_owned(),
             // As long as a kube-apiserver remembers that a token was good.
             "--authentication-token-webhook-cache-ttl=10s".to_owned(),
             "--feature-gates=EventsProxy=true".to_owned(),
             format!("--events-provider-url=https://127.0.0.1:{events}"),
-            format!("--events-provider-ca-file={}", authority.display()),
-            format!(
-                "--events-provider-client-cert={}",
-                front_proxy.join("tls.crt").display()
-            ),
-            format!(
-                "--events-provider-client-key={}",
-                front_proxy.join("tls.key").display()
-            ),
+            flag("--events-provider-ca-file", authority),
             // All watches of all projects come on the front's one connection.
             "--http2-max-streams-per-connection=2000".to_owned(),
         ]);
+        args.extend(pair_flags(
+            "--events-provider-client-cert",
+            "--events-provider-client-key",
+            front_proxy,
+        ));
         self.named("apiserver", args)
     }
 
@@ -124,11 +113,7 @@ impl ApiServer<'_> {
     }
 
     fn named(&self, name: &str, args: Vec<String>) -> Spec {
-        Spec {
-            name: format!("{} {name}", self.plane),
-            program: self.program.to_owned(),
-            args,
-        }
+        Spec::new(format!("{} {name}", self.plane), self.program, args)
     }
 
     /// The flags that both take.
@@ -145,37 +130,32 @@ impl ApiServer<'_> {
             PlaneRole::Activity => "AlwaysAllow",
             _ => "RBAC",
         };
-        vec![
+        let mut args = vec![
             format!("--etcd-servers={etcd}"),
             format!("--etcd-prefix=/{plane}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
-            format!("--service-account-key-file={}", files.token_public.display()),
-            format!(
-                "--service-account-signing-key-file={}",
-                files.token_private.display()
-            ),
-            format!("--client-ca-file={}", files.authority.display()),
-            format!("--tls-cert-file={}", files.server.join("tls.crt").display()),
-            format!(
-                "--tls-private-key-file={}",
-                files.server.join("tls.key").display()
-            ),
+            flag("--service-account-key-file", &files.token_public),
+            flag("--service-account-signing-key-file", &files.token_private),
+            flag("--client-ca-file", &files.authority),
             format!("--authorization-mode={mode}"),
-            format!("--audit-policy-file={}", self.audit_policy.display()),
-            format!("--audit-log-path={}", self.audit_log.display()),
+            flag("--audit-policy-file", self.audit_policy),
+            flag("--audit-log-path", self.audit_log),
             // Tests and measurements read the log of the whole run: it must not be rotated. MiB.
             "--audit-log-maxsize=65536".to_owned(),
-        ]
+        ];
+        args.extend(pair_flags(
+            "--tls-cert-file",
+            "--tls-private-key-file",
+            &files.server,
+        ));
+        args
     }
 
     /// By which headers a proxy says for whom it asks.
     fn front_proxy(&self) -> [String; 5] {
         [
-            format!(
-                "--requestheader-client-ca-file={}",
-                self.files.authority.display()
-            ),
+            flag("--requestheader-client-ca-file", &self.files.authority),
             format!("--requestheader-allowed-names={FRONT_PROXY}"),
             "--requestheader-username-headers=X-Remote-User".to_owned(),
             "--requestheader-group-headers=X-Remote-Group".to_owned(),

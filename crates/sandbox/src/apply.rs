@@ -2,20 +2,20 @@
 
 use super::SandboxError;
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
-use kube_runtime::wait::{await_condition, conditions};
+use kube_runtime::wait::await_condition;
 use std::{path::Path, time::Duration};
 
-const ESTABLISHED_WITHIN: Duration = Duration::from_mins(1);
+const TRUE_WITHIN: Duration = Duration::from_mins(2);
 /// Enough to keep one API server busy.
 const PARALLEL: usize = 8;
 /// Kinds that others need: applied first, in this order.
-const FIRST: [&str; 2] = ["Namespace", "CustomResourceDefinition"];
+const FIRST: [&str; 2] = ["Namespace", DEFINITION];
+const DEFINITION: &str = "CustomResourceDefinition";
 
 /// Objects of one plane, in the order in which they can be applied.
 #[derive(Default)]
@@ -53,25 +53,13 @@ impl Objects {
 
     /// Applies everything: namespaces, CRDs, then the rest once the CRDs are established.
     pub(super) async fn apply(&self, plane: &str, client: &Client, logs: &Path) -> Result<(), SandboxError> {
-        let kind = |o: &DynamicObject| o.types.as_ref().map(|t| t.kind.clone()).unwrap_or_default();
-        let mut steps: Vec<Vec<&DynamicObject>> = vec![Vec::new(); FIRST.len() + 1];
-        for object in &self.0 {
-            let step = FIRST
-                .iter()
-                .position(|first| kind(object) == *first)
-                .unwrap_or(FIRST.len());
-            steps[step].push(object);
-        }
-        for objects in steps {
-            stream::iter(objects.iter().map(|object| apply_one(plane, client, object)))
-                .buffer_unordered(PARALLEL)
-                .try_collect::<Vec<()>>()
-                .await?;
-            let crds = objects
-                .iter()
-                .filter(|o| kind(o) == FIRST[1])
-                .map(|o| o.name_any());
-            stream::iter(crds.map(|name| established(plane, client, name, logs)))
+        let step_of = |object: &DynamicObject| {
+            let kind = object.types.as_ref().map(|types| types.kind.as_str());
+            FIRST.iter().position(|first| kind == Some(first))
+        };
+        for step in [Some(0), Some(1), None] {
+            let objects = self.0.iter().filter(|object| step_of(object) == step);
+            stream::iter(objects.map(|object| apply_one(plane, client, object, logs)))
                 .buffer_unordered(PARALLEL)
                 .try_collect::<Vec<()>>()
                 .await?;
@@ -80,7 +68,12 @@ impl Objects {
     }
 }
 
-async fn apply_one(plane: &str, client: &Client, object: &DynamicObject) -> Result<(), SandboxError> {
+async fn apply_one(
+    plane: &str,
+    client: &Client,
+    object: &DynamicObject,
+    logs: &Path,
+) -> Result<(), SandboxError> {
     let Some(types) = &object.types else { return Ok(()) };
     let name = object.name_any();
     let action = format!("apply {} {name}", types.kind);
@@ -97,31 +90,35 @@ async fn apply_one(plane: &str, client: &Client, object: &DynamicObject) -> Resu
     api.patch(&name, &params, &Patch::Apply(object))
         .await
         .map_err(SandboxError::api(plane, action))?;
+    if types.kind == DEFINITION {
+        await_true(plane, client, &resource, &name, "Established", logs).await?;
+    }
     Ok(())
 }
 
-/// Waits until a CRD is served.
-pub(super) async fn established(
+/// Waits until a condition of an object is True, e.g. `Established` of a CRD that is served.
+pub(super) async fn await_true(
     plane: &str,
     client: &Client,
-    name: String,
+    kind: &ApiResource,
+    name: &str,
+    condition: &str,
     logs: &Path,
 ) -> Result<(), SandboxError> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let wait = await_condition(api, &name, conditions::is_crd_established());
-    match tokio::time::timeout(ESTABLISHED_WITHIN, wait).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(SandboxError::Timeout {
-            plane: plane.to_owned(),
-            what: format!("the watch for CRD {name} failed ({error})"),
-            seconds: 0,
-            logs: logs.to_owned(),
-        }),
-        Err(_) => Err(SandboxError::Timeout {
-            plane: plane.to_owned(),
-            what: format!("CRD {name} is not established"),
-            seconds: ESTABLISHED_WITHIN.as_secs(),
-            logs: logs.to_owned(),
-        }),
-    }
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), kind);
+    let is_true = |object: Option<&DynamicObject>| {
+        let conditions = object.and_then(|object| object.data["status"]["conditions"].as_array());
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|found| found["type"] == condition && found["status"] == "True")
+    };
+    let why = match tokio::time::timeout(TRUE_WITHIN, await_condition(api, name, is_true)).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => format!("the watch failed: {error}"),
+        Err(_) => format!("{} s have passed", TRUE_WITHIN.as_secs()),
+    };
+    Err(SandboxError::Timeout {
+        plane: plane.to_owned(),
+        what: format!("{} {name} is not {condition}: {why}", kind.kind),
+        logs: logs.to_owned(),
+    })
 }

@@ -16,61 +16,7 @@ const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/modules");
 /// The end of a failed build's output that goes into the error.
 const KEPT_LINES: usize = 14;
 
-/// Helm, which judges the chart and installs it; built once. No plane needs it.
-pub async fn helm(progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get("helm", progress).await
-}
-
-/// kubectl of the planes' version; built once. No plane needs it.
-pub async fn kubectl(progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get("kubectl", progress).await
-}
-
-/// Prometheus's promtool, which judges alerts and metrics; built once. No plane needs it.
-pub async fn promtool(progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get("promtool", progress).await
-}
-
-/// Judges files of `CustomResourceDefinition`s by the validation of the oldest Kubernetes that they are for; built once.
-pub async fn definitions_check(progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get("definitions-check", progress).await
-}
-
-/// The folder with the definitions of prometheus-operator, one a file; downloaded once into Go's module cache.
-pub async fn prometheus_operator_definitions() -> Result<PathBuf, SandboxError> {
-    let failed = |reason: String| SandboxError::Binary {
-        program: "prometheus-operator's definitions".to_owned(),
-        reason,
-        next: "install Go so that `go` is on PATH, and check the network and GOPROXY".to_owned(),
-    };
-    let source = Path::new(MODULES).join("prometheus-operator");
-    let output = Command::new("go")
-        .args([
-            "mod",
-            "download",
-            "-json",
-            "github.com/prometheus-operator/prometheus-operator",
-        ])
-        .current_dir(&source)
-        .env("GOWORK", "off")
-        .env("GOFLAGS", "-mod=readonly")
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .map_err(SandboxError::io("start go in", &source))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let downloaded: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
-    match downloaded["Dir"].as_str().filter(|_| output.status.success()) {
-        Some(dir) => Ok(Path::new(dir).join("example/prometheus-operator-crd")),
-        None => Err(failed(format!(
-            "go mod download failed ({}): {said}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ))),
-    }
-}
-
-/// Where the executables of a plane are.
+/// Paths of a plane's executables.
 #[derive(Debug, Clone)]
 pub(super) struct Binaries {
     pub(super) etcd: PathBuf,
@@ -81,7 +27,7 @@ pub(super) struct Binaries {
     pub(super) pods: Option<PodBinaries>,
 }
 
-/// Where the executables are that a cell needs to run Pods.
+/// Paths of the executables with which a cell runs Pods.
 #[derive(Debug, Clone)]
 pub(super) struct PodBinaries {
     pub(super) binder: PathBuf,
@@ -92,13 +38,13 @@ impl Binaries {
     /// Finds each executable, or builds it: minutes the first time, nothing later. `pods` says whether cells run Pods.
     pub(super) async fn get(pods: bool, progress: &Progress) -> Result<Self, SandboxError> {
         Ok(Self {
-            etcd: get("etcd", progress).await?,
-            kube_apiserver: get("kube-apiserver", progress).await?,
-            controllers: get("plane-controllers", progress).await?,
+            etcd: program("etcd", progress).await?,
+            kube_apiserver: program("kube-apiserver", progress).await?,
+            controllers: program("plane-controllers", progress).await?,
             pods: if pods {
                 Some(PodBinaries {
-                    binder: get("pod-binder", progress).await?,
-                    kwok: get("kwok", progress).await?,
+                    binder: program("pod-binder", progress).await?,
+                    kwok: program("kwok", progress).await?,
                 })
             } else {
                 None
@@ -107,7 +53,10 @@ impl Binaries {
     }
 }
 
-async fn get(program: &str, progress: &Progress) -> Result<PathBuf, SandboxError> {
+/// A program that `modules/build.sh` builds once: one of a plane, `kubectl` of the planes' version, `helm`, Prometheus's `promtool`,
+/// or `definitions-check`, which judges files of `CustomResourceDefinition`s by the validation of the oldest Kubernetes that they
+/// are for. `prometheus-operator-definitions` is a folder with a definition in each file.
+pub async fn program(program: &str, progress: &Progress) -> Result<PathBuf, SandboxError> {
     let script = Path::new(MODULES).join("build.sh");
     let mut build = Command::new(&script)
         .arg(program)

@@ -1,8 +1,9 @@
-//! What the sandbox's own processes, the stand-ins, have in common.
+//! Functions that all stand-in processes use.
 
+use super::SandboxError;
 use kube::Client;
 use kube_runtime::utils::Backoff;
-use std::{error::Error, path::Path, time::Duration};
+use std::{fmt::Display, path::Path, time::Duration};
 
 /// Logs to standard error, which is the process's log file. A process that has set up its log keeps it.
 pub(super) fn begin_log() {
@@ -14,10 +15,17 @@ pub(super) fn begin_log() {
         .try_init();
 }
 
-/// A client for the current context of a file. Calls are not retried by the client itself.
-pub(super) async fn client(file: &Path) -> Result<Client, Box<dyn Error + Send + Sync>> {
-    let loaded = fedgate_kubeconfig::load(Some(file), None, false).await?;
-    Ok(fedgate_kubeconfig::client(&loaded.config)?.build())
+/// A client for a context of a file, or for its current one. Calls are not retried by the client itself.
+pub(super) async fn client(file: &Path, context: Option<&str>) -> Result<Client, SandboxError> {
+    let loaded = fedgate_kubeconfig::load(Some(file), context, false).await;
+    let config = loaded.map_err(|error| refuse(file, error))?.config;
+    let client = fedgate_kubeconfig::client(&config).map_err(|error| refuse(file, error))?;
+    Ok(client.build())
+}
+
+/// An error about a kubeconfig or a certificate.
+pub(super) fn refuse(file: &Path, error: impl Display) -> SandboxError {
+    SandboxError::Options(format!("cannot use {}: {error}", file.display()))
 }
 
 /// Waits for an interrupt.

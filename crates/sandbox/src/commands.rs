@@ -4,8 +4,7 @@ use super::{
     CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
     backends::BackendsArgs,
     binaries::Binaries,
-    demo,
-    down::{Found, down},
+    down::down,
     hold::hold,
     layout::Layout,
     platform::PlatformArgs,
@@ -14,6 +13,7 @@ use super::{
     state::State,
     status::{environment, table},
     supervise::{supervise, up},
+    watch::watch,
 };
 use clap::{Args, Parser};
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
@@ -33,8 +33,8 @@ pub enum SandboxCommand {
     Env(DirArgs),
     /// End everything and remove data and credentials; the logs stay. Works after crashes too, and twice.
     Down(DirArgs),
-    /// Show a Workload's way to its cells and back, as it happens on all planes, and take everything down again.
-    Demo(DemoArgs),
+    /// Print each change of objects in namespaces of several planes, with the time at which it was seen.
+    Watch(WatchArgs),
     /// Get the executables of a plane, building those that are missing, and start nothing.
     Prepare,
     /// Own a sandbox until told to end; `up` starts this in the background.
@@ -77,7 +77,7 @@ pub struct DirArgs {
     pub dir: PathBuf,
 }
 
-/// What to start.
+/// Arguments of `up`.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "switches that have nothing to do with each other"
@@ -102,47 +102,26 @@ pub struct UpArgs {
     /// Let etcd wait for the disk, as it does in production; slower.
     #[arg(long)]
     fsync: bool,
-    /// Start the gateway too and tell the demonstration's story.
-    #[arg(long, hide = true)]
-    demonstrate: bool,
 }
 
-/// The demonstration.
+/// Arguments of `watch`.
 #[derive(Debug, Clone, Args)]
-pub struct DemoArgs {
+pub struct WatchArgs {
     #[command(flatten)]
     dir: DirArgs,
-    /// Leave sandbox and gateway running in the background, and say how to use them.
-    #[arg(long)]
-    keep: bool,
+    /// A plane and a namespace of it, which need not exist yet.
+    #[arg(required = true, value_name = "PLANE/NAMESPACE", value_parser = place)]
+    places: Vec<(String, String)>,
 }
 
-impl DemoArgs {
-    /// The usual sandbox with the demonstration on it.
-    fn up(&self) -> UpArgs {
-        let usual = Options::new(&self.dir.dir, "");
-        UpArgs {
-            dir: self.dir.clone(),
-            projects: usual.projects,
-            cells: usual.cells,
-            no_hub_controllers: false,
-            platform: false,
-            fsync: false,
-            demonstrate: true,
-        }
-    }
-
-    async fn run(&self) -> Result<(), SandboxError> {
-        let (up_args, out) = (self.up(), Progress::new(|line| print(&format!("{line}\n"))));
-        if self.keep {
-            up(&self.dir.layout()?, &up_args.supervise_args(), &out).await
-        } else {
-            demo::here(up_args.options(out.clone())?, &out).await
-        }
-    }
+fn place(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('/');
+    let (plane, namespace) = parts.ok_or("expected PLANE/NAMESPACE, e.g. alpha/default")?;
+    Ok((plane.to_owned(), namespace.to_owned()))
 }
 
-fn executable() -> Result<PathBuf, SandboxError> {
+/// The path of the running executable.
+pub(super) fn executable() -> Result<PathBuf, SandboxError> {
     std::env::current_exe()
         .map_err(|e| SandboxError::Options(format!("cannot tell where the running executable is: {e}")))
 }
@@ -177,27 +156,6 @@ impl UpArgs {
             progress,
             ..Options::new(&self.dir.dir, holder)
         })
-    }
-
-    /// The same arguments for the process that [`supervise`]s.
-    fn supervise_args(&self) -> Vec<OsString> {
-        let mut args: Vec<OsString> = vec!["supervise".into(), "--dir".into()];
-        args.push(self.dir.dir.clone().into());
-        for project in &self.projects {
-            args.push(format!("--project={project}").into());
-        }
-        for CellSpec { name, city } in &self.cells {
-            args.push(format!("--cell={name}={city}").into());
-        }
-        for (given, flag) in [
-            (self.no_hub_controllers, "--no-hub-controllers"),
-            (self.platform, "--platform"),
-            (self.fsync, "--fsync"),
-            (self.demonstrate, "--demonstrate"),
-        ] {
-            args.extend(given.then(|| flag.into()));
-        }
-        args
     }
 }
 
@@ -237,7 +195,7 @@ impl SandboxCommand {
                 let progress = Progress::new(|line| {
                     let _ = writeln!(std::io::stderr(), "{line}");
                 });
-                up(&layout, &args.supervise_args(), &progress).await?;
+                up(&layout, &progress).await?;
                 print(&table(&args.dir.running().await?).await);
             }
             Self::Status(dir) => print(&table(&dir.running().await?).await),
@@ -245,19 +203,18 @@ impl SandboxCommand {
             Self::Down(dir) => {
                 let layout = dir.layout()?;
                 let dir = layout.dir.display();
-                match down(&layout).await? {
-                    Found::Running => {
-                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"));
-                    }
-                    Found::Nothing => print(&format!("nothing runs in {dir}\n")),
+                if down(&layout).await? {
+                    print(&format!("the sandbox in {dir} has ended; its logs stay there\n"));
+                } else {
+                    print(&format!("nothing runs in {dir}\n"));
                 }
             }
-            Self::Demo(args) => args.run().await?,
+            Self::Watch(args) => watch(&args.dir.running().await?.kubeconfig, &args.places).await?,
             Self::Prepare => {
                 let progress = Progress::new(|line| print(&format!("{line}\n")));
                 Binaries::get(true, &progress).await?;
             }
-            Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
+            Self::Supervise(args) => supervise(|progress| args.options(progress)).await?,
             Self::Standin(args) => args.run().await?,
             Self::HubProxy(args) => args.run().await?,
             Self::Backends(args) => args.run().await?,

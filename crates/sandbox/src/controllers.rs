@@ -1,7 +1,11 @@
 //! The controllers of kube-controller-manager that a plane needs: namespaces, garbage collection and service account tokens; on
 //! the hub certificates of approved requests, too.
 
-use super::{certs::Files, plane::PlaneRole, process::Spec};
+use super::{
+    certs::Files,
+    plane::PlaneRole,
+    process::{Spec, flag},
+};
 use std::path::Path;
 
 /// Controllers of each plane, and no others: a cell's Node never fails, and its Pods are KWOK's.
@@ -25,27 +29,20 @@ pub(super) fn spec(
     files: &Files,
 ) -> Spec {
     let mut args = vec![
-        format!("--kubeconfig={}", kubeconfig.display()),
-        format!(
-            "--service-account-private-key-file={}",
-            files.token_private.display()
-        ),
-        format!("--root-ca-file={}", files.authority.display()),
+        flag("--kubeconfig", kubeconfig),
+        flag("--service-account-private-key-file", &files.token_private),
+        flag("--root-ca-file", &files.authority),
     ];
     if milo {
         args.push(format!("--controllers={MILO}"));
     } else if role == PlaneRole::Hub {
         args.extend([
             format!("--controllers={CONTROLLERS},{SIGNER}"),
-            format!("--cluster-signing-cert-file={}", files.authority.display()),
-            format!("--cluster-signing-key-file={}", files.authority_key.display()),
+            flag("--cluster-signing-cert-file", &files.authority),
+            flag("--cluster-signing-key-file", &files.authority_key),
         ]);
     } else {
         args.push(format!("--controllers={CONTROLLERS}"));
     }
-    Spec {
-        name: format!("{plane} plane-controllers"),
-        program: program.to_owned(),
-        args,
-    }
+    Spec::new(format!("{plane} plane-controllers"), program, args)
 }

@@ -8,45 +8,30 @@ use std::{
 };
 
 const ORDERLY_WITHIN: Duration = Duration::from_secs(20);
-/// Holders need milliseconds.
-const ORPHANS_AFTER: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A sandbox with an owner; it has ended.
-    Running,
-    /// Nothing that runs.
-    Nothing,
-}
-
-/// Ends the owner and every process, waits until they are gone, removes data and credentials. The logs stay.
-pub(super) async fn down(layout: &Layout) -> Result<Found, SandboxError> {
+/// Ends the owner and every process, waits until they are gone, removes data and credentials. The logs stay. True if the sandbox
+/// had an owner.
+pub(super) async fn down(layout: &Layout) -> Result<bool, SandboxError> {
     if !layout.dir.exists() {
-        return Ok(Found::Nothing);
+        return Ok(false);
     }
-    let mut found = Found::Nothing;
-    if let Some(owner) = layout.owner().await? {
-        found = Found::Running;
+    let owner = layout.owner().await?;
+    if let Some(owner) = owner {
         signal(owner, Signal::TERM);
         if !owner_ends(layout).await? {
             signal(owner, Signal::KILL);
             owner_ends(layout).await?;
         }
     }
-    // Whoever still has the lock lost its holder to `kill -9`; with the owner gone nobody else would end it.
-    match layout.processes_gone_within(ORPHANS_AFTER).await {
-        Err(SandboxError::StillRunning { .. }) => {
-            for pid in orphans(&layout.processes_lock()) {
-                signal(pid, Signal::KILL);
-            }
-            layout.processes_gone().await?;
-        }
-        other => other?,
+    // With the owner gone nobody else ends processes that have lost their holder to `kill -9`, and processes that others have
+    // started beside the sandbox with its lock file as standard input, such as the demo's gateway.
+    for pid in attached(&layout.processes_lock()) {
+        signal(pid, Signal::KILL);
     }
+    layout.processes_gone().await?;
     layout.wipe(false)?;
-    Ok(found)
+    Ok(owner.is_some())
 }
 
 async fn owner_ends(layout: &Layout) -> Result<bool, SandboxError> {
@@ -68,7 +53,7 @@ fn signal(pid: i32, signal: Signal) {
 }
 
 /// Processes whose standard input is the lock file; none where there is no `/proc`.
-fn orphans(lock: &Path) -> Vec<i32> {
+fn attached(lock: &Path) -> Vec<i32> {
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -1,4 +1,4 @@
-//! What a failed test needs to see: the objects of all planes, events, and the ends of the logs.
+//! A report for failed tests: the objects of all planes, events, and the ends of the logs.
 
 use super::{Sandbox, User, plane::Plane, process::tail};
 use futures::{StreamExt, stream};
@@ -13,24 +13,9 @@ use std::{fmt::Write, time::Duration};
 const PLANE_WITHIN: Duration = Duration::from_secs(20);
 /// One YAML document longer than this is cut; bytes.
 const LONGEST: usize = 6_000;
-/// Groups and kinds that Kubernetes fills by itself.
-const DULL_GROUPS: [&str; 8] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authorization.k8s.io",
-    "coordination.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "rbac.authorization.k8s.io",
-    "scheduling.k8s.io",
-];
-const DULL_KINDS: [&str; 5] = [
-    "ServiceAccount",
-    "Service",
-    "Endpoints",
-    "EndpointSlice",
-    "ServiceCIDR",
-];
+/// Groups of Kubernetes with objects that are made here; it fills the others by itself, and these kinds.
+const TELLING_GROUPS: [&str; 2] = ["certificates.k8s.io", "networking.k8s.io"];
+const DULL_KINDS: [&str; 4] = ["ServiceAccount", "Service", "Endpoints", "ServiceCIDR"];
 const DULL_NAMESPACES: [&str; 5] = [
     "kube-system",
     "kube-public",
@@ -76,14 +61,12 @@ impl Sandbox {
         let discovery = Discovery::new(client.clone()).run_aggregated().await?;
         let mut kinds: Vec<ApiResource> = discovery
             .groups()
-            .filter(|group| !DULL_GROUPS.contains(&group.name()))
+            .filter(|group| !group.name().ends_with("k8s.io") || TELLING_GROUPS.contains(&group.name()))
             .flat_map(ApiGroup::recommended_resources)
             .filter(|(resource, capabilities)| {
                 capabilities.supports_operation(verbs::LIST) && !DULL_KINDS.contains(&resource.kind.as_str())
             })
             .map(|(resource, _)| resource)
-            // Events are served by two groups.
-            .filter(|resource| resource.kind != "Event" || resource.group.is_empty())
             .collect();
         kinds.sort_by(|a, b| {
             (a.kind == "Event", &a.group, &a.kind).cmp(&(b.kind == "Event", &b.group, &b.kind))

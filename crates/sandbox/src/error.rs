@@ -1,4 +1,4 @@
-//! Why the sandbox could not do what was asked.
+//! Errors of the sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ pub enum SandboxError {
     /// A file or folder could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, e.g. `write`.
+        /// The action that failed, e.g. `write`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum SandboxError {
     StillRunning {
         /// The sandbox's folder.
         dir: PathBuf,
-        /// How long was waited.
+        /// Time limit that has passed.
         seconds: u64,
     },
     /// An executable is missing and could not be built.
@@ -34,9 +34,9 @@ pub enum SandboxError {
     Binary {
         /// Name of the executable.
         program: String,
-        /// What went wrong.
+        /// Cause of the error.
         reason: String,
-        /// What to do.
+        /// Next step for the user.
         next: String,
     },
     /// A process ended, or did not become ready in time.
@@ -44,13 +44,13 @@ pub enum SandboxError {
     Process {
         /// Name of the process, e.g. `hub kube-apiserver`.
         process: String,
-        /// What happened to it.
+        /// Description of the failure.
         what: String,
         /// Its log.
         log: PathBuf,
         /// The end of its log.
         tail: String,
-        /// What to do.
+        /// Next step for the user.
         next: String,
     },
     /// An API server refused a request.
@@ -58,20 +58,18 @@ pub enum SandboxError {
     Api {
         /// The plane.
         plane: String,
-        /// What was tried, with the object's name.
+        /// The action that failed, with the object's name.
         action: String,
         /// The server's answer.
         source: Box<kube::Error>,
     },
     /// A plane did not reach an awaited state.
-    #[error("plane {plane}: {what} after {seconds} s; look at {}", logs.display())]
+    #[error("plane {plane}: {what}; look at {}", logs.display())]
     Timeout {
         /// The plane.
         plane: String,
-        /// What was awaited, e.g. `CRD x is not established`.
+        /// The awaited state, and why the wait ended.
         what: String,
-        /// How long was waited.
-        seconds: u64,
         /// The folder of the logs.
         logs: PathBuf,
     },
@@ -80,15 +78,9 @@ pub enum SandboxError {
     Manifest {
         /// The plane or file.
         plane: String,
-        /// What is wrong, with the place.
+        /// The error, with its place.
         reason: String,
     },
-    /// The demonstration did not go as it should.
-    #[error("the demonstration failed: {0}")]
-    Demo(String),
-    /// The stand-in for Karmada could not start.
-    #[error(transparent)]
-    StandIn(#[from] super::standin::StandinError),
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),

@@ -3,18 +3,16 @@
 
 use super::{
     SandboxError,
-    process::{Launcher, Process, Spec},
+    process::{Launcher, Service, Spec, flag},
 };
 use std::path::{Path, PathBuf};
-use tokio::sync::Mutex;
 
 /// An etcd.
 pub(super) struct Etcd {
     /// Runs but for the moment in which its data is copied.
-    pub(super) process: Mutex<Option<Process>>,
+    pub(super) process: Service,
     /// Its client address.
     pub(super) url: String,
-    spec: Spec,
     dir: PathBuf,
 }
 
@@ -33,7 +31,7 @@ impl Etcd {
         let peer = format!("http://127.0.0.1:{}", super::ports::free_port()?);
         let mut args = vec![
             "--name=sandbox".to_owned(),
-            format!("--data-dir={}", dir.display()),
+            flag("--data-dir", &dir),
             format!("--listen-client-urls={url}"),
             format!("--advertise-client-urls={url}"),
             format!("--listen-peer-urls={peer}"),
@@ -45,15 +43,9 @@ impl Etcd {
         if !fsync {
             args.push("--unsafe-no-fsync".to_owned());
         }
-        let spec = Spec {
-            name: name.to_owned(),
-            program: program.to_owned(),
-            args,
-        };
         let etcd = Self {
-            process: Mutex::default(),
+            process: Service::new(Spec::new(name, program, args)),
             url,
-            spec,
             dir,
         };
         etcd.run(launcher).await?;
@@ -61,17 +53,8 @@ impl Etcd {
     }
 
     async fn run(&self, launcher: &Launcher) -> Result<(), SandboxError> {
-        let process = launcher.start(&self.spec)?;
-        let client = super::kubeconfig::plain_client("etcd", &self.url)?;
-        process.ready(&client, "/health").await?;
-        *self.process.lock().await = Some(process);
-        Ok(())
-    }
-
-    async fn stop(&self) {
-        if let Some(process) = self.process.lock().await.take() {
-            process.stop().await;
-        }
+        let client = super::kubeconfig::client("etcd", &self.url, None, None)?;
+        self.process.start(launcher, &client, "/health").await
     }
 
     fn copy(&self, name: &str) -> PathBuf {
@@ -80,20 +63,20 @@ impl Etcd {
 
     /// Keeps a copy of what it holds, under a name; it stops meanwhile.
     pub(super) async fn save(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
-        self.stop().await;
+        self.process.stop().await;
         replace(&self.copy(name), &self.dir)?;
         self.run(launcher).await
     }
 
     /// Puts back what was kept last under this name: its revision goes back with it.
     pub(super) async fn put_back(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
-        self.stop().await;
+        self.process.stop().await;
         replace(&self.dir, &self.copy(name))?;
         self.run(launcher).await
     }
 }
 
-/// Makes one folder a copy of another.
+/// Replaces a folder by a copy of another.
 fn replace(copy: &Path, of: &Path) -> Result<(), SandboxError> {
     super::layout::remove(copy, std::fs::remove_dir_all(copy))?;
     std::fs::create_dir_all(copy).map_err(SandboxError::io("create folder", copy))?;

@@ -1,11 +1,11 @@
-//! What real Karmada wants to find on its hub, read from a release's tree and pointed at loopback.
+//! Objects that real Karmada needs on its hub: read from a release's tree, with addresses of this machine.
 
 use super::{SandboxError, apply::Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// How a release's files call the webhook's address.
+/// The webhook's address in the files of a release.
 const WEBHOOK_ADDRESS: &str = "https://karmada-webhook.karmada-system.svc:443";
 const CA_PLACEHOLDER: &str = "{{caBundle}}";
 
@@ -83,7 +83,7 @@ impl Manifests {
     }
 }
 
-/// What makes the hub serve `cluster.karmada.io` from the aggregated API server at `port`.
+/// Adds the objects by which the hub serves `cluster.karmada.io` from the aggregated API server at `port`.
 pub(super) fn aggregated_api(ca_base64: &str, port: u16, objects: &mut Objects) -> Result<(), SandboxError> {
     let (name, namespace) = ("karmada-aggregated-apiserver", "karmada-system");
     for object in [

@@ -4,7 +4,7 @@ use super::{SandboxError, certs::Pair};
 use k8s_openapi::ByteString;
 use std::fmt::Write;
 
-/// Who speaks to a plane.
+/// Users of the planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User<'a> {
     /// `admin` in group `system:masters`: may do anything.
@@ -29,26 +29,23 @@ impl User<'_> {
     }
 }
 
-/// A server's address under the name of its plane.
-pub(super) struct Entry {
-    pub(super) plane: String,
-    pub(super) url: String,
-}
+/// The name of a plane and the address of its server.
+pub(super) type Entry<'a> = (&'a str, &'a str);
 
 /// A kubeconfig with one context per plane, all for one user; the first is the current one. Everything is inline.
-pub(super) fn text(authority_pem: &str, user: &str, pair: &Pair, planes: &[Entry]) -> String {
+pub(super) fn text(authority_pem: &str, user: &str, pair: &Pair, planes: &[Entry<'_>]) -> String {
     let authority = base64(authority_pem);
     let mut out = String::from("apiVersion: v1\nkind: Config\n");
-    let current = planes.first().map_or("", |p| p.plane.as_str());
+    let current = planes.first().map_or("", |(plane, _)| plane);
     let _ = writeln!(out, "current-context: {current}\nclusters:");
-    for Entry { plane, url } in planes {
+    for (plane, url) in planes {
         let _ = writeln!(
             out,
             "- name: {plane}\n  cluster:\n    server: {url}\n    certificate-authority-data: {authority}"
         );
     }
     out.push_str("contexts:\n");
-    for Entry { plane, .. } in planes {
+    for (plane, _) in planes {
         let _ = writeln!(
             out,
             "- name: {plane}\n  context:\n    cluster: {plane}\n    user: {user}"
@@ -63,18 +60,19 @@ pub(super) fn text(authority_pem: &str, user: &str, pair: &Pair, planes: &[Entry
     out
 }
 
-/// A client for one user at one server. Calls are not retried by the client itself.
+/// A client for one user at one server; without a pair for nobody, e.g. for health checks, and without an authority for a
+/// server without TLS. Calls are not retried by the client itself.
 pub(super) fn client(
     plane: &str,
     url: &str,
-    authority_der: &[u8],
+    authority_der: Option<&[u8]>,
     pair: Option<&Pair>,
 ) -> Result<kube::Client, SandboxError> {
     let uri = url
         .parse()
         .map_err(|e| SandboxError::Options(format!("{plane}: {url} is no address: {e}")))?;
     let mut config = kube::Config::new(uri);
-    config.root_cert = Some(vec![authority_der.to_vec()]);
+    config.root_cert = authority_der.map(|der| vec![der.to_vec()]);
     config.default_retry = false;
     config.disable_compression = true;
     if let Some(pair) = pair {
@@ -90,23 +88,4 @@ pub(super) fn base64(text: &str) -> String {
         Ok(serde_json::Value::String(encoded)) => encoded,
         _ => String::new(),
     }
-}
-
-/// A client for a server without TLS, as etcd's and the health ports of Karmada's processes are.
-pub(super) fn plain_client(name: &str, url: &str) -> Result<kube::Client, SandboxError> {
-    let uri = url
-        .parse()
-        .map_err(|e| SandboxError::Options(format!("{name}: {url} is no address: {e}")))?;
-    let mut config = kube::Config::new(uri);
-    config.default_retry = false;
-    kube::Client::try_from(config).map_err(SandboxError::api(name, "make a client"))
-}
-
-/// A client that only checks a server's certificate, for health checks.
-pub(super) fn server_client(
-    name: &str,
-    url: &str,
-    users: &super::users::Users,
-) -> Result<kube::Client, SandboxError> {
-    client(name, url, users.authority_der(), None)
 }

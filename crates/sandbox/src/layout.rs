@@ -11,7 +11,7 @@ use std::{
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Where a sandbox keeps what.
+/// Paths of a sandbox's files.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) dir: PathBuf,
@@ -33,7 +33,7 @@ impl Layout {
         self.dir.join("pki")
     }
 
-    /// How Milo's own API server asks who a token is.
+    /// Kubeconfig by which Milo's own API server has tokens reviewed.
     pub(super) fn token_review(&self) -> PathBuf {
         self.pki().join("token-review.yaml")
     }
@@ -48,7 +48,7 @@ impl Layout {
         self.logs().join(format!("{plane}.audit.jsonl"))
     }
 
-    /// One folder per user, one file per plane.
+    /// Folder of kubeconfigs: a folder for each user, with a file for each plane.
     pub(super) fn kubeconfigs(&self) -> PathBuf {
         self.dir.join("kubeconfigs")
     }
@@ -58,7 +58,7 @@ impl Layout {
         self.dir.join("kubeconfig")
     }
 
-    /// What `fedgate-sandbox status` shows.
+    /// The description of the sandbox that `fedgate-sandbox status` reads.
     pub(super) fn state(&self) -> PathBuf {
         self.dir.join("state.json")
     }
@@ -115,11 +115,6 @@ impl Layout {
 
     /// Waits until no process of this folder's sandbox is left.
     pub(super) async fn processes_gone(&self) -> Result<(), SandboxError> {
-        self.processes_gone_within(GONE_WITHIN).await
-    }
-
-    /// The same with another patience.
-    pub(super) async fn processes_gone_within(&self, within: Duration) -> Result<(), SandboxError> {
         let path = self.processes_lock();
         let file = open(&path)?;
         let started = Instant::now();
@@ -128,8 +123,8 @@ impl Layout {
                 // Dropping the file gives the lock back.
                 Ok(()) => return Ok(()),
                 Err(TryLockError::Error(error)) => return Err(SandboxError::io("lock", &path)(error)),
-                Err(TryLockError::WouldBlock) if started.elapsed() > within => {
-                    let seconds = within.as_secs();
+                Err(TryLockError::WouldBlock) if started.elapsed() > GONE_WITHIN => {
+                    let seconds = GONE_WITHIN.as_secs();
                     return Err(SandboxError::StillRunning {
                         dir: self.dir.clone(),
                         seconds,
@@ -166,7 +161,7 @@ fn open(path: &Path) -> Result<File, SandboxError> {
         .map_err(SandboxError::io("open", path))
 }
 
-/// What is not there need not be removed.
+/// Passes on an error of a removal, unless there was nothing to remove.
 pub(super) fn remove(path: &Path, result: std::io::Result<()>) -> Result<(), SandboxError> {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -15,10 +15,9 @@ mod backends;
 mod binaries;
 mod certs;
 mod child;
-mod clusters;
 mod commands;
+mod conditions;
 mod controllers;
-mod demo;
 mod down;
 mod dump;
 mod error;
@@ -27,7 +26,6 @@ mod front;
 mod hold;
 mod hub;
 mod karmada;
-mod karmada_kinds;
 mod karmada_manifests;
 mod kubeconfig;
 mod layout;
@@ -38,14 +36,15 @@ mod pods;
 mod ports;
 mod process;
 mod proxy;
-pub mod standin;
+mod standin;
 mod state;
 mod status;
 mod supervise;
 mod up;
 mod users;
+mod watch;
 
-pub use binaries::{definitions_check, helm, kubectl, prometheus_operator_definitions, promtool};
+pub use binaries::program;
 pub use commands::SandboxCommand;
 pub use error::SandboxError;
 pub use kubeconfig::User;
@@ -55,7 +54,6 @@ pub use plane::PlaneRole;
 use etcd::Etcd;
 use layout::Layout;
 use plane::Plane;
-use platform::Platform;
 use process::{Launcher, Process};
 use std::{fs::File, path::PathBuf};
 use users::Users;
@@ -67,10 +65,11 @@ pub struct Sandbox {
     users: Users,
     planes: Vec<Plane>,
     etcd: Etcd,
-    hub_processes: Vec<Process>,
     hub_controllers: String,
-    backends: Option<Process>,
-    platform: Option<Platform>,
+    /// Address of the stand-in of Milo.
+    platform: Option<String>,
+    /// The hub's controllers and the stand-ins.
+    others: Vec<Process>,
     played: Vec<String>,
     _owner: File,
 }
@@ -116,7 +115,7 @@ impl Sandbox {
 
     /// Address of the stand-in of Milo; `None` without [`Options::platform`].
     pub fn platform_address(&self) -> Option<&str> {
-        self.platform.as_ref().map(|platform| platform.url.as_str())
+        self.platform.as_deref()
     }
 
     /// A new client of `user` for a path of the stand-in of Milo, e.g. `/projects/alpha/control-plane`; empty for its core.
@@ -142,7 +141,7 @@ impl Sandbox {
     /// A watch is logged when it ends. Projects of Milo's own API server share its log, where the annotation
     /// `platform.miloapis.com/scope.name` names the project.
     pub fn audit_log(&self, plane: &str) -> PathBuf {
-        let is_path = self.plane(plane).is_ok_and(|plane| plane.server_spec.is_none());
+        let is_path = self.plane(plane).is_ok_and(|plane| plane.server.is_none());
         self.layout
             .audit_log(if is_path { platform::CORE } else { plane })
     }
@@ -155,7 +154,7 @@ impl Sandbox {
     /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
     pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
         let plane = self.plane(plane)?;
-        if plane.server_spec.is_none() {
+        if plane.server.is_none() {
             let core = platform::CORE;
             return Err(SandboxError::Options(format!(
                 "project {:?} has no API server of its own: it is a path of plane {core:?}",
@@ -201,16 +200,14 @@ impl Sandbox {
     pub async fn down(self) -> Result<(), SandboxError> {
         let Self {
             layout,
-            hub_processes,
-            backends,
-            platform,
+            others,
             planes,
             etcd,
             _owner: owner,
             ..
         } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
-        drop((hub_processes, backends, platform, planes, etcd));
+        drop((others, planes, etcd));
         layout.processes_gone().await?;
         layout.wipe(false)?;
         drop(owner);

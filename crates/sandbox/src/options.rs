@@ -1,4 +1,4 @@
-//! What a sandbox is made of.
+//! Settings of a sandbox.
 
 use super::{PlaneRole, SandboxError, platform};
 use fedgate_api::names::is_object_name;
@@ -20,7 +20,7 @@ pub struct CellSpec {
     pub city: String,
 }
 
-/// Who plays Karmada on the hub.
+/// Controllers of the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubControllers {
     /// Real Karmada, as plain processes.
@@ -73,7 +73,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What manifests/ has for each role when the gateway carries `kinds`: CRDs, roles, admission policies.
+    /// The objects of manifests/ for each role when the gateway carries `kinds`: CRDs, roles, admission policies.
     ///
     /// Interpreters are left out, because the gateway applies them itself.
     pub fn of(kinds: &[FederatedKind]) -> Result<Vec<Self>, SandboxError> {
@@ -141,7 +141,7 @@ impl fmt::Debug for Progress {
     }
 }
 
-/// What a sandbox is made of.
+/// Settings of a sandbox.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "switches that have nothing to do with each other"
@@ -157,7 +157,7 @@ pub struct Options {
     pub projects: Vec<String>,
     /// The cells.
     pub cells: Vec<CellSpec>,
-    /// Who plays Karmada.
+    /// The hub's controllers.
     pub hub_controllers: HubControllers,
     /// Definitions and roles; none by default, see [`Manifest::of`].
     pub manifests: Vec<Manifest>,
@@ -231,7 +231,7 @@ impl Options {
             .collect()
     }
 
-    /// What is played beside the hub's controllers, in lines for people.
+    /// The stand-ins beside the hub's controllers, in lines for people.
     pub(super) fn played(&self) -> Vec<String> {
         let pods = "Pods: played by KWOK, no container runs (sandbox only)".to_owned();
         let backends = "networking and quota: fedgate's STAND-INS (sandbox only)".to_owned();

@@ -5,14 +5,14 @@ use super::{
     apply::Objects,
     etcd::Etcd,
     pods::Forwards,
-    process::{Launcher, Process, Spec},
+    process::{Launcher, Process, Service, Spec},
     proxy::Front,
 };
 use futures::future::try_join;
 use std::fmt;
 use tokio::sync::Mutex;
 
-/// What a plane is for.
+/// The purpose of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaneRole {
@@ -44,23 +44,22 @@ impl fmt::Display for PlaneRole {
 pub(super) struct Plane {
     pub(super) name: String,
     pub(super) role: PlaneRole,
-    /// Where clients find it.
+    /// The address for clients.
     pub(super) url: String,
-    /// The front that answers there, if it is not the API server itself.
+    /// The front at that address, unless the API server itself is there.
     pub(super) front: Option<Front>,
     /// Its own etcd, if it does not share the sandbox's.
     pub(super) etcd: Option<Etcd>,
     /// Ports of Pods that lead to this machine.
     pub(super) forwards: Option<Forwards>,
     /// `None`: the plane is a path of another's API server.
-    pub(super) server_spec: Option<Spec>,
+    pub(super) server: Option<Service>,
     pub(super) controllers_specs: Vec<Spec>,
-    pub(super) server: Mutex<Option<Process>>,
     pub(super) controllers: Mutex<Vec<Process>>,
 }
 
 impl Plane {
-    /// Where the sandbox's own processes find its API server.
+    /// The address of the API server for the sandbox's own processes.
     pub(super) fn server_url(&self) -> &str {
         self.front.as_ref().map_or(&self.url, |front| &front.server)
     }
@@ -71,31 +70,28 @@ impl Plane {
         launcher: &Launcher,
         admin: &kube::Client,
     ) -> Result<(), SandboxError> {
-        let Some(spec) = &self.server_spec else {
-            return Ok(());
-        };
-        let mut server = self.server.lock().await;
-        if server.as_ref().is_some_and(|running| running.ended().is_none()) {
-            return Ok(());
-        }
-        let process = launcher.start(spec)?;
-        let front_ready = async {
-            match &self.front {
-                Some(front) => front.start(launcher, admin).await,
+        let server = async {
+            match &self.server {
+                Some(server) => server.start(launcher, admin, "/readyz").await,
                 None => Ok(()),
             }
         };
-        Box::pin(try_join(process.ready(admin, "/readyz"), front_ready)).await?;
-        *server = Some(process);
-        Ok(())
+        // `admin` asks at the address of the front.
+        let front = async {
+            match &self.front {
+                Some(front) => front.process.start(launcher, admin, "/readyz").await,
+                None => Ok(()),
+            }
+        };
+        Box::pin(try_join(server, front)).await.map(drop)
     }
 
     /// Ends the API server; what it stored stays. Nothing answers at its address then.
     pub(super) async fn stop_server(&self) {
         if let Some(front) = &self.front {
-            front.stop().await;
+            front.process.stop().await;
         }
-        if let Some(server) = self.server.lock().await.take() {
+        if let Some(server) = &self.server {
             server.stop().await;
         }
     }
@@ -121,5 +117,15 @@ impl Plane {
             controllers.push(launcher.start(spec)?);
         }
         Ok(())
+    }
+
+    /// Calls `visit` with each process that runs, or has ended by itself.
+    pub(super) async fn visit(&self, visit: &mut impl FnMut(&Process)) {
+        let etcd = self.etcd.as_ref().map(|etcd| &etcd.process);
+        let front = self.front.as_ref().map(|front| &front.process);
+        for service in [etcd, self.server.as_ref(), front].into_iter().flatten() {
+            service.visit(visit).await;
+        }
+        self.controllers.lock().await.iter().for_each(visit);
     }
 }

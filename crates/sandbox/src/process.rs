@@ -10,15 +10,15 @@ use std::{
     process::{ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-/// How long a process may take until it is ready. Ten times what two busy cores need.
+/// Time limit for a process to become ready: ten times the time that it takes on two busy cores.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 15;
 
-/// What every process of one sandbox has in common.
+/// Settings of all processes of a sandbox.
 #[derive(Clone)]
 pub(super) struct Launcher {
     /// The `fedgate` executable, whose hidden command `sandbox hold` keeps a process tied to its owner.
@@ -37,6 +37,29 @@ pub(super) struct Spec {
     pub(super) args: Vec<String>,
 }
 
+impl Spec {
+    pub(super) fn new(name: impl Into<String>, program: &Path, args: Vec<String>) -> Self {
+        Self {
+            name: name.into(),
+            program: program.to_owned(),
+            args,
+        }
+    }
+}
+
+/// A flag whose value is a path.
+pub(super) fn flag(name: &str, path: &Path) -> String {
+    format!("{name}={}", path.display())
+}
+
+/// Flags whose values are the certificate and the key in a folder.
+pub(super) fn pair_flags(certificate: &str, key: &str, folder: &Path) -> [String; 2] {
+    [
+        flag(certificate, &folder.join("tls.crt")),
+        flag(key, &folder.join("tls.key")),
+    ]
+}
+
 /// A process that runs, or ran. Dropping it ends it.
 pub(super) struct Process {
     name: String,
@@ -48,9 +71,14 @@ pub(super) struct Process {
 }
 
 impl Launcher {
+    /// A stand-in: a hidden command of the sandbox's own executable.
+    pub(super) fn own(&self, name: &str, args: Vec<String>) -> Spec {
+        Spec::new(name, &self.holder, args)
+    }
+
     /// Starts a process; its output is appended to its log.
     pub(super) fn start(&self, spec: &Spec) -> Result<Process, SandboxError> {
-        let log = self.log_of(&spec.name);
+        let log = self.logs.join(format!("{}.log", spec.name.replace(' ', "-")));
         let out = File::options()
             .create(true)
             .append(true)
@@ -87,11 +115,6 @@ impl Launcher {
             exited,
         })
     }
-
-    /// Where a process of this name logs.
-    pub(super) fn log_of(&self, name: &str) -> PathBuf {
-        self.logs.join(format!("{}.log", name.replace(' ', "-")))
-    }
 }
 
 impl Process {
@@ -108,7 +131,7 @@ impl Process {
         &self.log
     }
 
-    /// How it ended, if it has.
+    /// The exit status, once the process has ended.
     pub(super) fn ended(&self) -> Option<String> {
         self.exited.borrow().clone()
     }
@@ -167,7 +190,51 @@ impl Process {
     }
 }
 
-/// One request; why it failed, in words.
+/// A process that can be stopped and started again.
+pub(super) struct Service {
+    spec: Spec,
+    running: Mutex<Option<Process>>,
+}
+
+impl Service {
+    /// Not started.
+    pub(super) fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            running: Mutex::default(),
+        }
+    }
+
+    /// Starts it, unless it runs, and waits until `path` answers `client`.
+    pub(super) async fn start(
+        &self,
+        launcher: &Launcher,
+        client: &kube::Client,
+        path: &str,
+    ) -> Result<(), SandboxError> {
+        let mut running = self.running.lock().await;
+        if running.as_ref().is_none_or(|process| process.ended().is_some()) {
+            let process = launcher.start(&self.spec)?;
+            process.ready(client, path).await?;
+            *running = Some(process);
+        }
+        Ok(())
+    }
+
+    /// Ends it and waits until it is gone.
+    pub(super) async fn stop(&self) {
+        if let Some(process) = self.running.lock().await.take() {
+            process.stop().await;
+        }
+    }
+
+    /// Calls `visit` with the process, unless the service is stopped.
+    pub(super) async fn visit(&self, visit: &mut impl FnMut(&Process)) {
+        self.running.lock().await.iter().for_each(visit);
+    }
+}
+
+/// Sends a GET request; the error is for people.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<(), String> {
     let request = Request::get(path).body(Vec::new()).map_err(|e| e.to_string())?;
     match tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await {

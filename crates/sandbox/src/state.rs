@@ -1,6 +1,6 @@
-//! What a sandbox tells other processes about itself: one JSON file in its folder.
+//! The description of a running sandbox for other processes: a JSON file in its folder.
 
-use super::{PlaneRole, Sandbox, SandboxError, certs::write, layout::Layout, process::Process};
+use super::{PlaneRole, Sandbox, SandboxError, certs::write, layout::Layout};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 pub(super) struct State {
     /// Process id of the owner.
     pub(super) owner: u32,
-    /// Who plays Karmada, in words.
+    /// The hub's controllers, for people.
     pub(super) hub_controllers: String,
-    /// What else is played, in words.
+    /// The other stand-ins, for people.
     pub(super) played: Vec<String>,
     pub(super) planes: Vec<PlaneState>,
     pub(super) processes: Vec<ProcessState>,
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) logs: PathBuf,
 }
 
-/// One plane.
+/// A plane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PlaneState {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct PlaneState {
     pub(super) url: String,
 }
 
-/// One process; `pid` is its holder's.
+/// A process; `pid` is that of its holder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ProcessState {
     pub(super) name: String,
@@ -64,25 +64,15 @@ impl State {
 impl Sandbox {
     /// Writes the file anew.
     pub(super) async fn write_state(&self) -> Result<(), SandboxError> {
-        let one = |process: &Process| ProcessState {
-            name: process.name().to_owned(),
-            pid: process.pid(),
-            log: process.log().to_owned(),
-        };
-        let mut processes: Vec<_> = self.etcd.process.lock().await.iter().map(one).collect();
-        for plane in &self.planes {
-            if let Some(etcd) = &plane.etcd {
-                processes.extend(etcd.process.lock().await.as_ref().map(one));
-            }
-            processes.extend(plane.server.lock().await.as_ref().map(one));
-            if let Some(front) = &plane.front {
-                processes.extend(front.process.lock().await.as_ref().map(one));
-            }
-            processes.extend(plane.controllers.lock().await.iter().map(one));
-        }
-        let platform = self.platform.as_ref().map(|platform| &platform.process);
-        let others = self.hub_processes.iter().chain(&self.backends).chain(platform);
-        processes.extend(others.map(one));
+        let mut processes = Vec::new();
+        self.visit(|process| {
+            processes.push(ProcessState {
+                name: process.name().to_owned(),
+                pid: process.pid(),
+                log: process.log().to_owned(),
+            });
+        })
+        .await;
         let plane = |plane: &super::plane::Plane| PlaneState {
             name: plane.name.clone(),
             role: plane.role,
@@ -97,7 +87,10 @@ impl Sandbox {
             kubeconfig: self.merged_kubeconfig(),
             hub_kubeconfig: self.kubeconfig("hub", super::User::Gateway),
             project_kubeconfigs: self.project_kubeconfigs(),
-            platform_kubeconfig: platform.map(|_| self.platform_kubeconfig(super::User::Gateway)),
+            platform_kubeconfig: self
+                .platform
+                .as_ref()
+                .map(|_| self.platform_kubeconfig(super::User::Gateway)),
             logs: self.logs(),
         };
         let text = serde_json::to_string_pretty(&state)

@@ -1,26 +1,26 @@
 //! A sandbox in the background: `up` starts a supervisor and waits until that says that all is ready.
 
-use super::{Options, Progress, Sandbox, SandboxError, demo, layout::Layout, process::tail};
+use super::{Options, Progress, Sandbox, SandboxError, commands::executable, layout::Layout, process::tail};
 use serde::{Deserialize, Serialize};
-use std::{ffi::OsString, io::Write, process::Stdio};
+use std::{io::Write, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     signal::unix::{SignalKind, signal},
 };
 
-/// What the supervisor says on its standard output, one JSON object a line.
+/// Messages of the supervisor on its standard output: a JSON object in each line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Report {
     /// A line for people.
     Progress(String),
-    /// All is ready; nothing follows.
+    /// The sandbox is ready; no message follows.
     Ready,
-    /// It gave up.
+    /// The sandbox could not be started.
     Failed(String),
 }
 
-/// Nobody may be listening any more: that is no reason to end.
+/// Prints a message. An error is ignored, because the program that started the supervisor may have ended.
 fn report(report: &Report) {
     if let Ok(line) = serde_json::to_string(report) {
         let mut out = std::io::stdout().lock();
@@ -31,17 +31,18 @@ fn report(report: &Report) {
 /// Starts a supervisor that outlives this process, shows its progress and answers when the sandbox is ready.
 ///
 /// An interrupt before that ends the supervisor and all it has started.
-pub(super) async fn up(layout: &Layout, args: &[OsString], progress: &Progress) -> Result<(), SandboxError> {
+pub(super) async fn up(layout: &Layout, progress: &Progress) -> Result<(), SandboxError> {
     std::fs::create_dir_all(&layout.dir).map_err(SandboxError::io("create folder", &layout.dir))?;
     if layout.owner().await?.is_some() {
         return Err(SandboxError::InUse(layout.dir.clone()));
     }
     let log = layout.supervisor_log();
     let err = std::fs::File::create(&log).map_err(SandboxError::io("create", &log))?;
-    let program = std::env::current_exe()
-        .map_err(|e| SandboxError::Options(format!("cannot tell where the running executable is: {e}")))?;
+    let program = executable()?;
     let mut supervisor = tokio::process::Command::new(&program)
-        .args(args)
+        // With the arguments of `up`.
+        .arg("supervise")
+        .args(std::env::args_os().skip(2))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(err)
@@ -91,11 +92,9 @@ pub(super) async fn up(layout: &Layout, args: &[OsString], progress: &Progress) 
     }
 }
 
-/// Brings a sandbox up, tells the demonstration's story on it if asked, reports on standard output, and owns the
-/// sandbox until SIGTERM or SIGINT.
+/// Brings a sandbox up, reports on standard output, and owns the sandbox until SIGTERM or SIGINT.
 pub(super) async fn supervise(
     options: impl FnOnce(Progress) -> Result<Options, SandboxError>,
-    demonstrate: bool,
 ) -> Result<(), SandboxError> {
     let watch =
         |kind| signal(kind).map_err(|e| SandboxError::Options(format!("cannot watch for signals: {e}")));
@@ -104,14 +103,7 @@ pub(super) async fn supervise(
     let _hangup = watch(SignalKind::hangup())?;
     let starting = async {
         let progress = Progress::new(|line| report(&Report::Progress(line.to_owned())));
-        let options = options(progress.clone())?;
-        let cells = options.cells.clone();
-        let mut sandbox = Sandbox::up(options).await?;
-        if demonstrate {
-            let gateway = demo::story_of(&mut sandbox, &cells, &progress).await?;
-            progress.say(&demo::how_to_use(&sandbox, &gateway));
-        }
-        Ok::<Sandbox, SandboxError>(sandbox)
+        Sandbox::up(options(progress)?).await
     };
     let sandbox = tokio::select! {
         result = starting => match result {

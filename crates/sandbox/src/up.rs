@@ -1,7 +1,7 @@
 //! Bringing a sandbox up, in order.
 
 use super::{
-    CellSpec, Options, PlaneRole, Sandbox, SandboxError, User,
+    CellSpec, HubControllers, Options, PlaneRole, Sandbox, SandboxError, User,
     apiserver::{self, ApiServer},
     apply::Objects,
     backends,
@@ -9,12 +9,13 @@ use super::{
     certs::{Authority, Files},
     controllers,
     etcd::Etcd,
-    hub::Hub,
+    hub,
+    karmada::Karmada,
     layout::Layout,
     plane::Plane,
     platform, pods,
     ports::free_port,
-    process::{Launcher, Process},
+    process::{Launcher, Process, Service},
     proxy::Front,
     users::{Own, Users, own_path},
 };
@@ -41,7 +42,15 @@ impl Sandbox {
         let holder =
             std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;
         let binaries = Binaries::get(options.pods, progress).await?;
-        let hub = Hub::new(&options)?;
+        // Read first, so that a wrong folder is reported before anything starts.
+        let karmada = match &options.hub_controllers {
+            HubControllers::Karmada {
+                bin_dir,
+                manifests_dir,
+            } => Some(Karmada::new(bin_dir, manifests_dir)?),
+            HubControllers::StandIn | HubControllers::Nobody => None,
+        };
+        let karmada = karmada.as_ref();
         let authority = Authority::new()?;
         let hosts: Vec<String> = options.projects.iter().map(|name| platform::host(name)).collect();
         let files = Files::write(&layout.pki(), &authority, &hosts)?;
@@ -67,9 +76,8 @@ impl Sandbox {
             files: &files,
             etcd: &shared.url,
             milo: options.milo().map(Milo::new).transpose()?,
-            forwards: &options.forwards,
-            holder: &launcher.holder,
-            members: hub.proxied(),
+            launcher: &launcher,
+            options: &options,
         };
         let mut planes = Vec::new();
         for (name, role) in names {
@@ -81,17 +89,14 @@ impl Sandbox {
             planes.push(maker.plane(name, role, own)?);
         }
         let port = free_port()?;
-        let platform = options
-            .platform
-            .then(|| (format!("https://127.0.0.1:{port}"), port));
-        let address = platform.as_ref().map(|(url, _)| url.as_str());
-        users.write_kubeconfigs(&layout, &planes, address)?;
-        let servers = planes.iter().filter(|plane| plane.server_spec.is_some());
+        let platform = options.platform.then(|| format!("https://127.0.0.1:{port}"));
+        users.write_kubeconfigs(&layout, &planes, platform.as_deref())?;
+        let servers = planes.iter().filter(|plane| plane.server.is_some());
         progress.say(&format!(
             "etcd is ready; starting {} API servers",
             servers.count()
         ));
-        start(&planes, &users, &launcher, &hub, &options).await?;
+        start(&planes, &users, &launcher, karmada, &options).await?;
 
         let mut sandbox = Self {
             layout,
@@ -99,10 +104,9 @@ impl Sandbox {
             users,
             planes,
             etcd: shared,
-            hub_processes: Vec::new(),
             hub_controllers: options.hub_controllers.to_string(),
-            backends: None,
-            platform: None,
+            platform,
+            others: Vec::new(),
             played: options.played(),
             _owner: owner,
         };
@@ -110,7 +114,7 @@ impl Sandbox {
         for line in &sandbox.played {
             progress.say(line);
         }
-        sandbox.start_the_rest(&options, &hub, &files, platform).await?;
+        sandbox.start_the_rest(&options, karmada, &files, port).await?;
         sandbox.all_alive().await?;
         sandbox.write_state().await?;
         progress.say(&format!(
@@ -120,56 +124,50 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// What needs the planes: the stand-ins, the hub's controllers, and each cell's Node.
+    /// Starts the processes that need the planes: stand-ins and the hub's controllers. Waits for each cell's Node.
     async fn start_the_rest(
         &mut self,
         options: &Options,
-        hub: &Hub,
+        karmada: Option<&Karmada>,
         files: &Files,
-        platform: Option<(String, u16)>,
+        platform_port: u16,
     ) -> Result<(), SandboxError> {
-        if let Some((url, port)) = platform {
-            self.platform = Some(platform::start(self, options, &url, port).await?);
+        if let Some(url) = &self.platform {
+            let process = platform::start(self, options, url, platform_port).await?;
+            self.others.push(process);
         }
         if options.backends {
-            self.backends = Some(backends::start(self, options)?);
+            self.others.push(backends::start(self, options)?);
         }
         let nodes: &[CellSpec] = if options.pods { &options.cells } else { &[] };
-        let (hub_processes, ()) = try_join(hub.start(self, files), pods::ready(self, nodes)).await?;
-        self.hub_processes = hub_processes;
+        let (hub_processes, ()) = try_join(
+            hub::start(self, options, karmada, files),
+            pods::ready(self, nodes),
+        )
+        .await?;
+        self.others.extend(hub_processes);
         Ok(())
-    }
-
-    /// An error about something that did not come.
-    pub(super) fn timeout(&self, plane: &str, what: String, seconds: u64) -> SandboxError {
-        SandboxError::Timeout {
-            plane: plane.to_owned(),
-            what,
-            seconds,
-            logs: self.layout.logs(),
-        }
     }
 
     /// An error if any process has ended by itself.
     pub(super) async fn all_alive(&self) -> Result<(), SandboxError> {
-        let alive = |process: &Process| match process.ended() {
-            Some(how) => Err(process.failure(format!("ended by itself ({how})"), "read the whole log")),
-            None => Ok(()),
-        };
+        let mut result = Ok(());
+        self.visit(|process| {
+            if let Some(how) = process.ended() {
+                result = Err(process.failure(format!("ended by itself ({how})"), "read the whole log"));
+            }
+        })
+        .await;
+        result
+    }
+
+    /// Calls `visit` with each process that runs, or has ended by itself.
+    pub(super) async fn visit(&self, mut visit: impl FnMut(&Process)) {
+        self.etcd.process.visit(&mut visit).await;
         for plane in &self.planes {
-            plane.server.lock().await.as_ref().map_or(Ok(()), alive)?;
-            plane.controllers.lock().await.iter().try_for_each(alive)?;
-            if let Some(front) = &plane.front {
-                front.process.lock().await.as_ref().map_or(Ok(()), alive)?;
-            }
-            if let Some(etcd) = &plane.etcd {
-                etcd.process.lock().await.iter().try_for_each(alive)?;
-            }
+            plane.visit(&mut visit).await;
         }
-        let platform = self.platform.as_ref().map(|platform| &platform.process);
-        let mut others = self.hub_processes.iter().chain(&self.backends).chain(platform);
-        others.try_for_each(alive)?;
-        self.etcd.process.lock().await.iter().try_for_each(alive)
+        self.others.iter().for_each(visit);
     }
 }
 
@@ -200,11 +198,8 @@ struct Maker<'a> {
     /// Address of the shared etcd.
     etcd: &'a str,
     milo: Option<Milo<'a>>,
-    forwards: &'a [String],
-    /// The `fedgate-sandbox` executable.
-    holder: &'a Path,
-    /// The cells to which the hub has a proxy of the sandbox's own; `None`: it has Karmada's, or none.
-    members: Option<&'a [CellSpec]>,
+    launcher: &'a Launcher,
+    options: &'a Options,
 }
 
 impl Maker<'_> {
@@ -227,7 +222,7 @@ impl Maker<'_> {
             audit_policy: &audit_policy(self.layout),
             audit_log: &self.layout.audit_log(&name),
         };
-        let (path, server_spec) = match (milo, role) {
+        let (path, spec) = match (milo, role) {
             (Some(_), PlaneRole::Project) => (platform::path(&name), None),
             (Some(milo), _) => {
                 let spec = server.milo(&self.layout.token_review(), milo.events);
@@ -235,17 +230,12 @@ impl Maker<'_> {
             }
             (None, _) => (String::new(), Some(server.spec())),
         };
-        let server = format!("https://127.0.0.1:{port}{path}");
-        let front = match self.members.filter(|_| role == PlaneRole::Hub) {
-            Some(cells) => Some(Front::new(
-                self.layout,
-                self.holder,
-                &name,
-                server.clone(),
-                cells,
-            )?),
-            None => None,
-        };
+        let address = format!("https://127.0.0.1:{port}{path}");
+        // Karmada has a proxy of Clusters itself.
+        let has_front = role == PlaneRole::Hub && self.options.hub_controllers == HubControllers::StandIn;
+        let front = has_front
+            .then(|| Front::new(self.layout, self.launcher, address.clone(), &self.options.cells))
+            .transpose()?;
         let mut forwards = None;
         let controllers = controllers::spec(
             &self.binaries.controllers,
@@ -263,19 +253,18 @@ impl Maker<'_> {
         if let Some(binaries) = &self.binaries.pods
             && role == PlaneRole::Cell
         {
-            forwards = pods::Forwards::new(self.forwards)?;
+            forwards = pods::Forwards::new(&self.options.forwards)?;
             controllers_specs.extend(pods::specs(binaries, &name, self.layout, forwards.as_ref())?);
         }
         Ok(Plane {
-            url: front.as_ref().map_or(server, Front::url),
+            url: front.as_ref().map_or(address, Front::url),
             front,
             name,
             role,
             etcd: own,
             forwards,
-            server_spec,
+            server: spec.map(Service::new),
             controllers_specs,
-            server: Mutex::default(),
             controllers: Mutex::default(),
         })
     }
@@ -286,14 +275,14 @@ async fn start(
     planes: &[Plane],
     users: &Users,
     launcher: &Launcher,
-    hub: &Hub,
+    karmada: Option<&Karmada>,
     options: &Options,
 ) -> Result<(), SandboxError> {
     let starting = |plane| async move {
         let plane: &Plane = plane;
         let admin = users.client(plane, User::Admin)?;
         plane.start_server(launcher, &admin).await?;
-        let objects = objects(options, hub, plane, &users.authority_base64())?;
+        let objects = objects(options, karmada, plane, &users.authority_base64())?;
         plane.start_controllers(launcher, &admin, &objects).await?;
         options.progress.say(&format!(
             "{} {} is ready at {}",
@@ -301,7 +290,7 @@ async fn start(
         ));
         Ok::<(), SandboxError>(())
     };
-    let (servers, paths): (Vec<_>, Vec<_>) = planes.iter().partition(|plane| plane.server_spec.is_some());
+    let (servers, paths): (Vec<_>, Vec<_>) = planes.iter().partition(|plane| plane.server.is_some());
     for planes in [servers, paths] {
         try_join_all(planes.into_iter().map(starting)).await?;
     }
@@ -312,8 +301,13 @@ fn audit_policy(layout: &Layout) -> PathBuf {
     layout.pki().join("audit-policy.yaml")
 }
 
-/// What a plane has before its controllers start.
-fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Result<Objects, SandboxError> {
+/// The objects that a plane has before its controllers start.
+fn objects(
+    options: &Options,
+    karmada: Option<&Karmada>,
+    plane: &Plane,
+    ca_base64: &str,
+) -> Result<Objects, SandboxError> {
     let mut objects = Objects::default();
     let milo = options.milo().is_some();
     // Milo has one set of definitions, and asks the roles and policies of its core alone.
@@ -337,7 +331,7 @@ fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Resu
         platform::objects(milo, &mut objects)?;
     }
     if plane.role == PlaneRole::Hub {
-        hub.objects(ca_base64, &mut objects)?;
+        hub::objects(options, karmada, ca_base64, &mut objects)?;
     }
     Ok(objects)
 }

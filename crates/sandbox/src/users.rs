@@ -38,7 +38,7 @@ impl Own {
         Self::Platform,
     ];
 
-    /// Its name to API servers.
+    /// The user name at API servers.
     fn user(self) -> &'static str {
         match self {
             Self::ControllerManager => "kube-controller-manager",
@@ -58,7 +58,7 @@ const CELLS: &str = "fedgate-cells";
 /// The group of all cells' users on projects.
 const QUOTA: &str = "fedgate-quota";
 
-/// Where an API server judges tokens, for others too.
+/// The path at which an API server reviews tokens.
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 /// Certificates of all users.
@@ -120,18 +120,21 @@ impl Users {
         url: &str,
         user: User<'_>,
     ) -> Result<kube::Client, SandboxError> {
-        let of = |cells: &'_ BTreeMap<String, Pair>, name: &str| {
-            cells.get(name).cloned().ok_or_else(|| {
-                SandboxError::Options(format!("there is no cell {name:?}; there are {:?}", cells.keys()))
-            })
+        client(name, url, Some(&self.authority_der), Some(self.login(user)?.1))
+    }
+
+    /// The name of a user in kubeconfigs, and its certificate.
+    fn login(&self, user: User<'_>) -> Result<(&'static str, &Pair), SandboxError> {
+        let (name, cells, cell) = match user {
+            User::Admin => return Ok(("admin", &self.admin)),
+            User::Gateway => return Ok(("fedgate-gateway", &self.gateway)),
+            User::Cell(cell) => ("fedgate-cell", &self.cells, cell),
+            User::Quota(cell) => ("fedgate-quota", &self.quota, cell),
         };
-        let pair = match user {
-            User::Admin => self.admin.clone(),
-            User::Gateway => self.gateway.clone(),
-            User::Cell(name) => of(&self.cells, name)?,
-            User::Quota(name) => of(&self.quota, name)?,
-        };
-        client(name, url, &self.authority_der, Some(&pair))
+        let pair = cells.get(cell).ok_or_else(|| {
+            SandboxError::Options(format!("there is no cell {cell:?}; there are {:?}", cells.keys()))
+        })?;
+        Ok((name, pair))
     }
 
     /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway and cells' claims on projects, a cell
@@ -142,76 +145,46 @@ impl Users {
         planes: &[Plane],
         platform: Option<&str>,
     ) -> Result<(), SandboxError> {
+        let save = |path: PathBuf, (user, pair): (&str, &Pair), entries: &[Entry<'_>]| {
+            write(&path, &text(&self.authority_pem, user, pair, entries))
+        };
+        let mut all: Vec<Entry<'_>> = Vec::new();
         for plane in planes {
+            let (name, is_project) = (plane.name.as_str(), plane.role == PlaneRole::Project);
             if plane.role == PlaneRole::Hub {
-                let url = format!("{}{TOKEN_REVIEWS}", plane.server_url());
-                let (name, pair) = (Own::Platform.user(), &self.own[&Own::Platform]);
-                let entry = Entry {
-                    plane: plane.name.clone(),
-                    url,
-                };
-                write(
-                    &layout.token_review(),
-                    &text(&self.authority_pem, name, pair, &[entry]),
-                )?;
+                let reviews = format!("{}{TOKEN_REVIEWS}", plane.server_url());
+                let own = (Own::Platform.user(), &self.own[&Own::Platform]);
+                save(layout.token_review(), own, &[(name, &reviews)])?;
             }
-            let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
-            let mut users = vec![(path(User::Admin), "admin", &self.admin)];
-            let server = [Entry {
-                plane: plane.name.clone(),
-                url: plane.server_url().to_owned(),
-            }];
             for (own, pair) in &self.own {
-                let path = own_path(layout, *own, &plane.name);
-                write(&path, &text(&self.authority_pem, own.user(), pair, &server))?;
+                let path = own_path(layout, *own, name);
+                save(path, (own.user(), pair), &[(name, plane.server_url())])?;
             }
-            if plane.role != PlaneRole::Cell {
-                users.push((path(User::Gateway), "fedgate-gateway", &self.gateway));
+            let mut users = vec![User::Admin];
+            users.extend((plane.role != PlaneRole::Cell).then_some(User::Gateway));
+            let cells = self.cells.keys();
+            let cells = cells.filter(|cell| plane.role == PlaneRole::Hub || *cell == name);
+            users.extend(cells.map(|cell| User::Cell(cell)));
+            let quota = self.quota.keys().filter(|_| is_project);
+            users.extend(quota.map(|cell| User::Quota(cell)));
+            for user in users {
+                let path = path(layout, name, is_project, user);
+                save(path, self.login(user)?, &[(name, &plane.url)])?;
             }
-            for (name, pair) in &self.cells {
-                if plane.role == PlaneRole::Hub || plane.name == *name {
-                    users.push((path(User::Cell(name)), "fedgate-cell", pair));
-                }
-            }
-            for (name, pair) in &self.quota {
-                if plane.role == PlaneRole::Project {
-                    users.push((path(User::Quota(name)), "fedgate-quota", pair));
-                }
-            }
-            for (path, user, pair) in users {
-                write(&path, &text(&self.authority_pem, user, pair, &[entry(plane)]))?;
-            }
+            all.push((name, &plane.url));
         }
-        let mut all: Vec<Entry> = planes.iter().map(entry).collect();
         if let Some(url) = platform {
-            let entry = || Entry {
-                plane: ADDRESS.to_owned(),
-                url: url.to_owned(),
-            };
-            for (user, name, pair) in [
-                (User::Admin, "admin", &self.admin),
-                (User::Gateway, "fedgate-gateway", &self.gateway),
-            ] {
+            for user in [User::Admin, User::Gateway] {
                 let path = path(layout, ADDRESS, false, user);
-                write(&path, &text(&self.authority_pem, name, pair, &[entry()]))?;
+                save(path, self.login(user)?, &[(ADDRESS, url)])?;
             }
-            all.push(entry());
+            all.push((ADDRESS, url));
         }
-        write(
-            &layout.merged_kubeconfig(),
-            &text(&self.authority_pem, "admin", &self.admin, &all),
-        )
+        save(layout.merged_kubeconfig(), self.login(User::Admin)?, &all)
     }
 }
 
-fn entry(plane: &Plane) -> Entry {
-    Entry {
-        plane: plane.name.clone(),
-        url: plane.url.clone(),
-    }
-}
-
-/// Where the kubeconfig of a user for a plane is.
+/// The path of a user's kubeconfig for a plane.
 pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) -> PathBuf {
     // A folder with projects only, as `fedgate gateway --project-directory` wants it.
     let folder = if project && user == User::Gateway {
@@ -220,6 +193,17 @@ pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) 
         user.label()
     };
     layout.kubeconfigs().join(folder).join(format!("{plane}.yaml"))
+}
+
+/// Arguments by which one of the sandbox's own processes gets a kubeconfig for each plane: `<flag>=<plane>=<file>`.
+pub(super) fn kubeconfig_args<'a>(
+    layout: &Layout,
+    own: Own,
+    flag: &str,
+    planes: impl IntoIterator<Item = &'a String>,
+) -> Vec<String> {
+    let arg = |plane: &String| format!("{flag}={plane}={}", own_path(layout, own, plane).display());
+    planes.into_iter().map(arg).collect()
 }
 
 /// The kubeconfig of one of the sandbox's own processes for a plane.

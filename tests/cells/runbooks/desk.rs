@@ -122,7 +122,7 @@ impl Desk {
                 furnish(&folder, sandbox);
                 let port = |pod| sandbox.forward_target(LAB.0, pod).expect("the Pod has forwards");
                 let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
-                let kubectl = fedgate_sandbox::kubectl(&progress).await;
+                let kubectl = fedgate_sandbox::program("kubectl", &progress).await;
                 (PODS.map(port), kubectl.expect("kubectl can be had"))
             })
             .await;

@@ -90,7 +90,7 @@ impl Clinic {
             std::fs::copy(from, folder.join(to)).expect("copy a kubeconfig");
         }
         let progress = Progress::new(|line| eprintln!("kubectl: {line}"));
-        let kubectl = fedgate_sandbox::kubectl(&progress).await;
+        let kubectl = fedgate_sandbox::program("kubectl", &progress).await;
         let clinic = Self {
             case: case.clone(),
             folder,

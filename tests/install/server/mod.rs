@@ -7,7 +7,7 @@ mod release;
 
 use crate::{
     objects::Objects,
-    tools::{HELM, KUBECTL, run_with},
+    tools::{HELM, KUBECTL, built, run_with},
 };
 use anyhow::Result;
 use fedgate_sandbox::{HubControllers, Options, Progress, Sandbox};
@@ -110,10 +110,7 @@ impl Planes {
 
     /// Definitions of prometheus-operator on a plane.
     fn define_monitoring(&self, context: &str) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let folder = runtime
-            .block_on(fedgate_sandbox::prometheus_operator_definitions())
-            .unwrap_or_else(|error| panic!("{error}"));
+        let folder = built("prometheus-operator-definitions");
         let mut arguments = vec!["apply", "--server-side"];
         let files = ["servicemonitors", "podmonitors", "prometheusrules"]
             .map(|kind| folder.join(format!("monitoring.coreos.com_{kind}.yaml")));

@@ -45,10 +45,7 @@ impl BackendsArgs {
         let cells = self.cells.into_iter().map(|plane| (plane, NETWORK));
         let projects = self.projects.into_iter().map(|plane| (plane, QUOTA));
         for ((name, file), backend) in cells.chain(projects) {
-            let client = child::client(&file).await.map_err(|error| {
-                SandboxError::Options(format!("cannot use the kubeconfig {}: {error}", file.display()))
-            })?;
-            tasks.spawn(serve(name, client, backend));
+            tasks.spawn(serve(name, child::client(&file, None).await?, backend));
         }
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),

@@ -22,8 +22,8 @@ pub(super) use command::BackendsArgs;
 use super::{
     CellSpec, Options, PlaneRole, Sandbox, SandboxError,
     apply::Objects,
-    process::{Process, Spec},
-    users::{Own, own_path},
+    process::Process,
+    users::{Own, kubeconfig_args},
 };
 use fedgate_api::keys::CITY_CODE;
 use serde_json::json;
@@ -79,26 +79,16 @@ pub(super) fn objects(
 
 /// Starts the process. The caller need not wait for it: the process reconciles the objects that exist already.
 pub(super) fn start(sandbox: &Sandbox, options: &Options) -> Result<Process, SandboxError> {
-    let file = |plane: &str| {
-        let path = own_path(&sandbox.layout, Own::Backends, plane);
-        format!("{plane}={}", path.display())
-    };
     let mut args = vec!["backends".to_owned()];
-    args.extend(
-        options
-            .cells
-            .iter()
-            .map(|cell| format!("--cell={}", file(&cell.name))),
-    );
-    args.extend(
-        options
-            .projects
-            .iter()
-            .map(|name| format!("--project={}", file(name))),
-    );
-    sandbox.launcher.start(&Spec {
-        name: "networking-and-quota stand-in".to_owned(),
-        program: sandbox.launcher.holder.clone(),
-        args,
-    })
+    let cells = options.cells.iter().map(|cell| &cell.name);
+    let layout = &sandbox.layout;
+    args.extend(kubeconfig_args(layout, Own::Backends, "--cell", cells));
+    args.extend(kubeconfig_args(
+        layout,
+        Own::Backends,
+        "--project",
+        &options.projects,
+    ));
+    let spec = sandbox.launcher.own("networking-and-quota stand-in", args);
+    sandbox.launcher.start(&spec)
 }

@@ -1,4 +1,4 @@
-//! Who asks: by client certificate, or by a token that the core API server judges.
+//! The user of a request: by client certificate, or by a token that the core API server reviews.
 
 use http::{HeaderMap, HeaderValue, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
@@ -17,7 +17,7 @@ const MASTERS: &str = "system:masters";
 const REMOTE: &str = "x-remote-";
 
 impl Identity {
-    /// Whether it may do anything.
+    /// Whether the user is in the group that may do anything.
     pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
@@ -32,18 +32,20 @@ impl Identity {
         for name in forged {
             headers.remove(name);
         }
+        self.put_as("x-remote-user", "x-remote-group", headers)
+    }
+
+    /// Puts the user into headers of these names, in place of the client's own credential; false if the name cannot be said.
+    pub(crate) fn put_as(&self, user: &'static str, group: &'static str, headers: &mut HeaderMap) -> bool {
         headers.remove(header::AUTHORIZATION);
-        let Ok(user) = HeaderValue::from_str(&self.user) else {
+        let Ok(name) = HeaderValue::from_str(&self.user) else {
             return false;
         };
-        headers.insert("x-remote-user", user);
-        for group in &self.groups {
-            let Ok(group) = HeaderValue::from_str(group) else {
-                return false;
-            };
-            headers.append("x-remote-group", group);
-        }
-        true
+        headers.insert(user, name);
+        self.groups.iter().all(|name| {
+            let value = HeaderValue::from_str(name);
+            value.map(|value| headers.append(group, value)).is_ok()
+        })
     }
 }
 

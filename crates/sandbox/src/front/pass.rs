@@ -1,10 +1,12 @@
 //! A request on its way to the API server behind a front.
 
-use super::refusal;
-use bytes::Bytes;
-use http::{HeaderMap, Response, Uri, header, uri::Authority};
-use http_body_util::Full;
-use hyper_util::client::legacy;
+use super::{
+    refusal::{Refusal, unavailable},
+    upstream::Forwarder,
+};
+use http::{HeaderMap, Request, Response, Uri, Version, header, request::Parts, uri::Authority};
+use hyper::body::Incoming;
+use std::error::Error;
 
 /// Removes the headers that are about the connection which a request came by.
 pub(crate) fn leave_connection(headers: &mut HeaderMap) {
@@ -18,23 +20,21 @@ pub(crate) fn leave_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// The address of a path, with its query, at an API server.
-pub(crate) fn address(server: &Authority, path_and_query: &str) -> Option<Uri> {
-    Uri::builder()
-        .scheme("https")
-        .authority(server.clone())
-        .path_and_query(path_and_query)
-        .build()
-        .ok()
-}
-
-/// The answer where a path makes no address.
-pub(crate) fn no_address() -> Response<Full<Bytes>> {
-    refusal::unavailable("the path makes no address")
-}
-
-/// The answer where the API server gave none.
-pub(crate) fn unanswered(error: &legacy::Error) -> Response<Full<Bytes>> {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
-    refusal::unavailable(&cause.unwrap_or_else(|| error.to_string()))
+/// Sends a request to an API server, there with this path and query.
+pub(crate) async fn on(
+    forwarder: &Forwarder,
+    server: &Authority,
+    path_and_query: &str,
+    (mut head, body): (Parts, Incoming),
+) -> Result<Response<Incoming>, Refusal> {
+    let uri = Uri::builder().scheme("https").authority(server.clone());
+    let uri = uri.path_and_query(path_and_query).build();
+    head.uri = uri.map_err(|_| unavailable("the path makes no address"))?;
+    head.version = Version::HTTP_2;
+    leave_connection(&mut head.headers);
+    let answer = forwarder.request(Request::from_parts(head, body)).await;
+    answer.map_err(|error| {
+        let cause = error.source().map(ToString::to_string);
+        unavailable(&cause.unwrap_or_else(|| error.to_string()))
+    })
 }

@@ -5,13 +5,11 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
+/// An answer of a front's own.
+pub(crate) type Refusal = Response<Full<Bytes>>;
+
 /// A `Status` of kind Failure.
-pub(crate) fn failure(
-    code: StatusCode,
-    reason: &str,
-    message: &str,
-    details: &Value,
-) -> Response<Full<Bytes>> {
+pub(crate) fn failure(code: StatusCode, reason: &str, message: &str, details: &Value) -> Refusal {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "code": code.as_u16(), "reason": reason, "message": message, "details": details,
@@ -20,7 +18,7 @@ pub(crate) fn failure(
 }
 
 /// An answer with this `Status`.
-pub(crate) fn answer(code: StatusCode, status: &Value) -> Response<Full<Bytes>> {
+pub(crate) fn answer(code: StatusCode, status: &Value) -> Refusal {
     let mut response = Response::new(Full::new(Bytes::from(status.to_string())));
     *response.status_mut() = code;
     let json = HeaderValue::from_static("application/json");
@@ -29,7 +27,7 @@ pub(crate) fn answer(code: StatusCode, status: &Value) -> Response<Full<Bytes>> 
 }
 
 /// The caller is not known.
-pub(crate) fn unauthorized() -> Response<Full<Bytes>> {
+pub(crate) fn unauthorized() -> Refusal {
     failure(
         StatusCode::UNAUTHORIZED,
         "Unauthorized",
@@ -39,7 +37,7 @@ pub(crate) fn unauthorized() -> Response<Full<Bytes>> {
 }
 
 /// The API server behind the path does not answer.
-pub(crate) fn unavailable(cause: &str) -> Response<Full<Bytes>> {
+pub(crate) fn unavailable(cause: &str) -> Refusal {
     let message = format!("the sandbox's stand-in reaches no API server for this path: {cause}");
     failure(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -14,19 +14,19 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ServerConnection, pki_types::UnixTime};
-use std::{error::Error, io, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
+use std::{error::Error, io, net::Ipv4Addr, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 /// Calls at a time on one connection: as many as a kube-apiserver allows.
 const STREAMS: u32 = 100;
-/// When no connection can be taken, for lack of descriptors.
+/// Delay after an error of `accept`, e.g. for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The caller that opened a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Nobody says so: there was no certificate.
+    /// The client had no certificate.
     Nobody,
     /// The user of a certificate of the sandbox's authority.
     User(Identity),
@@ -43,21 +43,15 @@ pub(crate) trait Answers: Send + Sync + 'static {
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
-/// Listens at a port of 127.0.0.1, for this server.
-pub(crate) async fn listen(port: u16, server: &str) -> Result<TcpListener, SandboxError> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-    bound.map_err(SandboxError::io(
-        "listen at a port of 127.0.0.1 for",
-        Path::new(server),
-    ))
-}
-
-/// Serves for ever; `answers` makes what answers a connection of this caller.
+/// Serves a port of 127.0.0.1 for ever; `answers` makes what answers a connection of this caller.
 pub(crate) async fn serve<A: Answers>(
-    listener: TcpListener,
+    port: u16,
     tls: Tls,
     answers: impl Fn(Caller) -> A + Send + Sync + 'static,
-) {
+) -> Result<(), SandboxError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let listener = listener
+        .map_err(|error| SandboxError::Options(format!("cannot listen at 127.0.0.1:{port}: {error}")))?;
     let acceptor = TlsAcceptor::from(tls.config);
     let answers = Arc::new(move |session: &ServerConnection| answers(caller(&tls.clients, session)));
     loop {
@@ -78,7 +72,7 @@ pub(crate) async fn serve<A: Answers>(
     }
 }
 
-/// Says who opened a connection, as a kube-apiserver does: a certificate of another authority ends no handshake.
+/// The user who opened a connection. As at a kube-apiserver, the handshake succeeds with a certificate of another authority.
 fn caller(clients: &Clients, session: &ServerConnection) -> Caller {
     let Some([first, others @ ..]) = session.peer_certificates() else {
         return Caller::Nobody;

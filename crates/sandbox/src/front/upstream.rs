@@ -1,6 +1,9 @@
 //! The API servers behind a front, and the certificates by which it serves and passes on.
 
-use crate::{SandboxError, child};
+use crate::{
+    SandboxError,
+    child::{self, refuse},
+};
 use http::uri::Authority;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -18,26 +21,24 @@ use rustls::{
     },
 };
 use std::{
-    fmt::Display,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 /// The client by which requests are passed on, by HTTP/2.
-pub(crate) type Forwarder = Client<HttpsConnector<HttpConnector>, Incoming>;
+pub(crate) type Forwarder = Client<Connector, Incoming>;
+/// The connector of such a client.
+pub(crate) type Connector = HttpsConnector<HttpConnector>;
 /// The verifier by which a client's certificate is one of the sandbox, or not.
 pub(crate) type Clients = Arc<dyn ClientCertVerifier>;
 
-/// One API server.
+/// An API server behind a front.
 pub(crate) struct Upstream {
-    /// Where it is.
+    /// Host and port.
     pub(crate) authority: Authority,
     /// The stand-in's own way to it, with all rights.
     pub(crate) client: kube::Client,
-}
-
-fn refuse(file: &Path, error: impl Display) -> SandboxError {
-    SandboxError::Options(format!("cannot use {}: {error}", file.display()))
 }
 
 impl Upstream {
@@ -48,10 +49,22 @@ impl Upstream {
         let authority = config.cluster_url.authority().cloned();
         Ok(Self {
             authority: authority.ok_or_else(|| refuse(file, "its server has no host"))?,
-            client: child::client(file).await.map_err(|error| refuse(file, error))?,
+            client: child::client(file, None).await?,
         })
     }
+
+    /// The API servers of kubeconfigs, by name.
+    pub(crate) async fn all(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Self>, SandboxError> {
+        let mut all = BTreeMap::new();
+        for (name, file) in files {
+            all.insert(name.clone(), Self::of(file).await?);
+        }
+        Ok(all)
+    }
 }
+
+/// Folder of the certificate with which an API server lets a front name the user.
+pub(crate) const FRONT_PROXY: &str = "front-proxy";
 
 /// The sandbox's authority, and the folders of pairs beside it.
 pub(crate) struct Pki {
@@ -80,7 +93,7 @@ impl Pki {
         Ok((vec![chain], key))
     }
 
-    /// How a front shows itself: a client may have a certificate, or none.
+    /// Settings by which a front serves. A client may have a certificate, or none.
     pub(crate) fn server(&self) -> Result<Tls, SandboxError> {
         let refuse = |error: rustls::Error| refuse(&self.dir, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -103,60 +116,43 @@ impl Pki {
         })
     }
 
-    /// The connector of clients that pass requests on: as the front proxy, or as nobody, where the request itself says who
-    /// asks.
-    pub(crate) fn connector(&self, by: ConnectAs) -> Result<Connector, SandboxError> {
+    /// The connector of clients that pass requests on: with the certificate in a folder, such as [`FRONT_PROXY`], or without one,
+    /// where the request itself names the user.
+    pub(crate) fn connector(&self, pair: Option<&str>) -> Result<Connector, SandboxError> {
         let refuse = |error: rustls::Error| refuse(&self.dir, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(refuse)?
             .with_root_certificates(self.roots()?);
-        let config = match by {
-            ConnectAs::FrontProxy => {
-                let (chain, key) = self.pair("front-proxy")?;
+        let config = match pair {
+            Some(folder) => {
+                let (chain, key) = self.pair(folder)?;
                 config.with_client_auth_cert(chain, key).map_err(refuse)?
             }
-            ConnectAs::Nobody => config.with_no_client_auth(),
+            None => config.with_no_client_auth(),
         };
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         // A write of several frames waits for no acknowledgement.
         tcp.set_nodelay(true);
-        Ok(Connector(
-            HttpsConnectorBuilder::new()
-                .with_tls_config(config)
-                .https_only()
-                .enable_http2()
-                .wrap_connector(tcp),
-        ))
+        Ok(HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http2()
+            .wrap_connector(tcp))
     }
 }
 
-/// As whom a front connects to the API server behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectAs {
-    /// As one that may say for whom it asks.
-    FrontProxy,
-    /// Without a certificate.
-    Nobody,
+/// A new client that passes requests on. It has connections of its own.
+pub(crate) fn forwarder(connector: &Connector) -> Forwarder {
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_only(true)
+        .build(connector.clone())
 }
 
-/// Makes clients that pass requests on; each has connections of its own.
-#[derive(Clone)]
-pub(crate) struct Connector(HttpsConnector<HttpConnector>);
-
-impl Connector {
-    /// Another client.
-    pub(crate) fn forwarder(&self) -> Forwarder {
-        Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .http2_only(true)
-            .build(self.0.clone())
-    }
-}
-
-/// How a front serves.
+/// Settings by which a front serves.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) clients: Clients,

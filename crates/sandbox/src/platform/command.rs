@@ -9,12 +9,12 @@ use super::{
 use crate::{
     SandboxError, child,
     front::{
-        serve::{Caller, listen, serve},
-        upstream::{ConnectAs, Pki, Upstream},
+        serve::{Caller, serve},
+        upstream::{FRONT_PROXY, Pki, Upstream, forwarder},
     },
 };
 use clap::Args;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 /// The API servers that the stand-in of Milo has behind its address.
 #[derive(Debug, Clone, Args)]
@@ -47,10 +47,6 @@ impl PlatformArgs {
             "this plays Milo's controllers and faults before Milo's own API server, for the sandbox only"
         };
         tracing::info!(projects = self.projects.len(), "{played}");
-        let mut projects = BTreeMap::new();
-        for (name, file) in &self.projects {
-            projects.insert(name.clone(), Upstream::of(file).await?);
-        }
         let spare = match &self.spare {
             Some(file) => Some(Upstream::of(file).await?),
             None => None,
@@ -58,24 +54,23 @@ impl PlatformArgs {
         let upstreams = Arc::new(Upstreams {
             core: Upstream::of(&self.core).await?,
             spare,
-            projects,
+            projects: Upstream::all(&self.projects).await?,
         });
         let pki = Pki { dir: self.pki };
         let switches = Arc::new(Switches::new());
         let handler = Arc::new(Handler {
             upstreams: Arc::clone(&upstreams),
             switches: Arc::clone(&switches),
-            forwarder: pki.connector(ConnectAs::FrontProxy)?.forwarder(),
+            forwarder: forwarder(&pki.connector(Some(FRONT_PROXY))?),
         });
         let connection = move |caller: Caller| Connection {
             handler: Arc::clone(&handler),
             caller,
         };
-        let listener = listen(self.port, "the platform").await?;
         let mut control = tokio::spawn(control(upstreams, switches));
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),
-            () = serve(listener, pki.server()?, connection) => Ok(()),
+            never = serve(self.port, pki.server()?, connection) => never,
             _ = &mut control => Err(SandboxError::Options(
                 "the project controller of the stand-in broke off; read its log".to_owned(),
             )),

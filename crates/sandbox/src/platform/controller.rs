@@ -1,18 +1,20 @@
 //! The project controller: finalizer, conditions, control plane object, purge.
 
 use super::{
-    conditions::{self, Said},
     control_planes, projects, purge,
     switches::{Settings, Switches},
     upstreams::Upstreams,
 };
-use crate::child::FixedBackoff;
+use crate::{
+    child::FixedBackoff,
+    conditions::{self, Said},
+};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams},
     core::DynamicObject,
 };
 use kube_runtime::{
@@ -105,10 +107,10 @@ async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Resu
             "an annotation of the sandbox says so",
         )
     } else if let Some(upstream) = upstreams.projects.get(&name) {
-        if upstreams.is_milo() {
-            make_default(&upstream.client).await?;
-        } else if !furnish(&upstream.client).await? {
-            return Ok(false);
+        make_namespace(&upstream.client, DEFAULT).await?;
+        // Milo's own API server makes the other one by itself.
+        if !upstreams.is_milo() {
+            make_namespace(&upstream.client, SYSTEM).await?;
         }
         ("Ready", true, "Ready", "the project is ready")
     } else {
@@ -124,69 +126,47 @@ async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Resu
     Ok(true)
 }
 
-/// Marks `default` and makes `milo-system`; false while there is no `default` yet.
-async fn furnish(client: &Client) -> kube::Result<bool> {
+/// Makes a namespace with Milo's label, or adds the label to a namespace that exists.
+async fn make_namespace(client: &Client, (label, name): (&str, &str)) -> kube::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let Some(default) = namespaces.get_opt(DEFAULT.1).await? else {
-        return Ok(false);
-    };
-    if !default.labels().contains_key(DEFAULT.0) {
-        let patch = json!({"metadata": {"labels": {DEFAULT.0: "true"}}});
-        namespaces
-            .patch(DEFAULT.1, &PatchParams::default(), &Patch::Merge(&patch))
-            .await?;
+    let found = namespaces.get_opt(name).await?;
+    if found.is_some_and(|namespace| namespace.labels().contains_key(label)) {
+        return Ok(());
     }
-    if namespaces.get_opt(SYSTEM.1).await?.is_none() {
-        let mut system = Namespace::default();
-        system.metadata.name = Some(SYSTEM.1.to_owned());
-        system.labels_mut().insert(SYSTEM.0.to_owned(), "true".to_owned());
-        namespaces.create(&PostParams::default(), &system).await?;
-    }
-    Ok(true)
+    let object = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {label: "true"}},
+    });
+    let params = PatchParams::apply("sandbox-platform").force();
+    namespaces
+        .patch(name, &params, &Patch::Apply(&object))
+        .await
+        .map(drop)
 }
 
-/// Makes `default` as Milo's project controller does; `milo-system` is made by Milo's own API server.
-async fn make_default(client: &Client) -> kube::Result<()> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    if namespaces.get_opt(DEFAULT.1).await?.is_none() {
-        let mut default = Namespace::default();
-        default.metadata.name = Some(DEFAULT.1.to_owned());
-        default
-            .labels_mut()
-            .insert(DEFAULT.0.to_owned(), "true".to_owned());
-        namespaces.create(&PostParams::default(), &default).await?;
-    }
-    Ok(())
-}
-
-/// Makes the object of the project's control plane, which is ready at once.
+/// Makes the `ProjectControlPlane` of a project. It is ready at once.
 async fn make_control_plane(core: &Client, project: &DynamicObject) -> kube::Result<()> {
     let resource = control_planes();
     let all: Api<DynamicObject> = Api::all_with(core.clone(), &resource);
     let name = project.name_any();
-    let object = if let Some(object) = all.get_opt(&name).await? {
-        object
-    } else {
-        let mut object = DynamicObject::new(&name, &resource);
-        let labels = object.labels_mut();
-        labels.insert(
-            "resourcemanager.miloapis.com/project-name".to_owned(),
-            name.clone(),
-        );
-        let uid = project.metadata.uid.clone().unwrap_or_default();
-        labels.insert("resourcemanager.miloapis.com/project-uid".to_owned(), uid);
-        let owner = project.data["spec"]["ownerRef"]["name"]
-            .as_str()
-            .unwrap_or_default();
-        let owner_key = "resourcemanager.miloapis.com/owner-name".to_owned();
-        object.annotations_mut().insert(owner_key, owner.to_owned());
-        all.create(&PostParams::default(), &object).await?
-    };
+    let object = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                "resourcemanager.miloapis.com/project-name": name,
+                "resourcemanager.miloapis.com/project-uid": project.metadata.uid,
+            },
+            "annotations": {"resourcemanager.miloapis.com/owner-name": project.data["spec"]["ownerRef"]["name"]},
+        },
+    });
+    let params = PatchParams::apply("sandbox-platform").force();
+    let object = all.patch(&name, &params, &Patch::Apply(&object)).await?;
     let said = ("ControlPlaneReady", true, "Ready", "the control plane is ready");
     write(&all, &object, said).await
 }
 
-/// Says whether the project is suspended.
+/// Writes the condition `Suspended` and the suspensions of a project.
 async fn suspend(core: &Client, project: &DynamicObject, reason: Option<&str>) -> kube::Result<()> {
     let was = project.data["status"]["suspensions"]
         .as_array()
@@ -204,7 +184,7 @@ async fn suspend(core: &Client, project: &DynamicObject, reason: Option<&str>) -
     say(core, project, said).await
 }
 
-/// One step of a Project's end; whether it is complete.
+/// Takes one step of the deletion of a Project; true if the deletion needs no further step.
 async fn end(upstreams: &Upstreams, project: &DynamicObject) -> kube::Result<bool> {
     let core = &upstreams.core.client;
     let name = project.name_any();
@@ -283,9 +263,11 @@ async fn say(core: &Client, project: &DynamicObject, said: Said<'_>) -> kube::Re
 
 /// Writes the condition unless the object has it.
 async fn write(api: &Api<DynamicObject>, object: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
-    let Some(list) = conditions::with(&object.data["status"]["conditions"], said, Timestamp::now()) else {
+    let before = conditions::of(object);
+    let list = conditions::with(before.clone(), said, None, Timestamp::now());
+    if list == before {
         return Ok(());
-    };
+    }
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": list}});
     let params = PatchParams::default();
     api.patch_status(&object.name_any(), &params, &Patch::Merge(&patch))

@@ -1,4 +1,4 @@
-//! One request: who asks, what the stand-in refuses, and the answer of the API server behind the path.
+//! Handling of a request: its user, the refusals of the stand-in, and the answer of the API server behind the path.
 
 use super::{
     refusal,
@@ -9,12 +9,12 @@ use super::{
 use crate::front::{
     identity::{self, Identity},
     pass,
-    refusal::unauthorized,
+    refusal::{Refusal, unauthorized},
     serve::{Answers, Caller},
     upstream::{Forwarder, Upstream},
 };
 use bytes::Bytes;
-use http::{Method, Request, Response, Version, header, uri::Authority};
+use http::{Method, Request, Response, header, uri::Authority};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -49,11 +49,7 @@ impl Answers for Connection {
 }
 
 impl Handler {
-    async fn pass(
-        &self,
-        caller: &Caller,
-        request: Request<Incoming>,
-    ) -> Result<Response<Incoming>, Response<Full<Bytes>>> {
+    async fn pass(&self, caller: &Caller, request: Request<Incoming>) -> Result<Response<Incoming>, Refusal> {
         let user = match (caller, identity::token(request.headers())) {
             (Caller::User(user), _) => Some(user.clone()),
             (_, Some(token)) => identity::of_token(&self.upstreams.core.client, token).await,
@@ -88,18 +84,14 @@ impl Handler {
             }
         };
         let path = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-        head.uri = pass::address(&upstream.authority, &path).ok_or_else(pass::no_address)?;
-        head.version = Version::HTTP_2;
-        pass::leave_connection(&mut head.headers);
         if !user.put(&mut head.headers) {
             return Err(unauthorized());
         }
-        let answer = self.forwarder.request(Request::from_parts(head, body)).await;
-        answer.map_err(|error| pass::unanswered(&error))
+        pass::on(&self.forwarder, &upstream.authority, &path, (head, body)).await
     }
 
     /// Applies the faults that the project's switches ask for.
-    async fn faults(&self, name: &str, path: &str) -> Result<(), Response<Full<Bytes>>> {
+    async fn faults(&self, name: &str, path: &str) -> Result<(), Refusal> {
         self.switches.answers(name).await;
         if is_storage(path) && self.switches.initializes(name) {
             return Err(refusal::initializing());
@@ -115,7 +107,7 @@ impl Handler {
         method: &Method,
         path: &str,
         upstream: &Upstream,
-    ) -> Result<(), Response<Full<Bytes>>> {
+    ) -> Result<(), Refusal> {
         if let Some(namespace) = route::hidden(path) {
             return Err(refusal::no_namespace(namespace));
         }
@@ -146,13 +138,13 @@ fn host(head: &http::request::Parts) -> Option<String> {
     authority.map(|authority| authority.host().to_owned())
 }
 
-/// Whether the path is one of objects, not one of discovery or health.
+/// Whether the path names objects, rather than discovery or health.
 fn is_storage(path: &str) -> bool {
     let parts = path.split('/').filter(|part| !part.is_empty()).count();
     (path.starts_with("/api/") && parts > 2) || (path.starts_with("/apis/") && parts > 3)
 }
 
-/// Whether a change concerns an object that is being deleted.
+/// Whether the request changes an object that is being deleted.
 async fn is_terminating(upstream: &Upstream, method: &Method, path: &str) -> bool {
     if *method == Method::POST {
         return false;

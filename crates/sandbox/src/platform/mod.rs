@@ -10,7 +10,6 @@
 //! Annotations of a Project change its behaviour, see [`switches`].
 
 mod command;
-mod conditions;
 mod controller;
 mod handle;
 mod purge;
@@ -24,10 +23,11 @@ pub(super) use route::host;
 
 use super::{
     Options, Sandbox, SandboxError, User,
-    apply::{self, Objects},
-    process::{Process, Spec},
-    users::{Own, own_path},
+    apply::{Objects, await_true},
+    process::{Process, flag},
+    users::{Own, kubeconfig_args, own_path},
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, GroupVersionKind};
 use std::path::Path;
 
@@ -44,14 +44,6 @@ const GROUP: &str = "resourcemanager.miloapis.com";
 const PROJECTS: &str = include_str!("crds/projects.yaml");
 const CONTROL_PLANES: &str = include_str!("crds/projectcontrolplanes.yaml");
 const GATEWAY: &str = include_str!("crds/gateway.yaml");
-
-/// The stand-in that runs.
-pub(super) struct Platform {
-    /// Its address.
-    pub(super) url: String,
-    /// Its process.
-    pub(super) process: Process,
-}
 
 /// The path of a project, in the short form.
 pub(super) fn path(project: &str) -> String {
@@ -83,47 +75,38 @@ pub(super) async fn start(
     options: &Options,
     url: &str,
     port: u16,
-) -> Result<Platform, SandboxError> {
-    let file = |plane: &str| {
-        own_path(&sandbox.layout, Own::Platform, plane)
-            .display()
-            .to_string()
-    };
+) -> Result<Process, SandboxError> {
+    let layout = &sandbox.layout;
+    let file = |plane: &str| own_path(layout, Own::Platform, plane);
     let mut args = vec![
         "platform".to_owned(),
         format!("--port={port}"),
-        format!("--pki={}", sandbox.layout.pki().display()),
-        format!("--core={}", file(CORE)),
+        flag("--pki", &layout.pki()),
+        flag("--core", &file(CORE)),
     ];
     if options.milo().is_some() {
-        established(sandbox).await?;
+        // Milo makes its definitions by itself, and is ready before they are served.
+        let (core, kind) = (
+            sandbox.client(CORE, User::Admin)?,
+            ApiResource::erase::<CustomResourceDefinition>(&()),
+        );
+        let name = format!("projects.{GROUP}");
+        await_true(CORE, &core, &kind, &name, "Established", &layout.logs()).await?;
     } else {
-        args.push(format!("--spare={}", file(SPARE)));
+        args.push(flag("--spare", &file(SPARE)));
     }
-    args.extend(
-        options
-            .projects
-            .iter()
-            .map(|name| format!("--project={name}={}", file(name))),
-    );
-    let process = sandbox.launcher.start(&Spec {
-        name: "platform stand-in".to_owned(),
-        program: sandbox.launcher.holder.clone(),
-        args,
-    })?;
+    args.extend(kubeconfig_args(
+        layout,
+        Own::Platform,
+        "--project",
+        &options.projects,
+    ));
+    let process = sandbox
+        .launcher
+        .start(&sandbox.launcher.own("platform stand-in", args))?;
     let admin = sandbox.users.client_at(ADDRESS, url, User::Admin)?;
     process.ready(&admin, "/readyz").await?;
-    Ok(Platform {
-        url: url.to_owned(),
-        process,
-    })
-}
-
-/// Waits until Milo serves Projects: it makes its definitions by itself, and is ready before they are served.
-async fn established(sandbox: &Sandbox) -> Result<(), SandboxError> {
-    let core = sandbox.client(CORE, User::Admin)?;
-    let name = format!("projects.{GROUP}");
-    apply::established(CORE, &core, name, &sandbox.layout.logs()).await
+    Ok(process)
 }
 
 /// Projects.

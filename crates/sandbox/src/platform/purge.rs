@@ -54,7 +54,7 @@ pub(super) async fn purge(client: &Client, drains: bool) -> kube::Result<bool> {
     Ok(true)
 }
 
-/// Whether objects are left that are not a kube-apiserver's own.
+/// Whether the list has objects that a kube-apiserver does not make itself.
 async fn holds(all: &Api<DynamicObject>) -> kube::Result<bool> {
     let left = match all.list(&ListParams::default()).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),

@@ -1,4 +1,4 @@
-//! Where a path leads, and which Namespaces a project does not show.
+//! Routes of request paths to API servers, and the Namespaces that a project hides.
 
 use form_urlencoded::{Serializer, parse};
 
@@ -89,7 +89,7 @@ pub(super) fn object(path: &str) -> Option<String> {
     Some(format!("/{}", parts[..group + length].join("/")))
 }
 
-/// Whether creating at this path only asks what somebody may do.
+/// Whether a POST to this path is an access review, which changes nothing.
 pub(super) fn is_review(path: &str) -> bool {
     path.starts_with("/apis/authorization.k8s.io/") || path.starts_with("/apis/authentication.k8s.io/")
 }

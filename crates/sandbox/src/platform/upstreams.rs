@@ -3,7 +3,7 @@
 use crate::front::upstream::Upstream;
 use std::collections::BTreeMap;
 
-/// All of them.
+/// The API servers of the core and of all projects.
 pub(super) struct Upstreams {
     pub(super) core: Upstream,
     pub(super) projects: BTreeMap<String, Upstream>,
@@ -12,12 +12,12 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Whether the core is Milo's own API server: what Milo does itself is not played then.
+    /// Whether the core is Milo's own API server. The stand-in leaves to Milo what Milo's API server does itself.
     pub(super) fn is_milo(&self) -> bool {
         self.spare.is_none()
     }
 
-    /// Where a path of this project leads. A name that has no API server of its own leads to the spare one, whether or not
+    /// The API server of a project's path. A name that has no API server of its own leads to the spare one, whether or not
     /// there is such a Project; Milo's own API server has all names.
     pub(super) fn of(&self, project: Option<&str>) -> &Upstream {
         match (project, &self.spare) {

@@ -1,6 +1,6 @@
 //! Cells that run Pods: a binder in place of kube-scheduler, and KWOK, which plays the Node and everything on it. No container runs.
 //!
-//! What a Pod does is said by its image and its annotations, see `stages.yaml`.
+//! The image and the annotations of a Pod determine its behaviour: `stages.yaml`.
 
 mod forwards;
 
@@ -8,23 +8,21 @@ pub(super) use forwards::{Forwards, log};
 
 use super::{
     CellSpec, Sandbox, SandboxError, User,
-    apply::Objects,
+    apply::{Objects, await_true},
     binaries::PodBinaries,
     certs::write,
     layout::Layout,
-    process::Spec,
+    process::{Spec, flag},
     users::{Own, own_path},
 };
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube_runtime::wait::await_condition;
+use kube::api::ApiResource;
 use serde_json::json;
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// KWOK's configuration.
 const STAGES: &str = include_str!("stages.yaml");
-const READY_WITHIN: Duration = Duration::from_mins(2);
 
 /// Writes KWOK's configuration, which all cells share.
 pub(super) fn write_stages(layout: &Layout) -> Result<(), SandboxError> {
@@ -42,11 +40,11 @@ pub(super) fn specs(
     layout: &Layout,
     forwards: Option<&Forwards>,
 ) -> Result<[Spec; 2], SandboxError> {
-    let kubeconfig = |user| format!("--kubeconfig={}", own_path(layout, user, cell).display());
+    let kubeconfig = |user| flag("--kubeconfig", &own_path(layout, user, cell));
     let binder = vec![kubeconfig(Own::Scheduler), format!("--node={}", node_name(cell))];
     let mut kwok = vec![
         kubeconfig(Own::Kwok),
-        format!("--config={}", stages_path(layout).display()),
+        flag("--config", &stages_path(layout)),
         "--manage-all-nodes=true".to_owned(),
         // No leases: nobody doubts that the Node lives.
         "--node-lease-duration-seconds=0".to_owned(),
@@ -56,16 +54,8 @@ pub(super) fn specs(
         kwok.extend(forwards.flags(cell, layout)?);
     }
     Ok([
-        Spec {
-            name: format!("{cell} pod-binder"),
-            program: binaries.binder.clone(),
-            args: binder,
-        },
-        Spec {
-            name: format!("{cell} kwok"),
-            program: binaries.kwok.clone(),
-            args: kwok,
-        },
+        Spec::new(format!("{cell} pod-binder"), &binaries.binder, binder),
+        Spec::new(format!("{cell} kwok"), &binaries.kwok, kwok),
     ])
 }
 
@@ -93,25 +83,11 @@ fn node_name(cell: &str) -> String {
 
 /// Waits until every cell can run Pods.
 pub(super) async fn ready(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<(), SandboxError> {
-    try_join_all(cells.iter().map(|cell| node_ready(sandbox, &cell.name)))
-        .await
-        .map(drop)
-}
-
-async fn node_ready(sandbox: &Sandbox, cell: &str) -> Result<(), SandboxError> {
-    let api: Api<Node> = Api::all(sandbox.client(cell, User::Admin)?);
-    let name = node_name(cell);
-    let ready = await_condition(api, &name, |node: Option<&Node>| {
-        let status = node.and_then(|node| node.status.as_ref());
-        status
-            .and_then(|status| status.conditions.as_ref())
-            .into_iter()
-            .flatten()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let kind = ApiResource::erase::<Node>(&());
+    let (kind, logs) = (&kind, &sandbox.logs());
+    let ready = cells.iter().map(|CellSpec { name, .. }| async move {
+        let client = sandbox.client(name, User::Admin)?;
+        await_true(name, &client, kind, &node_name(name), "Ready", logs).await
     });
-    match tokio::time::timeout(READY_WITHIN, ready).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(sandbox.timeout(cell, format!("watching Node {name} failed: {error}"), 0)),
-        Err(_) => Err(sandbox.timeout(cell, format!("Node {name} is not Ready"), READY_WITHIN.as_secs())),
-    }
+    try_join_all(ready).await.map(drop)
 }

@@ -4,12 +4,12 @@ use super::{connection::Connection, hub::Hub};
 use crate::{
     SandboxError, child,
     front::{
-        serve::{Caller, listen, serve},
-        upstream::{ConnectAs, Pki, Upstream},
+        serve::{Caller, serve},
+        upstream::{FRONT_PROXY, Pki, Upstream, forwarder},
     },
 };
 use clap::Args;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 /// The API servers behind the front.
 #[derive(Debug, Clone, Args)]
@@ -36,17 +36,13 @@ impl HubProxyArgs {
             members = self.members.len(),
             "this is fedgate's STAND-IN for Karmada's proxy of Clusters, for the sandbox only"
         );
-        let mut members = BTreeMap::new();
-        for (name, file) in &self.members {
-            members.insert(name.clone(), Upstream::of(file).await?);
-        }
         let hub = Arc::new(Hub {
             server: Upstream::of(&self.hub_kubeconfig).await?,
-            members,
+            members: Upstream::all(&self.members).await?,
         });
         let pki = Pki { dir: self.pki };
-        let as_front_proxy = pki.connector(ConnectAs::FrontProxy)?;
-        let as_nobody = pki.connector(ConnectAs::Nobody)?;
+        let as_front_proxy = pki.connector(Some(FRONT_PROXY))?;
+        let as_nobody = pki.connector(None)?;
         let connection = move |caller: Caller| {
             let connector = match &caller {
                 Caller::User(_) => &as_front_proxy,
@@ -54,14 +50,13 @@ impl HubProxyArgs {
             };
             Connection {
                 hub: Arc::clone(&hub),
-                forwarder: connector.forwarder(),
+                forwarder: forwarder(connector),
                 caller,
             }
         };
-        let listener = listen(self.port, "the hub").await?;
         tokio::select! {
             () = child::shutdown_signal() => Ok(()),
-            () = serve(listener, pki.server()?, connection) => Ok(()),
+            never = serve(self.port, pki.server()?, connection) => never,
         }
     }
 }

@@ -1,18 +1,14 @@
 //! The requests of one connection: to a member by the proxy, or on to the hub's API server.
 
-use super::{
-    hub::{Hub, Refusal},
-    member,
-    path::through,
-};
+use super::{hub::Hub, member, path::through};
 use crate::front::{
     identity, pass,
-    refusal::{failure, unauthorized},
+    refusal::{Refusal, failure, unauthorized},
     serve::{Answers, Caller},
     upstream::Forwarder,
 };
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
 use serde_json::json;
@@ -54,14 +50,10 @@ impl Connection {
             Caller::Unproven if identity::token(&head.headers).is_none() => return Err(unauthorized()),
             _ => {}
         }
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        head.uri = pass::address(&self.hub.server.authority, path).ok_or_else(pass::no_address)?;
-        head.version = Version::HTTP_2;
-        pass::leave_connection(&mut head.headers);
-        let answer = self.forwarder.request(Request::from_parts(head, body)).await;
-        answer
-            .map(|answer| answer.map(Either::Left))
-            .map_err(|error| pass::unanswered(&error))
+        let path = head.uri.path_and_query();
+        let path = path.map_or("/", |path| path.as_str()).to_owned();
+        let answer = pass::on(&self.forwarder, &self.hub.server.authority, &path, (head, body)).await?;
+        Ok(answer.map(Either::Left))
     }
 
     async fn proxied(

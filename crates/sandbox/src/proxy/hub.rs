@@ -1,18 +1,16 @@
 //! The hub's judgement of a request through the proxy: who asks, whether he may, and whether there is such a Cluster.
 
 use crate::{
-    clusters,
     front::{
         identity::{self, Identity},
-        refusal::{answer, failure, unauthorized},
+        refusal::{Refusal, answer, failure, unauthorized},
         serve::Caller,
         upstream::Upstream,
     },
+    hub,
 };
-use bytes::Bytes;
 use fedgate_api::keys::STAND_IN;
-use http::{HeaderMap, Method, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderMap, Method, StatusCode};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
@@ -22,9 +20,6 @@ use kube::{
 };
 use serde_json::json;
 use std::collections::BTreeMap;
-
-/// An answer of the front's own.
-pub(super) type Refusal = Response<Full<Bytes>>;
 
 const GROUP: &str = "cluster.karmada.io";
 /// Groups of everybody who is known, and of everybody else.
@@ -38,7 +33,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Who asks.
+    /// The user of a request.
     pub(super) async fn user(&self, caller: &Caller, headers: &HeaderMap) -> Result<Identity, Refusal> {
         match (caller, identity::token(headers)) {
             (Caller::User(user), _) => {
@@ -87,7 +82,7 @@ impl Hub {
 
     /// The way to the member of a Cluster.
     pub(super) async fn member(&self, name: &str) -> Result<&Upstream, Refusal> {
-        let clusters: Api<DynamicObject> = Api::all_with(self.server.client.clone(), &clusters::resource());
+        let clusters: Api<DynamicObject> = Api::all_with(self.server.client.clone(), &hub::clusters());
         let cluster = clusters.get(name).await.map_err(|error| refused(&error))?;
         // The sandbox's own Clusters say neither.
         let spec = &cluster.data["spec"];

@@ -1,8 +1,13 @@
 //! A request at a member, in the name of who asked the hub.
 
-use super::hub::{AUTHENTICATED, Refusal, UNAUTHENTICATED, broken};
-use crate::front::{identity::Identity, pass::leave_connection, refusal::unauthorized, upstream::Upstream};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use super::hub::{AUTHENTICATED, UNAUTHENTICATED, broken};
+use crate::front::{
+    identity::Identity,
+    pass::leave_connection,
+    refusal::{Refusal, unauthorized},
+    upstream::Upstream,
+};
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kube::client::Body;
@@ -11,7 +16,7 @@ use std::{error::Error, io};
 /// Before the names of headers that say whom a user plays.
 const IMPERSONATE: &str = "impersonate-";
 
-/// Whether a client plays somebody. A kube-apiserver asks whether it may before it passes the request on; the front does not.
+/// Whether a request has headers of impersonation. A kube-apiserver checks whether the user may impersonate; the front does not.
 pub(super) fn plays(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name.as_str().starts_with(IMPERSONATE))
 }
@@ -42,21 +47,13 @@ pub(super) async fn ask(
     answer.map_err(|error| broken(&not_reached(&member.authority, &error)))
 }
 
-/// Says for whom is asked, as Karmada does: with the groups that a member does not add by itself. False if it cannot be said.
+/// Adds the user to the headers, as Karmada does: with the groups that a member does not add by itself. False if a name cannot be
+/// the value of a header.
 fn impersonate(headers: &mut HeaderMap, user: &Identity) -> bool {
-    headers.remove(header::AUTHORIZATION);
-    let Ok(name) = HeaderValue::from_str(&user.user) else {
-        return false;
-    };
-    headers.insert("impersonate-user", name);
-    let groups = user.groups.iter();
-    for group in groups.filter(|group| ![AUTHENTICATED, UNAUTHENTICATED].contains(&group.as_str())) {
-        let Ok(group) = HeaderValue::from_str(group) else {
-            return false;
-        };
-        headers.append("impersonate-group", group);
-    }
-    true
+    let mut user = user.clone();
+    user.groups
+        .retain(|group| ![AUTHENTICATED, UNAUTHENTICATED].contains(&group.as_str()));
+    user.put_as("impersonate-user", "impersonate-group", headers)
 }
 
 /// The words of Karmada, whose proxy says what its connection has met.

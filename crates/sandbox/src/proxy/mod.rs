@@ -17,70 +17,44 @@ use super::{
     CellSpec, SandboxError,
     layout::Layout,
     ports::free_port,
-    process::{Launcher, Process, Spec},
-    users::{Own, own_path},
+    process::{Launcher, Service, flag},
+    users::{Own, kubeconfig_args, own_path},
 };
-use std::path::Path;
-use tokio::sync::Mutex;
 
 /// The front of a plane.
 pub(super) struct Front {
     /// Address of the API server behind it.
     pub(super) server: String,
     port: u16,
-    spec: Spec,
-    pub(super) process: Mutex<Option<Process>>,
+    pub(super) process: Service,
 }
 
 impl Front {
     /// The front of the hub, whose API server is at `server`; not started.
     pub(super) fn new(
         layout: &Layout,
-        holder: &Path,
-        plane: &str,
+        launcher: &Launcher,
         server: String,
         cells: &[CellSpec],
     ) -> Result<Self, SandboxError> {
         let port = free_port()?;
-        let file = |plane: &str| own_path(layout, Own::HubControllers, plane).display().to_string();
+        let members = cells.iter().map(|cell| &cell.name);
         let mut args = vec![
             "hub-proxy".to_owned(),
             format!("--port={port}"),
-            format!("--pki={}", layout.pki().display()),
-            format!("--hub-kubeconfig={}", file(plane)),
+            flag("--pki", &layout.pki()),
+            flag("--hub-kubeconfig", &own_path(layout, Own::HubControllers, "hub")),
         ];
-        let members = cells.iter();
-        args.extend(members.map(|cell| format!("--member={}={}", cell.name, file(&cell.name))));
-        let spec = Spec {
-            name: format!("{plane} proxy stand-in"),
-            program: holder.to_owned(),
-            args,
-        };
+        args.extend(kubeconfig_args(layout, Own::HubControllers, "--member", members));
         Ok(Self {
             server,
             port,
-            spec,
-            process: Mutex::default(),
+            process: Service::new(launcher.own("hub proxy stand-in", args)),
         })
     }
 
-    /// Where clients find it.
+    /// The address for clients.
     pub(super) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
-    }
-
-    /// Starts it beside its API server and waits until both answer `admin`, a client of its own address.
-    pub(super) async fn start(&self, launcher: &Launcher, admin: &kube::Client) -> Result<(), SandboxError> {
-        let process = launcher.start(&self.spec)?;
-        process.ready(admin, "/readyz").await?;
-        *self.process.lock().await = Some(process);
-        Ok(())
-    }
-
-    /// Ends it.
-    pub(super) async fn stop(&self) {
-        if let Some(process) = self.process.lock().await.take() {
-            process.stop().await;
-        }
     }
 }

@@ -1,10 +1,9 @@
 //! `fedgate-sandbox standin`: runs the stand-in as a separate process.
 
-use super::{Member, StandinError, StandinOptions, run};
-use crate::child;
+use super::run;
+use crate::{SandboxError, child};
 use clap::Args;
-use kube::Client;
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// The API servers that the stand-in works on.
 #[derive(Debug, Clone, Args)]
@@ -19,25 +18,18 @@ pub struct StandinArgs {
 
 impl StandinArgs {
     /// Runs until the process receives a shutdown signal.
-    pub async fn run(self) -> Result<(), StandinError> {
+    pub async fn run(self) -> Result<(), SandboxError> {
         child::begin_log();
-        let hub = client(&self.hub_kubeconfig).await?;
-        let mut members = Vec::new();
+        let hub = child::client(&self.hub_kubeconfig, None).await?;
+        let mut members = BTreeMap::new();
         for (name, file) in &self.members {
-            members.push(Member {
-                name: name.clone(),
-                client: client(file).await?,
-            });
+            members.insert(Arc::from(name.as_str()), child::client(file, None).await?);
         }
-        run(StandinOptions { hub, members }, child::shutdown_signal()).await
+        tokio::select! {
+            () = child::shutdown_signal() => Ok(()),
+            error = run(hub, members) => Err(SandboxError::Options(format!(
+                "a task of the Karmada stand-in broke off: {error}; this is a defect of the stand-in"
+            ))),
+        }
     }
-}
-
-async fn client(file: &Path) -> Result<Client, StandinError> {
-    child::client(file)
-        .await
-        .map_err(|source| StandinError::Kubeconfig {
-            file: file.to_owned(),
-            source,
-        })
 }

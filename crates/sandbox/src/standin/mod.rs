@@ -42,11 +42,15 @@ mod wire;
 mod works;
 mod world;
 
-pub use command::StandinArgs;
+pub(super) use command::StandinArgs;
+
 use kube::Client;
 use refs::{Key, Plane};
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
 use world::{StepError, World};
 
 /// Reconciles that run concurrently.
@@ -54,81 +58,17 @@ const WORKERS: usize = 16;
 /// Consecutive failures after which a reconcile logs a warning.
 const WORTH_A_WARNING: u32 = 8;
 
-/// A member cluster of the hub.
-#[derive(Clone)]
-pub struct Member {
-    /// Name of its Cluster object on the hub. The client that joins the member creates that object; until it exists,
-    /// nothing is delivered.
-    pub name: String,
-    /// A client with all rights at the member.
-    pub client: Client,
-}
-
-impl std::fmt::Debug for Member {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The API servers that the stand-in works on.
-#[derive(Clone)]
-pub struct StandinOptions {
-    /// A client with all rights on the hub, which serves the Karmada kinds that the stand-in reads and writes.
-    pub hub: Client,
-    /// The members.
-    pub members: Vec<Member>,
-}
-
-impl std::fmt::Debug for StandinOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StandinOptions")
-            .field("members", &self.members)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The reasons why the stand-in cannot start or continue. An API server that is down is none of them: the stand-in
-/// waits for it.
-#[derive(Debug, thiserror::Error)]
-pub enum StandinError {
-    /// Two members have the same name.
-    #[error("two members of the Karmada stand-in are called {0:?}; rename one")]
-    DuplicateMember(String),
-    /// A kubeconfig cannot be used.
-    #[error("the Karmada stand-in cannot use the kubeconfig {}: {source}", file.display())]
-    Kubeconfig {
-        /// The file.
-        file: std::path::PathBuf,
-        /// The fault of the file.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A task of the stand-in panicked or was cancelled.
-    #[error("a task of the Karmada stand-in broke off: {0}; this is a defect of the stand-in")]
-    Task(#[from] tokio::task::JoinError),
-}
-
-/// Runs the stand-in until `shutdown` is done.
-pub async fn run(
-    options: StandinOptions,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), StandinError> {
-    let mut members = BTreeMap::new();
-    for member in options.members {
-        if members
-            .insert(Arc::from(member.name.as_str()), member.client)
-            .is_some()
-        {
-            return Err(StandinError::DuplicateMember(member.name));
-        }
-    }
+/// Runs the stand-in until one of its tasks breaks off. `hub` and each of `members` are clients with all rights there.
+///
+/// The hub serves the Karmada kinds that the stand-in reads and writes. A member's name is that of its Cluster object, which the
+/// client that joins the member creates; until it exists, nothing is delivered. The stand-in waits for API servers that are down.
+async fn run(hub: Client, members: BTreeMap<Arc<str>, Client>) -> JoinError {
     tracing::info!(
         members = members.len(),
         "this is fedgate's STAND-IN for Karmada, not Karmada itself"
     );
     let (started, mut to_watch) = mpsc::unbounded_channel();
-    let world = Arc::new(World::new(options.hub, members, started));
+    let world = Arc::new(World::new(hub, members, started));
     for kind in [
         wire::interpreter(),
         wire::cluster(),
@@ -154,14 +94,12 @@ pub async fn run(
     for _ in 0..WORKERS {
         tasks.spawn(work(Arc::clone(&world)));
     }
-    tokio::pin!(shutdown);
     loop {
         tokio::select! {
-            () = &mut shutdown => return Ok(()),
             Some((plane, kind)) = to_watch.recv() => {
                 tasks.spawn(watch::run(Arc::clone(&world), plane, kind));
             }
-            Some(ended) = tasks.join_next() => ended?,
+            Some(Err(error)) = tasks.join_next() => return error,
         }
     }
 }

@@ -4,7 +4,7 @@ pub(super) mod network;
 pub(super) mod quota;
 
 use super::store::Kind;
-use fedgate_api::conditions::{self, Condition, ConditionStatus};
+use crate::conditions::{self, Said};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
@@ -34,9 +34,6 @@ pub(super) enum Act {
     },
 }
 
-/// A condition to set: type, true or false, reason, message.
-type Said<'a> = (&'a str, bool, &'a str, &'a str);
-
 /// The write that sets these conditions and `fields` in an object's status; `None` if the status is up to date.
 fn say(
     kind: Kind,
@@ -46,17 +43,10 @@ fn say(
     now: Timestamp,
 ) -> Option<Act> {
     let old = &object.data["status"];
-    let before: Vec<Condition> = serde_json::from_value(old["conditions"].clone()).unwrap_or_default();
-    let mut after = before.clone();
-    for (type_, holds, reason, message) in said {
-        let status = if *holds {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        };
-        let condition = Condition::new(type_, status, reason, message, now);
-        conditions::set(&mut after, condition.observed(object.metadata.generation));
-    }
+    let before = conditions::of(object);
+    let after = said.iter().fold(before.clone(), |list, said| {
+        conditions::with(list, *said, object.metadata.generation, now)
+    });
     if before == after && fields.iter().all(|(name, value)| old[name] == *value) {
         return None;
     }

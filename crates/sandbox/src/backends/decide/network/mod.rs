@@ -227,7 +227,7 @@ fn block(at: u32, six: bool) -> String {
     }
 }
 
-/// Those of the named fields that exist in an object's spec.
+/// The named fields of an object's spec, as far as they exist.
 fn fields(object: &DynamicObject, names: &[&str]) -> Map<String, Value> {
     let spec = &object.data["spec"];
     names
