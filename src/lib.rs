@@ -11,14 +11,12 @@
 //! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
 //!   depend on each other.
 //! * [`returns`]: at a member, Secrets of objects that live there go back to the hub.
-//! * [`chart`]: the Helm chart, made from the manifests, the flags and the metrics.
 //! * [`config`]: the flags of the roles. [`commands`]: the command line. [`client`]: the commands that ask a running gateway.
 //! * [`admin`], [`telemetry`]: the address that serves health and metrics, and logs. [`operations`]: the API that is served
 //!   there.
 //! * [`console`]: the page for browsers, and their sessions.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`membership`]: cells join, drain and leave, projects come and go, as commands.
-//! * [`monitoring`]: alerts and dashboard, made from the rows of the metrics.
 //! * [`process`]: the process around a role.
 //! * [`views`]: the parts of the operations API that both roles fill alike.
 //!
@@ -28,7 +26,6 @@
 
 pub mod admin;
 pub mod cell;
-pub mod chart;
 pub mod client;
 pub mod commands;
 pub mod config;
@@ -38,7 +35,6 @@ pub mod doctor;
 pub mod explain;
 pub mod gateway;
 pub mod membership;
-pub mod monitoring;
 pub mod operations;
 pub mod process;
 pub mod returns;

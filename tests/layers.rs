@@ -70,11 +70,6 @@ const ARROWS: &[(&str, Arrows)] = &[
                 &["console", "fedgate_engine", "fedgate_operations", "operations"],
             ),
             ("telemetry", &[]),
-            ("monitoring", &["fedgate_engine", "fedgate_manifests"]),
-            (
-                "chart",
-                &["commands", "fedgate_engine", "fedgate_manifests", "monitoring"],
-            ),
             (
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],

@@ -2,11 +2,11 @@
 
 use clap::Parser;
 use fedgate::{
-    chart, client,
-    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs},
+    client,
+    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, WayArgs, chart_flags},
     config::{self, AdminAuth, CellArgs, GatewayArgs, ReturnsArgs},
     doctor::{self, Role},
-    membership, monitoring, process, telemetry,
+    membership, process, telemetry,
 };
 #[cfg(feature = "checks")]
 use fedgate::{
@@ -183,41 +183,25 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     }
     let kinds = Kinds::load_beside(&args.builtin_kinds, own)?;
     let kinds = KindManifests::all(&kinds, true);
-    let rows = Metrics::new()?.rows();
-    let monitoring = monitoring::files(&rows, &args.runbooks)?;
+    let monitoring = fedgate_manifests::monitoring(&args.runbooks)?;
     let folder = || fedgate_manifests::folder(&kinds, &monitoring);
-    let chart = || chart::files(&kinds, &rows);
+    let chart = || fedgate_manifests::chart(&folder()?, &chart_flags());
     let mut is_same = true;
-    match args {
-        ManifestsArgs {
-            write: None,
-            write_chart: None,
-            check: None,
-            check_chart: None,
-            ..
-        } => {
-            print_objects(&kinds, monitoring)?;
-        }
-        ManifestsArgs {
-            write,
-            write_chart,
-            check,
-            check_chart,
-            ..
-        } => {
-            if let Some(dir) = write {
-                fedgate_manifests::write(dir, &folder()?)?;
-            }
-            if let Some(dir) = write_chart {
-                fedgate_manifests::write(dir, &chart()?)?;
-            }
-            if let Some(dir) = check {
-                is_same &= compare("--write", dir, &folder()?)?;
-            }
-            if let Some(dir) = check_chart {
-                is_same &= compare("--write-chart", dir, &chart()?)?;
-            }
-        }
+    if let Some(dir) = &args.write {
+        fedgate_manifests::write(dir, &folder()?)?;
+    }
+    if let Some(dir) = &args.write_chart {
+        fedgate_manifests::write(dir, &chart()?)?;
+    }
+    if let Some(dir) = &args.check {
+        is_same &= compare("--write", dir, &folder()?)?;
+    }
+    if let Some(dir) = &args.check_chart {
+        is_same &= compare("--write-chart", dir, &chart()?)?;
+    }
+    let folders = [&args.write, &args.write_chart, &args.check, &args.check_chart];
+    if folders.iter().all(|dir| dir.is_none()) {
+        print_objects(&kinds, monitoring)?;
     }
     Ok(if is_same {
         ExitCode::SUCCESS
@@ -234,7 +218,7 @@ fn print_objects(kinds: &[KindManifests], monitoring: Vec<Manifest>) -> anyhow::
         .into_iter()
         .filter(|file| file.objects.iter().all(|object| object["kind"].is_string()));
     for manifest in objects {
-        println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
+        println!("---\n# {}\n{}", manifest.path, manifest.text()?);
     }
     Ok(())
 }

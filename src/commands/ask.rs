@@ -96,7 +96,7 @@ pub enum TraceFormat {
     Tree,
     /// A row for each hop.
     Table,
-    /// The same with more columns.
+    /// A table with more columns.
     Wide,
     /// The answer of the operations API.
     Json,

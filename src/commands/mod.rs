@@ -9,7 +9,7 @@ pub use ask::{
     TraceFormat, WayArgs,
 };
 pub use flags::chart_flags;
-pub use tables::{cell_flags, gateway_flags, other_commands, returns_flags};
+pub use tables::{other_commands, role_flags};
 
 #[cfg(feature = "checks")]
 use crate::explain::Chapter;

@@ -7,22 +7,8 @@ use std::fmt::Write;
 /// The commands with their own table.
 const ROLES: [&str; 3] = ["gateway", "cell", "returns"];
 
-/// The flags of `fedgate gateway` as a Markdown table.
-pub fn gateway_flags() -> String {
-    flags(ROLES[0])
-}
-
-/// The flags of `fedgate cell` as a Markdown table.
-pub fn cell_flags() -> String {
-    flags(ROLES[1])
-}
-
-/// The flags of `fedgate returns` as a Markdown table.
-pub fn returns_flags() -> String {
-    flags(ROLES[2])
-}
-
-fn flags(role: &str) -> String {
+/// The flags of `fedgate gateway`, `cell` or `returns` as a Markdown table.
+pub fn role_flags(role: &str) -> String {
     let mut table = header("flag");
     let all = Command::command();
     for flag in all
@@ -111,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_gateways_table_has_a_row_with_variable_and_meaning_for_every_flag() {
-        let table = gateway_flags();
+        let table = role_flags("gateway");
         for row in [
             "| `--hub-kubeconfig` | `FEDGATE_HUB_KUBECONFIG` | must be given | ",
             "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |",
