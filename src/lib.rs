@@ -6,19 +6,15 @@
 //!
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
 //! * [`process`]: the process around a role. [`telemetry`]: its logs.
-//! * [`chart`]: the Helm chart, made from the manifests, the flags and the metrics. [`monitoring`]: alerts and dashboard, made from
-//!   the rows of the metrics.
 //! * `explain`: what becomes of an object of a kind, played without a cluster.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
 
 #![forbid(unsafe_code)]
 
-pub mod chart;
 pub mod commands;
 pub mod config;
 #[cfg(feature = "checks")]
 pub mod explain;
-pub mod monitoring;
 pub mod process;
 pub mod telemetry;

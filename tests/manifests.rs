@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
+#[path = "manifests/chart.rs"]
+mod chart;
 #[path = "manifests/rights.rs"]
 mod rights;
+#[path = "manifests/sources.rs"]
+mod sources;
 
-use fedgate::monitoring;
-use fedgate_engine::metrics::Metrics;
+use fedgate::commands::chart_flags;
 use fedgate_kinds::{FederatedKind, Kinds};
 use fedgate_manifests::{KindManifests, Manifest, Plane};
 use serde_json::{Value, json};
@@ -22,10 +25,9 @@ fn kinds() -> Vec<KindManifests> {
 
 #[test]
 fn committed_manifests_are_those_that_are_generated() {
-    let rows = Metrics::new().unwrap().rows();
-    let monitoring = monitoring::files(&rows, "docs/runbooks").unwrap();
+    let monitoring = fedgate_manifests::monitoring(fedgate_manifests::RUNBOOKS).unwrap();
     let manifests = fedgate_manifests::folder(&kinds(), &monitoring).unwrap();
-    let chart = fedgate::chart::files(&kinds(), &rows).unwrap();
+    let chart = fedgate_manifests::chart(&manifests, &chart_flags()).unwrap();
     for (folder, files) in [("manifests", manifests), ("charts/fedgate", chart)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let differing = fedgate_manifests::compare(&folder, &files).unwrap();
@@ -40,7 +42,7 @@ fn committed_manifests_are_those_that_are_generated() {
 #[test]
 fn what_is_written_reads_back_as_the_same_objects() {
     for file in fedgate_manifests::all(&kinds()).unwrap() {
-        let read: Vec<Value> = serde_saphyr::from_multiple(&file.yaml().unwrap()).unwrap();
+        let read: Vec<Value> = serde_saphyr::from_multiple(&file.text().unwrap()).unwrap();
         assert_eq!(read, file.objects, "{}", file.path);
     }
 }
@@ -180,23 +182,21 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         group: "example.com".into(),
         version: "v1".into(),
         plural: "widgets".into(),
-        owner: fedgate_manifests::Owner::Tenants,
-        write_back: None,
-        companions: Vec::new(),
-        is_exactly_one: false,
-        returns: None,
-        asks_member: false,
-        fixed_placement: None,
-        may_be_abandoned: false,
-        interpreter: None,
+        ..KindManifests::default()
     };
-    let roles = fedgate_manifests::kind_roles(Plane::Project, &kind);
-    assert_eq!(
-        roles[0]["metadata"]["name"],
-        "fedgate-gateway-widgets.example.com"
-    );
-    assert_eq!(roles[0]["rules"].as_array().unwrap().len(), 2);
-    assert!(fedgate_manifests::kind_roles(Plane::Cell, &kind).is_empty());
+    assert_eq!(rules_of_kind(Plane::Project, &kind).len(), 2);
+    assert!(rules_of_kind(Plane::Cell, &kind).is_empty());
+}
+
+/// The rules of the gateway's role for a kind on a plane.
+fn rules_of_kind(plane: Plane, kind: &KindManifests) -> Vec<Value> {
+    let name = format!("fedgate-gateway-{}.{}", kind.plural, kind.group);
+    let objects = fedgate_manifests::objects(plane, std::slice::from_ref(kind)).unwrap();
+    let is_of_kind = |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
+    let roles = objects.into_iter().filter(is_of_kind);
+    roles
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .collect()
 }
 
 /// `ConfigMap` and Secret alone are in every role.
@@ -440,9 +440,9 @@ fn a_kind_of_the_platform_is_read_on_the_hub_and_kept_in_projects() {
     let kinds = further(&[]);
     let flavor = kinds.iter().find(|kind| kind.plural == "flavors").unwrap();
     let verbs = |plane| {
-        let roles = fedgate_manifests::kind_roles(plane, flavor);
-        assert_eq!(roles[0]["rules"].as_array().map(Vec::len), Some(1));
-        roles[0]["rules"][0]["verbs"].clone()
+        let rules = rules_of_kind(plane, flavor);
+        assert_eq!(rules.len(), 1);
+        rules[0]["verbs"].clone()
     };
     assert_eq!(verbs(Plane::Hub), json!(["list", "watch"]));
     assert_eq!(

@@ -5,11 +5,8 @@
 
 use clap::CommandFactory;
 use fedgate::commands;
-use fedgate::monitoring::alerts::ALERTS;
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
-use fedgate_kinds::FederatedKind;
-use fedgate_manifests::KindManifests;
 use fedgate_operations::{
     Answer, CellDetail, CellRow, ErrorAnswer, ErrorCode, Flows, Journal, Overview, Page, Planes,
     ProjectDetail, ProjectRow, Stuck, Trace,
@@ -115,18 +112,21 @@ fn the_alerts_are_those_of_the_rules() {
          [monitoring.md](../operations/monitoring.md) says how they are wired.\n\n\
          | alert | severity | for | expression |\n|---|---|---|---|\n",
     );
-    for alert in ALERTS {
-        let name = alert.name;
-        let severity = format!("{:?}", alert.severity).to_lowercase();
-        let expression = alert.expression.replace('|', "\\|");
-        let keep = alert
-            .keep_firing
+    let rules = fs::read_to_string(root().join("manifests/monitoring/alerts.yaml")).unwrap();
+    let rules: Value = serde_saphyr::from_str(&rules).unwrap();
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        let field = |field: &Value| field.as_str().unwrap().to_owned();
+        let name = field(&rule["alert"]);
+        let severity = field(&rule["labels"]["severity"]);
+        let expression = field(&rule["expr"]).replace('|', "\\|");
+        let keep = rule["keep_firing_for"].as_str();
+        let keep = keep
             .map(|keep| format!(", goes on for {keep}"))
             .unwrap_or_default();
         let _ = writeln!(
             text,
             "| [{name}](../runbooks/{name}.md) | {severity} | {}{keep} | `{expression}` |",
-            alert.after
+            field(&rule["for"])
         );
     }
     check("alerts.md", &text);
@@ -205,7 +205,10 @@ fn kind_of(schema: &Value) -> String {
 
 /// The type of a field; for a type of Kubernetes its name, since its fields are not ours to explain.
 fn shown_kind(schema: &Value) -> String {
-    let title = |schema: &Value| schema["title"].as_str().map(str::to_owned);
+    let title = |schema: &Value| {
+        let definition = schema["$ref"].as_str()?.strip_prefix("#/definitions/");
+        definition.map(str::to_owned)
+    };
     match (title(schema), title(&schema["items"])) {
         (Some(name), _) => format!("{name} of Kubernetes"),
         (None, Some(name)) => format!("array of {name} of Kubernetes"),
@@ -272,17 +275,8 @@ fn the_definitions_are_those_of_the_types() {
 
 #[test]
 fn the_values_are_those_of_the_chart() {
-    let kinds: Vec<KindManifests> = FederatedKind::builtin()
-        .unwrap()
-        .iter()
-        .map(|kind| KindManifests::of(kind, None))
-        .collect();
-    let files = fedgate::chart::files(&kinds, &Metrics::new().unwrap().rows()).unwrap();
-    let schema = files
-        .iter()
-        .find(|file| file.path == "values.schema.json")
-        .unwrap();
-    let schema: Value = serde_json::from_str(&schema.text).unwrap();
+    let schema = fs::read_to_string(root().join("charts/fedgate/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
     let mut table = String::from("| value | type | default | meaning |\n|---|---|---|---|\n");
     fields("", &schema, false, &mut table);
     for row in table.lines() {

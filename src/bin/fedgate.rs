@@ -1,16 +1,16 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
-use fedgate::chart;
-use fedgate::commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat};
+use fedgate::{
+    commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, chart_flags},
+    config::{self, AdminAuth, CellArgs, GatewayArgs, ProcessArgs, ReturnsArgs},
+    process, telemetry,
+};
 #[cfg(feature = "checks")]
-use fedgate::commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir};
-use fedgate::config::{self, AdminAuth, CellArgs, GatewayArgs, ProcessArgs, ReturnsArgs};
-#[cfg(feature = "checks")]
-use fedgate::explain;
-use fedgate::monitoring;
-use fedgate::process;
-use fedgate::telemetry;
+use fedgate::{
+    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
+    explain,
+};
 use fedgate_engine::{
     metrics::Metrics,
     plane::kubeconfig::{Credential, Rules},
@@ -183,10 +183,9 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     }
     let kinds = Kinds::load_beside(&args.builtin_kinds, own)?;
     let kinds = KindManifests::all(&kinds, true);
-    let rows = Metrics::new()?.rows();
-    let monitoring = monitoring::files(&rows, &args.runbooks)?;
+    let monitoring = fedgate_manifests::monitoring(&args.runbooks)?;
     let folder = || fedgate_manifests::folder(&kinds, &monitoring);
-    let chart = || chart::files(&kinds, &rows);
+    let chart = || fedgate_manifests::chart(&folder()?, &chart_flags());
     let mut is_same = true;
     if let Some(dir) = &args.write {
         fedgate_manifests::write(dir, &folder()?)?;
@@ -200,8 +199,8 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.check_chart {
         is_same &= compare("--write-chart", dir, &chart()?)?;
     }
-    let files = [&args.write, &args.write_chart, &args.check, &args.check_chart];
-    if files.iter().all(|dir| dir.is_none()) {
+    let folders = [&args.write, &args.write_chart, &args.check, &args.check_chart];
+    if folders.iter().all(|dir| dir.is_none()) {
         print_objects(&kinds, monitoring)?;
     }
     Ok(if is_same {
@@ -219,7 +218,7 @@ fn print_objects(kinds: &[KindManifests], monitoring: Vec<Manifest>) -> anyhow::
         .into_iter()
         .filter(|file| file.objects.iter().all(|object| object["kind"].is_string()));
     for manifest in objects {
-        println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
+        println!("---\n# {}\n{}", manifest.path, manifest.text()?);
     }
     Ok(())
 }

@@ -2,20 +2,32 @@
 
 use super::Command;
 use clap::{Arg, CommandFactory, builder::ValueParser, error::ErrorKind};
-use fedgate_manifests::helm::{FLAGS_OF_VALUES, Flag, Flags};
 use serde_json::{Value, json};
 use std::{any::TypeId, time::Duration};
 
-/// The flags that are values of the chart: all but those that other values set.
-pub fn chart_flags() -> Flags {
-    Flags {
-        gateway: of_role("gateway"),
-        cell: of_role("cell"),
-        returns: of_role("returns"),
-    }
+/// Flags that the chart sets itself, from other values.
+const FLAGS_OF_VALUES: [&str; 13] = [
+    "hub-kubeconfig",
+    "project-mode",
+    "project-kubeconfig",
+    "project-directory",
+    "project-secrets-namespace",
+    "project-secrets-kubeconfig",
+    "admin-address",
+    "admin-token-file",
+    "admin-tls-directory",
+    "admin-auth",
+    "probe-address",
+    "name",
+    "namespace",
+];
+
+/// The flags that are values of the chart: the schema of each by its name, for each role.
+pub fn chart_flags() -> [(&'static str, Value); 3] {
+    ["gateway", "cell", "returns"].map(|role| (role, of_role(role)))
 }
 
-fn of_role(role: &str) -> Vec<Flag> {
+fn of_role(role: &str) -> Value {
     let all = Command::command();
     let flags = all
         .find_subcommand(role)
@@ -25,13 +37,13 @@ fn of_role(role: &str) -> Vec<Flag> {
         .filter_map(|flag| {
             let name = flag.get_long()?;
             (!FLAGS_OF_VALUES.contains(&name)).then(|| {
-                let schema = schema(role, name, flag);
-                Flag {
-                    name: name.to_owned(),
-                    meaning: flag.get_help().map(ToString::to_string).unwrap_or_default(),
-                    default: default(flag, &schema),
-                    schema,
+                let mut schema = schema(role, name, flag);
+                let meaning = flag.get_help().map(ToString::to_string).unwrap_or_default();
+                schema["description"] = json!(format!("{meaning}."));
+                if let Some(default) = default(flag, &schema) {
+                    schema["default"] = default;
                 }
+                (name.to_owned(), schema)
             })
         })
         .collect()
@@ -133,13 +145,17 @@ mod tests {
 
     use super::*;
 
-    fn of<'a>(flags: &'a [Flag], name: &str) -> &'a Value {
-        &flags.iter().find(|flag| flag.name == name).unwrap().schema
+    /// The schema of a flag without its meaning and its default.
+    fn of(flags: &Value, name: &str) -> Value {
+        let mut schema = flags[name].clone();
+        let fields = schema.as_object_mut().unwrap();
+        fields.retain(|key, _| key != "description" && key != "default");
+        schema
     }
 
     #[test]
     fn types_names_and_bounds_are_those_of_the_command_line() {
-        let Flags { gateway, cell, .. } = chart_flags();
+        let [(_, gateway), (_, cell), _] = chart_flags();
         for (flags, name, schema) in [
             (
                 &gateway,
@@ -179,7 +195,7 @@ mod tests {
                 json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
             ),
         ] {
-            assert_eq!(*of(flags, name), schema, "{name}");
+            assert_eq!(of(flags, name), schema, "{name}");
         }
         assert_eq!(
             of(&gateway, "max-spec-size")["type"],
@@ -190,11 +206,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_command_line_in_the_type_of_the_value() {
-        let Flags { gateway, cell, .. } = chart_flags();
-        let default = |flags: &[Flag], name: &str| {
-            let flag = flags.iter().find(|flag| flag.name == name).unwrap();
-            flag.default.clone()
-        };
+        let [(_, gateway), (_, cell), _] = chart_flags();
         for (flags, name, wanted) in [
             (&gateway, "workers", Some(json!(32))),
             (&gateway, "leader-elect", Some(json!(true))),
@@ -202,7 +214,8 @@ mod tests {
             (&gateway, "interpreters", None),
             (&cell, "pod-toleration", None),
         ] {
-            assert_eq!(default(flags, name), wanted, "{name}");
+            assert!(flags[name].is_object(), "{name}");
+            assert_eq!(flags[name].get("default").cloned(), wanted, "{name}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The commands with their own table.
 const ROLES: [&str; 3] = ["gateway", "cell", "returns"];
 
-/// The flags of a role as a Markdown table.
+/// The flags of `fedgate gateway`, `cell` or `returns` as a Markdown table.
 pub fn role_flags(role: &str) -> String {
     let mut table = header("flag");
     let all = Command::command();

@@ -1,8 +1,11 @@
 //! For each alert: series that fire it, series just below, and series that are true for a shorter time than it waits.
 
-use crate::{live, series::CASES};
+use crate::{
+    data::{ALERTS, Alert},
+    live,
+    series::CASES,
+};
 use Does::{Absent, Ahead, Grows, Is, Values};
-use fedgate::monitoring::alerts::{ALERTS, Alert};
 use serde_json::{Value, json};
 
 /// Seconds between two samples, and between two evaluations.
@@ -51,7 +54,7 @@ pub(crate) fn file() -> Value {
 }
 
 fn of_case(case: &Case, alert: &Alert) -> Vec<Value> {
-    let waits = minutes(alert.after);
+    let waits = minutes(&alert.after);
     let end = waits + 3 * FILLED;
     let length = (end + FILLED) * 60 / STEP;
     let of = |series: Series| {
@@ -150,11 +153,10 @@ fn ever(alert: &Alert, state: &str) -> String {
 }
 
 fn labels(case: &Case, alert: &Alert) -> String {
-    let severity = format!("{:?}", alert.severity).to_lowercase();
     let own = [
-        ("alertname", alert.name),
+        ("alertname", &*alert.name),
         ("alertstate", "firing"),
-        ("severity", &severity),
+        ("severity", &alert.severity),
     ];
     let all: Vec<String> = own
         .iter()

@@ -1,7 +1,9 @@
 //! The dashboard shows each metric of fedgate, and none that does not exist.
 
-use crate::{monitoring, promtool};
-use fedgate::monitoring::{dashboard::SECTIONS, promql};
+use crate::{
+    data::{DASHBOARD, PANELS},
+    promql, promtool,
+};
 use fedgate_engine::metrics::{Metrics, Row};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, path::Path};
@@ -38,18 +40,18 @@ const SHOWN: &[&str] = &[
     "fedgate_watch_events_total",
 ];
 
-fn expressions() -> impl Iterator<Item = &'static str> {
-    let panels = SECTIONS.iter().flat_map(|section| section.panels);
-    panels
-        .flat_map(|panel| panel.targets)
-        .map(|(expression, _)| *expression)
+/// Matchers of the dashboard's variables.
+const SELECTED: &str = "job=~\"$job\",namespace=~\"$namespace\"";
+
+fn expressions() -> impl Iterator<Item = &'static String> {
+    PANELS.iter().flat_map(|panel| &panel.expressions)
 }
 
 /// The metrics of all panels, by the names of their rows.
 pub(crate) fn metrics(rows: &[Row]) -> BTreeSet<&str> {
     let names = expressions().flat_map(|expression| promql::names(expression).metrics);
     names
-        .map(|(name, _)| promql::row(name, rows).map_or(name, |row| &*row.name))
+        .map(|name| promql::row(name, rows).map_or(name, |row| &*row.name))
         .collect()
 }
 
@@ -65,7 +67,7 @@ fn each_metric_is_on_a_panel() {
         .collect();
     assert!(
         missing.is_empty(),
-        "add panels to src/monitoring/panels.rs: none shows {missing:?}"
+        "add panels to manifests/monitoring/dashboard.json: none shows {missing:?}"
     );
     let registered = SHOWN.iter().filter(is_registered).count();
     assert!(registered >= 24, "{registered} of these metrics exist");
@@ -73,7 +75,6 @@ fn each_metric_is_on_a_panel() {
 
 #[test]
 fn the_rows_are_those_that_a_person_looks_for() {
-    let titles: Vec<&str> = SECTIONS.iter().map(|section| section.title).collect();
     let wanted = [
         "Now",
         "Delivery",
@@ -83,13 +84,11 @@ fn the_rows_are_those_that_a_person_looks_for() {
         "Controllers and queue",
         "Process",
     ];
-    assert_eq!(titles, wanted);
-    let text = fs::read_to_string(monitoring("dashboard.json")).unwrap();
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
+    let panels = DASHBOARD["panels"].as_array().unwrap();
     let rows = panels.iter().filter(|panel| panel["type"] == "row");
-    assert!(rows.map(|row| row["title"].as_str().unwrap()).eq(wanted));
-    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let titles: Vec<&str> = rows.map(|row| row["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, wanted);
+    let variables = DASHBOARD["templating"]["list"].as_array().unwrap();
     let variables: Vec<&str> = variables
         .iter()
         .map(|variable| variable["name"].as_str().unwrap())
@@ -122,26 +121,43 @@ fn parsed(expressions: &[String]) -> Result<String, String> {
     promtool::run(&["check", "rules", path.to_str().unwrap()], "")
 }
 
+/// The description of a panel is the meaning of its metrics, in the words of the reference.
+#[test]
+fn each_panel_says_the_meaning_of_its_metrics() {
+    let rows = Metrics::new().unwrap().rows();
+    for panel in PANELS.iter().filter(|panel| !panel.expressions.is_empty()) {
+        let mut meanings = Vec::new();
+        for expression in &panel.expressions {
+            for name in promql::names(expression).metrics {
+                let row = promql::row(name, &rows).unwrap();
+                let meaning = format!("`{}`: {}", row.name, row.help);
+                if !meanings.contains(&meaning) {
+                    meanings.push(meaning);
+                }
+            }
+        }
+        let title = &panel.title;
+        assert_eq!(
+            panel.panel["description"],
+            meanings.join("\n\n"),
+            "panel {title:?} of manifests/monitoring/dashboard.json describes its metrics otherwise than their help does"
+        );
+    }
+}
+
+#[test]
+fn each_selector_of_the_dashboard_has_its_variables() {
+    for expression in expressions() {
+        let selectors = promql::names(expression).metrics.len();
+        assert_eq!(expression.matches(SELECTED).count(), selectors, "{expression}");
+    }
+}
+
 #[test]
 #[ignore = "verify: promtool judges"]
 fn promtool_parses_each_expression_of_the_dashboard() {
-    let text = fs::read_to_string(monitoring("dashboard.json")).unwrap();
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
-    let targets = panels
-        .iter()
-        .filter_map(|panel| panel["targets"].as_array())
-        .flatten();
-    let all: Vec<String> = targets
-        .map(|target| target["expr"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(all.len(), expressions().count());
-    for expression in &all {
-        assert!(
-            expression.contains("job=~\"$job\",namespace=~\"$namespace\""),
-            "{expression}"
-        );
-    }
+    let all: Vec<String> = expressions().cloned().collect();
+    assert!(all.len() > 40, "{} expressions", all.len());
     parsed(&all).unwrap_or_else(|said| panic!("{said}"));
     assert!(parsed(&["sum by (job (fedgate_planes)".to_owned()]).is_err());
 }

@@ -2,13 +2,13 @@
 
 use crate::{
     dashboard,
+    data::ALERTS,
     gateway::Gateway,
     objects,
     planes::{self, Planes},
-    promtool, root,
+    promql, promtool, root,
 };
 use anyhow::{Context, Result, ensure};
-use fedgate::monitoring::{alerts::ALERTS, promql};
 use fedgate_engine::metrics::Metrics;
 use fedgate_simulator::Definition;
 use serde::{Deserialize, Serialize};
@@ -182,10 +182,10 @@ fn recorded() -> PathBuf {
 
 /// The series that alerts ask for.
 fn asked() -> BTreeSet<&'static str> {
-    let names = ALERTS
+    ALERTS
         .iter()
-        .flat_map(|alert| promql::names(alert.expression).metrics);
-    names.map(|(name, _)| name).collect()
+        .flat_map(|alert| promql::names(&alert.expression).metrics)
+        .collect()
 }
 
 /// Records two gateways at rest, if the number of minutes is given. Times are counted from the first sample, as those

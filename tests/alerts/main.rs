@@ -5,7 +5,9 @@
 
 mod cases;
 mod dashboard;
+mod data;
 mod live;
+mod promql;
 mod promtool;
 mod rules;
 mod runbooks;

@@ -2,16 +2,16 @@
 
 use crate::{
     cases::{Case, file},
+    data::{ALERTS, DASHBOARD},
     monitoring, promtool, root,
     series::CASES,
 };
-use fedgate::monitoring::alerts::ALERTS;
 use std::{collections::BTreeSet, fs, path::Path};
 
 const HEADER: &str = "# Made by tests/alerts: change it there, then `make manifests`.\n";
 
 fn names() -> BTreeSet<&'static str> {
-    ALERTS.iter().map(|alert| alert.name).collect()
+    ALERTS.iter().map(|alert| &*alert.name).collect()
 }
 
 #[test]
@@ -19,6 +19,26 @@ fn each_alert_has_a_case() {
     let cases: BTreeSet<&str> = CASES.iter().map(|Case { alert, .. }| *alert).collect();
     assert_eq!(cases, names());
     assert_eq!((CASES.len(), ALERTS.len()), (cases.len(), cases.len()));
+}
+
+/// Each alert says how urgent it is, and leads to its runbook and to the dashboard.
+#[test]
+fn each_alert_has_a_severity_a_runbook_and_the_dashboard() {
+    for alert in &*ALERTS {
+        let name = &alert.name;
+        assert!(
+            ["critical", "warning", "info"].contains(&&*alert.severity),
+            "{name}"
+        );
+        let annotations = &alert.rule["annotations"];
+        let runbook = format!("{}/{name}.md", fedgate_manifests::RUNBOOKS);
+        assert_eq!(annotations["runbook_url"], runbook);
+        let dashboard = format!("/d/{}", DASHBOARD["uid"].as_str().unwrap());
+        assert_eq!(annotations["dashboard_url"], dashboard, "{name}");
+        for text in ["summary", "description"] {
+            assert!(annotations[text].is_string(), "{name} has no {text}");
+        }
+    }
 }
 
 #[test]
@@ -97,7 +117,7 @@ fn broken_rules_are_noticed() {
     }
     fs::write(dir.join("alerts.yaml"), rules).unwrap();
     let said = promtool::run(&["test", "rules", tests.to_str().unwrap()], "").unwrap_err();
-    for alert in ALERTS {
+    for alert in &*ALERTS {
         let is_broken = broken.iter().any(|(_, _, name)| *name == alert.name);
         let quoted = format!("\"{}\"", alert.name);
         assert_eq!(

@@ -190,7 +190,7 @@ async fn no_right_is_unused(case: Case) {
     let left = in_all_worlds("e2e", left);
     assert!(
         left.is_empty(),
-        "granted and never used; take it out of crates/manifests/src/rbac.rs or say in support/rights.rs why not: {left:#?}"
+        "granted and never used; take it out of crates/manifests/src/yaml or src/rbac.rs there, or say in support/rights.rs why not: {left:#?}"
     );
 }
 

@@ -9,8 +9,6 @@ mod objects;
 mod server;
 mod tools;
 
-use fedgate::monitoring;
-use fedgate_engine::metrics::Metrics;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, Manifest};
 use std::{
@@ -30,7 +28,7 @@ fn manifests() -> Vec<Manifest> {
         .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();
     let mut files = fedgate_manifests::all(&kinds).unwrap();
-    files.extend(monitoring::files(&Metrics::new().unwrap().rows(), "docs/runbooks").unwrap());
+    files.extend(fedgate_manifests::monitoring(fedgate_manifests::RUNBOOKS).unwrap());
     files
 }
 

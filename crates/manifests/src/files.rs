@@ -1,4 +1,4 @@
-//! Files of generated text: written, and compared with those that are there.
+//! Files of manifests and chart: written, and compared with those that are there.
 
 use super::{GENERATED, ManifestError};
 use std::{
@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A generated file.
+/// A file with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Path under the folder of all of them.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
 }
 
@@ -21,12 +21,8 @@ pub fn write(dir: &Path, files: &[File]) -> Result<(), ManifestError> {
     for file in files {
         let path = dir.join(&file.path);
         let parent = path.parent().unwrap_or(dir);
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ManifestError::File { path, source }
-        };
-        fs::create_dir_all(parent).map_err(failed(parent))?;
-        fs::write(&path, &file.text).map_err(failed(&path))?;
+        fs::create_dir_all(parent).map_err(|error| ManifestError::file(parent, error))?;
+        fs::write(&path, &file.text).map_err(|error| ManifestError::file(&path, error))?;
     }
     Ok(())
 }
@@ -38,16 +34,10 @@ pub fn compare(dir: &Path, files: &[File]) -> Result<Vec<PathBuf>, ManifestError
         wanted.insert(PathBuf::from(&file.path), &file.text);
     }
     let mut found = Vec::new();
-    list(dir, &mut found).map_err(|source| ManifestError::File {
-        path: dir.to_owned(),
-        source,
-    })?;
+    list(dir, &mut found).map_err(|error| ManifestError::file(dir, error))?;
     let mut differing = Vec::new();
     for path in found {
-        let text = fs::read_to_string(&path).map_err(|source| ManifestError::File {
-            path: path.clone(),
-            source,
-        })?;
+        let text = fs::read_to_string(&path).map_err(|error| ManifestError::file(&path, error))?;
         let relative = path.strip_prefix(dir).unwrap_or(&path).to_owned();
         let same = match wanted.remove(&relative) {
             Some(wanted) => *wanted == text,

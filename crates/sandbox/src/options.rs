@@ -96,7 +96,7 @@ impl Manifest {
             .map(|(plane, file)| {
                 Ok(Self {
                     plane,
-                    yaml: file.yaml().map_err(refuse)?,
+                    yaml: file.text().map_err(refuse)?,
                 })
             })
             .collect()

@@ -201,7 +201,7 @@ impl Run<'_> {
         }
         // The host may be slow to say it.
         if self.reviewing.clone().await {
-            findings.push(rights::reviews(subject).await);
+            findings.push(rights::reviews(subject).await?);
         }
         Ok(())
     }

@@ -79,11 +79,11 @@ pub(super) async fn rights(subject: &Subject, kinds: &[KindManifests]) -> Result
 }
 
 /// Checks that the gateway may ask the hub for the reviews of `--admin-auth=hub`.
-pub(super) async fn reviews(subject: &Subject) -> Finding {
+pub(super) async fn reviews(subject: &Subject) -> Result<Finding, ManifestError> {
     let check = Check::Permissions;
-    let wanted = rules(&fedgate_manifests::reviewer(), |_| true);
+    let wanted = rules(&fedgate_manifests::reviewer()?, |_| true);
     let total = wanted.len();
-    match refused(subject, wanted).await {
+    Ok(match refused(subject, wanted).await {
         Err(finding) => finding,
         Ok(refused) if refused.is_empty() => subject.ok(
             check,
@@ -94,7 +94,7 @@ pub(super) async fn reviews(subject: &Subject) -> Finding {
             format!("rights of --admin-auth=hub are missing: {}", listed(&refused)),
             "apply manifests/hub/admin-auth and bind its role to this user",
         ),
-    }
+    })
 }
 
 /// Permissions of the list that the user does not have; an error is the finding that says why nobody could be asked.

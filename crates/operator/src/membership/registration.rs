@@ -360,15 +360,7 @@ mod tests {
             group: "compute.datumapis.com".to_owned(),
             version: "v1alpha".to_owned(),
             plural: "workloaddeployments".to_owned(),
-            owner: fedgate_manifests::Owner::Tenants,
-            write_back: None,
-            companions: Vec::new(),
-            is_exactly_one: false,
-            returns: None,
-            asks_member: false,
-            fixed_placement: None,
-            may_be_abandoned: false,
-            interpreter: None,
+            ..KindManifests::default()
         }]
     }
 
