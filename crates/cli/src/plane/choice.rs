@@ -94,7 +94,7 @@ fn project_of(url: &Uri) -> Option<&str> {
 /// The error about a kubeconfig, which leaves no control plane.
 fn unusable(error: &LoadError) -> Error {
     let unusable = Error {
-        cause: error.source().map(|cause| root(cause)),
+        cause: error.source().map(root),
         ..Error::new(Kind::Failed, format!("no control plane: {error}"))
     };
     unusable.next(match error {
