@@ -9,7 +9,7 @@ use std::{fs, sync::LazyLock};
 pub(crate) struct Alert {
     /// Name of the alert and of its runbook.
     pub(crate) name: String,
-    /// Expression of PromQL that is true while the alert is due.
+    /// Expression of `PromQL` that is true while the alert is due.
     pub(crate) expression: String,
     /// Time for which the expression has to be true, as a duration of Prometheus.
     pub(crate) after: String,
