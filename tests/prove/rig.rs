@@ -330,7 +330,7 @@ impl Rig {
             metrics: metrics.clone(),
             clock: Clock::of(move || wall(began, off.load(Ordering::Relaxed))),
         };
-        let gateway = gateway::new(hub, self.kinds.clone().into(), self.settings.clone(), setup);
+        let gateway = fedgate_gateway::new(hub, self.kinds.clone().into(), self.settings.clone(), setup);
         let (stop, stopped) = oneshot::channel();
         let (projects, events) = mpsc::unbounded_channel();
         let end = tokio::spawn({

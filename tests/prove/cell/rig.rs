@@ -153,7 +153,7 @@ impl Rig {
                 }))
             }
         };
-        let planes = cell::Setup {
+        let planes = fedgate_cell::Setup {
             cell: connect(PlaneKind::Cell, CELL),
             hub: Some(connect(PlaneKind::Hub, HUB)),
             reading: self.reading(),
@@ -166,14 +166,14 @@ impl Rig {
             projects,
         };
         let setup = Setup {
-            sweep_interval: cell::SWEEP_INTERVAL,
+            sweep_interval: fedgate_cell::SWEEP_INTERVAL,
             lease: LeaseHandle::always(),
             identity: USER.to_owned(),
             workers: 8,
             metrics,
             clock: Clock::of(move || wall(began)),
         };
-        let cell = cell::new(planes, setup);
+        let cell = fedgate_cell::new(planes, setup);
         let (stop, stopped) = oneshot::channel();
         let end = tokio::spawn({
             let cell = cell.clone();
