@@ -100,7 +100,7 @@ impl Cell {
         shared
             .planes
             .engage(&plane, engagement, connection, &[TableId::Claims]);
-        // What waits for the project's claims, or for a release there: the project may have another address now.
+        // Keys that wait for the project's claims or for a release there: the project may have another address now.
         self.releaser.recovered(&plane);
         let keys = {
             let index = shared.index.lock();

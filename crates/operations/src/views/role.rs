@@ -1,4 +1,4 @@
-//! The answers of a role without projects of its own: what the runtime knows, and what the role adds.
+//! The answers of a role without projects of its own: those that its runtime gives, and those that the role adds.
 
 use super::{
     before,
@@ -18,7 +18,7 @@ use fedgate_engine::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// What a role adds to the answers.
+/// The part of the answers that a role adds.
 pub trait Answering: Role {
     /// The next step for a class, a kind of plane, and a word.
     fn next_step(class: Class, plane: &str, word: &str) -> String;

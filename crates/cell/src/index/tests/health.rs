@@ -63,9 +63,9 @@ fn a_project_concerns_its_own_instances_and_records() {
     fixture.has(&Cell, TableId::Releases, map);
     let index = fixture.context.index.lock();
     let theirs = TableId::Instances.key("ns-b1", "web-0");
-    assert_eq!(index.keys_of_project(&other()), [theirs]);
+    assert_eq!(index.instances_of_project(&other()), [theirs]);
     assert_eq!(
-        index.keys_of_project(&shop()),
+        index.instances_of_project(&shop()),
         [TableId::Instances.key(NS, "api-0"), first()]
     );
     let records = [TableId::Releases.key("fedgate-system", "fedgate-releases-1")];
