@@ -168,7 +168,7 @@ fn a_spec_with_numbers_in_lists_alone_has_no_edit() {
 
 #[test]
 fn counts_of_one_are_no_plurals_and_causes_are_printed_once() {
-    let dir = changed("lint-counts", "kind.yaml", |_| "language: 3\n".to_owned());
+    let dir = changed("lint-counts", "kind.yaml", |_| "scope: 3\n".to_owned());
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "lua") {

@@ -400,7 +400,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn the_page_of_variables_has_those_that_are_read_and_no_others() {
     let mut files = Vec::new();
-    for dir in ["src", "crates", "tests", "benches"] {
+    for dir in ["src", "crates", "dev", "tests", "benches"] {
         sources(&root().join(dir), &mut files);
     }
     // `set` and `from_env` are the sources' own short words for reading a variable; a script reads one with a default.

@@ -160,6 +160,7 @@ fn texts() -> Vec<(PathBuf, String)> {
         "SECURITY.md",
         "benches",
         "crates",
+        "dev",
         "docs",
         "examples",
         "interpreters",

@@ -109,7 +109,7 @@ async fn a_kind_with_an_unknown_field() {
     );
 }
 
-/// Fields of language 2 that have no meaning together: neither the gateway nor doctor nor lint runs with them.
+/// Fields that have no meaning together: neither the gateway nor doctor nor lint runs with them.
 #[tokio::test]
 async fn a_kind_with_fields_that_do_not_go_together() {
     let dir = folder("together");
@@ -117,11 +117,11 @@ async fn a_kind_with_fields_that_do_not_go_together() {
     let file = write(
         &dir,
         "kinds/example.com/v1/Gizmo/kind.yaml",
-        "language: 2\nplural: gizmos\nplacement: {path: $.spec.city, label: topology.datum.net/city-code, policyPrefix: \
+        "plural: gizmos\nplacement: {path: $.spec.city, label: topology.datum.net/city-code, policyPrefix: \
          gizmo-}\nsuspension: dispatch\n",
     );
     let said = format!(
-        "{}:4: suspension: dispatch needs cardinality: exactlyOne",
+        "{}:3: suspension: dispatch needs cardinality: exactlyOne",
         file.display()
     );
     let kinds = dir.join("kinds");

@@ -171,9 +171,8 @@ async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let mut own = Kinds::default();
     if let Some(dir) = &args.interpreters {
-        own = Kinds::load_dir_or_kind(dir)?;
+        let own = Kinds::load_dir(dir)?;
         if own.federated.is_empty() && own.platform.is_empty() {
             let dir = dir.display();
             anyhow::bail!(
@@ -181,7 +180,7 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
             );
         }
     }
-    let kinds = Kinds::load_beside(&args.builtin_kinds, own)?;
+    let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref())?;
     let kinds = KindManifests::all(&kinds, true);
     let monitoring = fedgate_manifests::monitoring(&args.runbooks)?;
     let folder = || fedgate_manifests::folder(&kinds, &monitoring);

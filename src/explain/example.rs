@@ -1,6 +1,7 @@
 //! The object to explain: from a file, or from the cases beside the scripts.
 
-use super::{ExplainError, store::merge};
+use super::script_error;
+use anyhow::{Context, anyhow};
 use fedgate_api::yaml;
 use fedgate_kinds::{
     FederatedKind,
@@ -26,8 +27,8 @@ const FILE: &str = "example.yaml";
 #[derive(Debug, Clone)]
 pub(super) struct Example {
     pub(super) object: Value,
-    /// The objects that it refers to, each with the group and plural of its kind.
-    pub(super) sources: Vec<(String, String, Value)>,
+    /// The objects that it refers to.
+    pub(super) sources: Vec<Value>,
     /// The status that a member reports; null without one.
     pub(super) status: Value,
     /// Its city.
@@ -37,7 +38,7 @@ pub(super) struct Example {
 }
 
 /// The example of a kind in its folder.
-pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example, ExplainError> {
+pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> anyhow::Result<Example> {
     let folder = folder(kind);
     let beside = folder.join(FILE);
     let file = file
@@ -49,10 +50,10 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
     };
     let is_it = |object: &&Value| is_of(kind, object);
     let object = documents.iter().find(is_it).cloned();
-    let mut object = object.ok_or_else(|| ExplainError::Kind {
-        file: file.unwrap_or(folder).display().to_string(),
-        kind: kind.resource.kind.clone(),
-        api_version: kind.resource.api_version.clone(),
+    let mut object = object.with_context(|| {
+        let (resource, file) = (&kind.resource, file.unwrap_or(folder));
+        let (file, kind, api_version) = (file.display(), &resource.kind, &resource.api_version);
+        format!("{file} has no object of kind {kind} of {api_version}; give one as its first document")
     })?;
     let mut origin = vec![origin];
     object["metadata"]["namespace"] = json!(NAMESPACE);
@@ -73,7 +74,7 @@ pub(super) fn find(kind: &FederatedKind, file: Option<&Path>) -> Result<Example,
 }
 
 /// Refuses scripts that fail for the object while it has less status than the example, as when it was just created.
-pub(super) fn check_less_status(kind: &FederatedKind, example: &Example) -> Result<(), ExplainError> {
+pub(super) fn check_less_status(kind: &FederatedKind, example: &Example) -> anyhow::Result<()> {
     for mut case in checks::cases::load(&folder(kind), &mut Report::default()) {
         case.object.clone_from(&example.object);
         case.object["status"].clone_from(&example.status);
@@ -81,23 +82,18 @@ pub(super) fn check_less_status(kind: &FederatedKind, example: &Example) -> Resu
             [Operation::StatusReflection, Operation::HealthInterpretation].contains(&case.operation);
         if let Some((lacks, error)) = case.failures_with_less_status().pop().filter(|_| is_of_member) {
             let lacks = format!(" ({lacks})");
-            return Err(ExplainError::of_script(kind, case.operation, error, &lacks));
+            return Err(script_error(kind, case.operation, &error, &lacks));
         }
     }
     Ok(())
 }
 
 /// Reports the documents to which nothing refers.
-fn unnamed(
-    kind: &FederatedKind,
-    given: &[Value],
-    sources: &[(String, String, Value)],
-    origin: &mut Vec<String>,
-) {
+fn unnamed(kind: &FederatedKind, given: &[Value], sources: &[Value], origin: &mut Vec<String>) {
     let own = given.iter().position(|object| is_of(kind, object));
     for (at, object) in given.iter().enumerate().filter(|(at, _)| Some(*at) != own) {
         let this = identity(object);
-        let is_named = sources.iter().any(|(_, _, source)| identity(source) == this);
+        let is_named = sources.iter().any(|source| identity(source) == this);
         let why = if !is_named {
             "nothing in the object names it"
         } else if given[..at].iter().any(|earlier| identity(earlier) == this) {
@@ -129,27 +125,30 @@ fn is_of(kind: &FederatedKind, object: &Value) -> bool {
     object["apiVersion"] == *kind.resource.api_version && object["kind"] == *kind.resource.kind
 }
 
-fn read(file: &Path) -> Result<Vec<Value>, ExplainError> {
-    let unreadable = |error: String| ExplainError::File {
-        file: file.display().to_string(),
-        error,
-    };
-    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let documents =
-        yaml::documents(&text).map_err(|error| unreadable(error.without_snippet().to_string()))?;
+/// True if a file has an object of the kind.
+pub(super) fn has_object_of(kind: &FederatedKind, file: &Path) -> anyhow::Result<bool> {
+    Ok(read(file)?.iter().any(|object| is_of(kind, object)))
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let unreadable = || format!("cannot read {}", file.display());
+    let text = fs::read_to_string(file).with_context(unreadable)?;
+    let documents = yaml::documents(&text).map_err(|error| anyhow!("{}", error.without_snippet()));
+    let documents = documents.with_context(unreadable)?;
     Ok(documents.into_iter().filter(Value::is_object).collect())
 }
 
 /// The first object of a case that has a spec.
-fn of_cases(kind: &FederatedKind, folder: &Path) -> Result<(Vec<Value>, String), ExplainError> {
+fn of_cases(kind: &FederatedKind, folder: &Path) -> anyhow::Result<(Vec<Value>, String)> {
     let cases = checks::cases::load(folder, &mut Report::default());
     let mut fit = cases.into_iter().filter(|case| {
         let spec = case.object["spec"].as_object();
         is_of(kind, &case.object) && spec.is_some_and(|spec| !spec.is_empty())
     });
-    let case = fit.next().ok_or_else(|| ExplainError::NoExample {
-        kind: kind.resource.kind.clone(),
-        file: folder.join(FILE).display().to_string(),
+    let case = fit.next().with_context(|| {
+        let (kind, file) = (&kind.resource.kind, folder.join(FILE));
+        let file = file.display();
+        format!("there is no object of kind {kind} to explain: write one into {file}, or give --object FILE")
     })?;
     let mut object = case.object;
     let name = object["metadata"]["name"].clone();
@@ -162,55 +161,34 @@ fn of_cases(kind: &FederatedKind, folder: &Path) -> Result<(Vec<Value>, String),
 }
 
 /// The city that the object names; one that names none gets one, if its path is that of a single field.
-fn place(kind: &FederatedKind, object: &mut Value, origin: &mut Vec<String>) -> Result<String, ExplainError> {
+fn place(kind: &FederatedKind, object: &mut Value, origin: &mut Vec<String>) -> anyhow::Result<String> {
     let path = &kind.placement.path;
     let found = path.first(object).and_then(Value::as_str);
     if let Some(city) = found {
         return Ok(city.to_owned());
     }
-    let unplaced = || ExplainError::NoPlace(path.text().to_owned());
-    let fields = fields(path.text()).ok_or_else(unplaced)?;
-    let placed = fields
-        .iter()
-        .rev()
-        .fold(json!(CITY), |inner, field| json!({*field: inner}));
-    merge(object, &placed);
-    if path.first(object).and_then(Value::as_str) != Some(CITY) {
-        return Err(unplaced());
+    let fields = path.members().with_context(|| {
+        let path = path.text();
+        format!(
+            "the object names no city at {path} (placement.path of kind.yaml); give --object FILE with one that does"
+        )
+    })?;
+    let mut at = &mut *object;
+    for field in fields {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[field];
     }
+    *at = json!(CITY);
     origin.push(format!("added to it: {} = {CITY}", path.text()));
     Ok(CITY.to_owned())
 }
 
-/// The names of the fields of a path without wildcards.
-fn fields(path: &str) -> Option<Vec<&str>> {
-    let mut rest = path.strip_prefix('$')?;
-    let mut fields = Vec::new();
-    while !rest.is_empty() {
-        let (field, left) = if let Some(quoted) = rest.strip_prefix("['") {
-            quoted.split_once("']")?
-        } else {
-            let plain = rest.strip_prefix('.')?;
-            plain.split_at(plain.find(['.', '[']).unwrap_or(plain.len()))
-        };
-        if field.is_empty() || field.contains(['*', '\'']) {
-            return None;
-        }
-        fields.push(field);
-        rest = left;
-    }
-    Some(fields)
-}
-
 /// The objects that the object names: those given, and for each other name one that is made up.
-fn sources(
-    kind: &FederatedKind,
-    object: &Value,
-    given: &[Value],
-    origin: &mut Vec<String>,
-) -> Vec<(String, String, Value)> {
+fn sources(kind: &FederatedKind, object: &Value, given: &[Value], origin: &mut Vec<String>) -> Vec<Value> {
     let references = kind.companions.iter().flat_map(|section| &section.references);
-    let mut sources: Vec<(String, String, Value)> = Vec::new();
+    let mut sources: Vec<Value> = Vec::new();
     for reference in references {
         let resource = &reference.resource;
         for found in reference.path.all(object) {
@@ -218,7 +196,7 @@ fn sources(
             let Some(name) = value.as_str() else { continue };
             let wanted = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}});
             let is_it = |one: &Value| identity(one) == identity(&wanted);
-            if sources.iter().any(|(_, _, one)| is_it(one)) {
+            if sources.iter().any(is_it) {
                 continue;
             }
             let mut source = given.iter().find(|one| is_it(one)).cloned().unwrap_or_else(|| {
@@ -226,25 +204,8 @@ fn sources(
                 wanted.clone()
             });
             source["metadata"]["namespace"] = json!(NAMESPACE);
-            sources.push((resource.group.clone(), resource.plural.clone(), source));
+            sources.push(source);
         }
     }
     sources
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_of_plain_fields_is_read_and_no_other() {
-        assert_eq!(fields("$.spec.where.city"), Some(vec!["spec", "where", "city"]));
-        assert_eq!(
-            fields("$.metadata.labels['topology.datum.net/city-code']"),
-            Some(vec!["metadata", "labels", "topology.datum.net/city-code"])
-        );
-        for other in ["$.spec.places[*]", "$..city", "$.spec.a[0]", "spec"] {
-            assert_eq!(fields(other), None, "{other}");
-        }
-    }
 }

@@ -1,25 +1,25 @@
 //! `fedgate kinds explain`: what becomes of an object of a federated kind, request by request, without a cluster.
 //!
-//! The gateway's own controllers decide and its own executor writes, to API servers that exist in this process alone
-//! (`server`, `store`); Karmada and the members are played where all goes well (`karmada`). Nothing is rendered here: what
-//! is shown is what the gateway sent.
+//! The gateway's own controllers decide and its own executor writes, to planes of the simulator (`planes`), on which Karmada
+//! and the members act where all goes well (`world`). What is shown is what the gateway sent (`record`).
 
 mod example;
-mod karmada;
 mod planes;
+mod record;
 mod returned;
-mod server;
-mod store;
+mod scripts;
 mod text;
 mod world;
 
-pub use server::{Happening, Request};
+pub use record::{Happening, Request};
 pub use text::{text, yaml};
 
+use fedgate_gateway::settings::Settings;
+use anyhow::{Context, anyhow, bail};
 use fedgate_engine::random::Random;
 use fedgate_gateway::settings::Settings;
 use fedgate_kinds::{
-    FederatedKind, Kinds, LoadError, folder_names,
+    FederatedKind, Kinds,
     lua::{LuaError, Operation},
 };
 use std::{
@@ -54,94 +54,16 @@ pub struct Options {
     pub chapters: Vec<Chapter>,
 }
 
-/// The reason why nothing can be explained.
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
-    /// The folder cannot be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The folder of a kind cannot be found.
-    #[error(
-        "cannot read {0}: {1}; give a folder of kinds, or the folder <group>/<version>/<Kind> of one kind"
-    )]
-    Folder(String, io::Error),
-    /// The folder has no kind whose objects a project has.
-    #[error(
-        "{0} holds no kind of objects that tenants own; give a folder <group>/<version>/<Kind> with a kind.yaml"
-    )]
-    NoKind(String),
-    /// There is no object.
-    #[error("there is no object of kind {kind} to explain: write one into {file}, or give --object FILE")]
-    NoExample {
-        /// The kind.
-        kind: String,
-        /// The file that would have one.
-        file: String,
-    },
-    /// A file cannot be read.
-    #[error("cannot read {file}: {error}")]
-    File {
-        /// The file.
-        file: String,
-        /// Why not.
-        error: String,
-    },
-    /// The file has no object of the kind.
-    #[error("{file} has no object of kind {kind} of {api_version}; give one as its first document")]
-    Kind {
-        /// The file.
-        file: String,
-        /// The kind.
-        kind: String,
-        /// Its group and version.
-        api_version: String,
-    },
-    /// The file has an object of none of several kinds.
-    #[error("{file} has no object of a kind in {dir}; there are {}", kinds.join(", "))]
-    OtherKind {
-        /// The file.
-        file: String,
-        /// The folder of kinds.
-        dir: String,
-        /// The kinds of the folder, each with its group and version.
-        kinds: Vec<String>,
-    },
-    /// The object names no city.
-    #[error(
-        "the object names no city at {0} (placement.path of kind.yaml); give --object FILE with one that does"
-    )]
-    NoPlace(String),
-    /// A script raises an error.
-    #[error(
-        "{place}: {operation} fails for this object: {error}; Karmada would return no status; correct the script, or the \
-         status of the object"
-    )]
-    Script {
-        /// The file of the script, and the line if the error has one.
-        place: String,
-        /// The operation of Karmada's interpreter.
-        operation: &'static str,
-        /// The error.
-        error: LuaError,
-    },
-    /// A request was refused.
-    #[error("the gateway cannot go on: {0}")]
-    Failed(String),
-    /// The runtime of the play does not start.
-    #[error(transparent)]
-    Runtime(#[from] io::Error),
-}
-
-impl ExplainError {
-    fn of_script(kind: &FederatedKind, operation: Operation, error: LuaError, lacks: &str) -> Self {
-        let file = example::folder(kind).join(operation.file());
-        let line = error.line().map_or_else(String::new, |line| format!(":{line}"));
-        Self::Script {
-            place: format!("{}{line}{lacks}", file.display()),
-            operation: operation.key(),
-            error,
-        }
-    }
+/// The error of a script, which `lacks` a part of the status where it fails.
+fn script_error(kind: &FederatedKind, operation: Operation, error: &LuaError, lacks: &str) -> anyhow::Error {
+    let file = example::folder(kind).join(operation.file());
+    let line = error.line().map_or_else(String::new, |line| format!(":{line}"));
+    anyhow!(
+        "{}{line}{lacks}: {} fails for this object: {error}; Karmada would return no status; correct the script, or the \
+         status of the object",
+        file.display(),
+        operation.key()
+    )
 }
 
 /// The course of an object's life.
@@ -175,31 +97,30 @@ pub struct ChapterSteps {
 }
 
 /// Explains an object of each kind of a folder.
-pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation>, ExplainError> {
-    let (root, only) = root_of(&options.dir)?;
-    // The kinds beside one kind are those that a gateway would load with it.
-    let kinds = match &only {
-        Some(_) => Kinds::load_dir(&root),
-        None => Kinds::load_all_below(&root),
-    }?;
-    let wanted = |kind: &&FederatedKind| {
-        let resource = &kind.resource;
-        only.as_ref()
-            .is_none_or(|(api_version, name)| resource.api_version == *api_version && resource.kind == *name)
+pub fn explain(options: &Options, settings: &Settings) -> anyhow::Result<Vec<Explanation>> {
+    let (dir, object) = (options.dir.display(), options.object.as_deref());
+    let (root, only) = root_of(&options.dir).with_context(|| format!("cannot read {dir}"))?;
+    let kinds = Kinds::load_dir(&root)?;
+    let is_wanted = |kind: &&FederatedKind| {
+        let own = || example::folder(kind).canonicalize().ok();
+        only.is_none() || own() == only
     };
-    let wanted: Vec<&FederatedKind> = kinds.federated.iter().filter(wanted).collect();
+    let wanted: Vec<&FederatedKind> = kinds.federated.iter().filter(is_wanted).collect();
     if wanted.is_empty() {
-        return Err(ExplainError::NoKind(options.dir.display().to_string()));
+        bail!(
+            "{dir} holds no kind of objects that tenants own; give a folder <group>/<version>/<Kind> with a kind.yaml"
+        );
     }
     let chapters = chapters(&options.chapters);
-    // One of several kinds is that of the file.
-    let alone = wanted.len() == 1;
     let mut explained = Vec::new();
     for &kind in &wanted {
-        let found = match example::find(kind, options.object.as_deref()) {
-            Err(ExplainError::Kind { .. }) if !alone && options.object.is_some() => continue,
-            found => found?,
-        };
+        // The file has an object of one of several kinds.
+        if let Some(file) = object.filter(|_| wanted.len() > 1)
+            && !example::has_object_of(kind, file)?
+        {
+            continue;
+        }
+        let found = example::find(kind, object)?;
         explained.push(on_a_thread(
             (kind, &kinds.federated),
             &found,
@@ -208,39 +129,29 @@ pub fn explain(options: &Options, settings: &Settings) -> Result<Vec<Explanation
         )?);
         example::check_less_status(kind, &found)?;
     }
-    match &options.object {
-        Some(file) if explained.is_empty() => {
-            let kinds = wanted.iter().map(|kind| &kind.resource);
-            Err(ExplainError::OtherKind {
-                file: file.display().to_string(),
-                dir: options.dir.display().to_string(),
-                kinds: kinds
-                    .map(|kind| format!("{} of {}", kind.kind, kind.api_version))
-                    .collect(),
-            })
-        }
-        _ => Ok(explained),
+    if let Some(file) = object.filter(|_| explained.is_empty()) {
+        let kinds = wanted.iter().map(|kind| &kind.resource);
+        let kinds: Vec<String> = kinds
+            .map(|kind| format!("{} of {}", kind.kind, kind.api_version))
+            .collect();
+        let (file, kinds) = (file.display(), kinds.join(", "));
+        bail!("{file} has no object of a kind in {dir}; there are {kinds}");
     }
+    Ok(explained)
 }
 
-/// The folder of kinds that a folder is or belongs to, and the kind if it is one kind's own.
-fn root_of(dir: &Path) -> Result<(PathBuf, Option<(String, String)>), ExplainError> {
+/// The folder of kinds that a folder is or belongs to, and the full path of one kind's own folder: the kinds beside it are those
+/// that a gateway would load with it.
+fn root_of(dir: &Path) -> io::Result<(PathBuf, Option<PathBuf>)> {
     if !dir.join("kind.yaml").is_file() {
         return Ok((dir.to_owned(), None));
     }
-    let unreadable = |error| ExplainError::Folder(dir.display().to_string(), error);
-    let [group, version, kind] = folder_names(dir).map_err(unreadable)?;
-    let full = dir.canonicalize().map_err(unreadable)?;
-    let own: PathBuf = [&group, &version, &kind].iter().collect();
-    let root = if dir.ends_with(&own) {
-        dir.ancestors().nth(3)
-    } else {
-        full.ancestors().nth(3)
-    };
-    let root = root
-        .filter(|root| !root.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    Ok((root.to_owned(), Some((format!("{group}/{version}"), kind))))
+    let full = dir.canonicalize()?;
+    let above = full.ancestors().nth(3).unwrap_or(&full);
+    // Messages have the path that was given, where it has the folders above.
+    let given = dir.ancestors().nth(3);
+    let given = given.filter(|root| root.canonicalize().is_ok_and(|root| root == above));
+    Ok((given.unwrap_or(above).to_owned(), Some(full.clone())))
 }
 
 /// The chapters in the order in which they happen.
@@ -264,7 +175,7 @@ fn on_a_thread(
     example: &example::Example,
     chapters: &[Chapter],
     settings: &Settings,
-) -> Result<Explanation, ExplainError> {
+) -> anyhow::Result<Explanation> {
     let play = || {
         Random::seed(1);
         let runtime = tokio::runtime::Builder::new_current_thread()

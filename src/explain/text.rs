@@ -15,12 +15,7 @@ pub fn text(explained: &[Explanation]) -> String {
 
 fn of_object(explanation: &Explanation) -> String {
     let mut out = String::new();
-    let Explanation {
-        kind,
-        api_version,
-        object,
-        ..
-    } = explanation;
+    let (kind, api_version, object) = (&explanation.kind, &explanation.api_version, &explanation.object);
     let place = if explanation.at_one {
         "at exactly one member"
     } else {
@@ -68,9 +63,7 @@ fn chapter(out: &mut String, steps: &ChapterSteps) {
         let after = format!("+{}s", after.as_secs());
         let text = match what {
             Happening::Request(request) => {
-                let Request {
-                    plane, verb, reason, ..
-                } = &**request;
+                let (plane, verb, reason) = (request.plane, request.verb, &request.reason);
                 let subject = subject(request);
                 format!("{after:>times$}  {plane:planes$}  {verb:verbs$}  {subject:subjects$}  {reason}")
             }
@@ -91,24 +84,14 @@ fn chapter(out: &mut String, steps: &ChapterSteps) {
 }
 
 fn subject(request: &Request) -> String {
-    let Request {
-        kind,
-        namespace,
-        name,
-        member,
-        is_status,
-        ..
-    } = request;
-    let place = match (namespace.as_str(), name.as_str()) {
+    let place = match (request.namespace.as_str(), request.name.as_str()) {
         ("", name) => name.to_owned(),
         (namespace, "") => format!("in {namespace}"),
         (namespace, name) => format!("{namespace}/{name}"),
     };
-    let status = if *is_status { " status" } else { "" };
-    let member = member
-        .as_ref()
-        .map_or_else(String::new, |member| format!(" at {member}"));
-    format!("{kind} {place}{status}{member}")
+    let status = if request.is_status { " status" } else { "" };
+    let member = request.member.iter().map(|member| format!(" at {member}"));
+    format!("{} {place}{status}{}", request.kind, member.collect::<String>())
 }
 
 /// The objects that the hub gets, each once.

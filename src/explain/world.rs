@@ -2,34 +2,43 @@
 //! moment at which something is due.
 
 use super::{
-    Chapter, ChapterSteps, ExplainError, Explanation,
+    Chapter, ChapterSteps, Explanation, Happening,
     example::{Example, NAMESPACE},
-    karmada::Karmada,
-    planes::{Planes, is_watched, target},
-    returned,
-    server::{self, Happening, Servers},
-    store::{Address, Server},
+    planes::Planes,
+    returned, script_error,
+    scripts::Scripts,
 };
+use fedgate_gateway::{self, Gateway, context::Context, settings::Settings};
+use anyhow::{anyhow, bail};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::{Clock, Now},
     key::Key,
     metrics::{Metrics, PlaneKind},
     plan::Requeue,
-    plane::{discovery::ProjectEvent, lease::LeaseHandle, watch::WatchEvent},
-    runtime::{Runtime, Setup, index::Index, queue::Priority, role::Role},
+    plane::{discovery::ProjectEvent, lease::LeaseHandle},
+    runtime::{
+        Runtime, Setup,
+        index::Index,
+        queue::{Outcome, Priority},
+        role::Role,
+    },
 };
-use fedgate_gateway::{Gateway, context::Context, index::GatewayIndex, settings::Settings};
-use fedgate_kinds::{FederatedKind, Kinds, lua::Host};
+use fedgate_karmada::Object;
+use fedgate_kinds::FederatedKind;
+use fedgate_simulator::{
+    Status,
+    karmada::{Cluster, Karmada, KarmadaOptions},
+};
 use jiff::{SignedDuration, Timestamp};
+use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    cell::OnceCell,
     collections::BTreeMap,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -49,13 +58,16 @@ const MOST_STEPS: usize = 20_000;
 /// The play; see the module.
 struct World<'a> {
     kind: &'a FederatedKind,
-    karmada: Karmada<'a>,
+    example: &'a Example,
+    /// The kind, as the simulator's planes call it.
+    word: String,
+    karmada: Karmada,
+    scripts: Arc<Scripts>,
     runtime: Arc<Runtime<Gateway>>,
     planes: Arc<Planes>,
     clock: Arc<Mutex<Now>>,
     due: BTreeMap<(Instant, u64), Key>,
     requeued: u64,
-    source: Address,
 }
 
 /// Plays the chapters.
@@ -64,13 +76,12 @@ pub(super) async fn play(
     example: &Example,
     chapters: &[Chapter],
     settings: &Settings,
-) -> Result<Explanation, ExplainError> {
+) -> anyhow::Result<Explanation> {
     let mut world = World::new((kind, all), example, settings)?;
-    let name = example.object["metadata"]["name"].as_str().unwrap_or_default();
     let mut explanation = Explanation {
         kind: kind.resource.kind.clone(),
         api_version: kind.resource.api_version.clone(),
-        object: format!("{NAMESPACE}/{name}"),
+        object: format!("{NAMESPACE}/{}", example.object.name()),
         at_one: kind.is_exactly_one(),
         members: members(&example.city).map(|(name, _)| name).into(),
         notes: example.origin.clone(),
@@ -78,9 +89,10 @@ pub(super) async fn play(
     };
     let mut steps = vec![(Chapter::Create, world.start().await?)];
     let object = example.object.clone();
-    let created = world.chapter("Create", |world| world.write(object)).await?;
+    let create = |world: &World<'_>| world.planes.project.create(object).map(drop);
+    let created = world.chapter("Create", create).await?;
     steps.push((Chapter::Create, created));
-    explanation.notes.extend(world.returned(example));
+    explanation.notes.extend(world.returned());
     if chapters.contains(&Chapter::Edit) {
         match edit(&example.object) {
             Some((field, patch)) => {
@@ -122,9 +134,9 @@ fn members(city: &str) -> [(String, String); 2] {
 impl<'a> World<'a> {
     fn new(
         (kind, all): (&'a FederatedKind, &[FederatedKind]),
-        example: &Example,
+        example: &'a Example,
         settings: &Settings,
-    ) -> Result<Self, ExplainError> {
+    ) -> anyhow::Result<Self> {
         let begin = Timestamp::from_second(BEGIN).unwrap_or_default();
         let clock = Arc::new(Mutex::new(Now {
             wall: begin,
@@ -136,112 +148,92 @@ impl<'a> World<'a> {
             identity: "explain".to_owned(),
             workers: 2,
             sweep_interval: settings.sweep_interval,
-            metrics: Metrics::new().map_err(|error| ExplainError::Failed(error.to_string()))?,
+            metrics: Metrics::new()?,
             clock: Clock::reading(move || *read.lock()),
         };
-        let key = ProjectKey::parse(PROJECT).map_err(|error| ExplainError::Failed(error.to_string()))?;
-        let servers = Arc::<Mutex<Servers>>::default();
-        let planes = Arc::new(Planes {
-            hub: server::client(&servers, &Server::Hub),
-            project: server::client(&servers, &Server::Project),
-            servers,
-            key,
-            engagement: AtomicU64::default(),
-            runtime: OnceLock::new(),
-        });
+        let key = ProjectKey::parse(PROJECT)?;
+        let planes = Arc::new(Planes::new(key, begin));
         let access = planes.clone();
-        let kinds = Kinds {
-            federated: all.to_vec(),
-            platform: Vec::new(),
-        };
-        let runtime = fedgate_gateway::over(kinds, settings.clone(), setup, &|_| access.clone());
+        let runtime = gateway::over(all.to_vec().into(), settings.clone(), setup, &|_| access.clone());
         // It is set here alone.
         let _ = planes.runtime.set(Arc::downgrade(&runtime));
-        let name = example.object["metadata"]["name"].as_str().unwrap_or_default();
-        let source = Address {
-            server: Server::Project,
-            ..Address::hub(&kind.resource.group, &kind.resource.plural, NAMESPACE, name)
+        let on_demand = KarmadaOptions {
+            on_demand: true,
+            ..KarmadaOptions::default()
         };
+        let resource = &kind.resource;
         let world = Self {
             kind,
-            karmada: Karmada {
-                kind,
-                status: example.status.clone(),
-                lua: Host::new(),
-                failed: OnceCell::new(),
-            },
+            example,
+            word: format!("{}.{}", resource.plural, resource.group),
+            karmada: Karmada::attach(&planes.hub, on_demand),
+            scripts: Arc::new(Scripts::of(kind)),
             runtime,
             planes,
             clock,
             due: BTreeMap::new(),
             requeued: 0,
-            source,
         };
-        world.furnish(example);
+        world.furnish()?;
         Ok(world)
     }
 
-    /// Puts the objects there that exist before the gateway starts.
-    fn furnish(&self, example: &Example) {
-        let mut servers = self.planes.servers.lock();
-        let store = &mut servers.store;
-        store.now = self.clock.lock().wall;
-        let namespace =
-            |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"uid": uid}});
-        for (name, uid) in [(keys::HUB_IDENTITY, "hub"), (keys::SYSTEM_NAMESPACE, "system")] {
-            store.put(&Address::hub("", "namespaces", "", name), namespace(uid));
-        }
-        for (name, uid) in [(keys::PROJECT_IDENTITY, "project"), (NAMESPACE, NAMESPACE_UID)] {
-            let at = Address::hub("", "namespaces", "", name).at(Server::Project);
-            store.put(&at, namespace(uid));
+    /// Makes the members, and the objects that exist before the gateway starts.
+    fn furnish(&self) -> Result<(), Status> {
+        let Planes { hub, project, .. } = &*self.planes;
+        let members = members(&self.example.city);
+        for (name, _) in &members {
+            self.planes.simulator.add(name);
         }
         let references = self
             .kind
             .companions
             .iter()
             .flat_map(|section| &section.references);
-        let resources = references
-            .map(|reference| &reference.resource)
-            .chain([&self.kind.resource]);
-        let served: Vec<Value> = resources
-            .map(|of| json!({"groupVersion": of.api_version, "resources": [{"kind": of.kind, "name": of.plural}]}))
-            .collect();
-        for (name, city) in members(&example.city) {
-            let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-                "metadata": {"uid": format!("cluster-{name}"), "labels": {&self.kind.placement.label: city}},
-                "spec": {"syncMode": "Push", "apiEndpoint": format!("https://{name}"),
-                    "impersonatorSecretRef": {"namespace": "karmada-cluster", "name": name}},
-                "status": {"apiEnablements": served, "conditions": [
-                    {"type": "Ready", "status": "True"}, {"type": "CompleteAPIEnablements", "status": "True"}]}});
-            store.put(
-                &Address::hub("cluster.karmada.io", "clusters", "", &name),
-                cluster,
-            );
+        let others = references.filter(|reference| !reference.is_core());
+        let others = others.map(|reference| &reference.resource);
+        let resources: Vec<&ApiResource> = others.chain([&self.kind.resource]).collect();
+        for plane in self.planes.all() {
+            plane.stop_clock();
+            for of in &resources {
+                plane.define_plain(&of.group, &of.version, &of.kind, &of.plural, true, true);
+            }
         }
-        for (group, plural, source) in &example.sources {
-            let name = source["metadata"]["name"].as_str().unwrap_or_default();
-            let at = Address::hub(group, plural, NAMESPACE, name).at(Server::Project);
-            store.put(&at, source.clone());
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": keys::SYSTEM_NAMESPACE}});
+        hub.create(namespace)?;
+        hub.set_uid("Namespace", "", keys::HUB_IDENTITY, "hub");
+        project.set_uid("Namespace", "", keys::PROJECT_IDENTITY, "project");
+        project.set_uid("Namespace", "", NAMESPACE, NAMESPACE_UID);
+        self.karmada.interpret(&self.word, self.scripts.clone());
+        for (name, city) in &members {
+            self.karmada
+                .join(&Cluster::new(name, &self.kind.placement.label, city));
+            if let Some(plane) = self.planes.simulator.plane(name) {
+                self.karmada.member(name, &plane);
+            }
         }
+        let mut sources = self.example.sources.iter();
+        sources.try_for_each(|source| project.create(source.clone()).map(drop))
     }
 
     /// The gateway starts: it lists everything. Of what it writes then, only the kind's own interpreter is shown.
-    async fn start(&mut self) -> Result<ChapterSteps, ExplainError> {
+    async fn start(&mut self) -> anyhow::Result<ChapterSteps> {
         let engagement = {
             let mut index = self.runtime.shared.index.lock();
             index.engage_identified(self.planes.key.clone(), None)
         };
         self.planes.engagement.store(engagement, Ordering::Relaxed);
-        self.planes.servers.lock().store.changes();
+        self.planes.record.lock().update();
         let tables = self.runtime.shared.index.lock().tables();
         for (kind, table) in tables {
-            let server = match kind {
-                PlaneKind::Hub => Server::Hub,
-                _ => Server::Project,
+            let plane = match kind {
+                PlaneKind::Hub => &self.planes.hub,
+                _ => &self.planes.project,
             };
-            self.list(&server, table);
+            self.planes.list(&self.runtime, plane, table);
         }
-        let mut steps = self.chapter("Start of the gateway", |_| {}).await?;
+        let mut steps = self.chapter("Start of the gateway", |_| Ok(())).await?;
         let own = &self.kind.interpreter.name;
         steps.happened.retain(
             |(_, happening)| matches!(happening, Happening::Request(request) if request.name == *own),
@@ -250,58 +242,39 @@ impl<'a> World<'a> {
         Ok(steps)
     }
 
-    fn list(&self, server: &Server, table: <GatewayIndex as Index>::TableId) {
-        let Some((plane, engagement)) = self.planes.plane(server) else {
-            return;
-        };
-        let mut events = vec![WatchEvent::Init];
-        let objects: Vec<(Address, Value)> = {
-            let servers = self.planes.servers.lock();
-            let own = servers.store.iter().filter(|(at, _)| at.server == *server);
-            own.map(|(at, object)| (at.clone(), object.clone())).collect()
-        };
-        let index = self.runtime.shared.index.lock();
-        let spec = index.watch_spec(&plane, table);
-        for (at, object) in objects {
-            let is_listed =
-                index.table_of(&target(&plane, &at)) == Some(table) && is_watched(&spec, &at, &object);
-            if let Ok(object) = serde_json::from_value(object)
-                && is_listed
-            {
-                events.push(WatchEvent::InitApply(Box::new(object)));
-            }
-        }
-        drop(index);
-        for event in events.into_iter().chain([WatchEvent::InitDone]) {
-            self.runtime.shared.planes.event(&plane, engagement, table, event);
-        }
-    }
-
     /// The tenant does something, and everything follows from it.
-    async fn chapter(&mut self, title: &str, act: impl FnOnce(&Self)) -> Result<ChapterSteps, ExplainError> {
+    async fn chapter(
+        &mut self,
+        title: &str,
+        act: impl FnOnce(&Self) -> Result<(), Status>,
+    ) -> anyhow::Result<ChapterSteps> {
         let began = self.clock.lock().wall;
-        self.planes.servers.lock().happened.clear();
-        act(self);
+        self.planes.record.lock().happened.clear();
+        act(self)?;
         self.settle().await?;
-        let servers = self.planes.servers.lock();
         let since = |at: Timestamp| Duration::try_from(at.duration_since(began)).unwrap_or_default();
-        let happened = servers.happened.iter();
+        let record = self.planes.record.lock();
+        let happened = record.happened.iter();
+        let object = self
+            .planes
+            .project
+            .get(&self.word, NAMESPACE, self.example.object.name());
         Ok(ChapterSteps {
             title: title.to_owned(),
             happened: happened.map(|(at, what)| (since(*at), what.clone())).collect(),
-            conditions: conditions(servers.store.get(&self.source)),
+            conditions: conditions(object.as_deref()),
         })
     }
 
     /// Goes on until nothing has been written for a while.
-    async fn settle(&mut self) -> Result<(), ExplainError> {
+    async fn settle(&mut self) -> anyhow::Result<()> {
         let mut last = self.clock.lock().instant;
         for _ in 0..MOST_STEPS {
             self.planes.feed();
-            let before = self.planes.servers.lock().store.version;
+            let before = self.planes.version();
             if self.runtime.shared.queue.depth().ready > 0 {
                 self.reconcile().await?;
-            } else if !self.karmada_steps()? {
+            } else if !self.karmada_acts()? {
                 let Some((at, number)) = self.due.keys().next().copied() else {
                     return Ok(());
                 };
@@ -313,17 +286,15 @@ impl<'a> World<'a> {
                     self.runtime.shared.queue.add(key, Priority::Fresh);
                 }
             }
-            if self.planes.servers.lock().store.version > before {
+            if self.planes.version() > before {
                 last = self.clock.lock().instant;
             }
         }
-        Err(ExplainError::Failed(format!(
-            "it does not come to rest in {MOST_STEPS} steps"
-        )))
+        bail!("the gateway cannot go on: it does not come to rest in {MOST_STEPS} steps")
     }
 
     /// Reconciles the next key.
-    async fn reconcile(&mut self) -> Result<(), ExplainError> {
+    async fn reconcile(&mut self) -> anyhow::Result<()> {
         let Some(taken) = self.runtime.shared.queue.next().await else {
             return Ok(());
         };
@@ -332,8 +303,8 @@ impl<'a> World<'a> {
         let now = self.clock.lock().instant;
         let ctx = Context::new(&self.runtime.shared, now, &wrote);
         let next = self.runtime.role.reconcile(&ctx, &key).await;
-        self.runtime.shared.queue.done(&key, Ok(Requeue::AwaitChange));
-        let next = next.map_err(|failure| ExplainError::Failed(failure.to_string()))?;
+        self.runtime.shared.queue.done(&key, Outcome::Done);
+        let next = next.map_err(|failure| anyhow!("the gateway cannot go on: {failure}"))?;
         if let Requeue::After(after) = next {
             self.requeued += 1;
             self.due.insert((now + after, self.requeued), key);
@@ -341,61 +312,88 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Lets Karmada look at everything once; true if it has done something.
-    fn karmada_steps(&self) -> Result<bool, ExplainError> {
-        let mut servers = self.planes.servers.lock();
-        let before = servers.store.version;
-        let lines = self.karmada.step(&mut servers.store);
-        for (who, line) in lines {
-            servers.happens(Happening::Other(who, line));
+    /// Lets Karmada and the members act until they have nothing to do; true if they have done something.
+    fn karmada_acts(&self) -> anyhow::Result<bool> {
+        let before = self.planes.version();
+        loop {
+            let version = self.planes.version();
+            self.karmada.step();
+            self.report()?;
+            if self.planes.version() == version {
+                break;
+            }
         }
-        if let Some((operation, error)) = self.karmada.failed.get() {
-            return Err(ExplainError::of_script(self.kind, *operation, error.clone(), ""));
+        if let Some((operation, error)) = self.scripts.failed.get() {
+            return Err(script_error(self.kind, *operation, error, ""));
         }
-        Ok(servers.store.version > before)
+        Ok(self.planes.version() > before)
+    }
+
+    /// The kind's controller at each member reports the status of the example.
+    fn report(&self) -> Result<(), Status> {
+        let status = json!({"status": self.example.status});
+        if self.example.status.is_null() {
+            return Ok(());
+        }
+        let members = members(&self.example.city);
+        for plane in members
+            .iter()
+            .filter_map(|(name, _)| self.planes.simulator.plane(name))
+        {
+            for object in plane.list(&self.word) {
+                plane.merge_status(&self.word, object.namespace(), object.name(), status.clone())?;
+            }
+        }
+        Ok(())
     }
 
     /// The lines about Secrets that come back, by the status that the hub has now.
-    fn returned(&self, example: &Example) -> Vec<String> {
-        let servers = self.planes.servers.lock();
-        let copies = servers.store.on_hub(&self.source.group, &self.source.plural);
-        let copy = copies.into_iter().find(|(at, _)| at.name == self.source.name);
-        returned::notes(self.kind, example, copy.map(|(_, copy)| copy).as_ref())
+    fn returned(&self) -> Vec<String> {
+        let copies = self.planes.hub.list(&self.word);
+        let name = self.example.object.name();
+        let copy = copies.iter().find(|copy| copy.name() == name);
+        returned::notes(self.kind, self.example, copy.map(|copy| &**copy))
     }
 
     fn advance(&self, to: Instant) {
         let mut now = self.clock.lock();
-        let by = to.saturating_duration_since(now.instant);
+        let (by, before) = (to.saturating_duration_since(now.instant), now.wall);
         now.instant += by;
         now.wall = now
             .wall
             .checked_add(SignedDuration::try_from(by).unwrap_or_default())
             .unwrap_or(now.wall);
-        self.planes.servers.lock().store.now = now.wall;
+        self.planes.record.lock().now = now.wall;
+        // The clocks of planes show whole seconds.
+        let seconds = now.wall.as_second().saturating_sub(before.as_second());
+        let jump = Duration::from_secs(seconds.unsigned_abs());
+        self.planes.all().for_each(|plane| plane.jump(jump, true));
     }
 
-    fn write(&self, object: Value) {
-        self.planes.servers.lock().store.put(&self.source, object);
+    fn patch(&self, patch: &Value) -> Result<(), Status> {
+        let name = self.example.object.name();
+        let patched = self
+            .planes
+            .project
+            .merge(&self.word, NAMESPACE, name, patch.clone());
+        patched.map(drop)
     }
 
-    fn patch(&self, patch: &Value) {
-        self.planes.servers.lock().store.merge(&self.source, patch);
-    }
-
-    fn delete(&self) {
-        self.planes.servers.lock().store.delete(&self.source);
+    fn delete(&self) -> Result<(), Status> {
+        let name = self.example.object.name();
+        self.planes.project.delete(&self.word, NAMESPACE, name)
     }
 
     /// The object is suspended by its annotation, or with its project where its kind has none.
-    fn suspend(&self, on: bool) {
+    fn suspend(&self, on: bool) -> Result<(), Status> {
         if let Some(annotation) = &self.kind.suspend_annotation {
             let value = if on { json!("true") } else { Value::Null };
-            self.patch(&json!({"metadata": {"annotations": {annotation: value}}}));
-        } else {
-            let key = self.planes.key.clone();
-            let event = ProjectEvent::Suspension { key, suspended: on };
-            self.runtime.role.on_project(&self.runtime.shared, event);
+            return self.patch(&json!({"metadata": {"annotations": {annotation: value}}}));
         }
+        let key = self.planes.key.clone();
+        let event = ProjectEvent::Suspension { key, suspended: on };
+        self.runtime.role.on_project(&self.runtime.shared, event);
+        Ok(())
     }
 }
 

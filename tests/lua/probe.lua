@@ -1,5 +1,4 @@
 -- Goes before the expressions of karmada-answers.json: `probe` writes what an expression gives as one text.
-local kube = require("kube")
 local function json(value)
   if type(value) ~= "table" then return tostring(value) end
   local keys, parts = {}, {}

@@ -64,7 +64,7 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
         ));
     }
     let mut written_back: BTreeMap<&str, u64> = BTreeMap::new();
-    for table in &index.hub.write_backs {
+    for table in index.hub.write_backs.iter() {
         for ((hub, _), _) in table.iter() {
             *written_back.entry(hub).or_default() += 1;
         }

@@ -402,7 +402,6 @@ impl Role for Gateway {
     /// that wait tell their tenants.
     fn prune(&self, shared: &Shared) {
         self.federator.delays.admit(shared);
-        self.federator.naming.admit(shared);
         let mut index = shared.index.lock();
         index.prune_unowned();
         if index.teardown.is_held() {

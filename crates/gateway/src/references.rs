@@ -1,7 +1,7 @@
 //! Resolves the companions that an object expects at its cell, from its references and the objects of
 //! the project (contract: federation.md §3.9 step 1). Pure.
 
-use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, UNLIMITED};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind};
 use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
@@ -56,12 +56,7 @@ impl<'a> References<'a> {
     /// The largest source of a reference, in bytes.
     pub fn size_limit(&self, reference: &Reference) -> usize {
         let rule = self.rules.get(usize::from(reference.rule));
-        let limit = rule.map_or(UNLIMITED, |rule| rule.max_bytes);
-        if limit == UNLIMITED {
-            SIZE_LIMIT
-        } else {
-            limit as usize
-        }
+        rule.map_or(SIZE_LIMIT, |rule| rule.max_bytes as usize)
     }
 }
 
@@ -69,7 +64,7 @@ impl<'a> References<'a> {
 const NAME_LIMIT: usize = 243;
 /// `ConfigMaps` that Kubernetes, and `OpenShift`, make in every namespace.
 const RESERVED: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.crt"];
-/// Maximum size of a source in bytes, if the rule has none of its own.
+/// Maximum size in bytes of a source that no rule names.
 pub const SIZE_LIMIT: usize = 256 * 1024;
 /// Maximum size of all sources of a deployment in bytes.
 const TOTAL_LIMIT: usize = 1024 * 1024;

@@ -34,7 +34,7 @@ pub struct Reference {
     pub before_applied: bool,
     /// True if somebody at the member makes the object the companion's owner, so that it goes with the object.
     pub adopted: bool,
-    /// The largest payload of a source, in bytes; [`UNLIMITED`](super::UNLIMITED) in a file of language 1.
+    /// The largest payload of a source, in bytes.
     pub max_bytes: u32,
     /// Its line in the kind's file, for messages.
     pub line: u64,
@@ -58,9 +58,8 @@ pub enum Required {
     /// The source is carried if it exists.
     Optional,
     /// As [`IfNamed`](Self::IfNamed), or as [`Optional`](Self::Optional) where a field `optional: true` stands beside the
-    /// name: `mayBeOptional: true`.
-    #[serde(skip)]
-    BesideTheName,
+    /// name.
+    UnlessOptional,
 }
 
 /// A kind of companions: its place among the [`CompanionKinds`] of this process.

@@ -19,8 +19,6 @@ pub use companions::{
     CompanionKind, CompanionKinds, CompanionSet, Companions, PerCompanionKind, Reference, Required,
 };
 pub use deletion::{DeletionRules, FinishedWhen, Guard};
-use file::STATUS_BYTES;
-pub use folder::{FolderError, folder_names};
 pub use load::{Kinds, LoadError};
 pub use per_kind::{KindId, PerKind};
 pub use platform::PlatformKind;
@@ -110,9 +108,6 @@ pub enum Suspension {
     Dispatch,
 }
 
-/// A size that no limit of a kind's file bounds.
-pub const UNLIMITED: u32 = u32::MAX;
-
 /// See [`FederatedKind::status`].
 #[derive(Debug, Clone)]
 pub struct StatusRules {
@@ -120,7 +115,7 @@ pub struct StatusRules {
     pub counters: Vec<String>,
     /// Condition types that the gateway owns in the project; the hub's conditions of these types are dropped.
     pub own_conditions: Vec<String>,
-    /// The largest status that is written to the project, in bytes; [`UNLIMITED`] in a file of language 1.
+    /// The largest status that is written to the project, in bytes.
     pub max_bytes: u32,
     /// Where the gateway's own conditions are.
     pub conditions_in: ConditionsIn,
@@ -163,15 +158,6 @@ pub struct Interpreter {
 }
 
 impl FederatedKind {
-    /// The largest status that is returned, in bytes.
-    pub fn largest_status(&self) -> u32 {
-        if self.status.max_bytes == UNLIMITED {
-            STATUS_BYTES
-        } else {
-            self.status.max_bytes
-        }
-    }
-
     /// The annotation by which a copy says that it is suspended; `None` if suspended objects are not dispatched instead, or
     /// cannot be suspended.
     pub fn suspension_mark(&self) -> Option<&str> {

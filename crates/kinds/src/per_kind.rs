@@ -29,7 +29,7 @@ impl<T> PerKind<T> {
 
     /// The kinds with their values.
     pub fn enumerate(&self) -> impl Iterator<Item = (KindId, &T)> {
-        self.ids().zip(self)
+        self.ids().zip(&self.0)
     }
 
     /// Other values for the same kinds.
@@ -80,23 +80,5 @@ impl<T> Deref for PerKind<T> {
 impl<T> DerefMut for PerKind<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
-    }
-}
-
-impl<'a, T> IntoIterator for &'a PerKind<T> {
-    type Item = &'a T;
-    type IntoIter = std::slice::Iter<'a, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a mut PerKind<T> {
-    type Item = &'a mut T;
-    type IntoIter = std::slice::IterMut<'a, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter_mut()
     }
 }

@@ -266,6 +266,8 @@ fn violated(changes: &[(&str, Option<Value>, Option<Value>)]) -> Vec<String> {
         plane: (*plane).into(),
         user: USER.into(),
         at: tokio::time::Instant::now(),
+        group: "".into(),
+        resource: "".into(),
         before: before.clone().map(Arc::new),
         after: after.clone().map(Arc::new),
     };

@@ -87,7 +87,7 @@ pub fn pruned(s: &Snapshot, source: &Row<Source>) -> Event {
 pub fn too_large(s: &Snapshot) -> Option<Event> {
     let source = s.source.as_ref().filter(|source| !source.deleting)?;
     let copy = s.copy.as_ref()?;
-    let (size, limit) = (copy.digest.status.size, s.profile().largest_status());
+    let (size, limit) = (copy.digest.status.size, s.profile().status.max_bytes);
     let ours = copy.digest.source_uid.as_ref() == Some(&source.uid);
     let found = if size == u32::MAX {
         format!("more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are returned")

@@ -13,7 +13,6 @@ pub mod events;
 pub mod lanes;
 pub mod members;
 pub mod memory;
-mod naming;
 pub mod observe;
 pub mod pauses;
 mod render;
@@ -44,7 +43,6 @@ use fedgate_engine::{
 use fedgate_operations::Stage as OnTheWay;
 use kube::core::DynamicObject;
 use memory::Memory;
-use naming::Naming;
 use observe::Snapshot;
 
 /// The federator and the state that it keeps for each deployment.
@@ -53,8 +51,6 @@ pub struct Federator {
     memory: Memories<Memory>,
     /// Which deployments tell their tenants that they wait.
     pub delays: Delays,
-    /// Which deployments are to name our hub.
-    pub naming: Naming,
     /// Watches of Works and of members' objects whose end is awaited.
     watches: member::Watches,
 }
@@ -169,7 +165,6 @@ impl Reconciler for Federator {
         }
         drop(index);
         snapshot.delay = self.delays.of(run.ctx, run.key);
-        snapshot.name_due = self.naming.is_due(run.key);
         if snapshot.complete
             && snapshot.named_hub != NamedHub::Other
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)

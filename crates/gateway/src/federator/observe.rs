@@ -120,8 +120,6 @@ pub struct Snapshot {
     pub companion_kinds: Arc<CompanionKinds>,
     /// The hub that the deployment names.
     pub named_hub: NamedHub,
-    /// True if the deployment is to name our hub now, though nothing else of it is written.
-    pub name_due: bool,
     /// Why the deployment does not reach the hub, if its tenant is to be told now.
     pub delay: Option<Delay>,
     /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
@@ -266,7 +264,6 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         config_maps: index.resources.config_maps.clone(),
         companion_kinds: index.companions.clone(),
         named_hub,
-        name_due: false,
         delay: None,
         destination,
         complete,

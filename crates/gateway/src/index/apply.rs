@@ -344,10 +344,10 @@ impl GatewayIndex {
 
     /// Drops all bodies of a hub namespace; they are read again when needed.
     pub(super) fn drop_bodies(&mut self, hub: &str) {
-        for table in &mut self.hub.copies {
+        for table in self.hub.copies.iter_mut() {
             table.drop_bodies(hub);
         }
-        for table in &mut self.hub.write_backs {
+        for table in self.hub.write_backs.iter_mut() {
             table.drop_bodies(hub);
         }
     }

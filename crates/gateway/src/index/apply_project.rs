@@ -21,7 +21,6 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
-use std::collections::BTreeSet;
 
 /// A project that nothing identifies: none of its objects may be carried to the hub.
 pub const NO_PROJECT_UID: Defect = Defect {
@@ -157,7 +156,6 @@ impl GatewayIndex {
                 .source(key, &mut project.summary, (kind, &d.name), old, new);
         }
         if !deltas.is_empty() {
-            note_unnamed(&mut self.unnamed, key, project);
             let deletions = project.secondary.deleting().next().is_some();
             self.summary
                 .note(key, !project.summary.problems.is_empty(), deletions);
@@ -200,16 +198,6 @@ impl GatewayIndex {
         if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
             self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));
         }
-    }
-}
-
-/// Records whether a project has deployments that name no hub yet.
-fn note_unnamed(all: &mut BTreeSet<ProjectKey>, key: &ProjectKey, project: &Project) {
-    let is_one = project.secondary.unnamed().next().is_some();
-    if is_one && !all.contains(key) {
-        all.insert(key.clone());
-    } else if !is_one && !all.is_empty() {
-        all.remove(key);
     }
 }
 

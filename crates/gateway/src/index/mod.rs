@@ -238,8 +238,6 @@ pub struct GatewayIndex {
     /// The hub's message when it rejected a Namespace, the policies of one, or a companion, by the key of the
     /// record.
     pub refused: HashMap<Key, String>,
-    /// Projects with announced deployments that name no hub.
-    pub unnamed: BTreeSet<ProjectKey>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
     /// Deleted Projects of the platform.
@@ -259,7 +257,7 @@ pub struct GatewayIndex {
 impl GatewayIndex {
     /// An empty index over these kinds, for these checks.
     pub fn new(kinds: Arc<PerKind<FederatedKind>>, checks: WorkloadChecks) -> Self {
-        let companions = CompanionKinds::of(&*kinds);
+        let companions = CompanionKinds::of(kinds.iter());
         let hub = Hub {
             namespaces: Table::default(),
             clusters: Table::default(),
@@ -312,7 +310,6 @@ impl GatewayIndex {
             limited: BTreeSet::new(),
             moving: HashMap::default(),
             refused: HashMap::default(),
-            unnamed: BTreeSet::new(),
             unproven: HashMap::default(),
             teardown: Teardown::default(),
             summary: Summary::default(),

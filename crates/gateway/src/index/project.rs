@@ -107,7 +107,6 @@ impl GatewayIndex {
         };
         if let Some(earlier) = self.projects.remove(&key) {
             self.summary.forget(&key, &earlier);
-            self.unnamed.remove(&key);
             self.forget_plane(&key, earlier.uid.as_ref(), &mut Applied::default());
         }
         self.projects.insert(key, project);

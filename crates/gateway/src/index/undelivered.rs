@@ -139,7 +139,7 @@ fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, kind: &Federate
     let waits = copy.digest.source_uid.as_ref() == Some(&source.uid)
         && copy.digest.source_generation >= Some(source.digest.generation)
         && copy.digest.status.reported
-        && copy.digest.status.size <= kind.largest_status()
+        && copy.digest.status.size <= kind.status.max_bytes
         && !source.deleting
         && !source.digest.status.is_returned(
             &copy.digest.status,

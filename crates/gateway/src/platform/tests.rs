@@ -32,7 +32,7 @@ const NAME: &str = "basic";
 
 fn kinds() -> Vec<PlatformKind> {
     let named = ["clustertemplates.azimuth.stackhpc.com".to_owned()];
-    Kinds::builtin_named(&named).unwrap().platform
+    Kinds::load(&named, None).unwrap().platform
 }
 
 /// A hub's object.

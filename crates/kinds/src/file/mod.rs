@@ -1,8 +1,7 @@
-//! The schemas of `kind.yaml`, one for each language and scope.
+//! The schemas of `kind.yaml`, one for each scope.
 
-pub(crate) mod one;
+pub(crate) mod kind;
 pub(crate) mod platform;
-pub(crate) mod two;
 
 use serde::{
     Deserialize, Deserializer,
@@ -11,7 +10,7 @@ use serde::{
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-/// The largest status of a kind of language 2, in bytes, unless its file says otherwise.
+/// The largest status that is returned, in bytes, unless the file says otherwise.
 pub(crate) const STATUS_BYTES: u32 = 64 << 10;
 
 /// The largest payload of a companion's source, in bytes, unless the file says otherwise.
@@ -23,21 +22,18 @@ pub(crate) const RETURN_BYTES: u32 = 64 << 10;
 /// A field that [`Head`] has read already.
 type Unread = Option<IgnoredAny>;
 
-/// The fields that say by which schema the rest is read.
+/// The field that says by which schema the rest is read.
 #[derive(Deserialize)]
 pub(crate) struct Head {
-    pub(crate) language: Option<Spanned<Value>>,
     pub(crate) scope: Option<Spanned<Value>>,
 }
 
 /// A schema of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Schema {
-    /// Language 1.
-    One,
-    /// Language 2, a kind that is federated.
-    Two,
-    /// Language 2, a kind of the platform.
+    /// A kind that is federated.
+    Federated,
+    /// A kind of which the platform owns every object.
     Platform,
 }
 
@@ -48,29 +44,20 @@ impl Schema {
     /// The sections of the file with their allowed fields; the first section is the file itself.
     pub(crate) fn sections(self) -> Vec<Section> {
         match self {
-            Self::One => vec![
-                (FILE, fields_of::<one::KindFile>()),
-                (PLACEMENT, fields_of::<one::PlacementFile>()),
-                (STATUS, fields_of::<one::StatusFile>()),
-                (COMPANIONS, fields_of::<one::CompanionsFile>()),
-                (REFERENCES, fields_of::<one::ReferenceFile>()),
-                ("writeBack", fields_of::<two::WriteBackFile>()),
-                ("interpreter", fields_of::<two::InterpreterFile>()),
-            ],
-            Self::Two => vec![
-                (FILE, fields_of::<two::KindFile>()),
-                (PLACEMENT, fields_of::<two::PlacementFile>()),
-                (STATUS, fields_of::<two::StatusFile>()),
-                (COMPANIONS, fields_of::<two::CompanionsFile>()),
-                (REFERENCES, fields_of::<two::ReferenceFile>()),
-                ("writeBack", fields_of::<two::WriteBackFile>()),
-                ("deletion", fields_of::<two::DeletionFile>()),
-                ("deletion.guards[]", fields_of::<two::GuardFile>()),
-                ("returns[]", fields_of::<two::ReturnFile>()),
-                ("interpreter", fields_of::<two::InterpreterFile>()),
+            Self::Federated => vec![
+                ("the file", fields_of::<kind::KindFile>()),
+                ("placement", fields_of::<kind::PlacementFile>()),
+                ("status", fields_of::<kind::StatusFile>()),
+                ("companions", fields_of::<kind::CompanionsFile>()),
+                ("companions.references[]", fields_of::<kind::ReferenceFile>()),
+                ("writeBack", fields_of::<kind::WriteBackFile>()),
+                ("deletion", fields_of::<kind::DeletionFile>()),
+                ("deletion.guards[]", fields_of::<kind::GuardFile>()),
+                ("returns[]", fields_of::<kind::ReturnFile>()),
+                ("interpreter", fields_of::<kind::InterpreterFile>()),
             ],
             Self::Platform => vec![
-                (FILE, fields_of::<platform::KindFile>()),
+                ("the file", fields_of::<platform::KindFile>()),
                 ("platform", fields_of::<platform::PlatformFile>()),
                 ("platform.selector", fields_of::<platform::SelectorFile>()),
                 (
@@ -80,21 +67,7 @@ impl Schema {
             ],
         }
     }
-
-    /// Whether this schema has the field in a section.
-    pub(crate) fn has(self, section: &str, field: &str) -> bool {
-        let sections = self.sections();
-        let mut named = sections.iter().filter(|(name, _)| *name == section);
-        named.any(|(_, fields)| fields.contains(&field))
-    }
 }
-
-/// Sections that several schemas have.
-pub(crate) const FILE: &str = "the file";
-const PLACEMENT: &str = "placement";
-const STATUS: &str = "status";
-const COMPANIONS: &str = "companions";
-const REFERENCES: &str = "companions.references[]";
 
 /// The field names that serde derived for a struct, so that error messages always match the parser.
 fn fields_of<T: de::DeserializeOwned>() -> &'static [&'static str] {

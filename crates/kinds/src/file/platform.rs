@@ -1,4 +1,4 @@
-//! A file of language 2 with `scope: Cluster`.
+//! The file of a kind with `scope: Cluster`.
 
 use super::Unread;
 use serde::Deserialize;
@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KindFile {
-    #[serde(default, rename = "language")]
-    _language: Unread,
     pub(crate) plural: Spanned<String>,
     #[serde(default, rename = "scope")]
     _scope: Unread,

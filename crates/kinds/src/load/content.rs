@@ -7,16 +7,15 @@ use super::{
 };
 use crate::{
     Cardinality, FederatedKind, Interpreter, Origin, PlatformKind,
-    file::{Head, Schema, one, platform, two},
+    file::{Head, Schema, kind, platform},
     folder::{Folder, KIND_FILE, NO_KIND_FILE},
     lua::{self, Operation},
 };
 use fedgate_api::{names, yaml};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_saphyr::Spanned;
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// The content of a folder.
 pub(super) enum Kind {
@@ -30,13 +29,9 @@ pub(super) fn read(folder: &Folder) -> Result<Kind, LoadError> {
         return Err(LoadError::at(&file, 1, NO_KIND_FILE));
     };
     match schema(&file, text)? {
-        Schema::One => {
-            let content: one::KindFile = parse(&file, Schema::One, text)?;
-            federated(folder, file, Schema::One, content.into())
-        }
-        Schema::Two => {
-            let content = parse(&file, Schema::Two, text)?;
-            federated(folder, file, Schema::Two, content)
+        Schema::Federated => {
+            let content = parse(&file, Schema::Federated, text)?;
+            federated(folder, file, content)
         }
         Schema::Platform => {
             let content = parse(&file, Schema::Platform, text)?;
@@ -49,28 +44,22 @@ fn parse<T: DeserializeOwned>(file: &str, schema: Schema, text: &str) -> Result<
     yaml::read(text).map_err(|error| describe(file, schema, &error))
 }
 
-/// The schema that a file asks for by its language and scope.
+/// The schema that a file asks for by its scope.
 fn schema(file: &str, text: &str) -> Result<Schema, LoadError> {
     let head: Head = yaml::read(text).map_err(|error| describe_unread(file, &error))?;
-    let unknown = |what: &str, found: &Spanned<Value>, allowed: &str| {
-        let message = format!("{what} {} is unknown; allowed are {allowed}", found.value);
-        LoadError::at(file, found.referenced.line(), message)
+    let Some(scope) = head.scope else {
+        return Ok(Schema::Federated);
     };
-    match &head.language {
-        None => return Ok(Schema::One),
-        Some(language) => match language.value.as_i64() {
-            Some(1) => return Ok(Schema::One),
-            Some(2) => {}
-            _ => return Err(unknown("language", language, "1, 2")),
-        },
-    }
-    match &head.scope {
-        None => Ok(Schema::Two),
-        Some(scope) => match scope.value.as_str() {
-            Some("Namespaced") => Ok(Schema::Two),
-            Some("Cluster") => Ok(Schema::Platform),
-            _ => Err(unknown("scope", scope, "Namespaced, Cluster")),
-        },
+    match scope.value.as_str() {
+        Some("Namespaced") => Ok(Schema::Federated),
+        Some("Cluster") => Ok(Schema::Platform),
+        _ => {
+            let message = format!(
+                "scope {} is unknown; allowed are Namespaced, Cluster",
+                scope.value
+            );
+            Err(LoadError::at(file, scope.referenced.line(), message))
+        }
     }
 }
 
@@ -97,17 +86,11 @@ fn resource(file: &str, folder: &Folder, plural: &Spanned<String>) -> Result<Api
     Ok(ApiResource::from_gvk_with_plural(&own, &plural.value))
 }
 
-fn federated(
-    folder: &Folder,
-    file: String,
-    schema: Schema,
-    content: two::KindFile,
-) -> Result<Kind, LoadError> {
+fn federated(folder: &Folder, file: String, content: kind::KindFile) -> Result<Kind, LoadError> {
     let resource = resource(&file, folder, &content.plural)?;
     let cardinality = content.placement.cardinality.unwrap_or_default();
     let parts = Parts {
         file: &file,
-        schema,
         cardinality,
     };
     let name = match &content.interpreter {
@@ -149,13 +132,12 @@ fn federated(
 
 fn of_platform(folder: &Folder, file: String, content: platform::KindFile) -> Result<Kind, LoadError> {
     let resource = resource(&file, folder, &content.plural)?;
-    if let Some(script) = folder.files.keys().find(|name| is_script(name)) {
+    if let Some((script, _)) = folder.scripts().next() {
         let message = "a kind with scope: Cluster has no scripts: it is not interpreted; remove the file";
         return Err(LoadError::at(&format!("{}/{script}", folder.path), 1, message));
     }
     let parts = Parts {
         file: &file,
-        schema: Schema::Platform,
         cardinality: Cardinality::All,
     };
     let selector = parts.selector(content.platform.selector)?;
@@ -164,12 +146,6 @@ fn of_platform(folder: &Folder, file: String, content: platform::KindFile) -> Re
         selector,
         origin: file,
     }))
-}
-
-fn is_script(name: &str) -> bool {
-    Path::new(name)
-        .extension()
-        .is_some_and(|extension| extension == "lua")
 }
 
 /// A script as Karmada gets it. Of an object that lives at one member the binding has the UID of the member's object beside the
@@ -186,7 +162,7 @@ fn deployed(text: &str, operation: Operation, cardinality: Cardinality) -> Arc<s
 /// The kind's scripts, sorted by key; each is parsed and must define its entry point.
 fn scripts(folder: &Folder, cardinality: Cardinality) -> Result<Vec<(String, Arc<str>)>, LoadError> {
     let mut scripts = Vec::new();
-    for (name, text) in folder.files.iter().filter(|(name, _)| is_script(name)) {
+    for (name, text) in folder.scripts() {
         let file = format!("{}/{name}", folder.path);
         let refuse = |message: String| Err(LoadError::at(&file, 1, message));
         let allowed = |but: Option<Operation>| {
@@ -196,7 +172,7 @@ fn scripts(folder: &Folder, cardinality: Cardinality) -> Result<Vec<(String, Arc
         };
         let Some(operation) = Operation::of_file(name) else {
             return refuse(format!(
-                "no operation of Karmada has this file name; allowed are {}",
+                "no operation has this file name; allowed are {}",
                 allowed(None)
             ));
         };

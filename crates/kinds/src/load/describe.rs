@@ -2,7 +2,6 @@
 
 use super::LoadError;
 use crate::file::Schema;
-use std::collections::BTreeSet;
 
 /// Describes serde's error and lists the allowed fields.
 pub(super) fn describe(file: &str, schema: Schema, error: &serde_saphyr::Error) -> LoadError {
@@ -25,18 +24,17 @@ pub(super) fn describe(file: &str, schema: Schema, error: &serde_saphyr::Error) 
             format!("missing field {field:?}; {}", sections.join("; "))
         }
         other => {
-            let sections: BTreeSet<&str> = schema.sections()[0].1.iter().copied().collect();
-            let top: Vec<&str> = sections.into_iter().collect();
+            let (_, fields) = schema.sections()[0];
             format!(
                 "{other}; the file has the fields {} (docs/kinds.md)",
-                top.join(", ")
+                fields.join(", ")
             )
         }
     };
     LoadError::at(file, line, message)
 }
 
-/// Describes serde's error in a text of which not even the language is known, so that no schema's fields fit.
+/// Describes serde's error in a text of which not even the scope is known, so that no schema's fields fit.
 pub(super) fn describe_unread(file: &str, error: &serde_saphyr::Error) -> LoadError {
     let error = error.without_snippet();
     let line = error.location().map_or(1, |location| location.line());
@@ -52,20 +50,20 @@ pub(super) fn describe_unread(file: &str, error: &serde_saphyr::Error) -> LoadEr
     LoadError::at(file, line, format!("{error}; {hint}"))
 }
 
-/// A field that its section does not have: another language or scope may have it.
+/// A field that its section does not have: the other scope may have it.
 fn unknown(schema: Schema, field: &str, expected: &[&'static str]) -> String {
     let allowed = expected.join(", ");
     let sections = schema.sections();
     let section = sections.iter().find(|(_, fields)| *fields == expected);
-    let elsewhere = |other: Schema| section.is_some_and(|(name, _)| other.has(name, field));
+    let elsewhere = |other: Schema| {
+        let mut others = other.sections().into_iter();
+        others.any(|(name, fields)| section.is_some_and(|(own, _)| *own == name) && fields.contains(&field))
+    };
     match schema {
-        Schema::One if elsewhere(Schema::Two) || elsewhere(Schema::Platform) => {
-            format!("field {field:?} needs language: 2; allowed without it are {allowed}")
-        }
-        Schema::Two if elsewhere(Schema::Platform) => {
+        Schema::Federated if elsewhere(Schema::Platform) => {
             format!("field {field:?} needs scope: Cluster; allowed without it are {allowed}")
         }
-        Schema::Platform if elsewhere(Schema::Two) => {
+        Schema::Platform if elsewhere(Schema::Federated) => {
             format!("field {field:?} is not for scope: Cluster; allowed with it are {allowed}")
         }
         _ => format!("unknown field {field:?}; allowed are {allowed}"),

@@ -6,10 +6,10 @@ use include_dir::{Dir, include_dir};
 /// The kinds that are built into the executable.
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../interpreters");
 
-/// The folders in the executable of the groups that `pick` wants.
-pub(super) fn built_in(pick: impl Fn(&str) -> bool) -> Vec<Folder> {
+/// The folders in the executable.
+pub(super) fn built_in() -> Vec<Folder> {
     let mut folders = Vec::new();
-    for group in BUILT_IN.dirs().filter(|group| pick(&last_name(group.path()))) {
+    for group in BUILT_IN.dirs() {
         for version in group.dirs() {
             for kind in version.dirs() {
                 let files = kind.files().filter_map(|file| {

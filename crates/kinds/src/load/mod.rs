@@ -8,17 +8,22 @@ mod sections;
 mod together;
 
 use super::{FederatedKind, PlatformKind};
-use crate::folder::{self, Folder, FolderError, Layout};
+use crate::folder::{self, Folder};
 use content::Kind;
 use kube::core::ApiResource;
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
 /// An error of loading kinds, with the file, and the line if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The folders of kinds cannot be found or read.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
+    /// A folder or file cannot be read.
+    #[error("cannot read {path}: {error}; give a folder of the form <group>/<version>/<Kind>/kind.yaml")]
+    Folder {
+        /// Path of the folder or file.
+        path: String,
+        /// The I/O error; no source of this error, since the message has its text.
+        error: io::Error,
+    },
     /// The content is invalid.
     #[error("{file}:{line}: {message}")]
     Invalid {
@@ -44,7 +49,7 @@ impl LoadError {
     pub fn flag(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "--builtin-kinds",
-            Self::Folder(_) | Self::Invalid { .. } => "--interpreters",
+            Self::Folder { .. } | Self::Invalid { .. } => "--interpreters",
         }
     }
 
@@ -69,14 +74,8 @@ pub struct Kinds {
 impl FederatedKind {
     /// Loads the kinds in the executable that are federated by default.
     pub fn builtin() -> Result<Vec<Self>, LoadError> {
-        let kinds = Kinds::read(&folders::built_in(is_default))?;
-        Ok(kinds.federated)
+        Ok(Kinds::load(&[], None)?.federated)
     }
-}
-
-/// Whether the kinds of a group are federated by default: a hub need not have the CRDs of other groups.
-fn is_default(group: &str) -> bool {
-    group == fedgate_api::GROUP
 }
 
 impl From<Vec<FederatedKind>> for Kinds {
@@ -89,60 +88,35 @@ impl From<Vec<FederatedKind>> for Kinds {
 }
 
 impl Kinds {
-    /// Loads the kinds that are federated by default, those in the executable that are named `<plural>.<group>`, and
+    /// Loads the kinds that are federated by default, which come first, those in the executable that are named `<plural>.<group>`, and
     /// those of a folder, and checks that they do not conflict.
     pub fn load(named: &[String], dir: Option<&Path>) -> Result<Self, LoadError> {
-        let own = dir.map(Self::load_dir).transpose()?;
-        Self::load_beside(named, own.unwrap_or_default())
-    }
-
-    /// The same with further kinds that are loaded already.
-    pub fn load_beside(named: &[String], own: Self) -> Result<Self, LoadError> {
-        let mut kinds = Self::read(&folders::built_in(is_default))?;
-        let loaded: BTreeSet<String> = kinds.names().collect();
-        let further: Vec<String> = named
-            .iter()
-            .filter(|name| !loaded.contains(*name))
-            .cloned()
-            .collect();
-        kinds.extend(Self::builtin_named(&further)?);
-        kinds.extend(own);
-        together::check(&kinds)?;
-        Ok(kinds)
-    }
-
-    /// Loads the kinds in the executable that are named `<plural>.<group>`.
-    pub fn builtin_named(names: &[String]) -> Result<Self, LoadError> {
-        if names.is_empty() {
-            return Ok(Self::default());
-        }
-        let mut kinds = Self::read(&folders::built_in(|_| true))?;
-        let known: BTreeSet<String> = kinds.names().collect();
-        if let Some(name) = names.iter().find(|name| !known.contains(*name)) {
+        let mut kinds = Self::read(&folders::built_in())?;
+        let known: BTreeSet<String> = kinds.resources().map(name_of).collect();
+        if let Some(name) = named.iter().find(|name| !known.contains(*name)) {
             return Err(LoadError::Unknown {
                 name: name.clone(),
                 known: known.into_iter().collect(),
             });
         }
-        let is_named = |resource: &ApiResource| names.contains(&name_of(resource));
-        kinds.federated.retain(|kind| is_named(&kind.resource));
-        kinds.platform.retain(|kind| is_named(&kind.resource));
+        // A hub need not have the CRDs of other groups than ours.
+        let is_default = |resource: &ApiResource| resource.group == fedgate_api::GROUP;
+        let is_wanted = |resource: &ApiResource| is_default(resource) || named.contains(&name_of(resource));
+        kinds.federated.retain(|kind| is_wanted(&kind.resource));
+        kinds.federated.sort_by_key(|kind| !is_default(&kind.resource));
+        kinds.platform.retain(|kind| is_wanted(&kind.resource));
+        if let Some(dir) = dir {
+            let own = Self::load_dir(dir)?;
+            kinds.federated.extend(own.federated);
+            kinds.platform.extend(own.platform);
+        }
+        together::check(&kinds)?;
         Ok(kinds)
     }
 
-    /// Loads the kinds of a folder with the layout of `interpreters/`; a kind at another place is refused.
+    /// Loads the kinds at or below a folder: one kind's own, or one with the layout of `interpreters/` or of a part of it.
     pub fn load_dir(dir: &Path) -> Result<Self, LoadError> {
-        Self::read(&folder::find(dir, Layout::Groups)?)
-    }
-
-    /// Loads the kind of a folder with a `kind.yaml`, else those below it as [`Kinds::load_dir`] does.
-    pub fn load_dir_or_kind(dir: &Path) -> Result<Self, LoadError> {
-        Self::read(&folder::find(dir, Layout::GroupsOrKind)?)
-    }
-
-    /// Loads the kinds at any depth at or below a folder; each is named by its folder and the two above.
-    pub fn load_all_below(dir: &Path) -> Result<Self, LoadError> {
-        Self::read(&folder::find(dir, Layout::Any)?)
+        Self::read(&folder::find(dir)?)
     }
 
     fn read(folders: &[Folder]) -> Result<Self, LoadError> {
@@ -171,16 +145,10 @@ impl Kinds {
         }
     }
 
-    fn extend(&mut self, more: Self) {
-        self.federated.extend(more.federated);
-        self.platform.extend(more.platform);
-    }
-
-    fn names(&self) -> impl Iterator<Item = String> {
+    /// The resources of all kinds.
+    fn resources(&self) -> impl Iterator<Item = &ApiResource> {
         let federated = self.federated.iter().map(|kind| &kind.resource);
-        federated
-            .chain(self.platform.iter().map(|kind| &kind.resource))
-            .map(name_of)
+        federated.chain(self.platform.iter().map(|kind| &kind.resource))
     }
 }
 

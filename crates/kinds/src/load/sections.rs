@@ -3,15 +3,15 @@
 use super::LoadError;
 use crate::{
     Cardinality, Companions, DeletionRules, FinishedWhen, Guard, NamePattern, Placement, Query, Reference,
-    Required, Return, ReturnName, StatusRules, Suspension, UNLIMITED, WriteBack,
+    Required, Return, ReturnName, StatusRules, Suspension, WriteBack,
     companions::core_plural,
     file::{
-        RETURN_BYTES, SOURCE_BYTES, STATUS_BYTES, Schema,
-        platform::{Operator, SelectorFile},
-        two::{
+        RETURN_BYTES, SOURCE_BYTES, STATUS_BYTES,
+        kind::{
             Before, CompanionsFile, DeletionFile, GuardFile, PlacementFile, ReferenceFile, ReturnFile,
             StatusFile, WriteBackFile,
         },
+        platform::{Operator, SelectorFile},
     },
 };
 use fedgate_api::names;
@@ -28,13 +28,12 @@ const LONGEST_PREFIX: usize = 10;
 /// Prefixes of the policies that deliver companions.
 const COMPANIONS_PREFIXES: [&str; 3] = ["with-", "keep-", "park-"];
 
-/// The condition types that the gateway owns in a file of language 2, unless the file names others.
+/// The condition types that the gateway owns unless the file names others.
 const OWN_CONDITIONS: [&str; 4] = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
 
 /// The file of the sections, and the values on which they all depend.
 pub(super) struct Parts<'a> {
     pub(super) file: &'a str,
-    pub(super) schema: Schema,
     pub(super) cardinality: Cardinality,
 }
 
@@ -62,10 +61,9 @@ impl Parts<'_> {
         self.cardinality == Cardinality::ExactlyOne
     }
 
-    /// A size in bytes. Files of language 1 name none and have no default.
+    /// A size in bytes.
     fn bytes(&self, field: &str, given: Option<&Spanned<i64>>, default: u32) -> Result<u32, LoadError> {
         match given {
-            None if self.schema == Schema::One => Ok(UNLIMITED),
             None => Ok(default),
             Some(given) => match u32::try_from(given.value) {
                 Ok(bytes) if BYTES.contains(&bytes) => Ok(bytes),
@@ -123,16 +121,14 @@ impl Parts<'_> {
             );
             return self.refuse(prefix, message);
         }
-        match COMPANIONS_PREFIXES.iter().find(|taken| text.starts_with(**taken)) {
-            Some(_) => {
-                let message = format!(
-                    "policyPrefix {text:?} begins as the policies of companions do; allowed is what does not begin with {}",
-                    COMPANIONS_PREFIXES.join(", ")
-                );
-                self.refuse(prefix, message)
-            }
-            None => Ok(()),
+        if COMPANIONS_PREFIXES.iter().any(|taken| text.starts_with(taken)) {
+            let message = format!(
+                "policyPrefix {text:?} begins as the policies of companions do; allowed is what does not begin with {}",
+                COMPANIONS_PREFIXES.join(", ")
+            );
+            return self.refuse(prefix, message);
         }
+        Ok(())
     }
 
     pub(super) fn suspension(&self, given: Option<&Spanned<Suspension>>) -> Result<Suspension, LoadError> {
@@ -173,19 +169,13 @@ impl Parts<'_> {
 
     fn reference(&self, found: &ReferenceFile) -> Result<Reference, LoadError> {
         let resource = self.companion_resource(found)?;
-        let required = match (found.required, &found.may_be_optional) {
-            (Some(_), Some(other)) => {
-                let message = "mayBeOptional and required say the same; allowed is one of them";
-                return self.refuse(other, message);
+        let required = match &found.required {
+            Some(given) if given.value == Required::UnlessOptional && found.name_field.is_none() => {
+                let message = "required: unlessOptional needs nameField: without it nothing stands beside the name; allowed \
+                    in its place is optional";
+                return self.refuse(given, message);
             }
-            (Some(required), None) => required,
-            (None, Some(other)) if other.value && found.name_field.is_none() => {
-                let message = "mayBeOptional: true needs nameField: without it nothing stands beside the name; allowed \
-                    in its place is required: optional";
-                return self.refuse(other, message);
-            }
-            (None, Some(other)) if other.value => Required::BesideTheName,
-            (None, _) => Required::IfNamed,
+            given => given.as_ref().map_or(Required::IfNamed, |given| given.value),
         };
         let before_applied = match &found.before {
             Some(before) if before.value == Before::Applied && !self.is_one() => {

@@ -16,6 +16,8 @@ pub(super) enum Access {
     Method,
     /// Reads a field of a global; the name is `global.field`.
     Field,
+    /// Declares a local.
+    Local,
     /// Assigns `x and …` to an existing local, where `x` is computed first; no name.
     Chain,
 }
@@ -42,75 +44,49 @@ const OP_TESTSET: u32 = 27;
 /// The bit that marks an operand as a constant.
 const CONSTANT_BIT: u32 = 1 << 8;
 
-/// All uses of globals and methods in dumped, unstripped bytecode of this process's Lua; `None` if the bytes are no
-/// such bytecode.
+/// The first bytes of dumped bytecode on machines of 64 bits, little-endian, for which fedgate is built: version 5.1, and the sizes
+/// of an integer, a length, an instruction and a number.
+const HEADER: &[u8] = b"\x1bLua\x51\0\x01\x04\x08\x04\x08\0";
+
+/// All uses of names in dumped, unstripped bytecode of this process's Lua; `None` if the bytes are no such bytecode.
 pub(super) fn uses(bytecode: &[u8]) -> Option<Vec<Use>> {
-    let header = bytecode.get(..12)?;
-    if &header[..5] != b"\x1bLuaQ" || header[6] != 1 {
-        return None;
-    }
-    let sizes = Sizes {
-        int: header[7].into(),
-        size: header[8].into(),
-        number: header[10].into(),
-    };
-    let mut reader = Reader {
-        rest: bytecode.get(12..)?,
-        sizes,
-    };
+    let mut reader = Reader(bytecode.strip_prefix(HEADER)?);
     let mut found = Vec::new();
     reader.function(&mut found)?;
     found.sort_by_key(|a| a.line);
     Some(found)
 }
 
-#[derive(Clone, Copy)]
-struct Sizes {
-    int: usize,
-    size: usize,
-    number: usize,
-}
-
-struct Reader<'a> {
-    rest: &'a [u8],
-    sizes: Sizes,
-}
+struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(bytes)?;
-        self.rest = rest;
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
         Some(taken)
     }
 
-    /// Reads a little-endian number of `bytes` bytes.
-    fn number(&mut self, bytes: usize) -> Option<usize> {
-        let taken = self.take(bytes)?;
-        Some(
-            taken
-                .iter()
-                .rev()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-        )
+    fn int(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    fn int(&mut self) -> Option<usize> {
-        self.number(self.sizes.int)
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.int()?).map(|_| read(self)).collect()
     }
 
     fn text(&mut self) -> Option<String> {
-        let length = self.number(self.sizes.size)?;
-        let bytes = self.take(length)?;
+        let length = u64::from_le_bytes(self.take(8)?.try_into().ok()?);
+        let bytes = self.take(usize::try_from(length).ok()?)?;
         // The last byte is a terminating zero.
-        Some(String::from_utf8_lossy(&bytes[..length.saturating_sub(1)]).into_owned())
+        Some(String::from_utf8_lossy(bytes.split_last().map_or(&[], |(_, text)| text)).into_owned())
     }
 
     fn constant(&mut self) -> Option<Constant> {
-        match self.number(1)? {
-            0 => {}
-            1 => drop(self.take(1)?),
-            3 => drop(self.take(self.sizes.number)?),
-            4 => return self.text().map(Constant::Text),
+        match self.take(1)? {
+            [0] => {}
+            [1] => drop(self.take(1)?),
+            [3] => drop(self.take(8)?),
+            [4] => return self.text().map(Constant::Text),
             _ => return None,
         }
         Some(Constant::Other)
@@ -118,35 +94,14 @@ impl<'a> Reader<'a> {
 
     fn function(&mut self, found: &mut Vec<Use>) -> Option<()> {
         self.text()?; // source
-        self.int()?; // first line
-        self.int()?; // last line
+        self.take(8)?; // first and last line
         self.take(4)?; // upvalues, parameters, vararg, stack
-        let count = self.int()?;
-        let mut code = Vec::with_capacity(count);
-        for _ in 0..count {
-            code.push(u32::try_from(self.number(4)?).ok()?);
-        }
-        let count = self.int()?;
-        let mut constants = Vec::with_capacity(count);
-        for _ in 0..count {
-            constants.push(self.constant()?);
-        }
-        for _ in 0..self.int()? {
-            self.function(found)?;
-        }
-        let count = self.int()?;
-        let mut lines = Vec::with_capacity(count);
-        for _ in 0..count {
-            lines.push(self.int()?);
-        }
-        let mut locals = Vec::new();
-        for _ in 0..self.int()? {
-            self.text()?; // name of the local
-            locals.push(self.int()?..self.int()?);
-        }
-        for _ in 0..self.int()? {
-            self.text()?; // name of the upvalue
-        }
+        let code = self.list(Self::int)?;
+        let constants = self.list(Self::constant)?;
+        self.list(|reader| reader.function(found))?;
+        let lines = self.list(Self::int)?;
+        let locals = self.list(|reader| Some((reader.text()?, reader.int()?..reader.int()?)))?;
+        self.list(Self::text)?; // names of upvalues
         scan(&code, &constants, &lines, &locals, found);
         Some(())
     }
@@ -157,25 +112,26 @@ impl<'a> Reader<'a> {
 fn scan(
     code: &[u32],
     constants: &[Constant],
-    lines: &[usize],
-    locals: &[Range<usize>],
+    lines: &[u32],
+    locals: &[(String, Range<u32>)],
     found: &mut Vec<Use>,
 ) {
     let text = |index: u32| match constants.get(index as usize) {
         Some(Constant::Text(text)) => Some(text.as_str()),
         _ => None,
     };
-    let mut note = |access, name: &str, at: usize| {
-        let line = lines.get(at).copied().unwrap_or(1);
-        found.push(Use {
-            access,
-            name: name.to_owned(),
-            line,
-        });
+    let mut note = |access, name: &str, at: u32| {
+        let line = lines.get(at as usize).map_or(1, |line| *line as usize);
+        let name = name.to_owned();
+        found.push(Use { access, name, line });
     };
+    for (name, range) in locals {
+        // A local is active from the instruction after its declaration on; a parameter from the first one on.
+        note(Access::Local, name, range.start.saturating_sub(1));
+    }
     // The register that the previous instruction loaded a global into.
     let mut loaded: Option<(u32, &str)> = None;
-    for (at, instruction) in code.iter().enumerate() {
+    for (at, instruction) in (0..).zip(code) {
         let (a, b, c) = (
             instruction >> 6 & 0xff,
             instruction >> 23,
@@ -214,7 +170,7 @@ fn scan(
                 }
             }
             OP_TESTSET if c == 0 => {
-                let active = locals.iter().filter(|range| range.contains(&at)).count();
+                let active = locals.iter().filter(|(_, range)| range.contains(&at)).count();
                 if (a as usize) < active && b as usize >= active {
                     note(Access::Chain, "", at);
                 }

@@ -75,12 +75,6 @@ impl Host {
     ///
     /// The typed calls below also apply Karmada's rule for empty tables.
     pub fn call(&self, script: &str, function: &str, args: &[Value]) -> Result<Value, LuaError> {
-        let results = self.results(script, function, args)?;
-        Ok(results.into_iter().next().unwrap_or(Value::Null))
-    }
-
-    /// Calls as [`Host::call`] does and returns all results: `GetReplicas` has two.
-    pub fn results(&self, script: &str, function: &str, args: &[Value]) -> Result<Vec<Value>, LuaError> {
         let mut slot = self.vm.lock();
         let vm = match slot.take() {
             Some(vm) => vm,
@@ -157,17 +151,7 @@ impl Host {
             );
             return Err(LuaError::Result(why));
         }
-        list.sort_by(|a, b| {
-            let key = |d: &Dependency| {
-                (
-                    d.api_version.clone(),
-                    d.kind.clone(),
-                    d.namespace.clone(),
-                    d.name.clone(),
-                )
-            };
-            key(a).cmp(&key(b))
-        });
+        list.sort_by_cached_key(|d| [&d.api_version, &d.kind, &d.namespace, &d.name].map(String::clone));
         list.dedup();
         Ok(list)
     }
@@ -178,14 +162,6 @@ impl Host {
         let args = [desired.clone(), observed.clone()];
         let result = self.call(script, Operation::Retention.entry_point(), &args)?;
         object(table(result, &[desired, observed])?)
-    }
-
-    /// Returns the desired object with another number of replicas. Empty maps and lists of the desired object are
-    /// restored.
-    pub fn revise_replica(&self, script: &str, desired: &Value, replicas: i64) -> Result<Value, LuaError> {
-        let args = [desired.clone(), Value::from(replicas)];
-        let result = self.call(script, Operation::ReplicaRevision.entry_point(), &args)?;
-        object(table(result, &[desired])?)
     }
 }
 
@@ -283,13 +259,7 @@ fn load(vm: &Vm, limit: Duration, script: &str, function: &str) -> Result<Functi
     }
 }
 
-fn run(
-    vm: &Vm,
-    limit: Duration,
-    script: &str,
-    function: &str,
-    args: &[Value],
-) -> Result<Vec<Value>, LuaError> {
+fn run(vm: &Vm, limit: Duration, script: &str, function: &str, args: &[Value]) -> Result<Value, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
     // The garbage collector runs the hook too, and the deadline of the last call must not fail it.
     vm.budget.begin(limit);
@@ -299,8 +269,8 @@ fn run(
     for arg in args {
         values.push_back(convert::to_lua(&vm.lua, arg).map_err(failed)?);
     }
-    let results: MultiValue = entry.call(values).map_err(failed)?;
-    results.iter().map(convert::to_json).collect()
+    let result: LuaValue = entry.call(values).map_err(failed)?;
+    convert::to_json(&result)
 }
 
 /// Finds the cause inside the callback errors that mlua wraps around it.

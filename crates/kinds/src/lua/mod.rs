@@ -11,10 +11,8 @@ pub mod checks;
 mod convert;
 mod error;
 mod host;
-mod kube;
 mod operation;
 mod pattern;
-mod quantity;
 mod text;
 mod vm;
 

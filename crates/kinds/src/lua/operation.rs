@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-/// One operation of a `ResourceInterpreterCustomization`.
+/// One operation of a `ResourceInterpreterCustomization`. Karmada has three more, which concern replicas and components: it asks
+/// for them when it divides an object among members, and the gateway's policies give each member the whole object.
 ///
 /// Source of keys and entry points: karmada-io/karmada `pkg/apis/config/v1alpha1` and
 /// `pkg/resourceinterpreter/customized/declarative/luavm`.
@@ -13,12 +14,6 @@ pub enum Operation {
     DependencyInterpretation,
     /// Decides if the object is healthy in a member.
     HealthInterpretation,
-    /// Lists the components of the object, with their replicas.
-    ComponentResource,
-    /// Returns the number of replicas of the object and the requirements of a replica.
-    ReplicaResource,
-    /// Sets the number of replicas of the object.
-    ReplicaRevision,
     /// Retains fields of the member's object when Karmada applies the template.
     Retention,
     /// Aggregates the status of the template from the status of each member.
@@ -29,12 +24,9 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, in the order of their file names.
-    pub const ALL: [Self; 8] = [
-        Self::ComponentResource,
+    pub const ALL: [Self; 5] = [
         Self::DependencyInterpretation,
         Self::HealthInterpretation,
-        Self::ReplicaResource,
-        Self::ReplicaRevision,
         Self::Retention,
         Self::StatusAggregation,
         Self::StatusReflection,
@@ -43,11 +35,8 @@ impl Operation {
     /// The key under `spec.customizations`, e.g. `statusReflection`.
     pub fn key(self) -> &'static str {
         match self {
-            Self::ComponentResource => "componentResource",
             Self::DependencyInterpretation => "dependencyInterpretation",
             Self::HealthInterpretation => "healthInterpretation",
-            Self::ReplicaResource => "replicaResource",
-            Self::ReplicaRevision => "replicaRevision",
             Self::Retention => "retention",
             Self::StatusAggregation => "statusAggregation",
             Self::StatusReflection => "statusReflection",
@@ -57,11 +46,8 @@ impl Operation {
     /// The file name of the script in the folder of a kind, e.g. `status-reflection.lua`.
     pub fn file(self) -> &'static str {
         match self {
-            Self::ComponentResource => "component-resource.lua",
             Self::DependencyInterpretation => "dependency-interpretation.lua",
             Self::HealthInterpretation => "health-interpretation.lua",
-            Self::ReplicaResource => "replica-resource.lua",
-            Self::ReplicaRevision => "replica-revision.lua",
             Self::Retention => "retention.lua",
             Self::StatusAggregation => "status-aggregation.lua",
             Self::StatusReflection => "status-reflection.lua",
@@ -71,11 +57,8 @@ impl Operation {
     /// The function that Karmada calls, e.g. `ReflectStatus`.
     pub fn entry_point(self) -> &'static str {
         match self {
-            Self::ComponentResource => "GetComponents",
             Self::DependencyInterpretation => "GetDependencies",
             Self::HealthInterpretation => "InterpretHealth",
-            Self::ReplicaResource => "GetReplicas",
-            Self::ReplicaRevision => "ReviseReplica",
             Self::Retention => "Retain",
             Self::StatusAggregation => "AggregateStatus",
             Self::StatusReflection => "ReflectStatus",

@@ -1,7 +1,7 @@
 -- Turns PUC Lua's libraries into those that a script finds in Karmada.
 -- `check` raises once the call's time is over, else returns its arguments; `number` writes a number as gopher-lua does.
 -- With `reversed`, `pairs` walks the names of a table backwards.
-local check, number, kube, text_limit, reversed = ...
+local check, number, text_limit, reversed = ...
 
 local function refuse(name)
   return function()
@@ -130,24 +130,20 @@ end
 -- gopher-lua's is the largest number, not infinity.
 math.huge = 1.7976931348623157e308
 
-local preload = {kube = function() return kube end}
 local loaded = {string = string, table = table, math = math, os = os}
 package = {
-  preload = preload,
+  preload = {},
   loaded = loaded,
+  loaders = {},
   loadlib = function() error("loadlib is not supported", 2) end,
 }
 
 loaded.package = package
 
+-- Karmada has a module kube, too, whose functions are about Pods.
 function require(name)
   if loaded[name] == nil then
-    local loader = preload[name]
-    if loader == nil then
-      error("module " .. tostring(name) .. " not found: no field package.preload['" .. tostring(name) .. "']", 2)
-    end
-    local module = loader(name)
-    loaded[name] = module == nil and true or module
+    error("module " .. tostring(name) .. " not found: no field package.preload['" .. tostring(name) .. "']", 2)
   end
   return loaded[name]
 end

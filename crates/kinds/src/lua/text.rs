@@ -1,11 +1,10 @@
 //! Functions of the library `string` that differ from PUC Lua's: `find`, `match`, `gmatch`, `upper`, `lower`.
 
 use super::{
-    pattern::{Match, Matcher, Pattern},
-    vm::{Budget, TEXT_LIMIT},
+    pattern::{Match, Pattern},
+    vm::TEXT_LIMIT,
 };
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
-use std::sync::Arc;
 
 /// The captures of a match as Lua values; without captures the whole match, if `whole`.
 fn values(lua: &Lua, text: &[u8], found: &Match, whole: bool) -> mlua::Result<MultiValue> {
@@ -83,10 +82,9 @@ fn with_case(text: &[u8], is_upper: bool) -> Vec<u8> {
 }
 
 /// Replaces Lua's functions in the library `string`.
-pub(super) fn install(lua: &Lua, library: &Table, budget: &Arc<Budget>) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, library: &Table) -> mlua::Result<()> {
     type Args = (LuaString, LuaString, Option<f64>, Value);
-    let clock = budget.clone();
-    let find = lua.create_function(move |lua, (text, pattern, from, plain): Args| {
+    let find = lua.create_function(|lua, (text, pattern, from, plain): Args| {
         checked([&text, &pattern])?;
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let start = offset(from, text.len());
@@ -107,9 +105,7 @@ pub(super) fn install(lua: &Lua, library: &Table, budget: &Arc<Budget>) -> mlua:
                 position(start + at + pattern.len()),
             ]));
         }
-        let pattern = Pattern::parse(&pattern)?;
-        let mut matcher = Matcher::new(&text, &pattern, &clock);
-        let Some(found) = matcher.search(start)? else {
+        let Some(found) = Pattern::parse(&pattern)?.search(&text, start) else {
             return Ok(none());
         };
         let mut list = MultiValue::from_iter([position(found.start + 1), position(found.end)]);
@@ -118,33 +114,24 @@ pub(super) fn install(lua: &Lua, library: &Table, budget: &Arc<Budget>) -> mlua:
     })?;
     library.raw_set("find", find)?;
 
-    let clock = budget.clone();
-    let first = lua.create_function(move |lua, (text, pattern, from, _): Args| {
+    let first = lua.create_function(|lua, (text, pattern, from, _): Args| {
         checked([&text, &pattern])?;
         let text = text.as_bytes();
         let pattern = Pattern::parse(&pattern.as_bytes())?;
-        let mut matcher = Matcher::new(&text, &pattern, &clock);
-        match matcher.search(offset(from, text.len()))? {
+        match pattern.search(&text, offset(from, text.len())) {
             Some(found) => values(lua, &text, &found, true),
             None => Ok(MultiValue::new()),
         }
     })?;
     library.raw_set("match", first)?;
 
-    let clock = budget.clone();
-    let each = lua.create_function(move |lua, (text, pattern): (LuaString, LuaString)| {
+    let each = lua.create_function(|lua, (text, pattern): (LuaString, LuaString)| {
         checked([&text, &pattern])?;
         let pattern = Pattern::parse(&pattern.as_bytes())?;
-        let clock = clock.clone();
         let mut next = Some(0);
         lua.create_function_mut(move |lua, ()| {
             let text = text.as_bytes();
-            let mut matcher = Matcher::new(&text, &pattern, &clock);
-            let found = match next {
-                Some(from) => matcher.search(from)?,
-                None => None,
-            };
-            let Some(found) = found else {
+            let Some(found) = next.and_then(|from| pattern.search(&text, from)) else {
                 next = None;
                 return Ok(MultiValue::new());
             };

@@ -1,6 +1,6 @@
 //! A Lua state with Karmada's libraries, its forbidden functions and the limits of this host.
 
-use super::{kube, text};
+use super::text;
 use mlua::{
     HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, VmState,
     debug::{Debug, DebugEvent},
@@ -111,11 +111,10 @@ impl Vm {
         let clock = budget.clone();
         let check = lua.create_function(move |_, values: MultiValue| clock.check().map(|()| values))?;
         let number = lua.create_function(|_, number: f64| Ok(number_text(number)))?;
-        let library = kube::library(&lua)?;
         lua.load(PRELUDE)
             .set_name("=prelude")
-            .call::<()>((check, number, library, TEXT_LIMIT, reversed))?;
-        text::install(&lua, &lua.globals().get::<Table>("string")?, &budget)?;
+            .call::<()>((check, number, TEXT_LIMIT, reversed))?;
+        text::install(&lua, &lua.globals().get::<Table>("string")?)?;
         let clock = budget.clone();
         let triggers = HookTriggers::new()
             .every_nth_instruction(INSTRUCTIONS)
@@ -148,14 +147,9 @@ fn number_text(number: f64) -> String {
     }
     // Go writes the sign of the exponent and at least two digits.
     let text = format!("{number:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, exponent) = match exponent.strip_prefix('-') {
-                Some(exponent) => ('-', exponent),
-                None => ('+', exponent),
-            };
-            format!("{digits}e{sign}{exponent:0>2}")
-        }
-        None => text,
-    }
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent
+        .strip_prefix('-')
+        .map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
 }

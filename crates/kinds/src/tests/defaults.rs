@@ -1,53 +1,13 @@
 //! The meaning of a file that leaves things out.
 
 use super::{
-    GOOD, load,
+    load,
     refusals::{ALL, ONE, referring},
 };
-use crate::{Cardinality, ConditionsIn, FinishedWhen, Required, ReturnName, Suspension, UNLIMITED};
-use std::fmt::Write;
+use crate::{Cardinality, ConditionsIn, FinishedWhen, Required, ReturnName, Suspension};
 
 #[test]
-fn a_file_of_language_1_keeps_its_meaning() {
-    let mut text = format!("{GOOD}companions:\n  references:\n");
-    for optional in [true, false] {
-        writeln!(
-            text,
-            "  - {{kind: Secret, path: '$.spec.s', nameField: secretName, mayBeOptional: {optional}}}"
-        )
-        .unwrap();
-    }
-    for text in [text.clone(), format!("language: 1\n{text}")] {
-        let kind = load(&text, &[]).unwrap().remove(1);
-        let place = &kind.placement;
-        assert_eq!(
-            (place.cardinality, place.immutable, place.require_member_api),
-            (Cardinality::All, false, false)
-        );
-        assert!(kind.status.own_conditions.is_empty());
-        assert_eq!(
-            (kind.status.max_bytes, kind.status.conditions_in, kind.suspension),
-            (UNLIMITED, ConditionsIn::Status, Suspension::Annotation)
-        );
-        assert_eq!(kind.deletion.finished_when, FinishedWhen::Released);
-        assert!(kind.deletion.guards.is_empty() && !kind.deletion.abandon && kind.returns.is_empty());
-        let references = &kind.companions.as_ref().unwrap().references;
-        let required: Vec<Required> = references.iter().map(|r| r.required).collect();
-        assert_eq!(required, [Required::BesideTheName, Required::IfNamed]);
-        let secret = &references[0];
-        assert_eq!(
-            (
-                secret.resource.api_version.as_str(),
-                secret.resource.plural.as_str()
-            ),
-            ("v1", "secrets")
-        );
-        assert_eq!((secret.before_applied, secret.max_bytes), (false, UNLIMITED));
-    }
-}
-
-#[test]
-fn defaults_of_language_2_depend_on_the_cardinality() {
+fn defaults_depend_on_the_cardinality() {
     let reference = "{kind: Secret, path: $.spec.s}";
     for (base, one) in [(ALL, false), (ONE, true)] {
         let mut text = referring(base, reference);
@@ -67,7 +27,7 @@ fn defaults_of_language_2_depend_on_the_cardinality() {
         );
         assert_eq!(
             (&secret.name_field, secret.line),
-            (&None, if one { 10 } else { 9 })
+            (&None, if one { 9 } else { 8 })
         );
         let own = ["Federated", "Scheduled", "Applied", "StatusCurrent"];
         assert_eq!(kind.status.own_conditions, own);
@@ -85,7 +45,7 @@ fn defaults_of_language_2_depend_on_the_cardinality() {
 }
 
 #[test]
-fn what_a_file_of_language_2_says_wins_over_the_defaults() {
+fn what_a_file_says_wins_over_the_defaults() {
     let text = format!(
         "{ONE}  requireMemberAPI: false\nsuspension: dispatch\nstatus: {{maxBytes: 524288, conditionsIn: annotation, \
          ownConditions: [Federated]}}\ncompanions:\n  references:\n  - {{kind: Secret, path: $.spec.s, required: always, \
@@ -104,6 +64,20 @@ fn what_a_file_of_language_2_says_wins_over_the_defaults() {
     assert_eq!(
         (secret.required, secret.before_applied, secret.max_bytes),
         (Required::Always, false, 1024)
+    );
+    let beside = referring(
+        ALL,
+        "{kind: Secret, path: $.spec.s, nameField: name, required: unlessOptional}",
+    );
+    let kind = load(&beside, &[]).unwrap().remove(1);
+    let secret = &kind.companions.as_ref().unwrap().references[0];
+    assert_eq!(secret.required, Required::UnlessOptional);
+    assert_eq!(
+        (
+            secret.resource.api_version.as_str(),
+            secret.resource.plural.as_str()
+        ),
+        ("v1", "secrets")
     );
     let all = format!(
         "{ALL}  immutable: true\n  requireMemberAPI: true\nsuspension: annotation\nreturns: []\n\

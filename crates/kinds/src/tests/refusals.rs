@@ -1,10 +1,9 @@
-//! Each refusal of language 2, with line, message and allowed names.
+//! Each refusal, with line, message and allowed names.
 
 use super::{GOOD, load, load_all, refused};
 
-/// A file of language 2 without anything that may be left out.
+/// A file without anything that may be left out.
 pub(super) const ALL: &str = "\
-language: 2
 plural: gizmos
 placement:
   path: $.spec.city
@@ -14,7 +13,6 @@ placement:
 
 /// The same with objects that live at one member.
 pub(super) const ONE: &str = "\
-language: 2
 plural: gizmos
 placement:
   path: $.spec.city
@@ -24,78 +22,54 @@ placement:
 ";
 
 /// A kind of the platform.
-pub(super) const PLATFORM: &str = "language: 2\nplural: gizmos\nscope: Cluster\nplatform: {from: hub}\n";
+pub(super) const PLATFORM: &str = "plural: gizmos\nscope: Cluster\nplatform: {from: hub}\n";
 
 /// A file, a text that is added to it, and the line and message of the refusal.
 type Row = (&'static str, &'static str, &'static str);
 
-/// The refusals of whole files: language, scope, and fields that another language or scope has.
+/// The refusals of whole files: scope, and fields that another scope has.
 const FILES: &[Row] = &[
-    ("", "language: 3", "1: language 3 is unknown; allowed are 1, 2"),
-    (
-        "",
-        "language: two",
-        "1: language \"two\" is unknown; allowed are 1, 2",
-    ),
-    (
-        GOOD,
-        "returns: []",
-        "10: field \"returns\" needs language: 2; allowed without it are plural, placement, carriedAnnotations, \
-         suspendAnnotation, status, companions, writeBack, interpreter, language",
-    ),
-    (
-        GOOD,
-        "scope: Cluster",
-        "10: field \"scope\" needs language: 2; allowed without it are plural, placement, carriedAnnotations, \
-         suspendAnnotation, status, companions, writeBack, interpreter, language",
-    ),
-    (
-        GOOD,
-        "language: 1\nplatform: {from: hub}",
-        "11: field \"platform\" needs language: 2; allowed without it are plural, placement, \
-         carriedAnnotations, suspendAnnotation, status, companions, writeBack, interpreter, language",
-    ),
     (
         ALL,
         "scope: Global",
-        "7: scope \"Global\" is unknown; allowed are Namespaced, Cluster",
+        "6: scope \"Global\" is unknown; allowed are Namespaced, Cluster",
     ),
     (
         ALL,
         "scope: Namespaced\nplatform: {from: hub}",
-        "8: field \"platform\" needs scope: Cluster; allowed without it are language, scope, plural, placement, \
+        "7: field \"platform\" needs scope: Cluster; allowed without it are scope, plural, placement, \
          carriedAnnotations, suspendAnnotation, suspension, status, companions, writeBack, deletion, returns, interpreter",
     ),
     (
         "",
-        "language: 2\nplural: gizmos\nscope: Cluster",
-        "3: missing field \"platform\"; the file has the fields language, plural, scope, platform",
+        "plural: gizmos\nscope: Cluster",
+        "2: missing field \"platform\"; the file has the fields plural, scope, platform",
     ),
     (
         PLATFORM,
         "placement: {}",
-        "5: field \"placement\" is not for scope: Cluster; allowed with it are language, plural, scope, platform",
+        "4: field \"placement\" is not for scope: Cluster; allowed with it are plural, scope, platform",
     ),
     (
         PLATFORM,
         "plurals: x",
-        "5: unknown field \"plurals\"; allowed are language, plural, scope, platform",
+        "4: unknown field \"plurals\"; allowed are plural, scope, platform",
     ),
     (
         "",
-        "language: 2\nplural: gizmos\nscope: Cluster\nplatform: {from: project}",
-        "4: unknown value \"project\"; allowed are hub",
+        "plural: gizmos\nscope: Cluster\nplatform: {from: project}",
+        "3: unknown value \"project\"; allowed are hub",
     ),
     (
         "",
-        "language: 2\nplural: gizmos\nscope: Cluster\nplatform:\n  from: hub\n  selector:\n    matchExpressions:\n    \
+        "plural: gizmos\nscope: Cluster\nplatform:\n  from: hub\n  selector:\n    matchExpressions:\n    \
          - {key: a, operator: In}",
-        "8: In and NotIn need values, Exists and DoesNotExist have none",
+        "7: In and NotIn need values, Exists and DoesNotExist have none",
     ),
     (
         ALL,
         "color: red",
-        "7: unknown field \"color\"; allowed are language, scope, plural, placement, carriedAnnotations, \
+        "6: unknown field \"color\"; allowed are scope, plural, placement, carriedAnnotations, \
          suspendAnnotation, suspension, status, companions, writeBack, deletion, returns, interpreter",
     ),
 ];
@@ -105,136 +79,136 @@ const SECTIONS: &[Row] = &[
     (
         ALL,
         "  cardinality: some",
-        "7: unknown value \"some\"; allowed are all, exactlyOne",
+        "6: unknown value \"some\"; allowed are all, exactlyOne",
     ),
     (
         ONE,
         "  immutable: false",
-        "8: immutable must be true with cardinality: exactlyOne, allowed is true: what lives at one member does not move",
+        "7: immutable must be true with cardinality: exactlyOne, allowed is true: what lives at one member does not move",
     ),
     (
         ALL,
         "suspension: pause",
-        "7: unknown value \"pause\"; allowed are annotation, dispatch",
+        "6: unknown value \"pause\"; allowed are annotation, dispatch",
     ),
     (
         ONE,
         "suspension: annotation",
-        "8: suspension: annotation is not for cardinality: exactlyOne; allowed is dispatch",
+        "7: suspension: annotation is not for cardinality: exactlyOne; allowed is dispatch",
     ),
     (
         ALL,
         "status:\n  maxBytes: 1023",
-        "8: status.maxBytes 1023 is out of range; allowed are 1024 to 524288 bytes",
+        "7: status.maxBytes 1023 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ALL,
         "status: {maxBytes: 524289}",
-        "7: status.maxBytes 524289 is out of range; allowed are 1024 to 524288 bytes",
+        "6: status.maxBytes 524289 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ALL,
         "status: {maxBytes: -1}",
-        "7: status.maxBytes -1 is out of range; allowed are 1024 to 524288 bytes",
+        "6: status.maxBytes -1 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ALL,
         "status: {conditionsIn: labels}",
-        "7: unknown value \"labels\"; allowed are status, annotation",
+        "6: unknown value \"labels\"; allowed are status, annotation",
     ),
     (
         ALL,
         "deletion: {finishedWhen: memberAbsent}",
-        "7: finishedWhen: memberAbsent needs cardinality: exactlyOne; allowed without it is released",
+        "6: finishedWhen: memberAbsent needs cardinality: exactlyOne; allowed without it is released",
     ),
     (
         ONE,
         "deletion: {finishedWhen: gone}",
-        "8: unknown value \"gone\"; allowed are released, memberAbsent",
+        "7: unknown value \"gone\"; allowed are released, memberAbsent",
     ),
     (
         ONE,
         "deletion:\n  abandon: true",
-        "9: abandon: true needs finishedWhen: memberAbsent; allowed without it is false",
+        "8: abandon: true needs finishedWhen: memberAbsent; allowed without it is false",
     ),
     (
         ALL,
         "deletion:\n  guards:\n  - path: $.spec.a\n    equals: [true]\n    message: m",
-        "10: equals is compared with one value; allowed are a text, a number, true and false",
+        "9: equals is compared with one value; allowed are a text, a number, true and false",
     ),
     (
         ALL,
         "deletion:\n  guards:\n  - {path: $.spec.a, equals: {a: 1}, message: m}",
-        "9: equals is compared with one value; allowed are a text, a number, true and false",
+        "8: equals is compared with one value; allowed are a text, a number, true and false",
     ),
     (
         ALL,
         "deletion:\n  guards:\n  - {path: $.spec.a, equals: null, message: m}",
-        "9: equals is compared with one value; allowed are a text, a number, true and false",
+        "8: equals is compared with one value; allowed are a text, a number, true and false",
     ),
     (
         ALL,
         "deletion:\n  guards:\n  - path: $.spec.a\n    equals: 1\n    message: ' '",
-        "11: message is empty; say what holds the deletion and how it is let go",
+        "10: message is empty; say what holds the deletion and how it is let go",
     ),
     (
         ONE,
         "returns:\n- {kind: ConfigMap, name: \"{name}-app\", allow: ['*-app']}",
-        "9: unknown value \"ConfigMap\"; allowed are Secret",
+        "8: unknown value \"ConfigMap\"; allowed are Secret",
     ),
     (
         "",
-        "language: 2\nplural: gizmos-with-a-name-that-is-longer-than-labels-hold-it\nplacement:\n  path: $.spec.city\n  \
+        "plural: gizmos-with-a-name-that-is-longer-than-labels-hold-it\nplacement:\n  path: $.spec.city\n  \
          label: topology.datum.net/city-code\n  policyPrefix: gz-\n  cardinality: exactlyOne\nreturns:\n\
          - {kind: Secret, name: \"{name}-app\", allow: ['*-app']}",
-        "9: returns mark each Secret with a label that names the kind, and \
+        "8: returns mark each Secret with a label that names the kind, and \
          \"gizmos-with-a-name-that-is-longer-than-labels-hold-it.example.com\" has 65 characters; allowed are 63",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, allow: ['*-app']}",
-        "9: the Secret's name comes from one place, none given; allowed is path or name",
+        "8: the Secret's name comes from one place, none given; allowed is path or name",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, path: $.status.s, name: \"{name}-app\", allow: ['*-app']}",
-        "9: the Secret's name comes from one place, both given; allowed is path or name",
+        "8: the Secret's name comes from one place, both given; allowed is path or name",
     ),
     (
         ONE,
         "returns:\n- kind: Secret\n  path: $.status.s\n  allow: ['*-application', '*app']",
-        "11: pattern \"*app\" fits almost any name; allowed are patterns with 4 or more characters beside '*'",
+        "10: pattern \"*app\" fits almost any name; allowed are patterns with 4 or more characters beside '*'",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, path: $.status.s, allow: []}",
-        "9: allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"",
+        "8: allow is empty, so nothing would go back; name patterns of Secrets, e.g. \"*-app\"",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, path: $.status.s}",
-        "9: missing field \"allow\"; returns[] has the fields kind, path, name, allow, maxBytes",
+        "8: missing field \"allow\"; returns[] has the fields kind, path, name, allow, maxBytes",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, name: app, allow: ['*-app']}",
-        "9: name \"app\" is no object name with {name} in it, which stands for the object's, e.g. {name}-app",
+        "8: name \"app\" is no object name with {name} in it, which stands for the object's, e.g. {name}-app",
     ),
     (
         ONE,
         "returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app'], maxBytes: 0}",
-        "9: maxBytes 0 is out of range; allowed are 1024 to 524288 bytes",
+        "8: maxBytes 0 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ALL,
         "returns:\n- {kind: Secret, path: $.status.s, allow: ['*-app']}",
-        "8: returns need cardinality: exactlyOne, since a Secret goes back from the one member at which its object lives; \
+        "7: returns need cardinality: exactlyOne, since a Secret goes back from the one member at which its object lives; \
          allowed without it are none",
     ),
     (
         ALL,
         "suspension: dispatch",
-        "7: suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives at one \
+        "6: suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives at one \
          member has lanes; allowed without it is annotation",
     ),
 ];
@@ -244,69 +218,63 @@ const REFERENCES: &[Row] = &[
     (
         ONE,
         "{kind: Lease, path: $.spec.l}",
-        "10: missing field \"plural\" of kind \"Lease\"; allowed without it are ConfigMap and Secret of v1",
+        "9: missing field \"plural\" of kind \"Lease\"; allowed without it are ConfigMap and Secret of v1",
     ),
     (
         ONE,
         "{apiVersion: example.com/v1, kind: Secret, path: $.spec.l}",
-        "10: missing field \"plural\" of kind \"Secret\"; allowed without it are ConfigMap and Secret of v1",
+        "9: missing field \"plural\" of kind \"Secret\"; allowed without it are ConfigMap and Secret of v1",
     ),
     (
         ONE,
         "{apiVersion: v2, kind: Lease, plural: leases, path: $.spec.l}",
-        "10: apiVersion \"v2\" is unknown; allowed are v1 and <group>/<version>",
+        "9: apiVersion \"v2\" is unknown; allowed are v1 and <group>/<version>",
     ),
     (
         ONE,
         "{apiVersion: example.com/v1, kind: Lease, plural: Leases, path: $.spec.l}",
-        "10: plural \"Leases\" is no object name: lower-case letters, digits, '-' and '.'",
+        "9: plural \"Leases\" is no object name: lower-case letters, digits, '-' and '.'",
     ),
     (
         ONE,
-        "{kind: Secret, path: $.spec.s, required: ifNamed, mayBeOptional: true, nameField: name}",
-        "10: mayBeOptional and required say the same; allowed is one of them",
-    ),
-    (
-        ONE,
-        "{kind: Secret, path: $.spec.s, mayBeOptional: true}",
-        "10: mayBeOptional: true needs nameField: without it nothing stands beside the name; allowed in its place is \
-         required: optional",
+        "{kind: Secret, path: $.spec.s, required: unlessOptional}",
+        "9: required: unlessOptional needs nameField: without it nothing stands beside the name; allowed in its place is \
+         optional",
     ),
     (
         ONE,
         "{kind: Secret, path: $.spec.s, required: never}",
-        "10: unknown value \"never\"; allowed are always, ifNamed, optional",
+        "9: unknown value \"never\"; allowed are always, ifNamed, optional, unlessOptional",
     ),
     (
         ALL,
         "{kind: Secret, path: $.spec.s, before: applied}",
-        "9: before: applied needs cardinality: exactlyOne; allowed without it is none",
+        "8: before: applied needs cardinality: exactlyOne; allowed without it is none",
     ),
     (
         ONE,
         "{kind: Secret, path: $.spec.s, before: delivered}",
-        "10: unknown value \"delivered\"; allowed are applied, none",
+        "9: unknown value \"delivered\"; allowed are applied, none",
     ),
     (
         ONE,
         "{apiVersion: example.com/v1, kind: Lease, plural: leases, path: $.spec.l, before: none, adopted: true}",
-        "10: adopted: true needs before: applied; allowed without it is false",
+        "9: adopted: true needs before: applied; allowed without it is false",
     ),
     (
         ONE,
         "{kind: ConfigMap, path: $.spec.s, adopted: true}",
-        "10: adopted: true is not for ConfigMap and Secret, which several objects share; allowed is false, or another kind",
+        "9: adopted: true is not for ConfigMap and Secret, which several objects share; allowed is false, or another kind",
     ),
     (
         ONE,
         "{kind: Secret, path: $.spec.s, maxBytes: 1000000}",
-        "10: maxBytes 1000000 is out of range; allowed are 1024 to 524288 bytes",
+        "9: maxBytes 1000000 is out of range; allowed are 1024 to 524288 bytes",
     ),
     (
         ONE,
         "{kind: Secret, pfad: $.spec.s}",
-        "10: unknown field \"pfad\"; allowed are apiVersion, kind, plural, path, nameField, required, mayBeOptional, \
-         before, adopted, maxBytes",
+        "9: unknown field \"pfad\"; allowed are apiVersion, kind, plural, path, nameField, required, before, adopted, maxBytes",
     ),
 ];
 
@@ -315,24 +283,24 @@ const PREFIXES: &[Row] = &[
     (
         ONE,
         "gizmos-of-x",
-        "6: policyPrefix \"gizmos-of-x\" has 11 characters; allowed are 10 with cardinality: exactlyOne",
+        "5: policyPrefix \"gizmos-of-x\" has 11 characters; allowed are 10 with cardinality: exactlyOne",
     ),
     (
         ONE,
         "with-",
-        "6: policyPrefix \"with-\" begins as the policies of companions do; allowed is what does not begin with with-, \
+        "5: policyPrefix \"with-\" begins as the policies of companions do; allowed is what does not begin with with-, \
          keep-, park-",
     ),
     (
         ONE,
         "keep-x-",
-        "6: policyPrefix \"keep-x-\" begins as the policies of companions do; allowed is what does not begin with with-, \
+        "5: policyPrefix \"keep-x-\" begins as the policies of companions do; allowed is what does not begin with with-, \
          keep-, park-",
     ),
     (
         ONE,
         "park-",
-        "6: policyPrefix \"park-\" begins as the policies of companions do; allowed is what does not begin with with-, \
+        "5: policyPrefix \"park-\" begins as the policies of companions do; allowed is what does not begin with with-, \
          keep-, park-",
     ),
 ];
@@ -388,7 +356,7 @@ fn the_longest_prefix_and_one_that_only_resembles_those_of_companions_are_allowe
 fn a_reference_that_is_missing_its_kind_lists_every_section_with_such_a_field() {
     let error = refused(&referring(ONE, "{path: $.spec.s}"), &[]);
     let text = "missing field \"kind\"; companions.references[] has the fields apiVersion, kind, plural, path, nameField, \
-        required, mayBeOptional, before, adopted, maxBytes; writeBack has the fields";
+        required, before, adopted, maxBytes; writeBack has the fields";
     assert!(error.contains(text), "{error}");
 }
 
@@ -402,8 +370,7 @@ fn a_dependency_script_is_refused_where_lanes_carry_the_companions() {
     assert_eq!(
         error,
         "DIR/example.com/v1/Gizmo/dependency-interpretation.lua:1: with cardinality: exactlyOne the gateway delivers the \
-         companions itself, remove the file; allowed are component-resource.lua, health-interpretation.lua, \
-         replica-resource.lua, replica-revision.lua, retention.lua, status-aggregation.lua, status-reflection.lua"
+         companions itself, remove the file; allowed are health-interpretation.lua, retention.lua, status-aggregation.lua, status-reflection.lua"
     );
     load(ALL, &script).unwrap();
 }

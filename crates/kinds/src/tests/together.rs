@@ -30,7 +30,7 @@ fn a_federated_kind_is_no_companion() {
         )
         .unwrap_err();
         assert!(
-            error.starts_with("DIR/example.com/v1/Widget/kind.yaml:10: kind Gizmo of ")
+            error.starts_with("DIR/example.com/v1/Widget/kind.yaml:9: kind Gizmo of ")
                 && error.contains(place),
             "{error}"
         );
@@ -61,7 +61,7 @@ fn a_kind_cannot_be_its_own_companion() {
     );
     let error = load_all(&[("example.com/v1/Gizmo", &own)], &[]).unwrap_err();
     assert!(
-        error.starts_with("DIR/example.com/v1/Gizmo/kind.yaml:10: "),
+        error.starts_with("DIR/example.com/v1/Gizmo/kind.yaml:9: "),
         "{error}"
     );
 }
@@ -124,7 +124,7 @@ fn a_kind_of_the_platform_is_no_companion() {
         assert_eq!(
             error,
             format!(
-                "DIR/example.com/v1/Widget/kind.yaml:10: kind Plan of example.com/{version} is projected by \
+                "DIR/example.com/v1/Widget/kind.yaml:9: kind Plan of example.com/{version} is projected by \
                  DIR/example.com/v1/Plan/kind.yaml, so it cannot be a companion; take the reference out"
             )
         );

@@ -324,16 +324,6 @@ pub(super) fn copy_target(s: &Snapshot) -> Target {
     Target::namespaced(Plane::Hub, &s.profile().resource, hub, &s.name)
 }
 
-/// True if the deployment is to name our hub with this patch: before it gets a copy, with other changes, or when its turn
-/// has come. A deployment of an earlier version has a copy and names none.
-fn names_hub(s: &Snapshot, others_differ: bool) -> bool {
-    match s.named_hub {
-        NamedHub::Ours | NamedHub::Other => false,
-        NamedHub::Replaced => true,
-        NamedHub::None => others_differ || s.copy.is_none() || s.name_due,
-    }
-}
-
 /// Finalizers and annotations that the project's object must have before any hub write.
 fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     let mut annotations = serde_json::Map::new();
@@ -374,8 +364,8 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             set(&rules.expected_annotation, source.digest.expected(), expected);
         }
     }
-    let others_differ = !annotations.is_empty() || finalizers != before;
-    let own_hub = s.own_hub.as_deref().filter(|_| names_hub(s, others_differ));
+    let is_unnamed = matches!(s.named_hub, NamedHub::None | NamedHub::Replaced);
+    let own_hub = s.own_hub.as_deref().filter(|_| is_unnamed);
     if let Some(uid) = own_hub {
         annotations.insert(keys::HUB.into(), json!(uid));
     }

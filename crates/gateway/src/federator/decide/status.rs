@@ -150,7 +150,7 @@ fn returnable<'a>(
     let is_returnable = copy.digest.status.reported
         && copy.digest.source_uid.as_deref() == Some(&*source.uid)
         && !conditions::is_older(source, copy)
-        && copy.digest.status.size <= s.profile().largest_status()
+        && copy.digest.status.size <= s.profile().status.max_bytes
         && refusal.is_none();
     let later = refusal.map(|(_, left)| Requeue::After(left));
     (is_returnable.then_some(copy), later)

@@ -456,8 +456,8 @@ fn status_current(c: &Case<'_>, reported: bool, memory: &Memory) -> Option<Said>
         return Some(Err(("MemberNotReady", message)));
     }
     let copy = c.s.copy.as_ref()?;
-    if copy.digest.status.size > c.s.profile().largest_status() {
-        let (size, most) = (copy.digest.status.size, c.s.profile().largest_status());
+    if copy.digest.status.size > c.s.profile().status.max_bytes {
+        let (size, most) = (copy.digest.status.size, c.s.profile().status.max_bytes);
         let message =
             format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
         return Some(Err(("StatusTooLarge", message)));

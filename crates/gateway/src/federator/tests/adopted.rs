@@ -19,7 +19,7 @@ use fedgate_engine::{
     key::Key,
     plan::{Requeue, Write},
 };
-use fedgate_kinds::{CompanionKind, Required, UNLIMITED};
+use fedgate_kinds::{CompanionKind, Required};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -202,7 +202,7 @@ fn a_new_spec_that_names_one_is_kept_from_then_on() {
 
 #[test]
 fn one_that_outgrows_its_references_limit_gets_no_new_data() {
-    for (limit, decided) in [(UNLIMITED, "apply"), (64, "nothing")] {
+    for (limit, decided) in [(256 * 1024, "apply"), (64, "nothing")] {
         let mut world = seal_in(World::with(|kind| {
             let references = kind
                 .companions

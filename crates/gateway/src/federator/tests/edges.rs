@@ -61,7 +61,7 @@ async fn references_that_are_being_read_are_said_once_that_takes_long() {
 async fn a_status_of_just_the_limit_returns() {
     let c = with_status(hub_copy(), json!({"replicas": 1}));
     let mut s = snapshot(&deployment(), Some(&c));
-    s.copy.as_mut().unwrap().digest.status.size = KINDS[KindId::FIRST].largest_status();
+    s.copy.as_mut().unwrap().digest.status.size = KINDS[KindId::FIRST].status.max_bytes;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(patch(&effect)["status"]["replicas"], 1);
     s.copy.as_mut().unwrap().digest.status.size += 1;

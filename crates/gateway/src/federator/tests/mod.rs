@@ -57,7 +57,8 @@ use tokio::time::Instant;
 static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
-static COMPANIONS: LazyLock<Arc<CompanionKinds>> = LazyLock::new(|| Arc::new(CompanionKinds::of(&**KINDS)));
+static COMPANIONS: LazyLock<Arc<CompanionKinds>> =
+    LazyLock::new(|| Arc::new(CompanionKinds::of(KINDS.iter())));
 
 const HUB: &str = "ns-6d1f0c52";
 const SETTINGS: Settings = Settings {
@@ -196,7 +197,6 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         lanes: None,
         config_maps: crate::index::Resources::default().config_maps,
         named_hub: NamedHub::None,
-        name_due: false,
         delay: None,
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),

@@ -387,7 +387,7 @@ impl HubCopy {
 
     /// True if its status is not returned.
     pub fn is_too_large(&self, kind: &FederatedKind) -> bool {
-        self.status.size > kind.largest_status()
+        self.status.size > kind.status.max_bytes
     }
 
     /// The label by which it is given to a policy, if it has exactly one.

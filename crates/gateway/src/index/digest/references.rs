@@ -33,7 +33,7 @@ pub(super) fn read(
             let optional = match rule.required {
                 Required::Always | Required::IfNamed => false,
                 Required::Optional => true,
-                Required::BesideTheName => value.get("optional").and_then(Value::as_bool) == Some(true),
+                Required::UnlessOptional => value.get("optional").and_then(Value::as_bool) == Some(true),
             };
             match places.entry((companion, name)) {
                 // An object that is referenced twice, once as required, is required.

@@ -165,7 +165,6 @@ impl GatewayIndex {
         if let Some(project) = &project {
             self.summary.forget(key, project);
         }
-        self.unnamed.remove(key);
         let uid = project.and_then(|project| project.uid);
         self.forget_plane(key, uid.as_ref(), &mut applied);
         let left: Vec<Arc<str>> = self

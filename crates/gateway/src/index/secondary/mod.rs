@@ -51,8 +51,6 @@ pub struct SourceIndex {
     namespaces: HashMap<Arc<str>, OfSources>,
     /// UIDs of the deployments that are being deleted, with the time.
     deleting: BTreeMap<Arc<str>, Option<Timestamp>>,
-    /// Announced deployments that name no hub: namespace, kind and name.
-    unnamed: BTreeSet<(Arc<str>, KindId, Arc<str>)>,
 }
 
 /// The companions that a deployment references or expects.
@@ -92,11 +90,6 @@ impl SourceIndex {
             }
         }
         let (namespace, name) = name;
-        match (old.is_some_and(names_no_hub), new.is_some_and(names_no_hub)) {
-            (false, true) => drop(self.unnamed.insert((namespace.clone(), kind, name.clone()))),
-            (true, false) => drop(self.unnamed.remove(&(namespace.clone(), kind, name.clone()))),
-            (true, true) | (false, false) => {}
-        }
         if let (Some(old), Some(new)) = (old, new)
             && has_same_entries(name, old, new)
         {
@@ -190,22 +183,10 @@ impl SourceIndex {
         all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
     }
 
-    /// The announced deployments that name no hub: namespace, kind and name.
-    pub fn unnamed(&self) -> impl Iterator<Item = (&Arc<str>, KindId, &Arc<str>)> {
-        self.unnamed
-            .iter()
-            .map(|(namespace, kind, name)| (namespace, *kind, name))
-    }
-
     /// The deletion timestamps of the deployments that are being deleted.
     pub fn deleting(&self) -> impl Iterator<Item = Option<Timestamp>> {
         self.deleting.values().copied()
     }
-}
-
-fn names_no_hub(row: &Row<Source>) -> bool {
-    let of = &row.digest;
-    of.hub.is_none() && of.federation_namespace.is_some() && !row.deleting && GatewayIndex::holds(row)
 }
 
 fn leaves(row: &Row<Source>) -> bool {

@@ -30,7 +30,7 @@ impl HubIndex {
                 .iter()
                 .for_each(|(of, row)| index.copy(kind, &name(of), None, Some(row)));
         }
-        for table in &hub.write_backs {
+        for table in hub.write_backs.iter() {
             table
                 .iter()
                 .for_each(|(of, row)| index.write_back(&name(of), None, Some(row)));

@@ -212,22 +212,3 @@ fn a_deployment_that_names_another_hub_is_left_to_it() {
     let instance = index.hub_key(TableId::INSTANCES, HUB, "db-0");
     assert!(projector::observe(&index, &instance).unwrap().of_other_hub);
 }
-
-#[test]
-fn deployments_that_name_no_hub_are_known_until_they_do() {
-    let mut index = fixture();
-    let unnamed = |index: &GatewayIndex| index.unnamed.iter().cloned().collect::<Vec<_>>();
-    let mut new = fixture::source("new", "DFW");
-    new["metadata"]["annotations"] = json!({});
-    index.shop_has(TableId::DEPLOYMENTS, &new);
-    assert_eq!(unnamed(&index), [], "its first patch is still to come");
-    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
-    assert_eq!(unnamed(&index), [shop()]);
-    let mut named = of("web", OWN);
-    named["metadata"]["resourceVersion"] = json!("6");
-    index.shop_has(TableId::DEPLOYMENTS, &named);
-    assert_eq!(unnamed(&index), []);
-    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("api", "DFW"));
-    index.disengage(&shop());
-    assert_eq!(unnamed(&index), []);
-}

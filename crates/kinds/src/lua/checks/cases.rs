@@ -1,7 +1,10 @@
 //! Runs the test cases of interpreter scripts. Their format: docs/interpreters.md.
 
-use super::report::{KindFolder, Report, kind_folders};
-use crate::lua::{Host, LuaError, Operation};
+use super::report::{Report, case_files, folders};
+use crate::{
+    folder::{Folder, KIND_FILE, NO_KIND_FILE},
+    lua::{Host, LuaError, Operation},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use serde_saphyr::Spanned;
@@ -9,7 +12,6 @@ use similar::TextDiff;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 /// In an expected result: any RFC 3339 time within 60 s of the current time.
@@ -26,17 +28,11 @@ struct CaseFile {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct CaseEntry {
     name: Spanned<String>,
-    #[serde(default)]
     observed: Option<Value>,
-    #[serde(default)]
     desired: Option<Value>,
-    #[serde(default)]
     items: Option<Vec<Value>>,
-    #[serde(default)]
-    replicas: Option<i64>,
     #[serde(default, deserialize_with = "present")]
     expect: Option<Value>,
-    #[serde(default)]
     error: Option<String>,
 }
 
@@ -73,8 +69,6 @@ pub struct Case {
     pub observed: Option<Value>,
     /// The second argument of `AggregateStatus`.
     pub items: Vec<Value>,
-    /// The second argument of `ReviseReplica`.
-    pub replicas: i64,
     /// The expected outcome.
     pub expectation: Expectation,
 }
@@ -83,7 +77,6 @@ impl Case {
     /// Runs the case and returns the part of the result that Karmada uses.
     pub fn evaluate(&self, host: &Host) -> Result<Value, LuaError> {
         let (script, object) = (self.script.as_str(), &self.object);
-        let function = self.operation.entry_point();
         match self.operation {
             Operation::StatusReflection => host.reflect_status(script, object),
             Operation::StatusAggregation => host
@@ -94,12 +87,6 @@ impl Case {
             Operation::Retention => {
                 host.retain(script, object, self.observed.as_ref().unwrap_or(&Value::Null))
             }
-            Operation::ReplicaRevision => host.revise_replica(script, object, self.replicas),
-            Operation::ReplicaResource | Operation::ComponentResource => Ok(json!(host.results(
-                script,
-                function,
-                std::slice::from_ref(object)
-            )?)),
         }
     }
 
@@ -207,9 +194,14 @@ pub fn run(dir: &Path) -> Report {
 /// report.
 pub fn load(dir: &Path, report: &mut Report) -> Vec<Case> {
     let mut cases = Vec::new();
-    for folder in kind_folders(dir, report) {
+    for folder in folders(dir, report) {
+        let path = Path::new(&folder.path);
+        if !folder.files.contains_key(KIND_FILE) {
+            report.add(&path.join(KIND_FILE), 1, NO_KIND_FILE);
+            continue;
+        }
         let mut covered = BTreeSet::new();
-        for (file, text) in &folder.cases {
+        for (file, text) in &case_files(&folder, report) {
             match fedgate_api::yaml::read::<CaseFile>(text) {
                 Ok(content) => {
                     covered.insert(content.operation.value.file());
@@ -226,16 +218,11 @@ pub fn load(dir: &Path, report: &mut Report) -> Vec<Case> {
                 }
             }
         }
-        for name in folder
-            .scripts
-            .keys()
-            .filter(|name| !covered.contains(name.as_str()))
+        for (name, _) in folder
+            .scripts()
+            .filter(|(name, _)| !covered.contains(name.as_str()))
         {
-            report.add(
-                &folder.path.join(name),
-                1,
-                "has no cases; write some into testdata/",
-            );
+            report.add(&path.join(name), 1, "has no cases; write some into testdata/");
         }
     }
     cases
@@ -245,9 +232,9 @@ fn line(number: u64) -> usize {
     usize::try_from(number).unwrap_or(1)
 }
 
-fn complete(folder: &KindFolder, file: &Path, content: CaseFile, cases: &mut Vec<Case>, report: &mut Report) {
+fn complete(folder: &Folder, file: &Path, content: CaseFile, cases: &mut Vec<Case>, report: &mut Report) {
     let operation = content.operation.value;
-    let Some(script) = folder.scripts.get(operation.file()) else {
+    let Some(script) = folder.files.get(operation.file()) else {
         let why = format!(
             "there is no {} for operation {}",
             operation.file(),
@@ -284,10 +271,6 @@ fn complete(folder: &KindFolder, file: &Path, content: CaseFile, cases: &mut Vec
             refuse("items belong to statusAggregation, which needs them");
             continue;
         }
-        if entry.replicas.is_some() != (operation == Operation::ReplicaRevision) {
-            refuse("replicas belong to replicaRevision, which needs them");
-            continue;
-        }
         let expectation = match (entry.expect, entry.error) {
             (Some(result), None) => Expectation::Result(result),
             (None, Some(part)) => Expectation::Error(part),
@@ -305,21 +288,24 @@ fn complete(folder: &KindFolder, file: &Path, content: CaseFile, cases: &mut Vec
             object: filled(folder, object),
             observed: second.map(|object| filled(folder, object)),
             items: entry.items.unwrap_or_default(),
-            replicas: entry.replicas.unwrap_or_default(),
             expectation,
         });
     }
 }
 
 /// Adds apiVersion, kind, namespace and name if they are missing, so that cases need not repeat them.
-fn filled(folder: &KindFolder, mut object: Value) -> Value {
+fn filled(folder: &Folder, mut object: Value) -> Value {
     let Value::Object(fields) = &mut object else {
         return object;
     };
     let default = |fields: &mut Map<String, Value>, key: &str, value: &str| {
         fields.entry(key).or_insert_with(|| Value::from(value));
     };
-    default(fields, "apiVersion", &folder.api_version);
+    default(
+        fields,
+        "apiVersion",
+        &format!("{}/{}", folder.group, folder.version),
+    );
     default(fields, "kind", &folder.kind);
     if let Value::Object(metadata) = fields.entry("metadata").or_insert_with(|| json!({})) {
         default(metadata, "namespace", "default");
@@ -333,34 +319,23 @@ fn with_present_times(expected: &Value, actual: &Value) -> Value {
     match (expected, actual) {
         (Value::String(text), Value::String(time)) if text == NOW && is_present(time) => actual.clone(),
         (Value::Array(a), Value::Array(b)) => {
-            let rest = a.iter().skip(b.len()).cloned();
-            a.iter()
-                .zip(b)
-                .map(|(a, b)| with_present_times(a, b))
-                .chain(rest)
+            let all = a.iter().enumerate();
+            all.map(|(at, a)| with_present_times(a, b.get(at).unwrap_or(&Value::Null)))
                 .collect()
         }
         (Value::Object(a), Value::Object(b)) => {
-            let field = |(key, a): (&String, &Value)| (key.clone(), with_present_times(a, &b[key]));
-            a.iter()
-                .map(|(k, v)| {
-                    if b.contains_key(k) {
-                        field((k, v))
-                    } else {
-                        (k.clone(), v.clone())
-                    }
-                })
-                .collect()
+            let all = a.iter().map(|(key, a)| {
+                let actual = b.get(key).unwrap_or(&Value::Null);
+                (key.clone(), with_present_times(a, actual))
+            });
+            all.collect()
         }
         _ => expected.clone(),
     }
 }
 
 fn is_present(time: &str) -> bool {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
-    let now = i64::try_from(now).unwrap_or(0);
+    let now = jiff::Timestamp::now().as_second();
     time.parse::<jiff::Timestamp>()
         .is_ok_and(|time| (time.as_second() - now).abs() <= 60)
 }

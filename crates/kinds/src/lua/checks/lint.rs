@@ -3,7 +3,7 @@
 
 use super::{
     cases,
-    report::{Report, folders, scripts},
+    report::{Report, folders},
 };
 use crate::{
     Kinds, LoadError,
@@ -12,50 +12,32 @@ use crate::{
         LuaError, Operation,
         bytecode::{self, Access},
         check_entry_point, host,
+        vm::Vm,
     },
 };
+use mlua::{Table, Value as LuaValue};
 use std::{collections::BTreeSet, path::Path};
 
-/// The globals of Karmada's state that a script may use.
-const GLOBALS: [&str; 21] = [
-    "_G", "_VERSION", "assert", "error", "ipairs", "math", "next", "os", "package", "pairs", "pcall",
-    "print", "require", "select", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
-];
+/// A name in Karmada's Lua.
+#[derive(PartialEq, Eq)]
+enum Presence {
+    Absent,
+    /// A function that is there to raise an error.
+    Refused,
+    There,
+}
 
-/// Globals that exist in Karmada's state only to raise an error.
-const REFUSED: [&str; 14] = [
-    "collectgarbage",
-    "dofile",
-    "getfenv",
-    "getmetatable",
-    "load",
-    "loadfile",
-    "loadstring",
-    "module",
-    "newproxy",
-    "rawequal",
-    "rawget",
-    "rawset",
-    "setfenv",
-    "setmetatable",
-];
-
-/// Functions of `string` that raise an error.
-const REFUSED_TEXT: [&str; 3] = ["dump", "gsub", "rep"];
-
-/// Fields of libraries that Karmada's state has.
-const FIELDS: [(&str, &[&str]); 4] = [
-    ("os", &["date", "time"]),
-    ("table", &["concat", "getn", "insert", "maxn", "remove", "sort"]),
-    (
-        "string",
-        &[
-            "byte", "char", "dump", "find", "format", "gfind", "gmatch", "gsub", "len", "lower", "match",
-            "rep", "reverse", "sub", "upper",
-        ],
-    ),
-    ("package", &["loaded", "loaders", "loadlib", "preload"]),
-];
+/// Looks a name up in a table of the state in which scripts run. A function that Karmada refuses says so to any arguments.
+fn look_up(table: &Table, name: &str) -> Presence {
+    match table.get(name) {
+        Ok(LuaValue::Nil) | Err(_) => Presence::Absent,
+        Ok(LuaValue::Function(function)) => match function.call::<()>(()) {
+            Err(error) if error.to_string().contains("not supported") => Presence::Refused,
+            _ => Presence::There,
+        },
+        Ok(_) => Presence::There,
+    }
+}
 
 /// Checks every kind at or below `dir`: its `kind.yaml` as the gateway reads it, and its scripts: file name, syntax, `goto`,
 /// entry point, globals, functions that Karmada forbids. Of their functions those of a status alone are called, with less
@@ -65,7 +47,7 @@ pub fn lint(dir: &Path) -> Report {
     let folders = folders(dir, &mut report);
     for folder in &folders {
         report.checked += usize::from(folder.files.contains_key(KIND_FILE));
-        for (name, text) in scripts(folder) {
+        for (name, text) in folder.scripts() {
             report.checked += 1;
             let file = Path::new(&folder.path).join(name);
             let Some(operation) = Operation::of_file(name) else {
@@ -100,22 +82,29 @@ pub fn lint(dir: &Path) -> Report {
 
 /// The faults of a script, with their lines.
 fn script(text: &str, operation: Operation) -> Vec<(usize, String)> {
-    let mut found: Vec<(usize, String)> = Vec::new();
-    if let Some(line) = goto_line(text) {
-        let why = "goto is a keyword in Karmada's Lua and none in Lua 5.1; use a loop or a function";
-        found.push((line, why.to_owned()));
-    }
     let uses = match host::compile(text) {
         Ok(code) => bytecode::uses(&code).unwrap_or_default(),
         Err(error) => {
-            found.push((error.line().unwrap_or(1), error.to_string()));
-            return found;
+            let line = error.line().unwrap_or(1);
+            let is_goto = text.lines().nth(line - 1).is_some_and(begins_with_goto);
+            return vec![(
+                line,
+                if is_goto {
+                    GOTO.to_owned()
+                } else {
+                    error.to_string()
+                },
+            )];
         }
     };
-    for used in uses {
-        if let Some(why) = judge(used.access, &used.name, operation.entry_point()) {
-            found.push((used.line, why));
-        }
+    let mut found: Vec<(usize, String)> = Vec::new();
+    if let Ok(vm) = Vm::new(false) {
+        let globals = vm.lua.globals();
+        let judged = uses.into_iter().filter_map(|used| {
+            let why = judge(&globals, used.access, &used.name, operation.entry_point())?;
+            Some((used.line, why))
+        });
+        found.extend(judged);
     }
     match check_entry_point(text, operation) {
         Ok(()) => {}
@@ -126,88 +115,51 @@ fn script(text: &str, operation: Operation) -> Vec<(usize, String)> {
     found
 }
 
-fn judge(access: Access, name: &str, entry_point: &str) -> Option<String> {
+/// The fault of a script with the word `goto`. As a statement it is no Lua 5.1, as a name it is no Lua of Karmada's.
+const GOTO: &str = "goto is a keyword in Karmada's Lua and none in Lua 5.1; use a loop or a function";
+
+fn begins_with_goto(line: &str) -> bool {
+    line.trim_start()
+        .strip_prefix("goto")
+        .is_some_and(|rest| rest.starts_with(char::is_whitespace))
+}
+
+fn judge(globals: &Table, access: Access, name: &str, entry_point: &str) -> Option<String> {
     let refused = || Some(format!("{name} raises an error in Karmada; do without it"));
     match access {
-        Access::Write if name != entry_point => Some(format!(
+        _ if name == "goto" => Some(GOTO.to_owned()),
+        Access::Write | Access::Read if name == entry_point => None,
+        Access::Write => Some(format!(
             "{name} is assigned as a global; states are shared by all kinds, write local (the entry point is \
              {entry_point})"
         )),
-        Access::Read if REFUSED.contains(&name) => refused(),
-        Access::Read if name != entry_point && !GLOBALS.contains(&name) => Some(format!(
-            "{name} is no global of Karmada's Lua; write local or correct the name"
-        )),
+        Access::Read => match look_up(globals, name) {
+            Presence::Absent => Some(format!(
+                "{name} is no global of Karmada's Lua; write local or correct the name"
+            )),
+            Presence::Refused => refused(),
+            Presence::There => None,
+        },
+        Access::Local => None,
         Access::Chain => Some(
             "a local is assigned `x and y` with an x to be computed; if x is false, Karmada's Lua keeps the local's old \
              value: use if, or a new local"
                 .to_owned(),
         ),
-        Access::Method if REFUSED_TEXT.contains(&name) => refused(),
+        Access::Method => {
+            let texts: Table = globals.get("string").ok()?;
+            (look_up(&texts, name) == Presence::Refused).then(refused)?
+        }
         Access::Field => {
             let (library, field) = name.split_once('.')?;
-            let (_, fields) = FIELDS.iter().find(|(known, _)| *known == library)?;
-            if library == "string" && REFUSED_TEXT.contains(&field) {
-                return refused();
+            let library: Table = globals.get(library).ok()?;
+            match look_up(&library, field) {
+                Presence::Absent => Some(format!("{name} does not exist in Karmada's Lua")),
+                Presence::Refused => refused(),
+                Presence::There => None,
             }
-            (!fields.contains(&field)).then(|| format!("{name} does not exist in Karmada's Lua"))
-        }
-        _ => None,
-    }
-}
-
-/// The line of the first word `goto` outside comments and strings.
-fn goto_line(text: &str) -> Option<usize> {
-    let mut line = 1;
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let skip = if let Some(comment) = rest.strip_prefix("--") {
-            2 + long_bracket(comment).unwrap_or_else(|| comment.find('\n').unwrap_or(comment.len()))
-        } else if let Some(length) = long_bracket(rest) {
-            length
-        } else if first == '"' || first == '\'' {
-            quoted(rest, first)
-        } else if first.is_ascii_alphabetic() || first == '_' {
-            let end = rest
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .unwrap_or(rest.len());
-            if &rest[..end] == "goto" {
-                return Some(line);
-            }
-            end
-        } else {
-            first.len_utf8()
-        };
-        line += rest[..skip].matches('\n').count();
-        rest = &rest[skip..];
-    }
-    None
-}
-
-/// Length of a long bracket `[==[ … ]==]` at the beginning of the text.
-fn long_bracket(text: &str) -> Option<usize> {
-    let inner = text.strip_prefix('[')?;
-    let level = inner.len() - inner.trim_start_matches('=').len();
-    inner[level..].strip_prefix('[')?;
-    let end = format!("]{}]", "=".repeat(level));
-    Some(
-        text[level + 2..]
-            .find(&end)
-            .map_or(text.len(), |at| level + 2 + at + end.len()),
-    )
-}
-
-/// Length of a quoted string at the beginning of the text.
-fn quoted(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote || c == '\n' => return at + 1,
-            _ => {}
         }
     }
-    text.len()
 }
 
 #[cfg(test)]
@@ -223,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_clean_script_has_no_findings() {
-        let text = "local kube = require('kube')\nlocal function help(o) return o end\n\
+        let text = "local text = require('string')\nlocal function help(o) return o end\n\
                     function InterpretHealth(o) return help(o) ~= nil and string.format('%s', 'goto') == 'x' end";
         assert_eq!(script(text, Operation::HealthInterpretation), []);
     }
@@ -300,12 +252,24 @@ mod tests {
     }
 
     #[test]
-    fn goto_in_texts_and_comments_is_none() {
-        assert_eq!(
-            goto_line("-- goto\n--[[ goto\n]] local s = 'goto' .. \"\\\"goto\" .. [==[goto]==]"),
-            None
-        );
-        assert_eq!(goto_line("local x\n  goto y"), Some(2));
-        assert_eq!(goto_line("local gotox, xgoto"), None);
+    fn goto_is_a_fault_as_a_statement_and_as_a_name_and_not_in_texts_and_comments() {
+        let entry = "function InterpretHealth(o) return true end";
+        for text in [
+            "-- goto\n--[[ goto\n]] local s = 'goto' .. \"\\\"goto\" .. [==[goto]==]",
+            "local gotox, xgoto",
+        ] {
+            assert_eq!(lines(&format!("{entry}\n{text}")), [0; 0], "{text}");
+        }
+        for text in [
+            "local x\n  goto y",
+            "local x\nlocal goto = 1",
+            "local x\nx = goto",
+        ] {
+            let found = script(&format!("{text}\n{entry}"), Operation::HealthInterpretation);
+            assert!(
+                found[0].0 == 2 && found[0].1.contains("goto is a keyword"),
+                "{text}\n{found:?}"
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The report of a check of interpreter folders.
 
-use crate::folder::{Folder, FolderError, KIND_FILE, Layout, NO_KIND_FILE, find};
+use crate::folder::{Folder, find};
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
@@ -56,31 +56,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// The folder of a kind, with its cases.
-pub(super) struct KindFolder {
-    pub(super) path: PathBuf,
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    /// The Lua files: name to text.
-    pub(super) scripts: BTreeMap<String, String>,
-    /// The case files below `testdata`: path to text.
-    pub(super) cases: BTreeMap<PathBuf, String>,
-}
-
 /// Finds the folders of kinds at or below `dir`, as a load does; none, and a file that cannot be read, become findings.
 pub(super) fn folders(dir: &Path, report: &mut Report) -> Vec<Folder> {
-    match find(dir, Layout::Any) {
+    match find(dir) {
         Ok(found) if found.is_empty() => {
             let why = "holds no kind; a kind is a folder <group>/<version>/<Kind> with a kind.yaml";
             report.add(dir, 1, why);
             found
         }
         Ok(found) => found,
-        Err(FolderError::Read { path, error }) => {
-            let why = format!("cannot be read: {error}; give a folder of kinds or the folder of one kind");
-            report.add(Path::new(&path), 1, why);
-            Vec::new()
-        }
         Err(error) => {
             report.add(dir, 1, error.to_string());
             Vec::new()
@@ -88,41 +72,16 @@ pub(super) fn folders(dir: &Path, report: &mut Report) -> Vec<Folder> {
     }
 }
 
-/// The same with the cases; a folder without a `kind.yaml` becomes a finding.
-pub(super) fn kind_folders(dir: &Path, report: &mut Report) -> Vec<KindFolder> {
-    let mut kinds = Vec::new();
-    for folder in folders(dir, report) {
-        let path = PathBuf::from(&folder.path);
-        if !folder.files.contains_key(KIND_FILE) {
-            report.add(&path.join(KIND_FILE), 1, NO_KIND_FILE);
-            continue;
-        }
-        let testdata = path.join("testdata");
-        let cases = if testdata.is_dir() {
-            files(&testdata, "yaml").unwrap_or_else(|error| {
-                report.add(&testdata, 1, format!("cannot be read: {error}"));
-                BTreeMap::new()
-            })
-        } else {
-            BTreeMap::new()
-        };
-        kinds.push(KindFolder {
-            scripts: scripts(&folder)
-                .map(|(name, text)| (name.clone(), text.clone()))
-                .collect(),
-            api_version: format!("{}/{}", folder.group, folder.version),
-            kind: folder.kind,
-            cases,
-            path,
-        });
+/// The case files of a kind's folder: path to text. What cannot be read becomes a finding.
+pub(super) fn case_files(folder: &Folder, report: &mut Report) -> BTreeMap<PathBuf, String> {
+    let testdata = Path::new(&folder.path).join("testdata");
+    if !testdata.is_dir() {
+        return BTreeMap::new();
     }
-    kinds
-}
-
-/// The Lua files of a folder: name and text.
-pub(super) fn scripts(folder: &Folder) -> impl Iterator<Item = (&String, &String)> {
-    let is_script = |name: &str| Path::new(name).extension().is_some_and(|e| e == "lua");
-    folder.files.iter().filter(move |(name, _)| is_script(name))
+    files(&testdata, "yaml").unwrap_or_else(|error| {
+        report.add(&testdata, 1, format!("cannot be read: {error}"));
+        BTreeMap::new()
+    })
 }
 
 fn files(dir: &Path, extension: &str) -> io::Result<BTreeMap<PathBuf, String>> {

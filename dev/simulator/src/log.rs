@@ -1,6 +1,7 @@
 //! The request log.
 
 use crate::route::Verb;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::{
     fmt,
@@ -42,6 +43,8 @@ pub struct Entry {
     pub uid_precondition: bool,
     /// The fault that met this request.
     pub fault: Option<&'static str>,
+    /// The body of the request; empty unless [`Log::keep_bodies`] was called before.
+    pub body: Bytes,
 }
 
 impl fmt::Display for Entry {
@@ -79,9 +82,24 @@ struct Entries {
 pub struct Log {
     entries: Arc<Mutex<Entries>>,
     off: Arc<AtomicBool>,
+    bodies: Arc<AtomicBool>,
 }
 
 impl Log {
+    /// Keeps the bodies of requests from now on.
+    pub fn keep_bodies(&self) {
+        self.bodies.store(true, Ordering::Relaxed);
+    }
+
+    /// The body of a request, if bodies are kept.
+    pub(crate) fn kept(&self, body: &Bytes) -> Bytes {
+        if self.bodies.load(Ordering::Relaxed) {
+            body.clone()
+        } else {
+            Bytes::new()
+        }
+    }
+
     pub(crate) fn add(&self, entry: impl FnOnce() -> Entry) {
         if self.off.load(Ordering::Relaxed) {
             return;

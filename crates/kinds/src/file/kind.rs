@@ -1,4 +1,4 @@
-//! A file of language 2.
+//! The file of a kind that is federated.
 
 use super::Unread;
 use crate::{Cardinality, ConditionsIn, FinishedWhen, Required, Suspension};
@@ -6,14 +6,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-/// A complete file of language 2 of a kind that is federated. Fields: docs/kinds.md.
+/// A complete file. Fields: docs/kinds.md.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KindFile {
-    #[serde(default, rename = "language")]
-    pub(super) _language: Unread,
     #[serde(default, rename = "scope")]
-    pub(super) _scope: Unread,
+    _scope: Unread,
     pub(crate) plural: Spanned<String>,
     pub(crate) placement: PlacementFile,
     #[serde(default)]
@@ -70,8 +68,7 @@ pub(crate) struct ReferenceFile {
     pub(crate) plural: Option<Spanned<String>>,
     pub(crate) path: Spanned<String>,
     pub(crate) name_field: Option<String>,
-    pub(crate) required: Option<Required>,
-    pub(crate) may_be_optional: Option<Spanned<bool>>,
+    pub(crate) required: Option<Spanned<Required>>,
     pub(crate) before: Option<Spanned<Before>>,
     pub(crate) adopted: Option<Spanned<bool>>,
     pub(crate) max_bytes: Option<Spanned<i64>>,

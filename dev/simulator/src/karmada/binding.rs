@@ -1,6 +1,6 @@
 //! The passes over bindings: schedule, Works, status.
 
-use super::actor::Actor;
+use super::{Interpreter, actor::Actor};
 use crate::{meta, prepare::Endpoint, state::State};
 use fedgate_karmada::{
     Object,
@@ -121,35 +121,25 @@ impl State {
         items
     }
 
-    /// Writes the status that the only member reports to the template, if its kind is one whose status is aggregated.
+    /// Writes the status that the kind's interpreter makes of the members' to the template.
     fn aggregate(&mut self, binding: &Value, items: &[Value]) {
-        let [item] = items else { return };
         let Some((table, template)) = self.template_of(binding) else {
             return;
         };
-        let asked = self.is_aggregated(template.api_version(), template.kind());
-        let mut reported = item["status"].clone();
-        if let Some(fields) = reported.as_object_mut() {
-            fields.remove(super::UID);
+        let interpreter = self.interpreter(template.api_version(), template.kind());
+        let status = interpreter.map_or(Value::Null, |found| found.aggregate(&template, items));
+        if !status.is_null() && template["status"] != status {
+            let status = crate::merge::replacing(&template["status"], &status);
+            self.karmada_patch(table, &template, Endpoint::Status, &json!({"status": status}));
         }
-        let is_empty = reported.as_object().is_none_or(serde_json::Map::is_empty);
-        if !asked || is_empty || template["status"] == reported {
-            return;
-        }
-        let status = crate::merge::replacing(&template["status"], &reported);
-        self.karmada_patch(table, &template, Endpoint::Status, &json!({"status": status}));
     }
 
-    /// True if the status that the only member reports goes to the templates of a kind.
-    pub(super) fn is_aggregated(&self, api_version: &str, kind: &str) -> bool {
-        let Some(table) = self.kind_table(api_version, kind) else {
-            return false;
-        };
-        let definition = &self.tables[table].definition;
-        self.karmada.as_ref().is_some_and(|actor| {
-            let mut kinds = actor.aggregated.iter();
-            kinds.any(|kind| definition.is_called(kind))
-        })
+    /// The interpreter of a kind, if it has one.
+    pub(super) fn interpreter(&self, api_version: &str, kind: &str) -> Option<Arc<dyn Interpreter>> {
+        let definition = &self.tables[self.kind_table(api_version, kind)?].definition;
+        let mut all = self.karmada.as_ref()?.interpreters.iter();
+        let found = all.find(|(word, _)| definition.is_called(word));
+        found.map(|(_, interpreter)| interpreter.clone())
     }
 
     /// The template that a binding names.

@@ -84,8 +84,9 @@ impl Service {
             return self.answer_through(proxied, head, rest, body.to_bytes()).await;
         }
         let call = Call::read(&head.method, path, head.uri.query(), &head.headers);
+        let body = body.to_bytes();
         if let (Some(_), Ok(call)) = (down, &call) {
-            self.note(&plane, call, None, None);
+            self.note(&plane, call, &body, None, None);
         }
         match down {
             Some(Down::Refused) => return Err(refused()),
@@ -93,7 +94,7 @@ impl Service {
             None => {}
         }
         let (answer, fault) = match call {
-            Ok(call) => self.carry_out(&plane, &call, &body.to_bytes()).await?,
+            Ok(call) => self.carry_out(&plane, &call, &body).await?,
             Err(status) => (Answer::refusal(&status), None),
         };
         if let Some(delay) = plane.draw_delay() {
@@ -129,7 +130,7 @@ impl Service {
         &self,
         plane: &Arc<Shared>,
         call: &Call,
-        body: &[u8],
+        body: &Bytes,
     ) -> io::Result<(Answer, Option<Fault>)> {
         let faults = &plane.common.faults;
         let fault = match faults.meet(&plane.name, &self.user, call) {
@@ -141,7 +142,7 @@ impl Service {
             Some(fault) if !fault.applies() => instead(fault, &self.user, call, body),
             _ => Some(handle(plane, &self.user, call, body)),
         };
-        self.note(plane, call, answer.as_ref(), fault.as_ref());
+        self.note(plane, call, body, answer.as_ref(), fault.as_ref());
         let broken = || Err(io::ErrorKind::ConnectionReset.into());
         match (&fault, answer) {
             (Some(Fault::StopBefore | Fault::StopAfter), _) => {
@@ -162,9 +163,18 @@ impl Service {
         }
     }
 
-    fn note(&self, plane: &Shared, call: &Call, answer: Option<&Answer>, fault: Option<&Fault>) {
+    fn note(
+        &self,
+        plane: &Shared,
+        call: &Call,
+        body: &Bytes,
+        answer: Option<&Answer>,
+        fault: Option<&Fault>,
+    ) {
         plane.count(call.verb);
-        plane.common.log.add(|| Entry {
+        let log = &plane.common.log;
+        log.add(|| Entry {
+            body: log.kept(body),
             n: 0,
             at: Instant::now(),
             plane: plane.name.clone(),

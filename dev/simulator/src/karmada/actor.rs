@@ -1,6 +1,6 @@
 //! The queue of what Karmada has to look at, and the passes over policies, templates and clusters.
 
-use super::claim::decide;
+use super::{Interpreter, KarmadaOptions, claim::decide};
 use crate::{
     meta,
     plane::Shared,
@@ -31,27 +31,30 @@ pub(crate) struct Actor {
     /// How long it takes to look at an object: between these two.
     pace: RangeInclusive<Duration>,
     random: Random,
+    /// It acts in [`Karmada::step`](super::Karmada::step) alone.
+    pub(crate) waits: bool,
     pub(super) hold: bool,
     queue: VecDeque<Place>,
     queued: BTreeSet<Place>,
     /// The members that have planes.
     pub(super) members: BTreeMap<Box<str>, Arc<Shared>>,
-    /// Kinds whose templates get the status that their only member reports.
-    pub(super) aggregated: BTreeSet<Box<str>>,
+    /// Interpreters of kinds, by the words for the kinds.
+    pub(super) interpreters: BTreeMap<Box<str>, Arc<dyn Interpreter>>,
     /// Bindings that wait for the end of a Work.
     pub(super) blocked: BTreeSet<Place>,
 }
 
 impl Actor {
-    pub(super) fn new(pace: RangeInclusive<Duration>, random: Random, hold: bool) -> Self {
+    pub(super) fn new(options: &KarmadaOptions, random: Random) -> Self {
         Self {
-            pace,
+            pace: options.delay..=options.delay + options.spread,
             random,
-            hold,
+            waits: options.on_demand,
+            hold: options.hold_bindings,
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
             members: BTreeMap::new(),
-            aggregated: BTreeSet::new(),
+            interpreters: BTreeMap::new(),
             blocked: BTreeSet::new(),
         }
     }

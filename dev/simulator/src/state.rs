@@ -200,10 +200,13 @@ impl State {
             objects.insert(key.into(), object.clone())
         };
         self.index(table, key, previous.as_deref(), (!deleted).then_some(&*object));
+        let definition = &self.tables[table].definition;
         self.journal.add(|| journal::Change {
             plane: self.name.clone(),
             user: self.author.clone(),
             at,
+            group: definition.group.clone(),
+            resource: definition.plural.clone(),
             before: previous.clone(),
             after: (!deleted).then(|| object.clone()),
         });

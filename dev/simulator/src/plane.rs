@@ -122,6 +122,7 @@ impl Shared {
     fn karmada(state: &mut State) -> Vec<Later> {
         while let Some(actor) = &mut state.karmada
             && !actor.is_idle()
+            && !actor.waits
         {
             if !actor.is_immediate() && tokio::runtime::Handle::try_current().is_ok() {
                 let later = actor.put_off().into_iter();
@@ -330,6 +331,26 @@ impl Plane {
         })
     }
 
+    /// Gives an object another UID, as if it had been made anew in this very state.
+    pub fn set_uid(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
+        self.0.with(|state| {
+            let key = meta::key(namespace, name);
+            let table = state.called(kind);
+            let found = table.and_then(|table| Some((table, Value::clone(state.get(table, &key)?))));
+            if let Some((table, mut object)) = found {
+                meta::set(&mut object, "uid", uid.into());
+                state.commit(table, &key, object);
+            }
+        });
+    }
+
+    /// The name of the kind that has a plural in a group.
+    pub fn kind_of(&self, group: &str, plural: &str) -> Option<String> {
+        let state = self.0.state.lock();
+        let table = state.table(group, plural)?;
+        Some(state.tables[table].definition.kind.to_string())
+    }
+
     /// Removes a Namespace and nothing in it, as Kubernetes does with one that is deleted before its API server names all kinds.
     pub fn forget_namespace(&self, name: &str) {
         self.0
@@ -394,6 +415,11 @@ impl Plane {
     /// Lets the wall clock of the plane jump, forth or back.
     pub fn jump(&self, by: Duration, forth: bool) {
         self.0.with(|state| state.clock.jump(by, forth));
+    }
+
+    /// Stops the wall clock of the plane: from now on only jumps move it.
+    pub fn stop_clock(&self) {
+        self.0.with(|state| state.clock.stop());
     }
 
     /// Ends all open watches, or those of a kind, without an error.

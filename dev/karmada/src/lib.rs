@@ -1,8 +1,8 @@
 //! Karmada's decisions as pure functions, as in its release of August 2026: which policy claims a template, which objects
 //! and members a selector matches, where a binding is scheduled, what its Works say, and what a member gets of them.
 //!
-//! The sandbox's stand-in of Karmada, the simulator of the tests and `fedgate kinds explain` decide with these functions;
-//! tests/conformance compares the stand-in with Karmada itself.
+//! The sandbox's stand-in of Karmada and the simulator decide with these functions; tests/conformance compares the stand-in with
+//! Karmada itself.
 
 #![forbid(unsafe_code)]
 

@@ -201,14 +201,10 @@ impl State {
         }
     }
 
-    /// The status that a member reports of an object: of a kind whose status is aggregated with the object's UID, as the script of
-    /// such a kind does.
+    /// The status that a member reports of an object.
     fn reported(&self, observed: &Value) -> Value {
-        let mut status = observed["status"].clone();
-        if self.is_aggregated(observed.api_version(), observed.kind()) {
-            status[super::UID] = observed["metadata"]["uid"].clone();
-        }
-        status
+        self.interpreter(observed.api_version(), observed.kind())
+            .map_or_else(|| observed["status"].clone(), |found| found.reflect(observed))
     }
 
     /// Brings the member's object to what a Work says; the error is the reason why it is not.

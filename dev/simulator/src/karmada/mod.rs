@@ -5,26 +5,25 @@
 mod actor;
 mod binding;
 mod claim;
+mod interpreter;
 mod member;
 mod proxy;
 mod webhook;
 mod works;
 
 pub(crate) use actor::Actor;
+pub use interpreter::Interpreter;
 pub(crate) use member::{Membership, Told};
 pub(crate) use proxy::{Proxied, through, unreachable};
 pub(crate) use webhook::complete;
 
-use crate::{definition::Definition, plane::Plane};
+use crate::{definition::Definition, plane::Plane, state::State};
 use fedgate_karmada::names;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Who makes Karmada's changes, at members too.
 pub const KARMADA: &str = "karmada";
-
-/// Key that fedgate's scripts add to the reported status of an object that lives at one member: its UID there.
-const UID: &str = "fedgate.dev/uid-at-member";
 
 /// A member cluster, as its `Cluster` object shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +55,8 @@ pub struct KarmadaOptions {
     pub clusters: Vec<Cluster>,
     /// Bindings whose template is gone stay until [`Karmada::release`].
     pub hold_bindings: bool,
+    /// Karmada looks at nothing before [`Karmada::step`].
+    pub on_demand: bool,
 }
 
 /// Karmada on one plane.
@@ -71,8 +72,7 @@ impl Karmada {
                     state.define(kind);
                 }
             }
-            let pace = options.delay..=options.delay + options.spread;
-            state.karmada = Some(Actor::new(pace, state.delays.fork(), options.hold_bindings));
+            state.karmada = Some(Actor::new(&options, state.delays.fork()));
         });
         let karmada = Self(plane.clone());
         for cluster in options.clusters {
@@ -153,11 +153,25 @@ impl Karmada {
     /// Templates of a kind get the status that the member reports which alone has them, as a statusAggregation does that
     /// takes over one item whole.
     pub fn aggregate(&self, kind: &str) {
+        self.interpret(kind, Arc::new(interpreter::TakeOver));
+    }
+
+    /// Statuses of a kind are reported and aggregated by this interpreter. Without one, members report them whole, and
+    /// templates get none.
+    pub fn interpret(&self, kind: &str, interpreter: Arc<dyn Interpreter>) {
         self.0.0.with(|state| {
             if let Some(actor) = &mut state.karmada {
-                actor.aggregated.insert(kind.into());
+                actor.interpreters.insert(kind.into(), interpreter);
             }
         });
+    }
+
+    /// Karmada that acts on demand looks at everything that was written, until nothing is left to look at.
+    pub fn step(&self) {
+        let is_idle = |state: &mut State| state.karmada.as_ref().is_none_or(Actor::is_idle);
+        while !self.0.0.with(is_idle) {
+            self.0.0.with_as(KARMADA, State::karmada_step);
+        }
     }
 
     /// Whether bindings whose template is gone stay until [`Karmada::release`]. Those held so far go with `false`.

@@ -20,6 +20,10 @@ pub struct Change {
     pub user: Arc<str>,
     /// When.
     pub at: Instant,
+    /// The kind's group; empty for the core.
+    pub group: Arc<str>,
+    /// The kind's plural.
+    pub resource: Arc<str>,
     /// The object before; none if it was created.
     pub before: Option<Arc<Value>>,
     /// The object after; none if it is gone.

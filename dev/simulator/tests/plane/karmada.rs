@@ -18,8 +18,7 @@ fn hub(delay: Duration) -> (Simulator, Plane, Client, Karmada) {
             Cluster::new("dfw-1", CITY, "DFW"),
             Cluster::new("lhr-1", CITY, "LHR"),
         ],
-        hold_bindings: false,
-        spread: Duration::ZERO,
+        ..KarmadaOptions::default()
     };
     let karmada = Karmada::attach(&plane, options);
     (simulator, plane, client, karmada)

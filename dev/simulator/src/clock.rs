@@ -13,6 +13,8 @@ pub(crate) struct Clock {
     origin: Instant,
     /// By how many seconds it is off.
     off: i64,
+    /// It shows what it is off by alone.
+    stopped: bool,
 }
 
 impl Clock {
@@ -20,7 +22,13 @@ impl Clock {
         Self {
             origin: Instant::now(),
             off: 0,
+            stopped: false,
         }
+    }
+
+    /// From now on only jumps move it.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// From now on it is off by so much more.
@@ -35,7 +43,8 @@ impl Clock {
 
     /// The time in whole seconds, as metadata has it.
     pub(crate) fn now(self) -> String {
-        let passed = i64::try_from(self.elapsed().as_secs()).unwrap_or(0);
+        let passed = if self.stopped { 0 } else { self.elapsed().as_secs() };
+        let passed = i64::try_from(passed).unwrap_or(0);
         Timestamp::from_second(START)
             .and_then(|start| start.checked_add(SignedDuration::from_secs(passed + self.off)))
             .unwrap_or(Timestamp::UNIX_EPOCH)
