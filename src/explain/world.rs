@@ -8,7 +8,7 @@ use super::{
     returned, script_error,
     scripts::Scripts,
 };
-use fedgate_gateway::{self, Gateway, context::Context, settings::Settings};
+use fedgate_gateway::{Gateway, context::Context, settings::Settings};
 use anyhow::{anyhow, bail};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -154,7 +154,7 @@ impl<'a> World<'a> {
         let key = ProjectKey::parse(PROJECT)?;
         let planes = Arc::new(Planes::new(key, begin));
         let access = planes.clone();
-        let runtime = gateway::over(all.to_vec().into(), settings.clone(), setup, &|_| access.clone());
+        let runtime = fedgate_gateway::over(all.to_vec().into(), settings.clone(), setup, &|_| access.clone());
         // It is set here alone.
         let _ = planes.runtime.set(Arc::downgrade(&runtime));
         let on_demand = KarmadaOptions {
