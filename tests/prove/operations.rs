@@ -7,7 +7,7 @@ use crate::{
 };
 use fedgate_engine::{metrics::Build, store::table::Table};
 use fedgate_gateway::{
-    index::{GatewayIndex, summary::ReportedInstances, undelivered::is_of_leader},
+    index::{GatewayIndex, derived::summary::ReportedInstances, derived::undelivered::is_of_leader},
     operations::Operations,
 };
 use fedgate_operations::views::header::Process;

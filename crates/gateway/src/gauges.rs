@@ -3,7 +3,10 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader},
+    index::{
+        GatewayIndex, TableId, derived::project_hub::OtherHub, derived::summary,
+        derived::undelivered::is_of_leader, locations,
+    },
     operations,
 };
 use fedgate_engine::metrics::{Gauges, Holder};

@@ -54,8 +54,9 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, known_plane::KnownPlane,
-    networking::WorkloadChecks, ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, derived::known_plane::KnownPlane,
+    derived::ownership::RejectedClaim, derived::project_hub::OtherHub, networking::WorkloadChecks,
+    watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;

@@ -14,7 +14,7 @@ use super::{
     confirm,
     context::{Context, State, record_refusal},
     hub_permit::HubPermit,
-    index::{GatewayIndex, TableId, digest},
+    index::{GatewayIndex, TableId, rows},
     member::{self, Look, Seen, Subject, pause},
     queries::lifecycle,
     rate_limit::Permit,
@@ -267,7 +267,7 @@ async fn name_held(ctx: &Context<'_>, key: &Key, s: &Snapshot, failure: Failure)
     let Some(found) = ctx.executor.get(&target).await? else {
         return Err(failure);
     };
-    if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
+    if rows::label(&found, keys::REFERENCED_DATA) == Some("true") {
         // The watch delivers the companion's event.
         return Ok(Requeue::AwaitChange);
     }

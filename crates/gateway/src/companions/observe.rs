@@ -7,8 +7,8 @@ use super::{
 use crate::{
     index::{
         GatewayIndex, NamespaceOwner, Project,
-        digest::{Companion, Payload, Source},
-        secondary,
+        derived::secondary,
+        rows::{Companion, Payload, Source},
     },
     lane::{CompanionLane, CopyLane},
     queries::{self, lifecycle},

@@ -4,7 +4,7 @@ use super::observe::named;
 use crate::{
     index::{
         GatewayIndex,
-        digest::{Binding, Companion},
+        rows::{Binding, Companion},
     },
     lane::{self, CompanionLane, CopyLane, Lane, Stage},
     pin::{Pin, PinnedCluster},

@@ -5,8 +5,8 @@ use crate::{
     context::Shared,
     index::{
         Deployment, GatewayIndex,
-        digest::{Source, status::OwnCondition},
-        summary::is_refused,
+        derived::summary::is_refused,
+        rows::{Source, status::OwnCondition},
     },
 };
 use fedgate_api::names::ProjectKey;

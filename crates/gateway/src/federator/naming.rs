@@ -1,7 +1,7 @@
 //! Deployments that were federated before they named a hub: they name ours a few at a time, so that an upgrade writes not
 //! all of them at once.
 
-use crate::{context::Shared, index::project_hub::Share};
+use crate::{context::Shared, index::derived::project_hub::Share};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{key::Key, random::HashSet, runtime::queue::Priority};
 use parking_lot::Mutex;

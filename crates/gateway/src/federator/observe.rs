@@ -9,10 +9,10 @@ use super::{
 use crate::{
     index::{
         GatewayIndex, TableId,
-        digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
-        lacking::Lacking,
-        project_hub::NamedHub,
-        secondary::places::NoCity,
+        derived::lacking::Lacking,
+        derived::project_hub::NamedHub,
+        derived::secondary::places::NoCity,
+        rows::{Binding, HubCopy, HubNamespaceDigest, Source, place},
     },
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, References, Resolution},

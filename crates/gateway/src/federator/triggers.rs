@@ -3,7 +3,7 @@
 use crate::index::{
     GatewayIndex,
     change::{BindingChange, Change, SourceChange},
-    secondary,
+    derived::secondary,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;

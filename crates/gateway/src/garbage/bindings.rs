@@ -3,7 +3,7 @@
 //! (contract: federation.md §3.11).
 
 use super::{Garbage, decide::left};
-use crate::index::{GatewayIndex, TableId, digest::Template};
+use crate::index::{GatewayIndex, TableId, rows::Template};
 use crate::reason::WriteReason;
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{

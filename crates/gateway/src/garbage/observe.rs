@@ -6,7 +6,7 @@ use super::{
     members,
 };
 use crate::{
-    index::{GatewayIndex, Kept, Project, TableId, digest},
+    index::{GatewayIndex, Kept, Project, TableId, rows},
     lane::{Lane, Stage},
     member::Seen,
     pin,
@@ -146,7 +146,7 @@ impl<'a> OriginLookup<'a> {
         &self,
         index: &GatewayIndex,
         (kind, hub, name): (KindId, &str, &str),
-        row: &Row<digest::HubCopy>,
+        row: &Row<rows::HubCopy>,
         seen: Option<&Arc<str>>,
     ) -> CopyState {
         CopyState {

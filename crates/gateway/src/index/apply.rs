@@ -4,13 +4,13 @@
 use super::{
     GatewayIndex, TableId,
     change::Change,
-    digest::{
+    derived::known_plane::KnownPlane,
+    derived::ownership::RejectedClaim,
+    derived::project_hub::OtherHub,
+    rows::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
         Strings, Template, WriteBackDigest,
     },
-    known_plane::KnownPlane,
-    ownership::RejectedClaim,
-    project_hub::OtherHub,
 };
 use fedgate_api::names::{self, HubNamespace, ProjectKey};
 use fedgate_engine::{

@@ -4,8 +4,8 @@ use super::{
     GatewayIndex, Project, TableId,
     apply::Applied,
     change::Change,
-    digest::{Payload, Projection, Source, Strings, TEXTS_OF_PROJECT, WorkloadDigest},
     returned,
+    rows::{Payload, Projection, Source, Strings, TEXTS_OF_PROJECT, WorkloadDigest},
 };
 use fedgate_api::{
     keys::PROJECT_IDENTITY,

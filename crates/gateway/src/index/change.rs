@@ -3,9 +3,9 @@
 
 use super::{
     Deployment, GatewayIndex,
-    digest::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
+    derived::secondary::{entries, places::PlacesChanged},
     platform::PlatformChange,
-    secondary::{entries, places::PlacesChanged},
+    rows::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
 };
 use crate::references::Reference;
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};

@@ -1,7 +1,7 @@
 //! Keys of objects that belong together: those of a project, of a hub namespace, and of a deployment.
 
 use super::{Deployment, GatewayIndex, TableId};
-use crate::index::by_cell::WriteBacksByCell;
+use crate::index::derived::by_cell::WriteBacksByCell;
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::key::{Key, Plane};
 use fedgate_kinds::CompanionKind;

@@ -6,8 +6,8 @@
 //! while an API server starts, it may deny kinds that it has.
 
 use super::{
-    GatewayIndex, Project, TableId, apply::Applied, digest::Strings, networking::checks_changed,
-    resources::resource, secondary::RefCounts,
+    GatewayIndex, Project, TableId, apply::Applied, derived::secondary::RefCounts,
+    networking::checks_changed, resources::resource, rows::Strings,
 };
 use crate::settings::LocationSource;
 use fedgate_api::{keys, names::ProjectKey};

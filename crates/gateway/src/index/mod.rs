@@ -4,52 +4,37 @@
 
 pub mod apply;
 mod apply_project;
-pub mod arriving;
-mod bindings;
-pub mod by_cell;
 pub mod catalog;
 pub mod change;
-pub mod delivery;
-pub mod digest;
+pub mod derived;
 #[cfg(test)]
 pub mod fixture;
-mod kept;
+pub mod intents;
 mod keys;
-pub mod known_plane;
-pub mod lacking;
-pub mod lanes;
 pub mod locations;
 pub mod networking;
-pub mod ownership;
-pub mod pins;
 pub mod platform;
 mod project;
-pub mod project_hub;
-mod proof;
-mod readiness;
 mod resources;
 pub mod returned;
 mod rewind;
-pub mod secondary;
-pub mod summary;
+pub mod rows;
 mod tables;
-pub mod teardown;
 #[cfg(test)]
 mod tests;
-pub mod touched;
-pub mod undelivered;
 pub mod watches;
-pub mod withheld;
 
 use super::route::Route;
-use arriving::Arriving;
-use by_cell::WriteBacksByCell;
 use catalog::Catalog;
-use delivery::Deliveries;
-use digest::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-    PlatformObject, Returned, Source, Strings, WriteBackDigest,
-};
+use derived::by_cell::WriteBacksByCell;
+use derived::known_plane::PlaneUids;
+use derived::ownership::OwnershipClaim;
+use derived::project_hub::HubIdentity;
+use derived::secondary::HubIndex;
+use derived::summary::Summary;
+use derived::teardown::Teardown;
+use derived::touched::Touched;
+use derived::undelivered::Undelivered;
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
 use fedgate_engine::{
@@ -60,30 +45,28 @@ use fedgate_engine::{
 use fedgate_kinds::{
     CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind, PlatformKind,
 };
-use known_plane::PlaneUids;
+use intents::arriving::Arriving;
+use intents::delivery::Deliveries;
+use intents::lanes::Lanes;
 use kube::core::ApiResource;
-use lanes::Lanes;
 use locations::LocationKind;
 use networking::WorkloadChecks;
-use ownership::OwnershipClaim;
-use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
-use secondary::HubIndex;
+use rows::{
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
+    PlatformObject, Returned, Source, Strings, WriteBackDigest,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use summary::Summary;
 use tables::TableMap;
-use teardown::Teardown;
 use tokio::time::Instant;
-use touched::Touched;
-use undelivered::Undelivered;
 
 pub use apply_project::NO_PROJECT_UID;
-pub use kept::Kept;
+pub use derived::kept::Kept;
+pub use derived::project_hub::OTHER_HUB;
 pub use project::Project;
-pub use project_hub::OTHER_HUB;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,7 +141,7 @@ pub struct Hub {
     /// UIDs of deployments whose deletion was observed while their copies existed, by copy.
     pub departed: HashMap<Deployment, Arc<str>>,
     /// Deployments whose write-backs disappeared among many at once; their projections stay for a while.
-    pub withheld: HashMap<Deployment, withheld::Withheld>,
+    pub withheld: HashMap<Deployment, derived::withheld::Withheld>,
     /// Deployments whose copies began to be reported on while their cells had more Instances than they had written back.
     pub unreported: HashSet<Deployment>,
     /// Names of write-backs by (kind, hub namespace, deployment).

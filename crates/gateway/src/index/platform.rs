@@ -6,7 +6,7 @@ use super::{
     GatewayIndex, Project, TableId,
     apply::Applied,
     change::Change,
-    digest::{PlatformObject, PlatformProjection},
+    rows::{PlatformObject, PlatformProjection},
     tables::TableMap,
 };
 use fedgate_api::names::ProjectKey;

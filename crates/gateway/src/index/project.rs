@@ -4,13 +4,13 @@ use super::{
     GatewayIndex,
     apply::Applied,
     change::Change,
-    digest::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
-    known_plane::KnownPlane,
+    derived::known_plane::KnownPlane,
+    derived::project_hub::OtherHub,
+    derived::secondary::{RefCounts, SourceIndex},
+    derived::summary::OfProject,
     locations::ProjectLocations,
     platform::OfPlatform,
-    project_hub::OtherHub,
-    secondary::{RefCounts, SourceIndex},
-    summary::OfProject,
+    rows::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -39,7 +39,7 @@ pub struct Project {
     pub workloads_by_uid: HashMap<Arc<str>, Name>,
     /// Workloads.
     pub workloads: Table<WorkloadDigest>,
-    /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::digest::TEXTS_OF_PROJECT).
+    /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::rows::TEXTS_OF_PROJECT).
     pub workload_texts: usize,
     /// Its locations, if places are checked against them.
     pub locations: ProjectLocations,

@@ -1,8 +1,8 @@
 //! Secrets that have come back from members, in the index.
 
 use super::{
-    GatewayIndex, Project, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
-    digest::Returned,
+    GatewayIndex, Project, apply::Applied, apply_project, change::Change, rows::OwnReturn, rows::Payload,
+    rows::Returned,
 };
 use fedgate_api::{
     keys,

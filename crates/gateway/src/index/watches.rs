@@ -2,7 +2,8 @@
 
 use super::{
     GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change,
-    known_plane::KnownPlane, locations, ownership::RejectedClaim, project_hub::OtherHub,
+    derived::known_plane::KnownPlane, derived::ownership::RejectedClaim, derived::project_hub::OtherHub,
+    locations,
 };
 use crate::pin;
 use fedgate_api::{keys, names::ProjectKey};

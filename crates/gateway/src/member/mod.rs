@@ -7,7 +7,7 @@ mod works;
 pub use watches::Watches;
 pub use works::{is_stuck, named, works_resource};
 
-use super::{context::Context, index::digest::guard_holds, pin::Pin};
+use super::{context::Context, index::rows::guard_holds, pin::Pin};
 use fedgate_api::keys;
 use fedgate_engine::{
     error::Failure,

@@ -1,7 +1,7 @@
 //! City sets: the view of a hub Namespace on them, and the limit on the sets that a project may use.
 
 use super::decide::{self, CitySets, Decision, Snapshot};
-use crate::index::{GatewayIndex, digest::CitySet};
+use crate::index::{GatewayIndex, rows::CitySet};
 use fedgate_engine::{clock::Now, key::Key, store::table::Row};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! A row for each cell, and a cell with its projects and what is stuck there.
 
 use super::{Operations, overview::cell_state};
-use crate::index::{GatewayIndex, digest::Cell};
+use crate::index::{GatewayIndex, rows::Cell};
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::{runtime::inspect::SLICE, store::table::Row};
 use fedgate_operations::views::{page, stuck::Found};

@@ -3,7 +3,7 @@
 use super::{Operations, projects::of_problem};
 use crate::index::{
     GatewayIndex, NamespaceOwner,
-    summary::{Problem, WrittenBack},
+    derived::summary::{Problem, WrittenBack},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;

@@ -1,7 +1,7 @@
 //! The next step for each group of stuck objects.
 
 use super::stuck::INTRUDER;
-use crate::index::{NO_PROJECT_UID, OTHER_HUB, known_plane};
+use crate::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_engine::error::Category;
 use fedgate_operations::{Class, Stage};
 

@@ -3,8 +3,8 @@
 use super::{Operations, next_step, stuck};
 use crate::index::{
     GatewayIndex,
-    summary::{self, ReportedInstances},
-    undelivered::is_of_leader,
+    derived::summary::{self, ReportedInstances},
+    derived::undelivered::is_of_leader,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::metrics::Holder;
@@ -93,7 +93,7 @@ fn hub(of: &Operations) -> Option<HubSummary> {
 }
 
 /// The state of a cell.
-pub(super) fn cell_state(row: &Row<crate::index::digest::Cell>) -> CellState {
+pub(super) fn cell_state(row: &Row<crate::index::rows::Cell>) -> CellState {
     if row.deleting {
         CellState::Leaving
     } else if row.digest.city.is_none() {

@@ -1,7 +1,7 @@
 //! A row for each project, and a project with its stuck objects.
 
 use super::{Operations, by_project, overview, stuck::class_of};
-use crate::index::{GatewayIndex, Project, summary::Problem};
+use crate::index::{GatewayIndex, Project, derived::summary::Problem};
 use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::metrics::Holder;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};

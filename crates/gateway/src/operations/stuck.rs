@@ -5,8 +5,8 @@ use crate::{
     PLATFORM,
     index::{
         Deployment, GatewayIndex, TableId,
-        summary::{ObjectKey, Problem, ProblemClass},
-        undelivered::{Since, is_of_leader},
+        derived::summary::{ObjectKey, Problem, ProblemClass},
+        derived::undelivered::{Since, is_of_leader},
     },
 };
 use fedgate_api::{conditions::types, names::ProjectKey};

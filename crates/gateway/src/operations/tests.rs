@@ -3,8 +3,8 @@
 use super::{projects, stuck};
 use crate::index::{
     GatewayIndex, TableId,
+    derived::summary::{Problem, ProblemClass},
     fixture::{HUB, binding, shop, zoo},
-    summary::{Problem, ProblemClass},
 };
 use fedgate_kinds::KindId;
 use serde_json::json;

@@ -15,7 +15,7 @@ use super::{
     context::{Context, State},
     index::{
         GatewayIndex, TableId,
-        digest::{PlatformProjection, Unprojected},
+        rows::{PlatformProjection, Unprojected},
     },
     reason::Verdict,
 };

@@ -14,7 +14,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, TableId, digest::Source, project_hub::NamedHub},
+    index::{GatewayIndex, TableId, derived::project_hub::NamedHub, rows::Source},
     reason::{IdentityRejection, Verdict},
 };
 use crate::queries::instances;

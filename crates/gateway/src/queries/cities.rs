@@ -3,8 +3,8 @@
 use crate::{
     index::{
         GatewayIndex,
-        digest::{Place, Source},
-        secondary::places::NoCity,
+        derived::secondary::places::NoCity,
+        rows::{Place, Source},
     },
     route::{CityRoute, Route},
 };

@@ -3,8 +3,8 @@
 
 use crate::index::{
     Deployment, GatewayIndex,
-    by_cell::{Names, group},
-    digest::{Projection, Source},
+    derived::by_cell::{Names, group},
+    rows::{Projection, Source},
 };
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::KindId;

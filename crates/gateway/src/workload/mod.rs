@@ -18,7 +18,7 @@ mod wanted;
 
 use super::{
     context::State,
-    index::{GatewayIndex, digest::WorkloadDigest},
+    index::{GatewayIndex, rows::WorkloadDigest},
     reason::Verdict,
 };
 use decide::WorkloadEffect;

@@ -7,10 +7,10 @@ use super::{
 };
 use crate::index::{
     GatewayIndex, Project,
-    digest::{Place, Rollup, WorkloadDigest, written},
+    derived::project_hub::Share,
     locations::Knowledge,
     networking::WorkloadChecks,
-    project_hub::Share,
+    rows::{Place, Rollup, WorkloadDigest, written},
 };
 use fedgate_api::{
     InstanceTemplate, Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,

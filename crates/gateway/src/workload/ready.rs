@@ -8,7 +8,7 @@ use super::{
     snapshot::WorkloadSnapshot,
     wanted::{Access, Pair},
 };
-use crate::index::digest::WHY;
+use crate::index::rows::WHY;
 use fedgate_api::{
     Condition, ConditionStatus, Reason, WorkloadDeployment, WorkloadStatus,
     conditions::{self, types},

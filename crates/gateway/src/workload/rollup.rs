@@ -8,7 +8,7 @@ use super::{
     snapshot::WorkloadSnapshot,
     wanted::{Access, Unresolved, name_of},
 };
-use crate::index::digest::WHY;
+use crate::index::rows::WHY;
 use fedgate_api::{
     Condition, ConditionStatus, NamedLocation, Placement, PlacementStatus, Reason, ReplicaCounts,
     WorkloadDeployment, WorkloadStatus,

@@ -3,7 +3,7 @@
 use super::{Check, Finding, PreflightError, Subject, karmada::look_for_skip, preflight};
 use fedgate_gateway::index::{
     Resources,
-    digest::{CityPolicy, CitySet},
+    rows::{CityPolicy, CitySet},
 };
 use fedgate_kinds::{FederatedKind, Kinds};
 use kube::{

@@ -4,7 +4,7 @@ use crate::{
     federator::members::Member,
     index::{
         GatewayIndex, Kept,
-        digest::{Binding, HubCopy, Template},
+        rows::{Binding, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
     member,

@@ -1,7 +1,7 @@
 //! Projects whose plane the gateway has as the hub, a cell or another project.
 
 use super::{fixture::zoo, *};
-use crate::index::known_plane::{KnownPlane, PLANE_IS_CELL, PLANE_IS_HUB, PLANE_IS_TAKEN};
+use crate::index::derived::known_plane::{KnownPlane, PLANE_IS_CELL, PLANE_IS_HUB, PLANE_IS_TAKEN};
 use fedgate_engine::runtime::index::{Defect, Index};
 
 fn defect(index: &GatewayIndex, key: &ProjectKey) -> Option<Defect> {

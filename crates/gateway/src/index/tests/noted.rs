@@ -2,7 +2,7 @@
 
 use super::*;
 use super::{
-    super::digest::size_of,
+    super::rows::size_of,
     fixture::{HUB, companion, copy, namespace, object, shop, source, zoo},
 };
 use fedgate_engine::{key::Plane, runtime::index::Index};

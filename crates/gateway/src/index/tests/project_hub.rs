@@ -5,7 +5,7 @@ use crate::{
     federator,
     index::{
         apply::Applied,
-        project_hub::{NamedHub, OtherHub, Share},
+        derived::project_hub::{NamedHub, OtherHub, Share},
     },
     projector,
 };

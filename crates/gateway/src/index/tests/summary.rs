@@ -2,8 +2,8 @@
 
 use super::super::{
     GatewayIndex, TableId,
+    derived::summary::{OfCell, ProblemClass, ReportedInstances, WrittenBack},
     fixture::{HUB, binding, object, shop, source},
-    summary::{OfCell, ProblemClass, ReportedInstances, WrittenBack},
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};

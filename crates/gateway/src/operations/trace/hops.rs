@@ -3,9 +3,9 @@
 use super::observe::Deployed;
 use crate::{
     index::{
-        digest::{HubCopy, Source, status::ConditionDigest},
-        summary::is_refused,
-        undelivered::Since,
+        derived::summary::is_refused,
+        derived::undelivered::Since,
+        rows::{HubCopy, Source, status::ConditionDigest},
     },
     operations::HUB_UNREACHABLE,
 };

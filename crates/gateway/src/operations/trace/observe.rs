@@ -2,9 +2,9 @@
 
 use crate::index::{
     GatewayIndex,
-    by_cell::WriteBacksByCell,
-    digest::{Binding, HubCopy, Source, WorkloadDigest},
-    undelivered::Since,
+    derived::by_cell::WriteBacksByCell,
+    derived::undelivered::Since,
+    rows::{Binding, HubCopy, Source, WorkloadDigest},
 };
 use fedgate_api::{
     Place, Workload,

@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     index::{
         TableId,
-        digest::{TEXTS_OF_PROJECT, WorkloadDigest},
         networking::WorkloadChecks,
+        rows::{TEXTS_OF_PROJECT, WorkloadDigest},
     },
     testing::{LOST, Rig},
 };

@@ -1,6 +1,6 @@
 //! The objects that the hub needs before a copy may go there: the Namespace with its city, and the policies that deliver both.
 
-use super::GatewayIndex;
+use crate::index::GatewayIndex;
 use crate::route::{CityRoute, Route};
 use fedgate_api::names::city_set_policy;
 use fedgate_kinds::KindId;

@@ -1,8 +1,8 @@
 //! Bindings by what they are of: Karmada's names for them.
 
-use super::{
+use crate::index::{
     GatewayIndex,
-    digest::{Binding, Companion, Delivery},
+    rows::{Binding, Companion, Delivery},
 };
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{CompanionKind, KindId};

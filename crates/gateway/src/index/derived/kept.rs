@@ -1,6 +1,6 @@
 //! The companions that went with an object to its member.
 
-use super::{GatewayIndex, secondary};
+use crate::index::{GatewayIndex, derived::secondary};
 use crate::{lane::CompanionLane, pin::Pin, references};
 use std::sync::Arc;
 

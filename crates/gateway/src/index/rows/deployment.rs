@@ -4,7 +4,7 @@ use super::{
     ConditionsAt, LEVEL_LIMIT, Place, Returning, Rollup, Strings, annotation, content, controller, created,
     is_suspended, label, noted, place, references, suspended_content,
 };
-use crate::index::digest::status::StatusDigest;
+use crate::index::rows::status::StatusDigest;
 use crate::{references::Reference, route::Route};
 use fedgate_api::{
     keys,

@@ -1,6 +1,6 @@
 //! Write-backs of a deployment by the cell that wrote them.
 
-use super::{Deployment, GatewayIndex, change::Change, digest::WriteBackDigest};
+use crate::index::{Deployment, GatewayIndex, change::Change, rows::WriteBackDigest};
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::KindId;
 use std::{collections::BTreeSet, sync::Arc};
@@ -57,7 +57,7 @@ pub fn group(i: KindId, hub: &Arc<str>, row: Option<&Row<WriteBackDigest>>) -> O
 
 impl GatewayIndex {
     /// Moves a changed write-back to its present group; returns the change of its former group.
-    pub(super) fn move_group(
+    pub(crate) fn move_group(
         &mut self,
         i: KindId,
         (hub, name): (&Arc<str>, &Arc<str>),

@@ -2,7 +2,7 @@
 
 use super::RefCounts;
 use crate::{
-    index::digest::{Cell, Place},
+    index::rows::{Cell, Place},
     route::{CityRoute, Route},
 };
 use fedgate_api::names::{CityCode, LocationName};
@@ -205,7 +205,7 @@ impl ClusterPlaces {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::index::digest::Strings;
+    use crate::index::rows::Strings;
     use fedgate_api::keys;
     use fedgate_kinds::FederatedKind;
     use serde_json::json;

@@ -2,7 +2,7 @@
 //! rule 12). A plane is known by the UID of its namespace `kube-system`. Projects that a platform identifies are not
 //! compared, because planes of a platform may show one such namespace for all, or none.
 
-use super::{GatewayIndex, apply::Applied, change::Change, digest::Cell};
+use crate::index::{GatewayIndex, apply::Applied, change::Change, rows::Cell};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{random::HashMap, runtime::index::Defect, store::table::Table};
 use std::{
@@ -121,12 +121,12 @@ impl GatewayIndex {
     }
 
     /// True if the cells are listed, or cannot be: their API server is another one of Karmada, and all goes on without it.
-    pub(super) fn cells_known(&self) -> bool {
+    pub(crate) fn cells_known(&self) -> bool {
         self.hub.clusters.synced() || self.hub.clusters.is_failing()
     }
 
     /// True if a project need not wait for the list of cells, because they are known or because it was federated before.
-    pub(super) fn is_compared(&self, key: &ProjectKey) -> bool {
+    pub(crate) fn is_compared(&self, key: &ProjectKey) -> bool {
         self.cells_known() || self.is_holder(key)
     }
 
@@ -165,7 +165,7 @@ impl GatewayIndex {
     }
 
     /// Follows an event that may have changed the UID of a project's plane, or which of its namespaces are on the hub.
-    pub(super) fn follow_plane(&mut self, key: &ProjectKey, old: Option<&Arc<str>>, applied: &mut Applied) {
+    pub(crate) fn follow_plane(&mut self, key: &ProjectKey, old: Option<&Arc<str>>, applied: &mut Applied) {
         let project = self
             .projects
             .get(key)
@@ -177,13 +177,13 @@ impl GatewayIndex {
     }
 
     /// Forgets the plane of a project that was disengaged or is engaged anew.
-    pub(super) fn forget_plane(&mut self, key: &ProjectKey, uid: Option<&Arc<str>>, applied: &mut Applied) {
+    pub(crate) fn forget_plane(&mut self, key: &ProjectKey, uid: Option<&Arc<str>>, applied: &mut Applied) {
         let others = self.plane_uids.place(key, uid, None);
         self.judge_planes(others, applied);
     }
 
     /// Follows an event of the hub's Namespaces.
-    pub(super) fn follow_hub_namespaces(&mut self, is_other: bool, applied: &mut Applied) {
+    pub(crate) fn follow_hub_namespaces(&mut self, is_other: bool, applied: &mut Applied) {
         let concerned = if is_other {
             self.projects.keys().cloned().collect()
         } else {
@@ -193,7 +193,7 @@ impl GatewayIndex {
     }
 
     /// Follows an event of the Clusters.
-    pub(super) fn follow_clusters(&mut self, applied: &mut Applied) {
+    pub(crate) fn follow_clusters(&mut self, applied: &mut Applied) {
         if self.plane_uids.read(&self.hub.clusters) {
             let all: Vec<ProjectKey> = self.projects.keys().cloned().collect();
             self.judge_planes(all, applied);

@@ -1,6 +1,6 @@
 //! The hub's records of members: of which objects they tell.
 
-use super::{Deployment, GatewayIndex, change::Change, digest::Pins};
+use crate::index::{Deployment, GatewayIndex, change::Change, rows::Pins};
 use crate::pin::{self, Pin, PinnedCluster};
 use fedgate_api::keys;
 use fedgate_engine::store::apply::RowChange;
@@ -72,7 +72,7 @@ impl GatewayIndex {
     }
 
     /// The objects whose pins a change of their record concerns.
-    pub(super) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
+    pub(crate) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
         let Some(hub) = pin::hub_namespace(&delta.name.1) else {
             return Vec::new();
         };

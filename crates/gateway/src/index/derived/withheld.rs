@@ -2,11 +2,11 @@
 //! run the same Instances. The projections of the lost write-backs stay until the cells have written back all that they
 //! report again, or until a retention time ends.
 
-use super::{
+use crate::index::{
     Deployment, GatewayIndex,
-    by_cell::WriteBacksByCell,
     change::Change,
-    digest::{HubCopy, WriteBackDigest},
+    derived::by_cell::WriteBacksByCell,
+    rows::{HubCopy, WriteBackDigest},
 };
 use fedgate_engine::store::{apply::RowChange, table::Name};
 use fedgate_kinds::KindId;
@@ -29,7 +29,7 @@ fn too_many(vanished: usize, total: usize) -> bool {
 
 impl GatewayIndex {
     /// Keeps the projections of the write-backs that a complete list lacks, if they are too many.
-    pub(super) fn withhold(&mut self, kind: KindId, vanished: &[RowChange<WriteBackDigest>]) {
+    pub(crate) fn withhold(&mut self, kind: KindId, vanished: &[RowChange<WriteBackDigest>]) {
         let total = vanished.len() + self.hub.write_backs[kind].len();
         if !too_many(vanished.len(), total) {
             return;
@@ -79,7 +79,7 @@ impl GatewayIndex {
 
     /// Releases the projections of the deployment of a write-back that was observed, if it was the last one that its cells
     /// had still to write.
-    pub(super) fn written_back(&mut self, kind: KindId, (hub, name): &Name) -> Option<Change> {
+    pub(crate) fn written_back(&mut self, kind: KindId, (hub, name): &Name) -> Option<Change> {
         let row = self.hub.write_backs[kind].get(hub, name)?;
         let deployment = (kind, hub.clone(), row.digest.deployment.clone()?);
         let waits = self.hub.withheld.contains_key(&deployment) || self.hub.unreported.contains(&deployment);
@@ -93,7 +93,7 @@ impl GatewayIndex {
 
     /// Releases the projections of a deployment whose copy was observed with a changed status: its cells report, and have
     /// written back all that they have.
-    pub(super) fn copy_reported(&mut self, kind: KindId, delta: &RowChange<HubCopy>) -> Option<Change> {
+    pub(crate) fn copy_reported(&mut self, kind: KindId, delta: &RowChange<HubCopy>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let of: Deployment = (kind, hub.clone(), name.clone());
         let old = &delta.old.as_ref()?.digest;

@@ -32,7 +32,7 @@ pub use returned::{OwnReturn, Returned, Returning};
 pub use rollup::{Rollup, WHY, written};
 pub use workload::{TEXTS_OF_PROJECT, WorkloadDigest};
 
-use crate::index::digest::status::ConditionText;
+use crate::index::rows::status::ConditionText;
 use fedgate_api::names::{CityCode, NameError};
 use fedgate_engine::{diff::Digest, interner::Interner, object, store::apply::HasStrings};
 use fedgate_kinds::{FederatedKind, Suspension};

@@ -1,6 +1,6 @@
 //! Objects with problems: those whose own status says so.
 
-use crate::index::digest::Source;
+use crate::index::rows::Source;
 use fedgate_engine::store::table::Row;
 use std::sync::Arc;
 

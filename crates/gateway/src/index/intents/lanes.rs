@@ -1,6 +1,6 @@
 //! Lanes that copies and companions are in or are about to be given to: their policies are made before, and stay.
 
-use super::GatewayIndex;
+use crate::index::GatewayIndex;
 use crate::{lane::Lane, policy_spec};
 use fedgate_engine::{
     diff::Digest,

@@ -1,6 +1,6 @@
 //! Status digests: enough of a status to decide whether returning another status would change anything.
 
-use crate::index::digest::{Strings, size_of};
+use crate::index::rows::{Strings, size_of};
 use fedgate_api::conditions::Serving;
 use fedgate_engine::{diff::Digest, message::clean};
 use jiff::Timestamp;

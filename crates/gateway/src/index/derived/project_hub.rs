@@ -3,10 +3,10 @@
 //! no deployment names its hub and one names another; where both are named, which only a race leads to, each has those that
 //! name it, and the hub that most of them name has the rest.
 
-use super::{
+use crate::index::{
     GatewayIndex, Project,
     apply::Applied,
-    digest::{HubNamespaceDigest, Source},
+    rows::{HubNamespaceDigest, Source},
 };
 use fedgate_api::{
     keys::{HUB_IDENTITY, SYSTEM_NAMESPACE},
@@ -155,7 +155,7 @@ impl Project {
     }
 
     /// Applies the change of a deployment.
-    pub(super) fn count_hub(&mut self, kind: KindId, change: &RowChange<Source>) {
+    pub(crate) fn count_hub(&mut self, kind: KindId, change: &RowChange<Source>) {
         let (namespace, name) = &change.name;
         let live = self.namespaces.get("", namespace).map(|row| &*row.uid);
         let old = change.old.as_ref().and_then(|row| named(live, row));
@@ -172,7 +172,7 @@ impl Project {
     }
 
     /// Applies the change of a namespace's UID.
-    pub(super) fn recount_hubs(&mut self, namespace: &str, old: Option<&str>) {
+    pub(crate) fn recount_hubs(&mut self, namespace: &str, old: Option<&str>) {
         let live = self.namespaces.get("", namespace).map(|row| &*row.uid);
         if live == old {
             return;
@@ -242,7 +242,7 @@ impl GatewayIndex {
     }
 
     /// Follows an event that may have changed which hub has a project.
-    pub(super) fn follow_hub(&mut self, key: &ProjectKey, applied: &mut Applied) {
+    pub(crate) fn follow_hub(&mut self, key: &ProjectKey, applied: &mut Applied) {
         let Some(project) = self.projects.get(key) else {
             return;
         };
@@ -268,7 +268,7 @@ impl GatewayIndex {
     }
 
     /// Takes in the hub's Namespaces after an event of theirs; true if other names count now.
-    pub(super) fn follow_identity(&mut self, applied: &mut Applied) -> bool {
+    pub(crate) fn follow_identity(&mut self, applied: &mut Applied) -> bool {
         let now = self.clock.now().wall;
         let is_other = self.identity.read(&self.hub.namespaces, now);
         if is_other {

@@ -5,7 +5,7 @@
 //! specs*: it announces, creates, updates and moves copies, and does nothing else. All other decisions wait until
 //! everything is *ready*. The lists of the second phase are many times as long, so the first phase gets a head start.
 
-use super::{GatewayIndex, Project, TableId};
+use crate::index::{GatewayIndex, Project, TableId, rows::Source};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::{Key, Plane},
@@ -48,7 +48,7 @@ impl TableId {
 
 impl Project {
     /// True if the lists of the first phase are complete.
-    pub(super) fn first_lists_complete(&self) -> bool {
+    pub(crate) fn first_lists_complete(&self) -> bool {
         self.namespaces.synced() && self.sources.iter().all(Table::synced)
     }
 }
@@ -167,7 +167,7 @@ impl GatewayIndex {
         kind: KindId,
         hub: &str,
         name: &str,
-        source: &Row<super::digest::Source>,
+        source: &Row<Source>,
         is_suspended: bool,
     ) -> bool {
         let mut of = source.digest.clone();

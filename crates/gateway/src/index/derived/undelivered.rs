@@ -3,13 +3,13 @@
 //! A change of a row decides anew whether its object waits. The index compares digests; where an API server stores
 //! something else than was written, the controller that knows this ends the wait by [`GatewayIndex::settle`].
 
-use super::{
+use crate::index::{
     Deployment, GatewayIndex, Project,
-    by_cell::WriteBacksByCell,
     change::{Change, SourceChange},
-    digest::{HubCopy, Source, WriteBackDigest},
-    project_hub::NamedHub,
-    summary::is_refused,
+    derived::by_cell::WriteBacksByCell,
+    derived::project_hub::NamedHub,
+    derived::summary::is_refused,
+    rows::{HubCopy, Source, WriteBackDigest},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{clock::Now, diff::Digest, key::Plane, random::HashMap, store::table::Row};
@@ -81,7 +81,7 @@ impl Undelivered {
     }
 
     /// Drops the objects of a hub namespace.
-    pub(super) fn forget(&mut self, hub: &str) {
+    pub(crate) fn forget(&mut self, hub: &str) {
         for objects in &mut self.0 {
             objects.retain(|(_, of, _), _| **of != *hub);
         }
@@ -157,7 +157,7 @@ impl GatewayIndex {
     }
 
     /// Decides anew which objects wait, after these changes.
-    pub(super) fn track(&mut self, changes: &[Change]) {
+    pub(crate) fn track(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
                 Change::Source(SourceChange {
@@ -207,7 +207,7 @@ impl GatewayIndex {
     }
 
     /// Decides anew which objects of a plane wait, after one of its first lists was completed.
-    pub(super) fn track_plane(&mut self, plane: &Plane) {
+    pub(crate) fn track_plane(&mut self, plane: &Plane) {
         let hubs: Vec<Arc<str>> = match plane {
             Plane::Hub => self.owners.keys().cloned().collect(),
             Plane::Project(project) => {

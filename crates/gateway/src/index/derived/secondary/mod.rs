@@ -7,9 +7,9 @@
 mod counts;
 pub mod places;
 
-use super::{
+use crate::index::{
     GatewayIndex,
-    digest::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
+    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
 };
 use crate::{references, route::Route};
 pub use counts::RefCounts;
@@ -77,7 +77,7 @@ fn named<'a>(
 
 impl SourceIndex {
     /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         (kind, kinds): (KindId, &CompanionKinds),
         name: &Name,
@@ -306,7 +306,7 @@ impl HubIndex {
         }
     }
 
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &mut self,
         kind: KindId,
         name: &Name,
@@ -335,7 +335,7 @@ impl HubIndex {
         });
     }
 
-    pub(super) fn write_back(
+    pub(crate) fn write_back(
         &mut self,
         name: &Name,
         old: Option<&Row<WriteBackDigest>>,
@@ -351,7 +351,7 @@ impl HubIndex {
         });
     }
 
-    pub(super) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+    pub(crate) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
         let policy = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.policy.clone());
         self.change(&name.0, |of| {
             if let Some(policy) = policy(old) {
@@ -363,7 +363,7 @@ impl HubIndex {
         });
     }
 
-    pub(super) fn companion(
+    pub(crate) fn companion(
         &mut self,
         kind: CompanionKind,
         name: &Name,
@@ -381,7 +381,7 @@ impl HubIndex {
     }
 
     /// Applies a change of a Namespace. Returns the resulting change in the city sets of projects.
-    pub(super) fn namespace(
+    pub(crate) fn namespace(
         &mut self,
         name: &Arc<str>,
         old: Option<&Row<HubNamespaceDigest>>,

@@ -1,6 +1,6 @@
 //! Projects and cells whose rows have changed, collected only while a stream of the operations API is open.
 
-use super::{GatewayIndex, change::Change};
+use crate::index::{GatewayIndex, change::Change};
 use fedgate_api::names::ProjectKey;
 use fedgate_operations::Changes;
 use std::{collections::BTreeSet, sync::Arc};
@@ -55,7 +55,7 @@ impl Touched {
     }
 
     /// Records that a cell has changed.
-    pub(super) fn cell(&mut self, cell: &Arc<str>) {
+    pub(crate) fn cell(&mut self, cell: &Arc<str>) {
         if self.on {
             self.note(None, std::slice::from_ref(cell));
         }
@@ -64,7 +64,7 @@ impl Touched {
 
 impl GatewayIndex {
     /// Records the projects and cells that these changes concern.
-    pub(super) fn touch(&mut self, changes: &[Change]) {
+    pub(crate) fn touch(&mut self, changes: &[Change]) {
         if !self.touched.on {
             return;
         }

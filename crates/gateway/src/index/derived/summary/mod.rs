@@ -7,9 +7,9 @@ mod problem;
 
 pub use problem::{Problem, ProblemClass, REFUSED, is_refused};
 
-use super::{
+use crate::index::{
     Project,
-    digest::{Binding, Source, WriteBackDigest},
+    rows::{Binding, Source, WriteBackDigest},
 };
 use fedgate_api::{
     ReplicaCounts,
@@ -252,7 +252,7 @@ impl Summary {
     }
 
     /// Applies the change of a project's object from `old` to `new`.
-    pub(super) fn source(
+    pub(crate) fn source(
         &mut self,
         key: &ProjectKey,
         of: &mut OfProject,
@@ -284,7 +284,7 @@ impl Summary {
     }
 
     /// Records whether a project has problems, and deployments that are being deleted.
-    pub(super) fn note(&mut self, key: &ProjectKey, problems: bool, deletions: bool) {
+    pub(crate) fn note(&mut self, key: &ProjectKey, problems: bool, deletions: bool) {
         for (set, is) in [(&mut self.problems, problems), (&mut self.deleting, deletions)] {
             if is && !set.contains(key) {
                 set.insert(key.clone());
@@ -312,7 +312,7 @@ impl Summary {
     }
 
     /// Takes away the parts of a project that is disengaged.
-    pub(super) fn forget(&mut self, key: &ProjectKey, project: &Project) {
+    pub(crate) fn forget(&mut self, key: &ProjectKey, project: &Project) {
         self.note(key, false, false);
         for (object, problem) in &project.summary.problems {
             if problem.is_urgent() {
@@ -333,7 +333,7 @@ impl Summary {
 
     /// Applies the change of a write-back in a hub namespace. `at` is the time of an event that brought it, `None` for
     /// a list.
-    pub(super) fn write_back(
+    pub(crate) fn write_back(
         &mut self,
         hub: &Arc<str>,
         old: Option<&Row<WriteBackDigest>>,
@@ -377,7 +377,7 @@ impl Summary {
     }
 
     /// Applies the change of a binding of a federated kind.
-    pub(super) fn binding(&mut self, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+    pub(crate) fn binding(&mut self, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
         for cell in old.into_iter().flat_map(|row| &row.digest.clusters) {
             if let (Some(of), Some(old)) = (self.cells.get_mut(cell), old) {
                 of.deployments -= 1;

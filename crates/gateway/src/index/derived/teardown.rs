@@ -5,7 +5,7 @@
 //! is torn down. A UID that is merely absent is kept until an operator confirms that its Project is deleted: the platform may
 //! be another one, or may have been restored to a state from before the Project was made.
 
-use super::{GatewayIndex, change::Change, digest::HubNamespaceDigest};
+use crate::index::{GatewayIndex, change::Change, rows::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     plane::discovery::{Answer, Beginning, Inquiry},
@@ -182,7 +182,7 @@ impl GatewayIndex {
     }
 
     /// Hub Namespaces changed; each with the Project's UID that it had before.
-    pub(super) fn follow_teardown(
+    pub(crate) fn follow_teardown(
         &mut self,
         first: bool,
         changed: &[(Arc<str>, Option<Arc<str>>)],
@@ -241,7 +241,7 @@ impl GatewayIndex {
     }
 
     /// The engaged project that has the name of an absent one, whose lists say which namespaces it carries on.
-    pub(super) fn replacement(&self, hub: &str) -> Option<&ProjectKey> {
+    pub(crate) fn replacement(&self, hub: &str) -> Option<&ProjectKey> {
         let digest = &self.hub.namespaces.get("", hub)?.digest;
         let absent = self.teardown.absent.get(digest.project_uid.as_ref()?)?;
         let label = digest.cluster.as_deref().filter(|_| absent.replaced)?;
@@ -290,7 +290,7 @@ impl GatewayIndex {
     }
 
     /// The changes of the hub Namespaces of a project that was disengaged after its Project was proven deleted.
-    pub(super) fn torn_down_with(&self, uid: &Arc<str>) -> Vec<Change> {
+    pub(crate) fn torn_down_with(&self, uid: &Arc<str>) -> Vec<Change> {
         self.proven(|teardown, of| of == uid && teardown.deleted.contains(of))
     }
 

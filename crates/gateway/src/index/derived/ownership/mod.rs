@@ -6,7 +6,7 @@
 //! project whose claim is rejected writes nothing to the hub. A project whose plane the gateway has as another one owns
 //! nothing, unless an operator says so.
 
-use super::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, digest::HubNamespaceDigest};
+use crate::index::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, rows::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::store::apply::RowChange;
 use std::{fmt, sync::Arc};
@@ -100,7 +100,7 @@ impl GatewayIndex {
     }
 
     /// Claims the hub namespace of a project namespace, or withdraws the claim.
-    pub(super) fn claim_hub_namespace(
+    pub(crate) fn claim_hub_namespace(
         &mut self,
         project: &ProjectKey,
         delta: &RowChange<()>,
@@ -135,7 +135,7 @@ impl GatewayIndex {
     }
 
     /// Adds the claim of a project that has the namespace behind a hub namespace, and resolves the owner.
-    pub(super) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, applied: &mut Applied) {
+    pub(crate) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, applied: &mut Applied) {
         // The UID becomes part of names and labels, and comes from a plane, which is not trusted.
         if !is_label_value(hub) || self.owners.get(hub) == Some(&owner) {
             return;
@@ -148,7 +148,7 @@ impl GatewayIndex {
     }
 
     /// Removes the claim of a project that no longer has the namespace behind a hub namespace.
-    pub(super) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, applied: &mut Applied) {
+    pub(crate) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, applied: &mut Applied) {
         if self.owners.get(hub) == Some(owner) {
             self.owners.remove(hub);
         }
@@ -226,7 +226,7 @@ impl GatewayIndex {
     }
 
     /// Resolves the owner of every contested hub namespace again.
-    pub(super) fn resolve_all_owners(&mut self, applied: &mut Applied) {
+    pub(crate) fn resolve_all_owners(&mut self, applied: &mut Applied) {
         let contested: Vec<Arc<str>> = self.claims.keys().cloned().collect();
         for hub in contested {
             self.resolve_owner(&hub, applied);
@@ -234,7 +234,7 @@ impl GatewayIndex {
     }
 
     /// Resolves the owner of a hub namespace after a change of its claims, its labels or its annotations.
-    pub(super) fn resolve_owner(&mut self, hub: &Arc<str>, applied: &mut Applied) {
+    pub(crate) fn resolve_owner(&mut self, hub: &Arc<str>, applied: &mut Applied) {
         let holder = self.owners.remove(hub);
         let mut claims: Vec<OwnershipClaim> = holder
             .iter()
@@ -321,7 +321,7 @@ impl GatewayIndex {
     }
 
     /// The hub namespace of a project namespace with this UID.
-    pub(super) fn hub_of(uid: &str) -> Arc<str> {
+    pub(crate) fn hub_of(uid: &str) -> Arc<str> {
         HubNamespace::of(uid).as_str().into()
     }
 }

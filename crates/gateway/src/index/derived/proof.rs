@@ -1,7 +1,7 @@
 //! Decides whether absence from the index proves that an object does not exist. Absence counts only in complete lists
 //! whose watches work: while the watches of a plane fail, the gateway keeps everything that came from that plane.
 
-use super::GatewayIndex;
+use crate::index::GatewayIndex;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     key::{Key, Plane},

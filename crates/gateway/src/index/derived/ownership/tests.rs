@@ -5,10 +5,10 @@ use crate::{
     index::{
         GatewayIndex, TableId,
         apply::Applied,
-        digest::SIZE_LIMIT,
+        derived::ownership::RejectedClaim,
         fixture::{HUB, list, namespace},
         networking::WorkloadChecks,
-        ownership::RejectedClaim,
+        rows::SIZE_LIMIT,
     },
 };
 use fedgate_api::{
