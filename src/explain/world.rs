@@ -30,8 +30,8 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
-    fedgate_cell::OnceCell,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},

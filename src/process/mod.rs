@@ -3,8 +3,8 @@
 mod cell;
 mod returns;
 
-pub use fedgate_cell::run_cell;
-pub use fedgate_returns::run_returns;
+pub use cell::run_cell;
+pub use returns::run_returns;
 
 use crate::config::{self, GatewayConfig, ProcessConfig, Projects};
 use fedgate_admin::{AdminError, AdminSource, Token};

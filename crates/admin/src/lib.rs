@@ -20,8 +20,8 @@ mod token;
 pub use tls::TlsError;
 pub use token::{Token, TokenError};
 
-use crate::api::{self, Operations};
 use access::{Access, Peer};
+use api::Operations;
 use axum::{
     Json, Router,
     body::Body,
@@ -125,7 +125,7 @@ async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) 
     }
     let response = next.run(Request::from_parts(parts, body)).await;
     let kind = response.headers().get(header::CONTENT_TYPE);
-    if kind.is_none_or(|kind| kind != operations::STREAM) {
+    if kind.is_none_or(|kind| kind != api::STREAM) {
         return response;
     }
     let refused = Box::pin(async move { access.refuses(&asked).await });
@@ -154,7 +154,7 @@ fn probes(subject: &Arc<dyn AdminSource>) -> Router {
 /// The routes. Only `/livez`, `/readyz` and the console's page need no token.
 fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
     let access = Arc::new(access);
-    let console = console::router(&access);
+    let console = sign_in::router(&access);
     let texts = Router::new()
         .route(
             "/debug/planes",

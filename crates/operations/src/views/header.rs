@@ -1,12 +1,12 @@
 //! The fields of every answer.
 
 use super::before;
+use crate::{Header, Overview, QueueCounts, Replica, ReplicaRole, Time};
 use fedgate_engine::{
     metrics::Build,
     plane::lease::LeaseHandle,
     runtime::{Runtime, role::Role},
 };
-use fedgate_operations::{Header, Overview, QueueCounts, Replica, ReplicaRole, Time};
 
 /// Maximum number of planes in `missing`.
 const MISSING_LIMIT: usize = 20;

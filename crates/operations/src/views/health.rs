@@ -1,6 +1,6 @@
 //! The state of a process in one word, and its reasons.
 
-use fedgate_operations::{Class, Health, HealthReason, HealthState, StuckGroup};
+use crate::{Class, Health, HealthReason, HealthState, StuckGroup};
 
 /// Maximum number of reasons.
 const REASONS: usize = 20;

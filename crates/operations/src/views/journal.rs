@@ -1,13 +1,13 @@
 //! The last writes, as rows.
 
+use crate::{
+    JournalRow, Rows, Time,
+    query::{From, JournalQuery},
+};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     executor::journal::{End, Entry},
     key::{Key, Plane},
-};
-use fedgate_operations::{
-    JournalRow, Rows, Time,
-    query::{From, JournalQuery},
 };
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ fn row(entry: &Entry, owner: Owner) -> JournalRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::PageQuery;
     use fedgate_engine::{error::Category, key::Kind};
-    use fedgate_operations::query::PageQuery;
     use jiff::Timestamp;
     use std::time::Duration;
 

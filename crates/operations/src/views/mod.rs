@@ -8,8 +8,8 @@ pub mod planes;
 pub mod starting;
 pub mod stuck;
 
+use crate::Time;
 use fedgate_engine::clock::Now;
-use fedgate_operations::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Pages of lists.
 
-use fedgate_operations::{
+use crate::{
     Rows,
     query::{From, PageQuery},
 };

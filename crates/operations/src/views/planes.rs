@@ -1,6 +1,10 @@
 //! The planes, as rows.
 
 use super::{before, page};
+use crate::{
+    PlaneRow, PlaneState, RefusedProject, Rows, Time, WatchRow,
+    query::{From, PlanesQuery},
+};
 use fedgate_engine::{
     clock::Now,
     key::Plane,
@@ -10,10 +14,6 @@ use fedgate_engine::{
         inspect::{PlaneReport, PlaneState as State},
         role::Role,
     },
-};
-use fedgate_operations::{
-    PlaneRow, PlaneState, RefusedProject, Rows, Time, WatchRow,
-    query::{From, PlanesQuery},
 };
 use std::collections::BTreeMap;
 

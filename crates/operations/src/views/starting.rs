@@ -1,13 +1,13 @@
 //! The answers of a process whose role does not run yet, because a plane that it needs is being awaited.
 
 use super::header::Process;
-use fedgate_engine::{clock::Clock, metrics::PlaneKind};
-use fedgate_operations::{
+use crate::{
     CellDetail, CellRow, Class, Flows, Header, Health, HealthReason, HealthState, JournalRow, NoAnswer,
     OperationsSource, Overview, PlaneRow, ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup,
     StuckItem, Time, Trace,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
+use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use parking_lot::Mutex;
 
 /// The answers before the role runs; see the module.
@@ -172,8 +172,8 @@ impl OperationsSource for Starting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReplicaRole;
     use fedgate_engine::metrics::Build;
-    use fedgate_operations::ReplicaRole;
 
     #[test]
     fn a_start_that_waits_says_for_whom_and_since_when() {

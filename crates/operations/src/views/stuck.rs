@@ -1,6 +1,7 @@
 //! Stuck objects, in groups with the same cause: the part that every role has.
 
 use super::{page, planes, wall};
+use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
 use fedgate_engine::{
     clock::Now,
     error::Category,
@@ -12,7 +13,6 @@ use fedgate_engine::{
         role::Role,
     },
 };
-use fedgate_operations::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A plane is shown after it has been down for this time.
