@@ -57,13 +57,11 @@ mutants! {
         binding_not_asked_for:
             "ctx.executor.any(&binding, Which::Named).await?" => "false",
             "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
+        route_of_a_copy_on_its_way_given_up:
+            "index.intents.arriving.insert(copy, destination.clone())" => "drop(copy)",
+            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
         copy_sent_to_a_city_that_is_taken_away:
             "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
-            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
-    }
-    "crates/gateway/src/index/intents/arriving.rs" {
-        route_of_a_copy_on_its_way_given_up:
-            "self.0\n            .insert((hub.into(), kind, name.clone()), destination.clone())" => "None",
             "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "crates/gateway/src/federator/decide/copy.rs" {
@@ -226,9 +224,9 @@ mutants! {
             "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "crates/gateway/src/namespaces/triggers.rs" {
+    "crates/gateway/src/index/apply.rs" {
         end_of_a_policy_wakes_nobody:
-            "index.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
+            "applied.enqueue(self.namespace_keys_of_set(&set));" => "",
             "gateway/index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "crates/gateway/src/garbage/decide.rs" {
@@ -623,12 +621,12 @@ mutants! {
     }
     "crates/gateway/src/federator/lanes/mod.rs" {
         an_object_asks_for_its_policy_at_each_pass:
-            "index.lanes.want(&hub, key, lane)" => "index.lanes.want(&hub, key, lane) || true",
+            "index.intents.lanes.want(&hub, key, lane)" => "index.intents.lanes.want(&hub, key, lane) || true",
             "gateway/federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
     }
     "crates/gateway/src/companions/mod.rs" {
         a_companion_asks_for_its_policy_at_each_pass:
-            "index.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
+            "index.intents.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.intents.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
             "gateway/federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
     }
     "crates/gateway/src/federator/memory.rs" {

@@ -105,7 +105,7 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
     let known: Vec<Value> = known.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);
     let own = [
-        ("hubUid", json!(index.identity.uid().map(|uid| &**uid))),
+        ("hubUid", json!(index.hub.identity.uid().map(|uid| &**uid))),
         ("otherHubs", json!(others)),
         ("knownPlanes", json!(known)),
         ("rejectedClaims", json!(claims)),

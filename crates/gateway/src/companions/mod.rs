@@ -203,7 +203,7 @@ fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key>
     if !index.has_pins() {
         return None;
     }
-    let has_changed = index.lanes.want(&s.hub, key, s.lane.as_ref());
+    let has_changed = index.intents.lanes.want(&s.hub, key, s.lane.as_ref());
     has_changed.then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }
 
@@ -284,9 +284,9 @@ fn record_name_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: b
     let mut index = ctx.index.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
     let changed = if taken {
-        index.name_taken.insert(entry)
+        index.intents.name_taken.insert(entry)
     } else {
-        index.name_taken.remove(&entry)
+        index.intents.name_taken.remove(&entry)
     };
     let keys = if changed {
         index.source_keys(&key.namespace)

@@ -66,7 +66,7 @@ fn is_given(
     row: &Row<Companion>,
     member: &str,
 ) -> bool {
-    let binding = index.own_companion_binding(kind, (hub, name), row);
+    let binding = index.own_companion_binding(kind, hub, name, row);
     let clusters = binding.map_or(&[][..], |binding| &binding.clusters);
     clusters.iter().any(|cluster| **cluster == *member)
 }

@@ -26,7 +26,7 @@ mod tests;
 use super::{
     context::{Context, Shared, State},
     hub_permit::HubPermit,
-    index::{GatewayIndex, derived::project_hub::NamedHub},
+    index::{GatewayIndex, ObjectRef, derived::project_hub::NamedHub},
     member::{self, Look, Seen, Subject},
 };
 use crate::reason::{Verdict, WriteReason};
@@ -377,7 +377,7 @@ fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
     };
     let (hub, project) = decide::status_digests(copy, source);
     if memory.status.accepts(hub, project) {
-        let object = (s.kind, at.as_str().into(), s.name.clone());
+        let object = ObjectRef::new(s.kind, &at.as_str().into(), &s.name);
         ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
     }
 }

@@ -34,12 +34,15 @@ impl Naming {
         let mut state = self.0.lock();
         state.due.clear();
         let index = shared.index.lock();
-        if index.unnamed.is_empty() || index.identity.uid().is_none() || !shared.planes.lease.may_write() {
+        if index.summary.unnamed.is_empty()
+            || index.hub.identity.uid().is_none()
+            || !shared.planes.lease.may_write()
+        {
             return;
         }
         let from = state.after.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut keys: Vec<Key> = Vec::new();
-        for project in index.unnamed.range((from, Bound::Unbounded)) {
+        for project in index.summary.unnamed.range((from, Bound::Unbounded)) {
             if keys.len() >= AT_A_TIME {
                 break;
             }

@@ -253,7 +253,7 @@ impl Garbage {
             }
             members::Next::Write(plan) => Step::Apply(plan, Basis::Member(origin)),
             members::Next::Want(lane) => {
-                index.lanes.want(&run.key.namespace, run.key, Some(&lane));
+                index.intents.lanes.want(&run.key.namespace, run.key, Some(&lane));
                 let policies = index.hub_key(TableId::CityPolicies, &run.key.namespace, "");
                 run.ctx.queue.extend([policies], Priority::Fresh);
                 // The event of its policy does not enqueue an orphan.
@@ -284,7 +284,7 @@ impl Garbage {
 /// The deletion of a city set's policy has ended: Namespaces may rely on the policy again, if it still exists.
 fn city_set_ended(ctx: &Context<'_>, key: &Key) {
     let mut index = ctx.index.lock();
-    index.ending_sets.remove(&key.name);
+    index.intents.ending_sets.remove(&key.name);
     // If the policy is deleted, its delete event enqueues the keys that wait for it.
     let stays = index.hub.city_sets.get("", &key.name).is_some();
     let set = key.name.strip_prefix("cities-").unwrap_or_default();
@@ -337,7 +337,7 @@ impl Reconciler for Garbage {
                 }
                 let plan = self.decide_city_set(&index, run.key, settings, run.ctx.now());
                 if !plan.is_idle() {
-                    index.ending_sets.insert(run.key.name.clone());
+                    index.intents.ending_sets.insert(run.key.name.clone());
                 }
                 Step::Apply(plan, Basis::CitySet)
             }

@@ -6,7 +6,6 @@
 
 pub mod decide;
 mod observe;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;

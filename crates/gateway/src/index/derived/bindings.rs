@@ -34,10 +34,11 @@ impl GatewayIndex {
     pub fn companion_delivery(
         &self,
         kind: CompanionKind,
-        (hub_namespace, name): (&str, &str),
+        hub_namespace: &str,
+        name: &str,
         companion: &Row<Companion>,
     ) -> Option<&Delivery> {
-        let binding = self.own_companion_binding(kind, (hub_namespace, name), companion)?;
+        let binding = self.own_companion_binding(kind, hub_namespace, name, companion)?;
         let binding = Some(binding).filter(|binding| binding.policy == companion.digest.lane);
         binding?.delivery.as_deref()
     }
@@ -46,7 +47,8 @@ impl GatewayIndex {
     pub fn own_companion_binding(
         &self,
         kind: CompanionKind,
-        (hub_namespace, name): (&str, &str),
+        hub_namespace: &str,
+        name: &str,
         companion: &Row<Companion>,
     ) -> Option<&Binding> {
         let binding = &self.companion_binding(kind, hub_namespace, name)?.digest;

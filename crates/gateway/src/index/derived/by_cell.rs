@@ -1,12 +1,12 @@
 //! Write-backs of a deployment by the cell that wrote them.
 
-use crate::index::{Deployment, GatewayIndex, change::Change, rows::WriteBackDigest};
-use fedgate_engine::store::table::Row;
+use crate::index::{GatewayIndex, ObjectRef, change::Change, rows::WriteBackDigest};
+use fedgate_engine::store::table::{Name, Row};
 use fedgate_kinds::KindId;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Group of a write-back: its deployment, and the cell that wrote it.
-pub type Group = (Deployment, Option<Arc<str>>);
+pub type Group = (ObjectRef, Option<Arc<str>>);
 
 /// Names of write-backs.
 pub type Names = BTreeSet<Arc<str>>;
@@ -38,11 +38,6 @@ impl WriteBacksByCell {
         found.map(|(_, names)| names)
     }
 
-    /// The number of names.
-    pub fn count(&self) -> usize {
-        self.0.iter().map(|(_, names)| names.len()).sum()
-    }
-
     /// Every name.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().flat_map(|(_, names)| names)
@@ -52,15 +47,22 @@ impl WriteBacksByCell {
 /// The group of a write-back: its deployment, and the cell that wrote it.
 pub fn group(i: KindId, hub: &Arc<str>, row: Option<&Row<WriteBackDigest>>) -> Option<Group> {
     let digest = &row?.digest;
-    Some(((i, hub.clone(), digest.deployment.clone()?), digest.cell.clone()))
+    let deployment = ObjectRef::new(i, hub, digest.deployment.as_ref()?);
+    Some((deployment, digest.cell.clone()))
 }
 
 impl GatewayIndex {
+    /// Names of the write-backs of a deployment.
+    pub fn write_backs_of(&self, deployment: &ObjectRef) -> impl Iterator<Item = &Arc<str>> {
+        let by_cell = self.hub.by_deployment.get(deployment).into_iter();
+        by_cell.flat_map(WriteBacksByCell::names)
+    }
+
     /// Moves a changed write-back to its present group; returns the change of its former group.
     pub(crate) fn move_group(
         &mut self,
         i: KindId,
-        (hub, name): (&Arc<str>, &Arc<str>),
+        (hub, name): &Name,
         old: Option<&Row<WriteBackDigest>>,
     ) -> Option<Change> {
         let new = group(i, hub, self.hub.write_backs[i].get(hub, name));

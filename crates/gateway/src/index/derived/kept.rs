@@ -32,7 +32,7 @@ impl GatewayIndex {
             };
             let is_parked =
                 CompanionLane::read(row.digest.lane.as_deref()) == CompanionLane::Park(&pin.member);
-            let delivery = self.companion_delivery(kind, (hub, &name), row);
+            let delivery = self.companion_delivery(kind, hub, &name, row);
             let stopped = delivery.filter(|delivery| is_parked && delivery.suspended);
             match stopped.and_then(|delivery| delivery.id.clone()) {
                 Some(id) => kept.ids.push(id),

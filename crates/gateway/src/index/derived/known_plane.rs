@@ -2,7 +2,7 @@
 //! rule 12). A plane is known by the UID of its namespace `kube-system`. Projects that a platform identifies are not
 //! compared, because planes of a platform may show one such namespace for all, or none.
 
-use crate::index::{GatewayIndex, apply::Applied, change::Change, rows::Cell};
+use crate::index::{GatewayIndex, apply::Applied, change::Change, rows::Cell, watches::Command};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{random::HashMap, runtime::index::Defect, store::table::Table};
 use std::{
@@ -135,7 +135,7 @@ impl GatewayIndex {
     fn find_known_plane(&self, key: &ProjectKey) -> Option<KnownPlane> {
         let project = self.projects.get(key).filter(|project| !project.is_identified)?;
         let uid = project.uid.as_ref()?;
-        if self.identity.uid() == Some(uid) {
+        if self.hub.identity.uid() == Some(uid) {
             return Some(KnownPlane::Hub);
         }
         if let Some(name) = self.plane_uids.cells.get(uid) {
@@ -221,8 +221,11 @@ impl GatewayIndex {
             if found.is_none() {
                 // The keys that have waited go on as after a suspension.
                 applied.changes.push(Change::Suspension { project: key.clone() });
+                let mut platform = Vec::new();
+                self.platform_keys_of(&key, &mut platform);
+                applied.enqueue(platform);
             }
-            applied.known_planes.push((key, found));
+            applied.commands.push(Command::ReportKnownPlane(key, found));
         }
     }
 }

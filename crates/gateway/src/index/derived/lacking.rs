@@ -15,7 +15,7 @@ pub enum Lacking {
     CitySet,
     /// The policy of the city or location in the Namespace.
     Policy,
-    /// The same: the hub is still deleting the one of an earlier use.
+    /// The policy of the city or location: the hub is still deleting the one of an earlier use.
     LeavingPolicy,
 }
 
@@ -28,7 +28,11 @@ impl GatewayIndex {
     /// The first thing that a copy on this route lacks; nothing if Namespace and policy are in place.
     pub fn lacking(&self, kind: KindId, hub_namespace: &str, to: &CityRoute) -> Option<Lacking> {
         let CityRoute { city, route } = to;
-        let leaves = |route| self.withdrawing.contains(&(Arc::from(hub_namespace), route));
+        let leaves = |route| {
+            self.intents
+                .withdrawing
+                .contains(&(Arc::from(hub_namespace), route))
+        };
         if leaves(Route::City(city.clone())) || leaves(route.clone()) {
             return Some(Lacking::LeavingPolicy);
         }
@@ -41,7 +45,7 @@ impl GatewayIndex {
             !row.deleting && cities.is_some_and(|cities| cities.contains(city))
         });
         if !reaches {
-            let wanted = self.deliveries.wanted(hub_namespace);
+            let wanted = self.intents.deliveries.wanted(hub_namespace);
             let wanted = wanted.is_some_and(|set| self.is_leaving(&city_set_policy(set)));
             return Some(if wanted {
                 Lacking::CitySet
@@ -63,6 +67,6 @@ impl GatewayIndex {
     /// True if the hub is deleting the policy of this set.
     fn is_leaving(&self, policy: &str) -> bool {
         let row = self.hub.city_sets.get("", policy);
-        row.is_some_and(|row| row.deleting) || self.ending_sets.contains(policy)
+        row.is_some_and(|row| row.deleting) || self.intents.ending_sets.contains(policy)
     }
 }

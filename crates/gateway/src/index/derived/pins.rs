@@ -1,6 +1,10 @@
 //! The hub's records of members: of which objects they tell.
 
-use crate::index::{Deployment, GatewayIndex, change::Change, rows::Pins};
+use crate::index::{
+    GatewayIndex, ObjectRef,
+    change::{Change, CopyNews},
+    rows::Pins,
+};
 use crate::pin::{self, Pin, PinnedCluster};
 use fedgate_api::keys;
 use fedgate_engine::store::apply::RowChange;
@@ -26,7 +30,7 @@ impl GatewayIndex {
     }
 
     /// The objects that have this member.
-    pub fn pinned_to(&self, member: &str) -> Vec<Deployment> {
+    pub fn pinned_to(&self, member: &str) -> Vec<ObjectRef> {
         let mut found = Vec::new();
         for ((_, record), row) in self.hub.pins.iter() {
             let Some(hub) = pin::hub_namespace(record) else {
@@ -38,7 +42,7 @@ impl GatewayIndex {
                 pin.is_some_and(|pin| *pin.member == *member)
             });
             let objects = here.filter_map(|(key, _)| self.object_of_pin(key));
-            found.extend(objects.map(|(kind, name)| (kind, hub.clone(), name.into())));
+            found.extend(objects.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into())));
         }
         found
     }
@@ -88,20 +92,23 @@ impl GatewayIndex {
         let objects = changed.filter_map(|key| self.object_of_pin(key));
         // An object of another kind may wait for the name on the hub.
         let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
-        let all = all.map(|(kind, name)| (kind, hub.clone(), name.into()));
+        let all = all.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into()));
         let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
         all.chain(waiting.into_iter().flatten())
-            .map(Change::Pinned)
+            .map(|copy| Change::Copy {
+                copy,
+                news: CopyNews::Pinned,
+            })
             .collect()
     }
 
     /// The copies of a hub namespace that have no pin yet.
-    fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = Deployment> {
+    fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = ObjectRef> {
         let kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
         kinds.flat_map(move |(id, _)| {
             let copies = self.hub.copies[id].in_namespace(hub);
             let unpinned = copies.filter(move |(name, _)| self.pin(id, hub, name).is_none());
-            unpinned.map(move |(name, _)| (id, hub.clone(), name.clone()))
+            unpinned.map(move |(name, _)| ObjectRef::new(id, hub, name))
         })
     }
 

@@ -7,6 +7,7 @@ use crate::index::{
     GatewayIndex, Project,
     apply::Applied,
     rows::{HubNamespaceDigest, Source},
+    watches::Command,
 };
 use fedgate_api::{
     keys::{HUB_IDENTITY, SYSTEM_NAMESPACE},
@@ -30,7 +31,7 @@ pub const OTHER_HUB: Defect = Defect {
     next: "let one gateway alone have the project: correct --project-selector or the kubeconfigs of the other; if this hub takes the place of that one, annotate it with fedgate.dev/replaces-hub",
 };
 
-/// This hub, as the deployments' annotations are compared with it.
+/// Identity of the hub, with which the annotations of deployments are compared.
 #[derive(Debug, Default)]
 pub struct HubIdentity {
     /// Its UID: that of its namespace `kube-system`. `None` before its Namespaces are listed, or without that namespace.
@@ -93,13 +94,13 @@ fn uids(text: &str) -> BTreeSet<Arc<str>> {
 /// The hub that a deployment names, compared with ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedHub {
-    /// It names none, or our UID is not known.
+    /// The deployment names no hub, or the UID of ours is not known.
     None,
-    /// It names ours.
+    /// The deployment names ours.
     Ours,
-    /// It names one that ours replaces.
+    /// The deployment names a hub that ours replaces.
     Replaced,
-    /// It names another one.
+    /// The deployment names another hub.
     Other,
 }
 
@@ -117,7 +118,7 @@ pub struct OtherHub {
 pub enum Share {
     /// The deployments that name it.
     Part,
-    /// These, those that name none, and the Workloads: more deployments name it than ours.
+    /// The deployments that name it or none, and the Workloads: more deployments name it than ours.
     Most,
     /// All: no deployment names ours.
     Whole,
@@ -192,18 +193,18 @@ impl Project {
 impl GatewayIndex {
     /// True for the name of a hub that is not ours, and whose place ours does not take.
     pub fn is_foreign(&self, named: Option<&Arc<str>>) -> bool {
-        let (Some(named), Some(own)) = (named, self.identity.uid()) else {
+        let (Some(named), Some(own)) = (named, self.hub.identity.uid()) else {
             return false;
         };
-        named != own && !self.identity.replaces(named)
+        named != own && !self.hub.identity.replaces(named)
     }
 
     /// The hub that a deployment of a project names. One that names none is left to the hub that has most of the project.
     pub fn named_hub(&self, project: &Project, namespace: &str, row: &Row<Source>) -> NamedHub {
         let named = named(project.live(namespace), row);
-        match (named, self.identity.uid()) {
+        match (named, self.hub.identity.uid()) {
             (Some(uid), Some(own)) if uid == own => NamedHub::Ours,
-            (Some(uid), Some(_)) if !self.identity.replaces(uid) => NamedHub::Other,
+            (Some(uid), Some(_)) if !self.hub.identity.replaces(uid) => NamedHub::Other,
             _ if project.share_of_other() >= Some(Share::Most) => NamedHub::Other,
             (Some(_), Some(_)) => NamedHub::Replaced,
             (None, _) | (_, None) => NamedHub::None,
@@ -219,12 +220,16 @@ impl GatewayIndex {
 
     /// The other hub that most deployments of a project name, once the lists that show it are complete.
     fn find_other_hub(&self, project: &Project) -> Option<OtherHub> {
-        let own = self.identity.uid().filter(|_| project.first_lists_complete())?;
+        let own = self
+            .hub
+            .identity
+            .uid()
+            .filter(|_| project.first_lists_complete())?;
         let all = || {
             project
                 .hubs
                 .counts()
-                .filter(|(uid, _)| !self.identity.replaces(uid))
+                .filter(|(uid, _)| !self.hub.identity.replaces(uid))
         };
         let rank = |uid: &Arc<str>, count: usize| (count, Reverse(uid.clone()));
         let others = all().filter(|(uid, _)| *uid != own);
@@ -261,7 +266,8 @@ impl GatewayIndex {
                 self.undelivered.forget(&hub);
             }
         }
-        applied.other_hubs.push((key.clone(), found.clone()));
+        let command = Command::ReportOtherHub(key.clone(), found.clone());
+        applied.commands.push(command);
         if let Some(project) = self.projects.get_mut(key) {
             project.other_hub = found;
         }
@@ -270,7 +276,7 @@ impl GatewayIndex {
     /// Takes in the hub's Namespaces after an event of theirs; true if other names count now.
     pub(crate) fn follow_identity(&mut self, applied: &mut Applied) -> bool {
         let now = self.clock.now().wall;
-        let is_other = self.identity.read(&self.hub.namespaces, now);
+        let is_other = self.hub.identity.read(&self.hub.namespaces, now);
         if is_other {
             // Deployments that named no hub may name ours from now on.
             applied.synced = true;

@@ -65,7 +65,11 @@ impl GatewayIndex {
 
     /// Registers a key to be enqueued once absence on this plane is proof again.
     pub fn await_proof(&mut self, plane: Plane, key: &Key) {
-        self.unproven.entry(plane).or_default().insert(key.clone());
+        self.intents
+            .unproven
+            .entry(plane)
+            .or_default()
+            .insert(key.clone());
     }
 
     /// Takes the keys that wait for the hub once its Clusters are seen: some of them need no other list. The others wait again.
@@ -74,7 +78,12 @@ impl GatewayIndex {
         if !clusters.proves() {
             return Vec::new();
         }
-        self.unproven.remove(&Plane::Hub).into_iter().flatten().collect()
+        self.intents
+            .unproven
+            .remove(&Plane::Hub)
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Takes the keys that wait for this plane; empty while absence on the plane is no proof.
@@ -87,6 +96,11 @@ impl GatewayIndex {
         if !proves {
             return Vec::new();
         }
-        self.unproven.remove(plane).into_iter().flatten().collect()
+        self.intents
+            .unproven
+            .remove(plane)
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }

@@ -5,7 +5,11 @@
 //! is torn down. A UID that is merely absent is kept until an operator confirms that its Project is deleted: the platform may
 //! be another one, or may have been restored to a state from before the Project was made.
 
-use crate::index::{GatewayIndex, change::Change, rows::HubNamespaceDigest};
+use crate::index::{
+    GatewayIndex,
+    change::{Change, NamespaceNews},
+    rows::HubNamespaceDigest,
+};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     plane::discovery::{Answer, Beginning, Inquiry},
@@ -68,6 +72,14 @@ impl Teardown {
 fn labelled<'a>(hub: &str, of: &'a HubNamespaceDigest) -> Option<&'a Arc<str>> {
     HubNamespace::parse(hub)?;
     of.project_uid.as_ref()
+}
+
+/// The change of a hub Namespace whose Project is known to be deleted, or to be absent.
+fn proven(hub: &Arc<str>) -> Change {
+    Change::HubNamespace {
+        hub: hub.clone(),
+        news: NamespaceNews::Proof,
+    }
 }
 
 impl GatewayIndex {
@@ -176,9 +188,7 @@ impl GatewayIndex {
             let uid = labelled(hub, &row.digest);
             uid.is_some_and(|uid| self.teardown.absent.contains_key(uid)) && self.is_of_deleted_project(hub)
         });
-        confirmed
-            .map(|((_, hub), _)| Change::OwnerProven { hub: hub.clone() })
-            .collect()
+        confirmed.map(|((_, hub), _)| proven(hub)).collect()
     }
 
     /// Hub Namespaces changed; each with the Project's UID that it had before.
@@ -206,7 +216,7 @@ impl GatewayIndex {
             };
             affects_brake |= absent(had) || absent(&has);
             if absent(&has) && self.is_of_deleted_project(hub) {
-                found.push(Change::OwnerProven { hub: hub.clone() });
+                found.push(proven(hub));
             }
             if let Some(had) = had.as_ref().filter(|_| *had != has) {
                 self.end(had);
@@ -284,9 +294,7 @@ impl GatewayIndex {
         let of_uid = rows.filter(|((_, hub), row)| {
             labelled(hub, &row.digest).is_some_and(|uid| concerns(&self.teardown, uid))
         });
-        of_uid
-            .map(|((_, hub), _)| Change::OwnerProven { hub: hub.clone() })
-            .collect()
+        of_uid.map(|((_, hub), _)| proven(hub)).collect()
     }
 
     /// The changes of the hub Namespaces of a project that was disengaged after its Project was proven deleted.

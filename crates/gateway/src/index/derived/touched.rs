@@ -1,6 +1,9 @@
 //! Projects and cells whose rows have changed, collected only while a stream of the operations API is open.
 
-use crate::index::{GatewayIndex, change::Change};
+use crate::index::{
+    GatewayIndex,
+    change::{Change, CopyNews, NamespaceNews},
+};
 use fedgate_api::names::ProjectKey;
 use fedgate_operations::Changes;
 use std::{collections::BTreeSet, sync::Arc};
@@ -54,6 +57,13 @@ impl Touched {
         self.cells.extend(cells.iter().cloned());
     }
 
+    /// Records that a project has changed.
+    pub(crate) fn project(&mut self, project: &ProjectKey) {
+        if self.on {
+            self.note(Some(project), &[]);
+        }
+    }
+
     /// Records that a cell has changed.
     pub(crate) fn cell(&mut self, cell: &Arc<str>) {
         if self.on {
@@ -71,22 +81,26 @@ impl GatewayIndex {
         for change in changes {
             match change {
                 Change::Source(change) => self.touched.note(Some(&change.project), &[]),
-                Change::Workload { project, .. }
-                | Change::ProjectNamespace { project, .. }
-                | Change::Suspension { project } => {
+                Change::ProjectNamespace { project, .. } | Change::Suspension { project } => {
                     self.touched.note(Some(project), &[]);
                 }
+                Change::HubNamespace {
+                    hub,
+                    news: NamespaceNews::Owner,
+                } => self.touch_hub(hub, &[]),
                 Change::Copy {
-                    copy: (_, hub, _), ..
-                }
-                | Change::Projection { hub, .. }
-                | Change::Owner { hub } => {
-                    self.touch_hub(hub, &[]);
-                }
-                Change::WriteBack { hub, .. } => {
-                    let places = self.summary.places(hub).iter();
+                    copy,
+                    news: CopyNews::Moved | CopyNews::Content,
+                } => self.touch_hub(&copy.hub, &[]),
+                Change::Instance {
+                    instance,
+                    is_write_back,
+                    ..
+                } => {
+                    let places = self.summary.places(&instance.hub).iter();
+                    let places = places.filter(|_| *is_write_back);
                     let cells: Vec<Arc<str>> = places.filter_map(|((_, cell), _)| cell.clone()).collect();
-                    self.touch_hub(hub, &cells);
+                    self.touch_hub(&instance.hub, &cells);
                 }
                 Change::Binding(change) => {
                     let template = change.template.as_ref();
@@ -94,24 +108,13 @@ impl GatewayIndex {
                     let cells = binding.map_or_else(Vec::new, |row| row.digest.clusters.to_vec());
                     self.touch_hub(&change.hub, &cells);
                 }
-                Change::HubNamespace { .. }
-                | Change::OwnerProven { .. }
-                | Change::ClaimRejected { .. }
-                | Change::CitySet { .. }
-                | Change::CitySetLeft { .. }
-                | Change::CitySetsOfProject { .. }
+                Change::Keys(_)
+                | Change::HubNamespace { .. }
                 | Change::CityPolicy { .. }
-                | Change::City { .. }
-                | Change::BindingOrphaned { .. }
-                | Change::CompanionDelivered { .. }
-                | Change::Member { .. }
-                | Change::Pinned(_)
+                | Change::Cluster { .. }
+                | Change::Copy { .. }
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
-                | Change::Reported(_)
-                | Change::Returned { .. }
-                | Change::Interpreter { .. }
-                | Change::Platform(_)
                 | Change::WorkloadChecks { .. }
                 | Change::Payload { .. } => {}
             }

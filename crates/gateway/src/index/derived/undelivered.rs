@@ -4,9 +4,8 @@
 //! something else than was written, the controller that knows this ends the wait by [`GatewayIndex::settle`].
 
 use crate::index::{
-    Deployment, GatewayIndex, Project,
-    change::{Change, SourceChange},
-    derived::by_cell::WriteBacksByCell,
+    GatewayIndex, ObjectRef, Project,
+    change::{Change, CopyNews, NamespaceNews, SourceChange},
     derived::project_hub::NamedHub,
     derived::summary::is_refused,
     rows::{HubCopy, Source, WriteBackDigest},
@@ -41,20 +40,20 @@ type Proof = Option<i64>;
 /// Objects of each stage: kind, hub namespace, name. The name is that of a deployment, or for the last stage that of an
 /// Instance.
 #[derive(Debug, Default)]
-pub struct Undelivered([HashMap<Deployment, Since>; 4]);
+pub struct Undelivered([HashMap<ObjectRef, Since>; 4]);
 
 impl Undelivered {
     /// The objects of a stage.
-    pub fn of(&self, stage: Stage) -> &HashMap<Deployment, Since> {
+    pub fn of(&self, stage: Stage) -> &HashMap<ObjectRef, Since> {
         &self.0[stage as usize]
     }
 
     /// Since when an object has waited at a stage.
-    pub fn since(&self, stage: Stage, object: &Deployment) -> Option<Since> {
+    pub fn since(&self, stage: Stage, object: &ObjectRef) -> Option<Since> {
         self.of(stage).get(object).copied()
     }
 
-    fn set(&mut self, stage: Stage, object: &Deployment, waits: Option<Proof>, now: Now, at_least: bool) {
+    fn set(&mut self, stage: Stage, object: &ObjectRef, waits: Option<Proof>, now: Now, at_least: bool) {
         let objects = &mut self.0[stage as usize];
         match waits {
             Some(proof) => {
@@ -83,7 +82,7 @@ impl Undelivered {
     /// Drops the objects of a hub namespace.
     pub(crate) fn forget(&mut self, hub: &str) {
         for objects in &mut self.0 {
-            objects.retain(|(_, of, _), _| **of != *hub);
+            objects.retain(|object, _| *object.hub != *hub);
         }
     }
 }
@@ -151,7 +150,7 @@ fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, kind: &Federate
 
 impl GatewayIndex {
     /// Ends the wait of an object at a stage: its controller has nothing to write.
-    pub fn settle(&mut self, stage: Stage, object: &Deployment) {
+    pub fn settle(&mut self, stage: Stage, object: &ObjectRef) {
         let now = self.clock.now();
         self.undelivered.set(stage, object, None, now, false);
     }
@@ -165,40 +164,32 @@ impl GatewayIndex {
                     name,
                     hub: Some(hub),
                     ..
-                }) => self.track_deployment(&(*kind, hub.clone(), name.clone()), false),
-                Change::Copy { copy, moved } => {
+                }) => self.track_deployment(&ObjectRef::new(*kind, hub, name), false),
+                Change::Copy {
+                    copy,
+                    news: news @ (CopyNews::Moved | CopyNews::Content),
+                } => {
                     self.track_deployment(copy, false);
-                    if *moved {
+                    if *news == CopyNews::Moved {
                         self.track_instances_of(copy);
                     }
                 }
-                Change::WriteBack { kind, hub, name, .. } | Change::Projection { kind, hub, name } => {
-                    self.track_instance(&(*kind, hub.clone(), name.clone()), false);
-                }
-                Change::Owner { hub } => self.track_namespace(&hub.clone(), false),
+                Change::Instance { instance, .. } => self.track_instance(instance, false),
+                Change::HubNamespace {
+                    hub,
+                    news: NamespaceNews::Owner,
+                } => self.track_namespace(hub, false),
                 Change::Suspension { project } => self.track_plane(&Plane::Project(project.clone())),
                 Change::ProjectNamespace { left: Some(hub), .. } => self.undelivered.forget(hub),
-                Change::HubNamespace { .. }
-                | Change::OwnerProven { .. }
-                | Change::ClaimRejected { .. }
-                | Change::CitySet { .. }
-                | Change::CitySetLeft { .. }
-                | Change::CitySetsOfProject { .. }
+                Change::Keys(_)
+                | Change::HubNamespace { .. }
                 | Change::CityPolicy { .. }
-                | Change::City { .. }
+                | Change::Cluster { .. }
                 | Change::Binding(_)
-                | Change::BindingOrphaned { .. }
-                | Change::CompanionDelivered { .. }
-                | Change::Member { .. }
-                | Change::Pinned(_)
+                | Change::Copy { .. }
                 | Change::Companion { .. }
                 | Change::PlaceFreed { .. }
-                | Change::Reported(_)
-                | Change::Returned { .. }
-                | Change::Interpreter { .. }
-                | Change::Platform(_)
                 | Change::ProjectNamespace { left: None, .. }
-                | Change::Workload { .. }
                 | Change::WorkloadChecks { .. }
                 | Change::Source(SourceChange { hub: None, .. })
                 | Change::Payload { .. } => {}
@@ -233,15 +224,15 @@ impl GatewayIndex {
         if !self.specs_synced(&owner.project) {
             return;
         }
-        let mut deployments: Vec<Deployment> = Vec::new();
+        let mut deployments: Vec<ObjectRef> = Vec::new();
         for (kind, table) in project.sources.enumerate() {
             let rows = table.in_namespace(&owner.namespace);
-            deployments.extend(rows.map(|(name, _)| (kind, hub.clone(), name.clone())));
+            deployments.extend(rows.map(|(name, _)| ObjectRef::new(kind, hub, name)));
         }
-        let mut instances: Vec<Deployment> = Vec::new();
+        let mut instances: Vec<ObjectRef> = Vec::new();
         for (kind, table) in self.hub.write_backs.enumerate() {
             let rows = table.in_namespace(hub);
-            instances.extend(rows.map(|(name, _)| (kind, hub.clone(), name.clone())));
+            instances.extend(rows.map(|(name, _)| ObjectRef::new(kind, hub, name)));
         }
         for deployment in deployments {
             self.track_deployment(&deployment, at_least);
@@ -253,15 +244,12 @@ impl GatewayIndex {
 
     /// The project that a hub namespace belongs to, if its lists allow to compare with the hub's.
     fn comparable(&self, hub: &str, synced: fn(&Self, &ProjectKey) -> bool) -> Option<(&Project, &Arc<str>)> {
-        let owner = self
-            .owners
-            .get(hub)
-            .filter(|owner| synced(self, &owner.project))?;
-        Some((self.projects.get(&owner.project)?, &owner.namespace))
+        let (project, owner) = self.owning(hub)?;
+        synced(self, &owner.project).then_some((project, &owner.namespace))
     }
 
-    fn track_deployment(&mut self, object: &Deployment, at_least: bool) {
-        let (kind, hub, name) = object;
+    fn track_deployment(&mut self, object: &ObjectRef, at_least: bool) {
+        let ObjectRef { kind, hub, name } = object;
         let Some((project, namespace)) = self.comparable(hub, Self::specs_synced) else {
             return;
         };
@@ -290,12 +278,11 @@ impl GatewayIndex {
     }
 
     /// Decides anew of all write-backs of a deployment: the labels of their projections follow the copy.
-    fn track_instances_of(&mut self, copy: &Deployment) {
-        let (kind, hub, _) = copy;
-        let by_cell = self.hub.by_deployment.get(copy).into_iter();
-        let names: Vec<Arc<str>> = by_cell.flat_map(WriteBacksByCell::names).cloned().collect();
+    fn track_instances_of(&mut self, copy: &ObjectRef) {
+        let ObjectRef { kind, hub, .. } = copy;
+        let names: Vec<Arc<str>> = self.write_backs_of(copy).cloned().collect();
         for name in names {
-            self.track_instance(&(*kind, hub.clone(), name), false);
+            self.track_instance(&ObjectRef::new(*kind, hub, &name), false);
         }
     }
 
@@ -310,8 +297,8 @@ impl GatewayIndex {
         }
     }
 
-    fn track_instance(&mut self, object: &Deployment, at_least: bool) {
-        let (kind, hub, name) = object;
+    fn track_instance(&mut self, object: &ObjectRef, at_least: bool) {
+        let ObjectRef { kind, hub, name } = object;
         let Some((project, namespace)) = self.comparable(hub, Self::is_complete) else {
             return;
         };

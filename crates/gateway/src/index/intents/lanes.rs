@@ -55,7 +55,7 @@ impl GatewayIndex {
     pub fn lane_policies(&self, hub: &str) -> BTreeMap<Arc<str>, Digest> {
         let there = self.hub.city_policies.in_namespace(hub);
         let there = there.filter(|(_, row)| !row.deleting);
-        let leaving = &self.lanes.withdrawing;
+        let leaving = &self.intents.lanes.withdrawing;
         let stays =
             |name: &Arc<str>| leaving.is_empty() || !leaving.contains(&(Arc::from(hub), name.clone()));
         there

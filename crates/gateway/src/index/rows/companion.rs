@@ -52,27 +52,21 @@ pub(super) fn payload(object: &DynamicObject, kind: CompanionKind) -> (Digest, O
         let payload = Value::Object(payload_of(object, kind));
         return (Digest::of(&payload), None, size_of(&payload) as usize);
     }
-    let part = |key: &str| {
-        object
-            .data
-            .get(key)
-            .filter(|v| v.as_object().is_some_and(|m| !m.is_empty()))
+    let part = |key: &str| object.data[key].as_object().filter(|values| !values.is_empty());
+    let size = |key: &str, is_base64: bool| -> usize {
+        let lengths = part(key)
+            .into_iter()
+            .flatten()
+            .map(|(_, v)| v.as_str().map_or(0, str::len));
+        lengths
+            .map(|length| if is_base64 { length / 4 * 3 } else { length })
+            .sum()
     };
     let secret_type = object.data.get("type").and_then(Value::as_str);
-    let length = |v: &Value, base64: bool| {
-        let n = v.as_str().map_or(0, str::len);
-        if base64 { n / 4 * 3 } else { n }
-    };
-    let size = |key: &str, base64: bool| -> usize {
-        part(key)
-            .and_then(Value::as_object)
-            .map_or(0, |m| m.values().map(|v| length(v, base64)).sum())
-    };
-    let is_secret = secret_type.is_some();
     (
         Digest::of(&json!([secret_type, part("data"), part("binaryData")])),
         secret_type.map(|text| bounded(text).into()),
-        size("data", is_secret) + size("binaryData", true),
+        size("data", secret_type.is_some()) + size("binaryData", true),
     )
 }
 

@@ -1,6 +1,7 @@
 //! The state of each member in a binding, for objects that live at one (contract: clusters.md §3).
 
-use super::Strings;
+use super::{Strings, condition, list, text};
+use fedgate_api::keys;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,41 +40,35 @@ const SHOWN: usize = 1_024;
 /// Most bytes of a UID that a member reports.
 const UID: usize = 64;
 
-fn shown(message: &Value) -> Arc<str> {
-    let text = message.as_str().unwrap_or_default();
-    text.chars().take(SHOWN).collect::<String>().into()
-}
-
 impl Delivery {
     /// Digests a `ResourceBinding`.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
         let at = |pointer: &str| object.data.pointer(pointer);
-        let list = |pointer: &str| at(pointer).and_then(Value::as_array).into_iter().flatten();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let scheduled = list("/status/conditions").find(|c| c["type"] == "Scheduled");
-        let unscheduled = scheduled.filter(|c| c["status"] == "False");
+        let scheduled = condition(object, "Scheduled");
+        let unscheduled = scheduled.filter(|c| text(c, "status") == "False");
         let observed = at("/status/schedulerObservedGeneration").and_then(Value::as_i64);
+        let labels = object.metadata.labels.as_ref();
         Self {
             observed: scheduled.is_some() && observed == object.metadata.generation,
             unscheduled: unscheduled.map(|c| {
-                (
-                    words.intern(&text(&c["reason"])),
-                    words.intern(&text(&c["message"])),
-                )
+                ["reason", "message"]
+                    .map(|field| words.intern(text(c, field)))
+                    .into()
             }),
             suspended: at("/spec/suspension/dispatching").and_then(Value::as_bool) == Some(true),
-            id: object
-                .metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(fedgate_api::keys::BINDING_ID))
+            id: labels
+                .and_then(|labels| labels.get(keys::BINDING_ID))
                 .map(|id| id.as_str().into()),
-            items: list("/status/aggregatedStatus")
+            items: list(&object.data, "/status/aggregatedStatus")
                 .map(|item| Item {
-                    member: words.intern(&text(&item["clusterName"])),
+                    member: words.intern(text(item, "clusterName")),
                     applied: item["applied"] == true,
-                    message: shown(&item["appliedMessage"]),
-                    uid: item["status"][fedgate_api::keys::UID_AT_MEMBER]
+                    message: text(item, "appliedMessage")
+                        .chars()
+                        .take(SHOWN)
+                        .collect::<String>()
+                        .into(),
+                    uid: item["status"][keys::UID_AT_MEMBER]
                         .as_str()
                         .filter(|uid| uid.len() <= UID)
                         .map(Arc::from),

@@ -97,7 +97,7 @@ pub struct Extent(u32);
 /// Meaning of a [`SpecSize`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecSize {
-    /// This number of bytes as JSON.
+    /// Number of bytes as JSON.
     Bytes(u32),
     /// More levels of lists and maps than [`LEVEL_LIMIT`].
     Deep,
@@ -212,7 +212,7 @@ pub struct HubCopy {
     pub guarded: bool,
 }
 
-/// Which of the two names of a place an object lacks: a copy in its spec, a write-back among its labels. Both are false for
+/// The names of a place that an object lacks: a copy in its spec, a write-back among its labels. Both are false for
 /// a kind that may not name a location.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lacks {
@@ -225,13 +225,13 @@ pub struct Lacks {
 /// The labels of a copy that name a place, of which policies select one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routed {
-    /// It has none.
+    /// No label.
     Nowhere,
-    /// That of its city alone.
+    /// The label of its city alone.
     City,
-    /// That of the location of its spec alone.
+    /// The label of the location of its spec alone.
     Location,
-    /// Both, or one that is no city code or not the location of its spec.
+    /// Both labels, or one that is no city code or not the location of its spec.
     Otherwise,
 }
 
@@ -254,6 +254,11 @@ impl Source {
         self.created.into()
     }
 
+    /// Its references, and the rule that names none although it must.
+    pub fn referenced(&self) -> (&[Reference], Option<u8>) {
+        (&self.references, self.unnamed)
+    }
+
     /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(&self, largest: u32) -> bool {
         self.extent.fits(largest)
@@ -267,6 +272,11 @@ impl Source {
         if may_wait && !std::mem::replace(&mut self.suspended, true) && is_carried {
             self.content = suspended_content(self.content);
         }
+    }
+
+    /// The fields that the workload controller reads, if they are well-formed.
+    pub fn rolled_up(&self) -> Option<&Rollup> {
+        self.rollup.as_deref()?.as_ref().ok()
     }
 
     /// The expected references, as text.
@@ -442,11 +452,4 @@ impl HubCopy {
 fn instances(object: &DynamicObject) -> u32 {
     let replicas = object.data.pointer("/status/replicas").and_then(Value::as_u64);
     replicas.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-impl Source {
-    /// Its references, and the rule that names none although it must.
-    pub fn referenced(&self) -> (&[Reference], Option<u8>) {
-        (&self.references, self.unnamed)
-    }
 }

@@ -1,6 +1,6 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
-use super::{Delivery, Strings, annotation, label, place};
+use super::{Delivery, Strings, annotation, condition, has_condition, label, list, place, text};
 use crate::{lane, policy_spec, route::Route};
 use fedgate_api::{
     keys,
@@ -121,28 +121,23 @@ impl Cell {
         kinds: &PerKind<FederatedKind>,
         words: &mut Strings,
     ) -> Self {
-        let status = object.data.get("status").unwrap_or(&Value::Null);
-        let conditions = status.get("conditions").and_then(Value::as_array);
-        let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let data = &object.data;
+        let word = |pointer: &str| data.pointer(pointer).and_then(Value::as_str);
         Self {
             city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
             location: place::location_of_cluster(object, words),
-            ready: ready.map(|condition| ClusterReady {
-                is_true: condition["status"] == "True",
-                reason: words.intern(&text(&condition["reason"])),
-                since: text(&condition["lastTransitionTime"])
+            ready: condition(object, "Ready").map(|condition| ClusterReady {
+                is_true: text(condition, "status") == "True",
+                reason: words.intern(text(condition, "reason")),
+                since: text(condition, "lastTransitionTime")
                     .parse()
                     .map_or(0, Timestamp::as_second),
             }),
             same_as: words.share_some(annotation(object, keys::SAME_AS)),
-            is_surveyed: conditions
-                .into_iter()
-                .flatten()
-                .any(|c| c["type"] == "CompleteAPIEnablements" && c["status"] == "True"),
-            id: words.share_some(object.data.pointer("/spec/id").and_then(Value::as_str)),
-            kubernetes: words.share_some(status.get("kubernetesVersion").and_then(Value::as_str)),
-            serves: served(status, kinds, words),
+            is_surveyed: has_condition(object, "CompleteAPIEnablements", "True"),
+            id: words.share_some(word("/spec/id")),
+            kubernetes: words.share_some(word("/status/kubernetesVersion")),
+            serves: served(data, kinds, words),
         }
     }
 
@@ -164,16 +159,12 @@ fn resource_name(resource: &ApiResource) -> String {
 }
 
 /// Names (`<plural>.<group>`) of the federated and write-back kinds that a Cluster reports to serve.
-fn served(status: &Value, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Box<[Arc<str>]> {
-    let enabled = status.get("apiEnablements").and_then(Value::as_array);
+fn served(cluster: &Value, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Box<[Arc<str>]> {
     let serves = |resource: &ApiResource| {
-        enabled.into_iter().flatten().any(|group| {
-            let resources = group.get("resources").and_then(Value::as_array);
-            group["groupVersion"] == *resource.api_version
-                && resources
-                    .into_iter()
-                    .flatten()
-                    .any(|kind| kind["kind"] == *resource.kind)
+        let mut enabled = list(cluster, "/status/apiEnablements");
+        enabled.any(|group| {
+            text(group, "groupVersion") == resource.api_version
+                && list(group, "/resources").any(|kind| text(kind, "kind") == resource.kind)
         })
     };
     let write_backs = kinds
@@ -200,18 +191,11 @@ pub struct CitySet {
 impl CitySet {
     /// Digests a `ClusterPropagationPolicy`.
     pub fn read(object: &DynamicObject, label: &str, kinds: &[FederatedKind]) -> Self {
-        let values = object
-            .data
-            .pointer("/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values");
+        let values = "/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values";
+        let values = list(&object.data, values).filter_map(Value::as_str);
         let cities: BTreeSet<CityCode> = values
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|v| {
-                v.as_str()
-                    .filter(|t| is_label_value(t))
-                    .and_then(|t| CityCode::parse(t).ok())
-            })
+            .filter(|text| is_label_value(text))
+            .filter_map(|text| CityCode::parse(text).ok())
             .collect();
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let name = object.metadata.name.as_deref();
@@ -253,15 +237,11 @@ impl CityPolicy {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let selectors = spec.get("resourceSelectors").and_then(Value::as_array);
         let only = selectors.filter(|s| s.len() == 1).and_then(|s| s.first());
-        let text = |v: Option<&Value>, field: &str| {
-            v.and_then(|v| v.get(field))
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
         let found = kinds.enumerate().find_map(|(index, kind)| {
-            let ours = text(only, "apiVersion")? == kind.resource.api_version
-                && text(only, "kind")? == kind.resource.kind;
-            let labels = only?.pointer("/labelSelector/matchLabels")?;
+            let only = only?;
+            let ours = text(only, "apiVersion") == kind.resource.api_version
+                && text(only, "kind") == kind.resource.kind;
+            let labels = only.pointer("/labelSelector/matchLabels")?;
             let route = Route::of_selector(kind, |key| labels.get(key)?.as_str())?;
             ours.then_some((index, route))
         });
@@ -294,11 +274,10 @@ pub enum Template {
 impl Template {
     /// Two kinds of one name differ by their groups alone.
     fn read(resource: &Value, kinds: &PerKind<FederatedKind>, companions: &CompanionKinds) -> Self {
-        let text = |field: &str| resource.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (group, kind) = (
-            text("apiVersion").rsplit_once('/').map_or("", |of| of.0),
-            text("kind"),
-        );
+        let group = text(resource, "apiVersion")
+            .rsplit_once('/')
+            .map_or("", |of| of.0);
+        let kind = text(resource, "kind");
         let federated = kinds.position(|of| of.resource.kind == kind && of.resource.group == group);
         let companion = || companions.id_of(group, kind).map(Self::Companion);
         federated
@@ -344,43 +323,15 @@ impl Binding {
         companions: &CompanionKinds,
         words: &mut Strings,
     ) -> Self {
-        let condition = |kind: &str| {
-            object
-                .data
-                .pointer("/status/conditions")
-                .and_then(Value::as_array)
-                .and_then(|list| {
-                    list.iter()
-                        .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
-                        .cloned()
-                })
-        };
-        let is = |c: &Option<Value>, field: &str, value: &str| {
-            c.as_ref().and_then(|c| c.get(field)).and_then(Value::as_str) == Some(value)
-        };
-        let scheduled = condition("Scheduled");
-        let items = object
-            .data
-            .pointer("/status/aggregatedStatus")
-            .and_then(Value::as_array);
-        let text = |item: &Value, field: &str| {
-            item.get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let failed = items.into_iter().flatten().find_map(|item| {
-            let applied = item.get("applied").and_then(Value::as_bool).unwrap_or(false);
+        let failed = list(&object.data, "/status/aggregatedStatus").find_map(|item| {
             let message = text(item, "appliedMessage");
-            (!applied && !message.is_empty())
-                .then(|| Box::new((words.intern(&text(item, "clusterName")), words.intern(&message))))
+            let is_failed = item["applied"] != true && !message.is_empty();
+            is_failed.then(|| Box::new((words.intern(text(item, "clusterName")), words.intern(message))))
         });
-        let clusters = object.data.pointer("/spec/clusters").and_then(Value::as_array);
-        let clusters: Box<[Arc<str>]> = clusters
-            .into_iter()
-            .flatten()
-            .map(|c| words.intern(&text(c, "name")))
+        let clusters: Box<[Arc<str>]> = list(&object.data, "/spec/clusters")
+            .map(|cluster| words.intern(text(cluster, "name")))
             .collect();
+        let unscheduled = condition(object, "Scheduled").filter(|c| text(c, "status") == "False");
         let policy = annotation(object, keys::CLAIM_NAME);
         let resource = &object.data["spec"]["resource"];
         Self {
@@ -392,14 +343,14 @@ impl Binding {
                 .next()
                 .map(|o| words.intern(&o.uid)),
             template: Template::read(resource, kinds, companions),
-            name: words.intern(resource["name"].as_str().unwrap_or_default()),
+            name: words.intern(text(resource, "name")),
             delivery: policy
                 .filter(|name| lane::is_lane_name(kinds, name))
                 .map(|_| Box::new(Delivery::read(object, words))),
             policy: words.share_some(policy),
-            no_cluster: is(&scheduled, "status", "False") && is(&scheduled, "reason", "NoClusterFit"),
-            scheduled: is(&scheduled, "status", "True") && !clusters.is_empty(),
-            applied: is(&condition("FullyApplied"), "status", "True"),
+            no_cluster: unscheduled.is_some_and(|c| text(c, "reason") == "NoClusterFit"),
+            scheduled: has_condition(object, "Scheduled", "True") && !clusters.is_empty(),
+            applied: has_condition(object, "FullyApplied", "True"),
             clusters,
             failed,
             is_held: object.metadata.deletion_timestamp.is_some()
@@ -433,23 +384,16 @@ pub struct InterpreterDigest {
 impl InterpreterDigest {
     /// Digests a `ResourceInterpreterCustomization`.
     pub fn read(object: &DynamicObject, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Self {
-        let target = object.data.pointer("/spec/target");
-        let field = |name: &str| target.and_then(|t| t.get(name)).and_then(Value::as_str);
-        let kind = kinds.position(|k| {
-            field("apiVersion") == Some(&k.resource.api_version) && field("kind") == Some(&k.resource.kind)
-        });
-        let operations = object
-            .data
-            .pointer("/spec/customizations")
-            .and_then(Value::as_object);
+        let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        let target = &spec["target"];
+        let operations = spec["customizations"].as_object().into_iter().flatten();
         Self {
-            kind,
-            content: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
-            operations: operations
-                .into_iter()
-                .flat_map(|m| m.keys())
-                .map(|k| words.intern(k))
-                .collect(),
+            kind: kinds.position(|kind| {
+                text(target, "apiVersion") == kind.resource.api_version
+                    && text(target, "kind") == kind.resource.kind
+            }),
+            content: Digest::of(spec),
+            operations: operations.map(|(name, _)| words.intern(name)).collect(),
         }
     }
 }

@@ -111,6 +111,30 @@ pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// The text of a field; empty if it is absent or no text.
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The elements of the list at a JSON pointer.
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+/// The condition of a type in the status of an object.
+pub(crate) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
+    list(&object.data, "/status/conditions").find(|condition| text(condition, "type") == kind)
+}
+
+/// True if the condition of a type has this status.
+pub(crate) fn has_condition(object: &DynamicObject, kind: &str, status: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| text(condition, "status") == status)
+}
+
 /// Creation time of the object, in seconds since the epoch.
 fn created(object: &DynamicObject) -> i64 {
     let time = object.metadata.creation_timestamp.as_ref();
@@ -123,16 +147,9 @@ fn owned(text: Option<&str>) -> Option<Arc<str>> {
 
 /// The object without metadata and status: the part that is synced to the hub.
 pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
-    object
-        .data
-        .as_object()
-        .map(|map| {
-            map.iter()
-                .filter(|(k, _)| *k != "status")
-                .map(|(k, v)| (k.clone(), v.clone()))
-                .collect()
-        })
-        .unwrap_or_default()
+    let mut roots = object.data.as_object().cloned().unwrap_or_default();
+    roots.remove("status");
+    roots
 }
 
 /// Maximum levels of lists and maps in synced specs and returned statuses; below the maximum that is read of an

@@ -19,9 +19,9 @@ pub struct PlatformObject {
 /// Why an object of the hub is not projected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unprojected {
-    /// It cannot be decoded.
+    /// The object cannot be decoded.
     Broken,
-    /// It has more bytes than are synced, here the number, or too many levels.
+    /// The object has this number of bytes, more than are synced, or too many levels.
     TooLarge(u32),
 }
 

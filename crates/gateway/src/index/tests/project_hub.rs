@@ -61,7 +61,7 @@ fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     let plane = Plane::Project(shop());
     let applied = told(&mut index, WatchEvent::Apply(boxed(&of("api", "hub-a"))));
     assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
-    assert_eq!(applied.other_hubs.len(), 1);
+    assert_eq!(applied.other_hubs().len(), 1);
     assert!(!index.project_ready(&shop()) && !index.specs_synced(&shop()));
     assert_eq!(index.defect(&plane), Some(OTHER_HUB));
     assert!(index.lacks_proof(HUB).is_some(), "its absence proves nothing");
@@ -71,7 +71,7 @@ fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     index.suspend(&shop(), false);
     assert!(!index.project_ready(&shop()));
     let applied = told(&mut index, WatchEvent::Delete(boxed(&of("api", "hub-a"))));
-    assert_eq!(applied.other_hubs, [(shop(), None)]);
+    assert_eq!(applied.other_hubs(), [(shop(), None)]);
     assert!(applied.synced, "what has waited is decided on");
     assert_eq!((other(&index), index.defect(&plane)), (None, None));
     assert!(index.project_ready(&shop()));
@@ -216,7 +216,7 @@ fn a_deployment_that_names_another_hub_is_left_to_it() {
 #[test]
 fn deployments_that_name_no_hub_are_known_until_they_do() {
     let mut index = fixture();
-    let unnamed = |index: &GatewayIndex| index.unnamed.iter().cloned().collect::<Vec<_>>();
+    let unnamed = |index: &GatewayIndex| index.summary.unnamed.iter().cloned().collect::<Vec<_>>();
     let mut new = fixture::source("new", "DFW");
     new["metadata"]["annotations"] = json!({});
     index.shop_has(TableId::DEPLOYMENTS, &new);

@@ -6,7 +6,13 @@
 //! project whose claim is rejected writes nothing to the hub. A project whose plane the gateway has as another one owns
 //! nothing, unless an operator says so.
 
-use crate::index::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, rows::HubNamespaceDigest};
+use crate::index::{
+    GatewayIndex, NamespaceOwner,
+    apply::Applied,
+    change::{Change, NamespaceNews},
+    rows::HubNamespaceDigest,
+    watches::Command,
+};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::store::apply::RowChange;
 use std::{fmt, sync::Arc};
@@ -165,7 +171,7 @@ impl GatewayIndex {
         if let Some(project) = &project {
             self.summary.forget(key, project);
         }
-        self.unnamed.remove(key);
+        self.summary.unnamed.remove(key);
         let uid = project.and_then(|project| project.uid);
         self.forget_plane(key, uid.as_ref(), &mut applied);
         let left: Vec<Arc<str>> = self
@@ -190,9 +196,10 @@ impl GatewayIndex {
             .collect();
         for (twin, _) in twins {
             let hubs = self.hub_namespaces_of(twin).cloned();
-            applied
-                .changes
-                .extend(hubs.map(|hub| Change::OwnerProven { hub }));
+            applied.changes.extend(hubs.map(|hub| Change::HubNamespace {
+                hub,
+                news: NamespaceNews::Proof,
+            }));
         }
         // It was engaged while it was being deleted.
         applied
@@ -205,7 +212,7 @@ impl GatewayIndex {
     /// the owner of a hub namespace, as after a start.
     pub fn lead(&mut self) -> Applied {
         let mut applied = Applied::default();
-        self.deliveries.clear();
+        self.intents.deliveries.clear();
         let names_another = |hub: &Arc<str>, owner: &NamespaceOwner| {
             let row = self.hub.namespaces.get("", hub);
             row.and_then(|row| row.digest.cluster.as_deref())
@@ -253,15 +260,17 @@ impl GatewayIndex {
         if of.is_some() {
             for lost in claims.iter_mut().filter(|c| c.refused != of) {
                 lost.refused.clone_from(&of);
-                applied.refused.extend(of.clone().map(|holder| RejectedClaim {
-                    claimant: lost.owner.clone(),
-                    hub: hub.clone(),
-                    holder,
-                }));
-                applied.changes.push(Change::ClaimRejected {
-                    project: lost.owner.project.clone(),
-                    namespace: lost.owner.namespace.clone(),
-                });
+                let claim = |holder| {
+                    Command::ReportRejected(RejectedClaim {
+                        claimant: lost.owner.clone(),
+                        hub: hub.clone(),
+                        holder,
+                    })
+                };
+                applied.commands.extend(of.clone().map(claim));
+                let mut keys = Vec::new();
+                self.source_keys_in(&lost.owner.project, &lost.owner.namespace, &mut keys);
+                applied.enqueue(keys);
             }
         }
         if let Some(winner) = winner {
@@ -275,7 +284,10 @@ impl GatewayIndex {
             self.drop_bodies(hub);
         }
         if self.owners.get(hub) != holder.as_ref() {
-            applied.changes.push(Change::Owner { hub: hub.clone() });
+            applied.changes.push(Change::HubNamespace {
+                hub: hub.clone(),
+                news: NamespaceNews::Owner,
+            });
         }
     }
 

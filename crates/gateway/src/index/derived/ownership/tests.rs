@@ -9,6 +9,7 @@ use crate::{
         fixture::{HUB, list, namespace},
         networking::WorkloadChecks,
         rows::SIZE_LIMIT,
+        watches::Command,
     },
 };
 use fedgate_api::{
@@ -54,8 +55,12 @@ fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Applied {
         let enqueued = list(&objects, |e| index.project_event(&project(name), table, e));
         all.changes.extend(enqueued.changes);
         // The namespace kube-system has a UID like any other, so claims on its hub namespace are rejected too.
-        all.refused
-            .extend(enqueued.refused.into_iter().filter(|r| *r.hub == *HUB));
+        let is_there = |command: &Command| match command {
+            Command::ReportRejected(claim) => *claim.hub == *HUB,
+            _ => false,
+        };
+        all.commands
+            .extend(enqueued.commands.into_iter().filter(is_there));
     }
     all
 }
@@ -72,8 +77,8 @@ fn holder(index: &GatewayIndex) -> Option<&str> {
 #[test]
 fn the_second_claimant_of_a_uid_is_refused_once_and_takes_nothing_away() {
     let mut index = hub(None);
-    assert_eq!(engage(&mut index, "prod").refused, []);
-    let refused = engage(&mut index, "staging").refused;
+    assert_eq!(engage(&mut index, "prod").refused(), []);
+    let refused = engage(&mut index, "staging").refused();
     assert_eq!(refused.len(), 1);
     assert_eq!(
         (
@@ -83,7 +88,7 @@ fn the_second_claimant_of_a_uid_is_refused_once_and_takes_nothing_away() {
         ("staging", "prod".to_owned())
     );
     assert_eq!(holder(&index), Some("prod"));
-    assert_eq!(lists(&mut index, "staging", true).refused, [], "it was said");
+    assert_eq!(lists(&mut index, "staging", true).refused(), [], "it was said");
     lists(&mut index, "staging", false);
     assert_eq!(holder(&index), Some("prod"), "the other's end is not its end");
 }
@@ -92,7 +97,7 @@ fn the_second_claimant_of_a_uid_is_refused_once_and_takes_nothing_away() {
 fn the_namespaces_own_label_decides_whoever_comes_first() {
     let mut index = hub(Some("cluster-prod"));
     index.engage(project("prod"));
-    assert_eq!(engage(&mut index, "staging").refused.len(), 1);
+    assert_eq!(engage(&mut index, "staging").refused().len(), 1);
     assert_eq!(holder(&index), None, "prod has not been listed yet");
     assert!(!crate::queries::lifecycle::proven_gone(&index, HUB));
     lists(&mut index, "prod", true);
@@ -129,7 +134,7 @@ fn a_label_that_is_edited_takes_nothing_from_who_holds_it_until_another_replica_
     let enqueued = index.lead();
     assert_eq!(holder(&index), Some("staging"), "another replica's word");
     let refused = |r: &RejectedClaim| r.claimant.project == project("prod") && *r.hub == *HUB;
-    assert!(enqueued.refused.iter().any(refused));
+    assert!(enqueued.refused().iter().any(refused));
     assert!(index.is_refused(HUB, &project("prod")) && !index.is_refused(HUB, &project("staging")));
 }
 
@@ -155,7 +160,7 @@ fn only_an_operator_gives_it_to_another_project_and_only_to_one_that_has_the_nam
     assert_eq!(holder(&index), None, "nobody of that name claims it");
     put(&mut index, "7", &prod, Some("staging"));
     assert_eq!(holder(&index), Some("staging"));
-    assert_eq!(engage(&mut index, "prod").refused.len(), 1);
+    assert_eq!(engage(&mut index, "prod").refused().len(), 1);
     assert_eq!(holder(&index), Some("staging"));
     let seen = crate::namespaces::observe(&index, HUB).unwrap();
     assert!(seen.reassigned);
@@ -210,7 +215,7 @@ fn the_deployments_of_a_claim_that_is_refused_say_so() {
 #[test]
 fn a_hub_namespace_that_names_a_project_is_nobody_elses() {
     let mut index = hub(Some("cluster-prod"));
-    assert_eq!(engage(&mut index, "staging").refused.len(), 1);
+    assert_eq!(engage(&mut index, "staging").refused().len(), 1);
     assert_eq!(holder(&index), None, "prod is not engaged");
     engage(&mut index, "prod");
     assert_eq!(holder(&index), Some("prod"));

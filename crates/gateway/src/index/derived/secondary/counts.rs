@@ -22,6 +22,15 @@ impl<K: Ord + Clone> RefCounts<K> {
         *self.0.entry(key).or_default() += 1;
     }
 
+    /// Counts a row that yields the key, or one less.
+    pub fn count(&mut self, key: K, is_there: bool) {
+        if is_there {
+            self.add(key);
+        } else {
+            self.take(&key);
+        }
+    }
+
     /// Counts one row less that yields the key.
     pub fn take(&mut self, key: &K) {
         if let Some(count) = self.0.get_mut(key) {

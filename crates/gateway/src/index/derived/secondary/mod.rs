@@ -75,6 +75,23 @@ fn named<'a>(
         .chain(expected)
 }
 
+/// The rows before and after a change, each with whether it is there now.
+fn both<'a, D>(
+    old: Option<&'a Row<D>>,
+    new: Option<&'a Row<D>>,
+) -> impl Iterator<Item = (&'a Row<D>, bool)> + use<'a, D> {
+    let old = old.map(|row| (row, false));
+    old.into_iter().chain(new.map(|row| (row, true)))
+}
+
+fn record<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_there: bool) {
+    if is_there {
+        entries.insert(entry);
+    } else {
+        entries.remove(&entry);
+    }
+}
+
 impl SourceIndex {
     /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
     pub(crate) fn change(
@@ -84,14 +101,14 @@ impl SourceIndex {
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
     ) {
-        for (row, is) in [(old, false), (new, true)] {
-            match row.filter(|row| row.deleting) {
-                Some(row) if is => drop(self.deleting.insert(row.uid.clone(), row.digest.deleted)),
-                Some(row) => drop(self.deleting.remove(&row.uid)),
-                None => {}
+        let (namespace, name) = name;
+        for (row, is) in both(old, new) {
+            if row.deleting && is {
+                self.deleting.insert(row.uid.clone(), row.digest.deleted);
+            } else if row.deleting {
+                self.deleting.remove(&row.uid);
             }
         }
-        let (namespace, name) = name;
         match (old.is_some_and(names_no_hub), new.is_some_and(names_no_hub)) {
             (false, true) => drop(self.unnamed.insert((namespace.clone(), kind, name.clone()))),
             (true, false) => drop(self.unnamed.remove(&(namespace.clone(), kind, name.clone()))),
@@ -103,30 +120,19 @@ impl SourceIndex {
             return;
         }
         let of = self.namespaces.entry(namespace.clone()).or_default();
-        if let Some(row) = old {
+        for (row, is) in both(old, new) {
             if let Some(place) = GatewayIndex::announced(name, row) {
-                of.announced.take(&(kind, place.clone(), row.digest.hub.clone()));
+                of.announced
+                    .count((kind, place.clone(), row.digest.hub.clone()), is);
             }
             for (companion, of_name) in named(&row.digest, kinds) {
-                of.named.remove(&(companion, of_name, kind, name.clone()));
-            }
-            of.leaving.remove(&(kind, name.clone()));
-            if let Some(uid) = controller(row) {
-                of.controlled.remove(&(uid.clone(), name.clone()));
-            }
-        }
-        if let Some(row) = new {
-            if let Some(place) = GatewayIndex::announced(name, row) {
-                of.announced.add((kind, place.clone(), row.digest.hub.clone()));
-            }
-            for (companion, of_name) in named(&row.digest, kinds) {
-                of.named.insert((companion, of_name, kind, name.clone()));
+                record(&mut of.named, (companion, of_name, kind, name.clone()), is);
             }
             if leaves(row) {
-                of.leaving.insert((kind, name.clone()));
+                record(&mut of.leaving, (kind, name.clone()), is);
             }
             if let Some(uid) = controller(row) {
-                of.controlled.insert((uid.clone(), name.clone()));
+                record(&mut of.controlled, (uid.clone(), name.clone()), is);
             }
         }
         if of.is_empty() {
@@ -318,19 +324,15 @@ impl HubIndex {
         let without = &mut self.without_place;
         without.city = without.city + usize::from(after.city) - usize::from(before.city);
         without.location = without.location + usize::from(after.location) - usize::from(before.location);
-        let place = |row: Option<&Row<HubCopy>>| {
-            row.and_then(|row| Some((row.digest.city.clone()?, row.digest.route())))
-        };
         self.change(&name.0, |of| {
-            match place(old) {
-                Some((city, Some(Route::Location(location)))) => of.located.take(&(kind, location, city)),
-                Some((city, _)) => of.copies.take(&(kind, city)),
-                None => {}
-            }
-            match place(new) {
-                Some((city, Some(Route::Location(location)))) => of.located.add((kind, location, city)),
-                Some((city, _)) => of.copies.add((kind, city)),
-                None => {}
+            for (row, is) in both(old, new) {
+                match (row.digest.city.clone(), row.digest.route()) {
+                    (Some(city), Some(Route::Location(location))) => {
+                        of.located.count((kind, location, city), is);
+                    }
+                    (Some(city), _) => of.copies.count((kind, city), is),
+                    (None, _) => {}
+                }
             }
         });
     }
@@ -342,23 +344,16 @@ impl HubIndex {
         new: Option<&Row<WriteBackDigest>>,
     ) {
         self.change(&name.0, |of| {
-            if let Some(row) = old {
-                of.write_backs.take(&row.digest.city);
-            }
-            if let Some(row) = new {
-                of.write_backs.add(row.digest.city.clone());
-            }
+            both(old, new).for_each(|(row, is)| of.write_backs.count(row.digest.city.clone(), is));
         });
     }
 
     pub(crate) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
-        let policy = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.policy.clone());
         self.change(&name.0, |of| {
-            if let Some(policy) = policy(old) {
-                of.claims.take(&policy);
-            }
-            if let Some(policy) = policy(new) {
-                of.claims.add(policy);
+            for (row, is) in both(old, new) {
+                if let Some(policy) = row.digest.policy.clone() {
+                    of.claims.count(policy, is);
+                }
             }
         });
     }
@@ -371,11 +366,10 @@ impl HubIndex {
         new: Option<&Row<Companion>>,
     ) {
         self.change(&name.0, |of| {
-            for entry in old.into_iter().flat_map(|row| entries(&row.digest)) {
-                of.entries.remove(&(entry.into(), kind, name.1.clone()));
-            }
-            for entry in new.into_iter().flat_map(|row| entries(&row.digest)) {
-                of.entries.insert((entry.into(), kind, name.1.clone()));
+            for (row, is) in both(old, new) {
+                for entry in entries(&row.digest) {
+                    record(&mut of.entries, (entry.into(), kind, name.1.clone()), is);
+                }
             }
         });
     }
@@ -387,15 +381,13 @@ impl HubIndex {
         old: Option<&Row<HubNamespaceDigest>>,
         new: Option<&Row<HubNamespaceDigest>>,
     ) -> SetsChanged {
-        let set = |row: Option<&Row<HubNamespaceDigest>>| row.and_then(|row| row.digest.cities.clone());
         let project = |row: Option<&Row<HubNamespaceDigest>>| {
             row.and_then(|row| Some((row.digest.cluster.clone()?, row.digest.cities.clone()?)))
         };
-        if let Some(set) = set(old) {
-            self.carried.remove(&(set, name.clone()));
-        }
-        if let Some(set) = set(new) {
-            self.carried.insert((set, name.clone()));
+        for (row, is) in both(old, new) {
+            if let Some(set) = row.digest.cities.clone() {
+                record(&mut self.carried, (set, name.clone()), is);
+            }
         }
         let mut changed = SetsChanged::default();
         if project(old) == project(new) {

@@ -86,8 +86,8 @@ impl ClusterPlaces {
             .iter()
             .map(|location| cities_of(self, location))
             .collect();
-        self.take(&before);
-        self.add(&after);
+        self.count(before, false);
+        self.count(after, true);
         for (city, were) in cities.into_iter().zip(were) {
             let are = locations_of(self, &city);
             if were != are {
@@ -108,33 +108,19 @@ impl ClusterPlaces {
         changed
     }
 
-    fn add(&mut self, (city, location): &(Option<CityCode>, Option<LocationName>)) {
-        if let Some(city) = city {
-            self.cities.entry(city.clone()).or_default().add(location.clone());
-        }
-        if let Some(location) = location {
-            self.locations
-                .entry(location.clone())
-                .or_default()
-                .add(city.clone());
-        }
-    }
-
-    fn take(&mut self, (city, location): &(Option<CityCode>, Option<LocationName>)) {
-        if let Some(city) = city
-            && let Some(of) = self.cities.get_mut(city)
-        {
-            of.take(location);
+    fn count(&mut self, (city, location): (Option<CityCode>, Option<LocationName>), is: bool) {
+        if let Some(city) = &city {
+            let of = self.cities.entry(city.clone()).or_default();
+            of.count(location.clone(), is);
             if of.is_empty() {
                 self.cities.remove(city);
             }
         }
-        if let Some(location) = location
-            && let Some(of) = self.locations.get_mut(location)
-        {
-            of.take(city);
+        if let Some(location) = location {
+            let of = self.locations.entry(location.clone()).or_default();
+            of.count(city, is);
             if of.is_empty() {
-                self.locations.remove(location);
+                self.locations.remove(&location);
             }
         }
     }

@@ -309,7 +309,7 @@ async fn a_turn_and_the_end_of_a_policy_among_many_city_sets_go_through_few_rows
         index.shop_has(TableId::Namespaces, &own);
     }
     index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
-    index.deliveries.want(&HUB.into(), Some(&"a007".into()));
+    index.intents.deliveries.want(&HUB.into(), Some(&"a007".into()));
     let now = fedgate_engine::clock::Now {
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: tokio::time::Instant::now(),

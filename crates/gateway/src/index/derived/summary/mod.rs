@@ -5,8 +5,9 @@
 
 mod problem;
 
-pub use problem::{Problem, ProblemClass, REFUSED, is_refused};
+pub use problem::{Problem, REFUSED, is_refused};
 
+use super::secondary::RefCounts;
 use crate::index::{
     Project,
     rows::{Binding, Source, WriteBackDigest},
@@ -21,6 +22,7 @@ use fedgate_engine::{
     store::table::{Name, Row},
 };
 use fedgate_kinds::KindId;
+use fedgate_operations::{CellInstances, Instances};
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,75 +33,23 @@ use std::{
 /// Status and reason of a condition `Federated`; `None` without the condition.
 pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
 
-/// Numbers of Instances, as deployments report them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReportedInstances {
-    /// Wanted.
-    pub desired: u64,
-    /// Present.
-    pub existing: u64,
-    /// Ready.
-    pub ready: u64,
-    /// Of the current template.
-    pub updated: u64,
-}
-
-impl ReportedInstances {
-    fn of(row: &Row<Source>) -> Self {
-        let counts = match row.digest.rollup.as_deref() {
-            Some(Ok(rollup)) => rollup.counts,
-            Some(Err(_)) | None => ReplicaCounts::default(),
-        };
-        let number = |count: i32| u64::try_from(count).unwrap_or(0);
-        Self {
-            desired: number(counts.desired_replicas),
-            existing: number(counts.replicas),
-            ready: number(counts.ready_replicas),
-            updated: number(counts.updated_replicas),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.desired += other.desired;
-        self.existing += other.existing;
-        self.ready += other.ready;
-        self.updated += other.updated;
-    }
-
-    fn take(&mut self, other: Self) {
-        self.desired -= other.desired;
-        self.existing -= other.existing;
-        self.ready -= other.ready;
-        self.updated -= other.updated;
+/// The Instances that a deployment reports.
+fn reported(row: &Row<Source>) -> Instances {
+    let rollup = row.digest.rolled_up();
+    let counts = rollup.map_or_else(ReplicaCounts::default, |rollup| rollup.counts);
+    let number = |count: i32| u64::try_from(count).unwrap_or(0);
+    Instances {
+        desired: number(counts.desired_replicas),
+        existing: number(counts.replicas),
+        ready: number(counts.ready_replicas),
+        updated: number(counts.updated_replicas),
     }
 }
 
-/// Written-back Instances.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WrittenBack {
-    /// Present.
-    pub existing: u64,
-    /// Ready.
-    pub ready: u64,
-}
-
-impl WrittenBack {
-    fn of(row: &Row<WriteBackDigest>) -> Self {
-        Self {
-            existing: 1,
-            ready: u64::from(row.digest.serving.is_ready()),
-        }
-    }
-
-    /// Adds another number.
-    pub fn add(&mut self, other: Self) {
-        self.existing += other.existing;
-        self.ready += other.ready;
-    }
-
-    fn take(&mut self, other: Self) {
-        self.existing -= other.existing;
-        self.ready -= other.ready;
+fn written_back(row: &Row<WriteBackDigest>) -> CellInstances {
+    CellInstances {
+        existing: 1,
+        ready: u64::from(row.digest.serving.is_ready()),
     }
 }
 
@@ -111,10 +61,10 @@ pub type Place = (Option<CityCode>, Option<Arc<str>>);
 pub struct OfCell {
     /// Copies that Karmada schedules there.
     pub deployments: usize,
-    /// Those of them that are not applied.
+    /// Copies that Karmada schedules there and has not applied.
     pub not_applied: usize,
     /// Its write-backs.
-    pub instances: WrittenBack,
+    pub instances: CellInstances,
     /// Time of the last change that one of its write-backs brought.
     pub last_report: Option<Timestamp>,
 }
@@ -131,10 +81,10 @@ pub type ObjectKey = (ProjectKey, (KindId, Name));
 /// Sums over all planes.
 #[derive(Debug, Default)]
 pub struct Summary {
-    federated: BTreeMap<(KindId, FederatedState), usize>,
-    instances: ReportedInstances,
+    federated: RefCounts<(KindId, FederatedState)>,
+    instances: Instances,
     /// Write-backs of each hub namespace, by place; nearly always there are few places.
-    places: HashMap<Arc<str>, Vec<(Place, WrittenBack)>>,
+    places: HashMap<Arc<str>, Vec<(Place, CellInstances)>>,
     cells: BTreeMap<Arc<str>, OfCell>,
     /// Write-backs whose label does not name their deployment.
     unlabelled: usize,
@@ -144,13 +94,15 @@ pub struct Summary {
     urgent: BTreeSet<ObjectKey>,
     /// Projects with deployments that are being deleted.
     deleting: BTreeSet<ProjectKey>,
+    /// Projects with announced deployments that name no hub.
+    pub unnamed: BTreeSet<ProjectKey>,
 }
 
 /// Sums over a project.
 #[derive(Debug, Default)]
 pub struct OfProject {
     /// Its Instances.
-    pub instances: ReportedInstances,
+    pub instances: Instances,
     /// Its objects with problems: kind, namespace, name.
     pub problems: BTreeMap<(KindId, Name), Problem>,
 }
@@ -169,14 +121,12 @@ impl OfProject {
         })
     }
 
-    /// At most `limit` problems after one of them, or from the first.
-    pub fn problems_after(
-        &self,
-        after: Option<&(KindId, Name)>,
-        limit: usize,
-    ) -> impl Iterator<Item = (&(KindId, Name), &Problem)> {
+    /// The objects with problems after one of them, or from the first.
+    pub fn problems_after(&self, after: Option<&(KindId, Name)>) -> impl Iterator<Item = &(KindId, Name)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.problems.range((from, Bound::Unbounded)).take(limit)
+        self.problems
+            .range((from, Bound::Unbounded))
+            .map(|(object, _)| object)
     }
 }
 
@@ -216,16 +166,16 @@ pub fn federated_states() -> impl Iterator<Item = (&'static str, &'static str)> 
 impl Summary {
     /// Number of federated objects by kind and condition `Federated`.
     pub fn federated(&self) -> impl Iterator<Item = (&(KindId, FederatedState), usize)> {
-        self.federated.iter().map(|(state, count)| (state, *count))
+        self.federated.counts()
     }
 
     /// All Instances.
-    pub fn instances(&self) -> ReportedInstances {
+    pub fn instances(&self) -> Instances {
         self.instances
     }
 
     /// The write-backs of a hub namespace, by place.
-    pub fn places(&self, hub: &str) -> &[(Place, WrittenBack)] {
+    pub fn places(&self, hub: &str) -> &[(Place, CellInstances)] {
         self.places.get(hub).map_or(&[], Vec::as_slice)
     }
 
@@ -234,20 +184,12 @@ impl Summary {
         self.cells.get(cell).copied().unwrap_or_default()
     }
 
-    fn count(&mut self, kind: KindId, row: Option<&Row<Source>>, add: bool) {
-        let Some(row) = row else { return };
-        let key = (kind, federated_state(row));
-        if add {
-            *self.federated.entry(key).or_default() += 1;
-            self.instances.add(ReportedInstances::of(row));
-            return;
-        }
-        self.instances.take(ReportedInstances::of(row));
-        if let Some(count) = self.federated.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.federated.remove(&key);
-            }
+    fn count(&mut self, kind: KindId, row: &Row<Source>, is_there: bool) {
+        self.federated.count((kind, federated_state(row)), is_there);
+        if is_there {
+            self.instances += reported(row);
+        } else {
+            self.instances -= reported(row);
         }
     }
 
@@ -260,13 +202,13 @@ impl Summary {
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
     ) {
-        self.count(kind, old, false);
-        self.count(kind, new, true);
         if let Some(old) = old {
-            of.instances.take(ReportedInstances::of(old));
+            self.count(kind, old, false);
+            of.instances -= reported(old);
         }
         if let Some(new) = new {
-            of.instances.add(ReportedInstances::of(new));
+            self.count(kind, new, true);
+            of.instances += reported(new);
         }
         let problem = new.and_then(Problem::of);
         let is_urgent = problem.as_ref().is_some_and(Problem::is_urgent);
@@ -301,9 +243,10 @@ impl Summary {
         self.urgent.range((from, Bound::Unbounded)).take(limit)
     }
 
-    /// The projects with problems, in order.
-    pub fn with_problems(&self) -> impl Iterator<Item = &ProjectKey> {
-        self.problems.iter()
+    /// The projects with problems, in order from one of them, or from the first.
+    pub fn with_problems(&self, from: Option<&ProjectKey>) -> impl Iterator<Item = &ProjectKey> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.problems.range((from, Bound::Unbounded))
     }
 
     /// The projects with deployments that are being deleted, in order.
@@ -321,7 +264,7 @@ impl Summary {
         }
         for (kind, table) in project.sources.enumerate() {
             for (_, row) in table.iter() {
-                self.count(kind, Some(row), false);
+                self.count(kind, row, false);
             }
         }
     }
@@ -347,23 +290,23 @@ impl Summary {
         self.unlabelled += unlabelled(new);
         let places = self.places.entry(hub.clone()).or_default();
         if let Some(old) = old {
-            let (place, part) = (place(old), WrittenBack::of(old));
+            let (place, part) = (place(old), written_back(old));
             if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
-                sum.take(part);
+                *sum -= part;
             }
             if let Some(cell) = place.1.and_then(|cell| self.cells.get_mut(&cell)) {
-                cell.instances.take(part);
+                cell.instances -= part;
             }
         }
         if let Some(new) = new {
-            let (place, part) = (place(new), WrittenBack::of(new));
+            let (place, part) = (place(new), written_back(new));
             if let Some(cell) = place.1.clone() {
                 let cell = self.cells.entry(cell).or_default();
-                cell.instances.add(part);
+                cell.instances += part;
                 cell.last_report = at.or(cell.last_report);
             }
             if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
-                sum.add(part);
+                *sum += part;
             } else {
                 places.reserve_exact(1);
                 places.push((place, part));

@@ -2,6 +2,7 @@
 
 use crate::index::rows::Source;
 use fedgate_engine::store::table::Row;
+use fedgate_operations::Class;
 use std::sync::Arc;
 
 /// Reasons of `Federated`=False that the tenant or the operator of a cell has to mend: the object waits for neither the
@@ -24,22 +25,11 @@ pub const REFUSED: [&str; 15] = [
     "EndedByMember",
 ];
 
-/// The class of a problem, the worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProblemClass {
-    /// `Federated` is False for a reason of [`REFUSED`].
-    Refused,
-    /// It is being deleted.
-    Deleting,
-    /// Instances are wanted, and `Available` is not True.
-    Unavailable,
-}
-
 /// The problem of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its class.
-    pub class: ProblemClass,
+    /// Its class: refused for a reason of [`REFUSED`], being deleted, or unavailable although Instances are wanted.
+    pub class: Class,
     /// The reason of the condition.
     pub reason: Arc<str>,
     /// `lastTransitionTime` of the condition or `deletionTimestamp`, in seconds since the epoch.
@@ -57,7 +47,7 @@ fn refusal(row: &Row<Source>) -> Option<Problem> {
         && condition.observed == Some(row.digest.generation)
         && REFUSED.contains(&&*condition.reason);
     holds.then(|| Problem {
-        class: ProblemClass::Refused,
+        class: Class::Refused,
         reason: condition.reason.clone(),
         since: condition.since,
     })
@@ -65,13 +55,13 @@ fn refusal(row: &Row<Source>) -> Option<Problem> {
 
 impl Problem {
     /// Its rank among problems, the worst first, then the oldest.
-    pub fn rank(&self) -> (ProblemClass, i64) {
+    pub fn rank(&self) -> (Class, i64) {
         (self.class, self.since)
     }
 
     /// True unless the object is only unavailable, which is its tenant's or its cell's matter.
     pub fn is_urgent(&self) -> bool {
-        self.class != ProblemClass::Unavailable
+        self.class != Class::Unavailable
     }
 
     /// The problem of an object; `None` if its status reports none.
@@ -79,7 +69,7 @@ impl Problem {
         if row.deleting {
             let condition = row.digest.status.condition("Federated");
             return Some(Self {
-                class: ProblemClass::Deleting,
+                class: Class::Deleting,
                 reason: condition.map_or_else(|| "Deleting".into(), |c| c.reason.clone()),
                 since: row.digest.deleted.map_or(0, jiff::Timestamp::as_second),
             });
@@ -89,13 +79,13 @@ impl Problem {
 }
 
 fn unavailable(row: &Row<Source>) -> Option<Problem> {
-    let rollup = row.digest.rollup.as_deref()?.as_ref().ok()?;
+    let rollup = row.digest.rolled_up()?;
     if rollup.available || rollup.counts.desired_replicas <= 0 {
         return None;
     }
     let condition = row.digest.status.condition("Available");
     Some(Problem {
-        class: ProblemClass::Unavailable,
+        class: Class::Unavailable,
         reason: condition.map_or_else(|| "Unknown".into(), |c| c.reason.clone()),
         since: condition.map_or(row.digest.created(), |c| c.since),
     })
