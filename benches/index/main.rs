@@ -10,7 +10,7 @@ mod workloads;
 
 use anyhow::Result;
 use fedgate_engine::store::table::Row;
-use fedgate_gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
+use fedgate_gateway::index::rows::{Binding, HubCopy, Projection, Source, WriteBackDigest};
 use fill::{Filled, Size};
 
 #[global_allocator]

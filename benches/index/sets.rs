@@ -106,7 +106,10 @@ pub(crate) fn measure(count: usize, sets: usize) -> Result<Cost> {
     for hub in hubs.iter().cycle().take(SAMPLES) {
         let seen = namespaces::observe(&index, hub.as_str()).context("everything is listed")?;
         let decision = namespaces::sets::decided(&index, &seen, Duration::from_secs(60), sets, now);
-        index.deliveries.want(&seen.name, decision.wanted.as_ref());
+        index
+            .intents
+            .deliveries
+            .want(&seen.name, decision.wanted.as_ref());
     }
     let turn = each(began.elapsed());
     let mut woken = 0;

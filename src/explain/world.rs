@@ -35,6 +35,7 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     sync::{
         Arc,

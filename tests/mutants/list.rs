@@ -57,13 +57,11 @@ mutants! {
         binding_not_asked_for:
             "ctx.executor.any(&binding, Selector::Name).await?" => "false",
             "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
+        route_of_a_copy_on_its_way_given_up:
+            "index.intents.arriving.insert(copy, destination.clone())" => "drop(copy)",
+            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
         copy_sent_to_a_city_that_is_taken_away:
             "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
-            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
-    }
-    "crates/gateway/src/index/arriving.rs" {
-        route_of_a_copy_on_its_way_given_up:
-            "self.0\n            .insert((hub.into(), kind, name.clone()), destination.clone())" => "None",
             "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "crates/gateway/src/federator/decide/copy.rs" {
@@ -213,7 +211,7 @@ mutants! {
             "there().contains(city)" => "false",
             "gateway/namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
     }
-    "crates/gateway/src/index/proof.rs" {
+    "crates/gateway/src/index/derived/proof.rs" {
         city_left_while_clusters_are_not_seen:
             "hub.clusters.proves()" => "true",
             "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
@@ -226,9 +224,9 @@ mutants! {
             "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "crates/gateway/src/namespaces/triggers.rs" {
+    "crates/gateway/src/index/apply.rs" {
         end_of_a_policy_wakes_nobody:
-            "index.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
+            "applied.enqueue(self.namespace_keys_of_set(&set));" => "",
             "gateway/index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "crates/gateway/src/garbage/decide.rs" {
@@ -339,7 +337,7 @@ mutants! {
             "self.others || self.unplaced || !self.severed.is_empty()" => "self.others || !self.severed.is_empty()",
             "gateway/federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
-    "crates/gateway/src/index/kept.rs" {
+    "crates/gateway/src/index/derived/kept.rs" {
         a_companion_of_another_holds_a_deletion:
             "row.filter(|row| secondary::lists(&row.digest, object))" => "row",
             "gateway/federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
@@ -357,7 +355,7 @@ mutants! {
             "new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied)" => "new.is_some_and(|row| row.digest.applied)",
             "gateway/federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
     }
-    "crates/gateway/src/index/pins.rs" {
+    "crates/gateway/src/index/derived/pins.rs" {
         a_cluster_that_is_not_known_is_the_pinned_one:
             "PinnedCluster::Unknown" => "PinnedCluster::Same",
             "gateway/federator::tests::severed::a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back";
@@ -490,17 +488,17 @@ mutants! {
             "!labels.places.are_located(city)" => "false",
             "gateway/federator::tests::places::a_copy_changes_its_route_when_no_cell_would_lose_it";
     }
-    "crates/gateway/src/index/secondary/places.rs" {
+    "crates/gateway/src/index/derived/secondary/places.rs" {
         location_carried_to_the_whole_city:
             "Route::Location(location.clone())" => "Route::City(city.clone())",
             "gateway/federator::tests::places::a_location_of_a_city_with_several_has_its_own_route";
     }
-    "crates/gateway/src/index/withheld.rs" {
+    "crates/gateway/src/index/derived/withheld.rs" {
         projections_go_with_the_first_report:
             "self.count_of(deployment) >= instances" => "true",
             "gateway/index::tests::withheld::a_report_of_what_was_written_back_lets_a_deployments_projections_go";
     }
-    "crates/gateway/src/index/project_hub.rs" {
+    "crates/gateway/src/index/derived/project_hub.rs" {
         hub_named_in_another_namespace_counts:
             "live.is_none_or(|uid| uid == of)" => "true",
             "gateway/index::tests::project_hub::a_name_that_was_copied_from_another_namespace_does_not_count";
@@ -534,7 +532,7 @@ mutants! {
             "Err(keeps_its_own(cluster))" => "Ok(())",
             "operator/membership::mode::tests::the_mode_of_a_cell_stays";
     }
-    "crates/gateway/src/index/teardown.rs" {
+    "crates/gateway/src/index/derived/teardown.rs" {
         project_that_leaves_late_keeps_its_hub_namespaces:
             "of == uid && teardown.deleted.contains(of)" => "of == uid && false",
             "gateway/tests::teardown::a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then";
@@ -618,12 +616,12 @@ mutants! {
     }
     "crates/gateway/src/federator/lanes/mod.rs" {
         an_object_asks_for_its_policy_at_each_pass:
-            "index.lanes.want(&hub, key, lane)" => "index.lanes.want(&hub, key, lane) || true",
+            "index.intents.lanes.want(&hub, key, lane)" => "index.intents.lanes.want(&hub, key, lane) || true",
             "gateway/federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
     }
     "crates/gateway/src/companions/mod.rs" {
         a_companion_asks_for_its_policy_at_each_pass:
-            "index.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
+            "index.intents.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.intents.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
             "gateway/federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
     }
     "crates/gateway/src/federator/memory.rs" {

@@ -7,12 +7,13 @@ use crate::{
 };
 use fedgate_engine::{metrics::Build, store::table::Table};
 use fedgate_gateway::{
-    index::{GatewayIndex, summary::ReportedInstances, undelivered::is_of_leader},
+    index::{GatewayIndex, ObjectRef, derived::undelivered::is_of_leader},
     operations::Operations,
 };
 use fedgate_operations::views::header::Process;
 use fedgate_operations::{
-    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
+    Class, HealthState, HopKind, HopState, Instances, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
+    Verdict,
     query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
@@ -29,7 +30,7 @@ pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
     for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::HubToCell) {
         let waiting = index.undelivered.of(stage).iter();
         if gateway.shared.planes.lease.may_write() || !is_of_leader(stage) {
-            lines.extend(waiting.map(|((_, hub, name), since)| {
+            lines.extend(waiting.map(|(ObjectRef { hub, name, .. }, since)| {
                 format!("{hub}/{name} waits at {} since {}", stage.as_str(), since.at)
             }));
         }
@@ -49,13 +50,9 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
     if counted != kept {
         lines.push(format!("{counted} federated objects are summed, {kept} are kept"));
     }
-    let mut instances = ReportedInstances::default();
+    let mut instances = Instances::default();
     for project in projects {
-        let of = project.summary.instances;
-        instances.desired += of.desired;
-        instances.existing += of.existing;
-        instances.ready += of.ready;
-        instances.updated += of.updated;
+        instances += project.summary.instances;
     }
     if instances != index.summary.instances() {
         lines.push(format!(

@@ -65,11 +65,16 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     let refused = |f: &&Failure| f.plane == Plane::Hub && f.category == Category::Refused;
     let mut index = ctx.index.lock();
     let news = match failure {
-        None => index.refused.remove(key).is_some(),
+        None => index.intents.refused.remove(key).is_some(),
         Some(failure) => {
             let message = Some(failure).filter(refused).map(|f| &f.message);
             message.is_some_and(|message| {
-                index.refused.insert(key.clone(), message.clone()).as_ref() != Some(message)
+                index
+                    .intents
+                    .refused
+                    .insert(key.clone(), message.clone())
+                    .as_ref()
+                    != Some(message)
             })
         }
     };
@@ -85,7 +90,7 @@ pub fn clear_withdrawing(ctx: &Context<'_>, hub: &str, withdrawing: &[(Arc<str>,
     }
     let mut index = ctx.index.lock();
     for entry in withdrawing {
-        index.withdrawing.remove(entry);
+        index.intents.withdrawing.remove(entry);
     }
     let keys = index.waiting_keys(hub);
     drop(index);

@@ -3,7 +3,10 @@
 use super::{
     Gateway,
     context::{Shared, scan_projects},
-    index::{GatewayIndex, TableId, locations, project_hub::OtherHub, summary, undelivered::is_of_leader},
+    index::{
+        GatewayIndex, TableId, derived::project_hub::OtherHub, derived::summary,
+        derived::undelivered::is_of_leader, locations,
+    },
     operations,
 };
 use fedgate_engine::metrics::{Family, Gauges, Holder};
@@ -104,7 +107,7 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
     let known: Vec<Value> = known.take(CLAIMS_SHOWN).collect();
     let brakes = gateway.brakes(index);
     let own = [
-        ("hubUid", json!(index.identity.uid().map(|uid| &**uid))),
+        ("hubUid", json!(index.hub.identity.uid().map(|uid| &**uid))),
         ("otherHubs", json!(others)),
         ("knownPlanes", json!(known)),
         ("rejectedClaims", json!(claims)),

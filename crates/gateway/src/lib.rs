@@ -54,8 +54,9 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, known_plane::KnownPlane,
-    networking::WorkloadChecks, ownership::RejectedClaim, project_hub::OtherHub, watches::Command,
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, derived::known_plane::KnownPlane,
+    derived::ownership::RejectedClaim, derived::project_hub::OtherHub, networking::WorkloadChecks,
+    watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;
@@ -77,14 +78,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Name of the brake on projects that the platform does not know.
 const PLATFORM: &str = "platform";
 
-/// The triggers of each controller.
-const TRIGGERS: [Triggers<GatewayIndex>; 10] = [
+/// The triggers of each controller that has others than changes of its own objects.
+const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
     companions::triggers::triggers,
     federator::triggers::triggers,
     garbage::triggers::triggers,
-    interpreters::triggers::triggers,
     namespaces::triggers::triggers,
-    platform::triggers::triggers,
     policies::triggers::triggers,
     projector::triggers::triggers,
     returns::triggers::triggers,
@@ -139,18 +138,17 @@ pub fn over(
 }
 
 fn parts(kinds: Kinds, settings: Settings, setup: &runtime::Setup) -> (GatewayIndex, State) {
-    let checks = WorkloadChecks {
+    let mut checks = WorkloadChecks {
         locations: settings.location_source,
         networks: settings.networking,
+        foreign_networks: settings.cross_namespace_networks,
+        ..WorkloadChecks::default()
     };
+    let instance_types = settings.instance_types.iter().cloned();
+    checks.catalog.instance_types.extend(instance_types);
     let Kinds { federated, platform } = kinds;
     let mut index = GatewayIndex::new(Arc::new(federated.into()), checks).with_platform(platform);
     index.largest_spec = settings.max_spec_size;
-    index
-        .catalog
-        .instance_types
-        .extend(settings.instance_types.iter().cloned());
-    index.foreign_networks = settings.cross_namespace_networks;
     index.clock = setup.clock.clone();
     let state = State {
         rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),
@@ -191,15 +189,16 @@ impl Gateway {
         shared.queue.extend(keys, Priority::Backlog);
     }
 
-    fn disengage(shared: &Shared, key: &ProjectKey) {
+    fn disengage(&self, shared: &Shared, key: &ProjectKey) {
         tracing::info!(project = %key, "project removed; its objects on the hub are kept");
         shared.disengage(&Plane::Project(key.clone()));
         let mut index = shared.index.lock();
         let applied = index.disengage(key);
         let keys = keys_of(&index, &applied.changes);
         drop(index);
-        report_rejected(shared, &applied.refused);
-        report_known_planes(shared, &applied.known_planes);
+        for command in applied.commands {
+            self.on_command(shared, command);
+        }
         shared.queue.extend(keys, Priority::Fresh);
     }
 }
@@ -235,6 +234,9 @@ impl Role for Gateway {
     }
 
     fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+        if let Change::Keys(concerned) = change {
+            keys.extend_from_slice(concerned);
+        }
         for triggers in TRIGGERS {
             triggers(index, change, keys);
         }
@@ -329,8 +331,9 @@ impl Role for Gateway {
         let applied = index.lead();
         let keys = keys_of(&index, &applied.changes);
         drop(index);
-        report_rejected(shared, &applied.refused);
-        report_known_planes(shared, &applied.known_planes);
+        for command in applied.commands {
+            self.on_command(shared, command);
+        }
         shared.queue.extend(keys, Priority::Fresh);
         self.garbage.reset();
     }
@@ -344,16 +347,16 @@ impl Role for Gateway {
                     shared.planes.watch_more(&plane, &tables);
                 }
             }
-            Command::ReportRejected(claims) => report_rejected(shared, &claims),
-            Command::ReportOtherHubs(projects) => report_other_hubs(shared, &projects),
-            Command::ReportKnownPlanes(projects) => report_known_planes(shared, &projects),
+            Command::ReportRejected(claim) => report_rejected(shared, &claim),
+            Command::ReportOtherHub(project, other) => report_other_hub(shared, &project, other.as_ref()),
+            Command::ReportKnownPlane(project, known) => report_known_plane(shared, &project, known.as_ref()),
         }
     }
 
     fn on_project(&self, shared: &Shared, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, &key, connection, uid),
-            ProjectEvent::Removed { key } => Self::disengage(shared, &key),
+            ProjectEvent::Removed { key } => self.disengage(shared, &key),
             ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
             ProjectEvent::Listed { inquiry, begins } => shared.index.lock().platform_listed(inquiry, begins),
             ProjectEvent::Gone { uid } => shared.index.lock().project_gone(&uid),
@@ -378,7 +381,7 @@ impl Role for Gateway {
         };
         if *plane == Plane::Hub {
             // It may have another credential.
-            let former = shared.index.lock().hub_user.take();
+            let former = shared.index.lock().hub.user.take();
             if former.is_some_and(|user| member::is_service_account(&user)) {
                 let keys = shared.index.lock().ready_keys();
                 shared.queue.extend(keys, Priority::Backlog);
@@ -460,55 +463,45 @@ impl Role for Gateway {
     }
 }
 
-/// Logs and counts rejected claims on hub namespaces.
-fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
-    for RejectedClaim {
+/// Logs and counts a rejected claim on a hub namespace.
+fn report_rejected(shared: &Shared, claim: &RejectedClaim) {
+    let RejectedClaim {
         claimant,
         hub,
         holder,
-    } in claims
-    {
-        shared.metrics.count(
-            Family::IdentityRejections,
-            &[IdentityRejection::NamespaceClaimed.label()],
-        );
-        tracing::warn!(
-            project = %claimant.project,
-            namespace = &*claimant.namespace,
-            hub_namespace = &**hub,
-            %holder,
-            "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
-        );
-    }
+    } = claim;
+    let label = IdentityRejection::NamespaceClaimed.label();
+    shared.metrics.count(Family::IdentityRejections, &[label]);
+    tracing::warn!(
+        project = %claimant.project,
+        namespace = &*claimant.namespace,
+        hub_namespace = &**hub,
+        %holder,
+        "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
+    );
 }
 
-/// Logs the projects whose planes the gateway has as other ones, and those of which that is over.
-fn report_known_planes(shared: &Shared, projects: &[(ProjectKey, Option<KnownPlane>)]) {
-    for (project, known) in projects {
-        shared
-            .planes
-            .state_may_have_changed(&Plane::Project(project.clone()));
-        let Some(known) = known else {
-            tracing::info!(%project, "the project's API server is no longer another plane of the gateway; the project is federated");
-            continue;
-        };
-        let Defect { text, next, .. } = known.defect();
-        tracing::warn!(%project, plane = %known, next, "the project is refused: {text}");
-    }
+/// Logs that the gateway has the plane of a project as another one, or that this is over.
+fn report_known_plane(shared: &Shared, project: &ProjectKey, known: Option<&KnownPlane>) {
+    let plane = Plane::Project(project.clone());
+    shared.planes.state_may_have_changed(&plane);
+    let Some(known) = known else {
+        tracing::info!(%project, "the project's API server is no longer another plane of the gateway; the project is federated");
+        return;
+    };
+    let Defect { text, next, .. } = known.defect();
+    tracing::warn!(%project, plane = %known, next, "the project is refused: {text}");
 }
 
-/// Logs the projects of which deployments name another hub, and those of which none does any more.
-fn report_other_hubs(shared: &Shared, projects: &[(ProjectKey, Option<OtherHub>)]) {
-    for (project, other) in projects {
-        shared
-            .planes
-            .state_may_have_changed(&Plane::Project(project.clone()));
-        let Some(OtherHub { uid, share }) = other else {
-            tracing::info!(%project, "no deployment of the project names another hub now; it is federated to this one");
-            continue;
-        };
-        let Defect { text, next, .. } = OTHER_HUB;
-        let share = share.as_str();
-        tracing::warn!(%project, hub = &**uid, share, next, "the project is selected by two gateways: {text}");
-    }
+/// Logs that deployments of a project name another hub, or that none does.
+fn report_other_hub(shared: &Shared, project: &ProjectKey, other: Option<&OtherHub>) {
+    let plane = Plane::Project(project.clone());
+    shared.planes.state_may_have_changed(&plane);
+    let Some(OtherHub { uid, share }) = other else {
+        tracing::info!(%project, "no deployment of the project names another hub now; it is federated to this one");
+        return;
+    };
+    let Defect { text, next, .. } = OTHER_HUB;
+    let share = share.as_str();
+    tracing::warn!(%project, hub = &**uid, share, next, "the project is selected by two gateways: {text}");
 }

@@ -3,6 +3,7 @@
 use crate::{StuckItem, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::{AddAssign, SubAssign};
 
 /// State of a Karmada Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +77,20 @@ pub struct CellInstances {
     pub existing: u64,
     /// Ready.
     pub ready: u64,
+}
+
+impl AddAssign for CellInstances {
+    fn add_assign(&mut self, other: Self) {
+        self.existing += other.existing;
+        self.ready += other.ready;
+    }
+}
+
+impl SubAssign for CellInstances {
+    fn sub_assign(&mut self, other: Self) {
+        self.existing -= other.existing;
+        self.ready -= other.ready;
+    }
 }
 
 /// A cell with its projects and what is stuck there.

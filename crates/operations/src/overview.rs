@@ -3,7 +3,10 @@
 use crate::{Class, PlaneState, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{AddAssign, SubAssign},
+};
 
 /// The state of the fleet, or of a cell: the fields `projects`, `cells` and `deployments` are those of a gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -151,6 +154,24 @@ pub struct Instances {
     pub ready: u64,
     /// Number of Instances of the current template.
     pub updated: u64,
+}
+
+impl AddAssign for Instances {
+    fn add_assign(&mut self, other: Self) {
+        self.desired += other.desired;
+        self.existing += other.existing;
+        self.ready += other.ready;
+        self.updated += other.updated;
+    }
+}
+
+impl SubAssign for Instances {
+    fn sub_assign(&mut self, other: Self) {
+        self.desired -= other.desired;
+        self.existing -= other.existing;
+        self.ready -= other.ready;
+        self.updated -= other.updated;
+    }
 }
 
 /// A hop between planes.

@@ -2,7 +2,7 @@
 
 use super::{referenced_by, users::Leaving};
 use crate::{
-    index::digest::{Companion, Payload, payload_of},
+    index::rows::{Companion, Payload, payload_of},
     lane::{self, Lane},
     member::{Look, Seen},
     rate_limit::Class,

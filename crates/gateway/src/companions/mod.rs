@@ -14,7 +14,7 @@ use super::{
     confirm,
     context::{Context, State, record_refusal},
     hub_permit::HubPermit,
-    index::{GatewayIndex, TableId, digest},
+    index::{GatewayIndex, TableId, rows},
     member::{self, Look, Seen, Subject, pause},
     queries::lifecycle,
     rate_limit::Permit,
@@ -203,7 +203,7 @@ fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key>
     if !index.has_pins() {
         return None;
     }
-    let has_changed = index.lanes.want(&s.hub, key, s.lane.as_ref());
+    let has_changed = index.intents.lanes.want(&s.hub, key, s.lane.as_ref());
     has_changed.then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }
 
@@ -267,7 +267,7 @@ async fn name_held(ctx: &Context<'_>, key: &Key, s: &Snapshot, failure: Failure)
     let Some(found) = ctx.executor.get(&target).await? else {
         return Err(failure);
     };
-    if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
+    if rows::label(&found, keys::REFERENCED_DATA) == Some("true") {
         // The watch delivers the companion's event.
         return Ok(Requeue::AwaitChange);
     }
@@ -284,9 +284,9 @@ fn record_name_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: b
     let mut index = ctx.index.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
     let changed = if taken {
-        index.name_taken.insert(entry)
+        index.intents.name_taken.insert(entry)
     } else {
-        index.name_taken.remove(&entry)
+        index.intents.name_taken.remove(&entry)
     };
     let keys = if changed {
         index.source_keys(&key.namespace)

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     index::{
         GatewayIndex, NamespaceOwner, Project,
-        digest::{Companion, Payload, Source},
-        secondary,
+        derived::secondary,
+        rows::{Companion, Payload, Source},
     },
     lane::{CompanionLane, CopyLane},
     queries::{self, lifecycle},
@@ -34,7 +34,7 @@ pub fn observe(
         let given = users.given(index, row.as_ref());
         let lane = users.lane(row.as_ref(), given.as_ref());
         let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
-        let of_row = |row| index.own_companion_binding(kind, (hub, name), row);
+        let of_row = |row| index.own_companion_binding(kind, hub, name, row);
         let binding = row.as_ref().and_then(of_row);
         let takes_data = users.takes_data(row.as_ref(), binding, lane_name.as_deref());
         let is_open = lane.as_ref().is_some_and(|lane| index.is_lane_open(hub, lane));
@@ -222,7 +222,7 @@ fn stopping(
         return None;
     };
     index.companion_binding(kind, hub, name)?;
-    let delivery = index.companion_delivery(kind, (hub, name), row);
+    let delivery = index.companion_delivery(kind, hub, name, row);
     Some(Stopping {
         member: member.into(),
         id: delivery.filter(|of| of.suspended).and_then(|of| of.id.clone()),

@@ -120,7 +120,7 @@ async fn held_by(labels: Value) -> (Requeue, usize, bool) {
     let ctx = rig.reconcile_once();
     let next = reconcile(&Companions::default(), &ctx, &key).await.unwrap();
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
-    let taken = !rig.context.index.lock().name_taken.is_empty();
+    let taken = !rig.context.index.lock().intents.name_taken.is_empty();
     (next, rig.context.quarantine.counts().len(), taken)
 }
 
@@ -144,7 +144,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     };
     let ctx = rig.reconcile_once();
     reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
-    assert_eq!(rig.context.index.lock().refused[&key], "Invalid");
+    assert_eq!(rig.context.index.lock().intents.refused[&key], "Invalid");
     assert_eq!(rig.enqueued().await, std::slice::from_ref(&web));
     let seen = observe_source(&rig.context.index.lock(), &web, &shop()).unwrap();
     assert_eq!(
@@ -155,7 +155,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     assert_eq!(rig.enqueued().await, [], "it is no news");
     open.store(true, Ordering::Relaxed);
     reconcile(&Companions::default(), &ctx, &key).await.unwrap();
-    assert!(rig.context.index.lock().refused.is_empty());
+    assert!(rig.context.index.lock().intents.refused.is_empty());
     assert!(rig.enqueued().await.contains(&web));
 }
 

@@ -1,8 +1,8 @@
 //! Triggers of companions: those that a change of the index concerns.
 
 use crate::index::{
-    GatewayIndex, TableId,
-    change::{BindingChange, Change, SourceChange},
+    GatewayIndex, ObjectRef, TableId,
+    change::{BindingChange, Change, CopyNews, NamespaceNews, SourceChange},
 };
 use fedgate_engine::key::Key;
 use std::collections::BTreeSet;
@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
         // A companion that is to end waits for its binding.
-        Change::Companion { kind, hub, name, .. } | Change::CompanionDelivered { kind, hub, name } => {
+        Change::Companion { kind, hub, name, .. } => {
             keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
         }
-        Change::HubNamespace { hub } => {
+        Change::HubNamespace { hub, news } => {
             index.companion_keys(hub, keys);
-            index.referenced_keys(hub, keys);
+            if *news == NamespaceNews::Object {
+                index.referenced_keys(hub, keys);
+            }
         }
-        Change::Owner { hub }
-        | Change::OwnerProven { hub }
-        | Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
+        Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
         Change::CityPolicy { hub } => {
             index.referenced_keys(hub, keys);
             // A companion that nobody names any more waits for the lane in which it ends.
@@ -35,17 +35,20 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             applied,
             ..
         }) if *released || *applied && index.kinds[*kind].is_exactly_one() => {
-            index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
+            index.companion_keys_of(&ObjectRef::new(*kind, hub, name), keys);
         }
-        Change::Pinned(copy) | Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
+        Change::Copy {
+            copy,
+            news: CopyNews::Moved | CopyNews::Pinned,
+        } => index.companion_keys_of(copy, keys),
         // A Cluster that is another one gets none.
-        Change::Member { pinned, .. } => {
+        Change::Cluster { pinned, .. } => {
             let mut ownerless = BTreeSet::new();
             for object in pinned {
-                if index.owners.contains_key(&object.1) {
+                if index.owners.contains_key(&object.hub) {
                     index.companion_keys_of(object, keys);
                 } else {
-                    ownerless.insert(&object.1);
+                    ownerless.insert(&object.hub);
                 }
             }
             // All of such a namespace, once, however many objects it has.
@@ -76,28 +79,17 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                 keys.push(index.hub_key(TableId::Companions(former.kind), hub, &former.name));
             }
             if *announced || *replaced || *companions {
-                index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
+                index.companion_keys_of(&ObjectRef::new(*kind, hub, name), keys);
             }
         }
-        Change::Binding(_)
-        | Change::BindingOrphaned { .. }
-        | Change::City { .. }
-        | Change::CitySet { .. }
-        | Change::CitySetLeft { .. }
-        | Change::CitySetsOfProject { .. }
-        | Change::ClaimRejected { .. }
-        | Change::Copy { moved: false, .. }
-        | Change::Interpreter { .. }
-        | Change::Platform(_)
+        Change::Keys(_)
+        | Change::Binding(_)
+        | Change::Copy { .. }
+        | Change::Instance { .. }
         | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
-        | Change::Projection { .. }
-        | Change::Reported(_)
-        | Change::Returned { .. }
-        | Change::Source(SourceChange { hub: None, .. })
+        | Change::Source(_)
         | Change::Suspension { .. }
-        | Change::Workload { .. }
-        | Change::WorkloadChecks { .. }
-        | Change::WriteBack { .. } => {}
+        | Change::WorkloadChecks { .. } => {}
     }
 }

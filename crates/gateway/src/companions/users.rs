@@ -4,7 +4,7 @@ use super::observe::named;
 use crate::{
     index::{
         GatewayIndex,
-        digest::{Binding, Companion},
+        rows::{Binding, Companion},
     },
     lane::{self, CompanionLane, CopyLane, Lane, Stage},
     pin::{Pin, PinnedCluster},
@@ -66,7 +66,7 @@ fn is_given(
     row: &Row<Companion>,
     member: &str,
 ) -> bool {
-    let binding = index.own_companion_binding(kind, (hub, name), row);
+    let binding = index.own_companion_binding(kind, hub, name, row);
     let clusters = binding.map_or(&[][..], |binding| &binding.clusters);
     clusters.iter().any(|cluster| **cluster == *member)
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::reason::WriteReason;
 use crate::{
     context::Context,
-    index::{GatewayIndex, TableId},
+    index::{GatewayIndex, ObjectRef, TableId},
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -27,7 +27,8 @@ const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCo
 /// Records that the copy is in the index.
 pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
     if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
-        index.arriving.settle(hub.as_str(), s.kind, &s.name);
+        let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
+        index.intents.arriving.remove(&copy);
     }
 }
 
@@ -45,7 +46,8 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
     let mut index = ctx.index.lock();
     let ready = index.is_ready(s.kind, hub.as_str(), destination);
     if ready {
-        index.arriving.send(hub.as_str(), s.kind, &s.name, destination);
+        let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
+        index.intents.arriving.insert(copy, destination.clone());
     }
     ready
 }
@@ -107,7 +109,8 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
 fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(hub) = &s.hub else { return };
     let mut index = ctx.index.lock();
-    let keys = if index.arriving.settle(hub.as_str(), s.kind, &s.name) && vanished {
+    let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
+    let keys = if index.intents.arriving.remove(&copy).is_some() && vanished {
         vec![
             index.hub_key(TableId::CityPolicies, hub.as_str(), ""),
             index.hub_key(TableId::Namespaces, "", hub.as_str()),

@@ -7,9 +7,9 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{
-    index::digest::{HubCopy, Source, status::OwnCondition},
-    index::lacking::Lacking,
-    index::secondary::places::NoCity,
+    index::derived::lacking::Lacking,
+    index::derived::secondary::places::NoCity,
+    index::rows::{HubCopy, Source, status::OwnCondition},
     queries::cities::CITY_LIMIT,
     route::Route,
 };

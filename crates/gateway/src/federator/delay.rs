@@ -4,9 +4,9 @@
 use crate::{
     context::Shared,
     index::{
-        Deployment, GatewayIndex,
-        digest::{Source, status::OwnCondition},
-        summary::is_refused,
+        GatewayIndex, ObjectRef,
+        derived::summary::is_refused,
+        rows::{Source, status::OwnCondition},
     },
 };
 use fedgate_api::names::ProjectKey;
@@ -254,13 +254,13 @@ fn delay_of(shared: &Shared, key: &Key) -> Option<Delay> {
 type Waiting = (Key, ProjectKey, Option<String>);
 
 /// The deployments that have waited for the hub for long enough, with the time since when.
-fn waiting(index: &GatewayIndex, now: Now) -> Vec<(Timestamp, Deployment)> {
+fn waiting(index: &GatewayIndex, now: Now) -> Vec<(Timestamp, ObjectRef)> {
     let waits = index.undelivered.of(Stage::ProjectToHub).iter();
     let old = waits.filter(|(_, since)| now.since_wall(since.at) >= WAITS);
     old.map(|(object, since)| (since.at, object.clone())).collect()
 }
 
-fn as_waiting(index: &GatewayIndex, (kind, hub, name): &Deployment) -> Option<Waiting> {
+fn as_waiting(index: &GatewayIndex, ObjectRef { kind, hub, name }: &ObjectRef) -> Option<Waiting> {
     let owner = index.owners.get(hub)?;
     let source = index.owned_source(*kind, hub, name)?;
     if is_refused(source) {

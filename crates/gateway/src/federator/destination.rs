@@ -3,8 +3,8 @@
 use crate::{
     index::{
         GatewayIndex,
-        digest::{HubCopy, Source, place},
-        secondary::places::{ClusterPlaces, NoCity},
+        derived::secondary::places::{ClusterPlaces, NoCity},
+        rows::{HubCopy, Source, place},
     },
     route::{CityRoute, Route},
 };

@@ -1,7 +1,7 @@
 //! Events about project objects.
 
 use super::{conditions::FEDERATED, delay, lanes, observe::Snapshot};
-use crate::index::digest::{HubCopy, LEVEL_LIMIT, Source, status::OwnCondition};
+use crate::index::rows::{HubCopy, LEVEL_LIMIT, Source, status::OwnCondition};
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::{
     key::Plane,

@@ -1,6 +1,6 @@
 //! The members that an object may go to: the Clusters of its city, and whether one of them serves its kind.
 
-use crate::index::{GatewayIndex, digest::Cell};
+use crate::index::{GatewayIndex, rows::Cell};
 use fedgate_api::names::CityCode;
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{FederatedKind, KindId};

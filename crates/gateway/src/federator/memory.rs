@@ -1,7 +1,7 @@
 //! State that the federator keeps for a deployment outside the index. Values only.
 
 use crate::{
-    index::digest::{HubCopy, Source},
+    index::rows::{HubCopy, Source},
     lane::Lane,
     member::Seen,
 };

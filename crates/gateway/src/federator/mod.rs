@@ -1,7 +1,7 @@
 //! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
 //!
 //! Triggers: the deployment, its copy and binding, the hub Namespace and city policies, and its references
-//! (`index::triggers`). After a start specs are synced before all lists are complete (`index::readiness`).
+//! (`index::triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
 //! Contract: federation.md §3.4.
 
 mod arrival;
@@ -25,7 +25,7 @@ mod tests;
 use super::{
     context::{Context, Shared, State},
     hub_permit::HubPermit,
-    index::{GatewayIndex, project_hub::NamedHub},
+    index::{GatewayIndex, ObjectRef, derived::project_hub::NamedHub},
     member::{self, Look, Seen, Subject},
 };
 use crate::reason::{Verdict, WriteReason};
@@ -372,7 +372,7 @@ fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
     };
     let (hub, project) = decide::status_digests(copy, source);
     if memory.status.accepts(hub, project) {
-        let object = (s.kind, at.as_str().into(), s.name.clone());
+        let object = ObjectRef::new(s.kind, &at.as_str().into(), &s.name);
         ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
     }
 }

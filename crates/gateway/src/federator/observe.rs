@@ -9,10 +9,10 @@ use super::{
 use crate::{
     index::{
         GatewayIndex, TableId,
-        digest::{Binding, HubCopy, HubNamespaceDigest, Source, place},
-        lacking::Lacking,
-        project_hub::NamedHub,
-        secondary::places::NoCity,
+        derived::lacking::Lacking,
+        derived::project_hub::NamedHub,
+        derived::secondary::places::NoCity,
+        rows::{Binding, HubCopy, HubNamespaceDigest, Source, place},
     },
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, References, Resolution},
@@ -213,7 +213,13 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let expected = expected.unwrap_or_default();
     let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
     let held = held(index, hub_name, expected);
-    let refused = |table, namespace, name| index.refused.get(&index.hub_key(table, namespace, name)).cloned();
+    let refused = |table, namespace, name| {
+        index
+            .intents
+            .refused
+            .get(&index.hub_key(table, namespace, name))
+            .cloned()
+    };
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
             .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
@@ -254,7 +260,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
-        own_hub: index.identity.uid().cloned(),
+        own_hub: index.hub.identity.uid().cloned(),
         lanes: index.kinds[kind]
             .is_exactly_one()
             .then(|| Box::new(lanes::observe(index, (kind, hub_name, &key.name), expected))),
@@ -281,7 +287,12 @@ fn held<'a>(
     expected: &'a [(CompanionKind, Arc<str>)],
 ) -> Option<&'a (CompanionKind, Arc<str>)> {
     let mut all = expected.iter();
-    all.find(|(kind, name)| index.name_taken.contains(&(*kind, hub.into(), name.clone())))
+    all.find(|(kind, name)| {
+        index
+            .intents
+            .name_taken
+            .contains(&(*kind, hub.into(), name.clone()))
+    })
 }
 
 /// A companion that a cell refuses, the cell, and its words.
@@ -291,7 +302,7 @@ fn companion_unapplied(
     (kind, name): &(CompanionKind, Arc<str>),
 ) -> Option<(String, Arc<str>, Arc<str>)> {
     let row = index.hub.companions[*kind].get(hub, name)?;
-    let binding = index.own_companion_binding(*kind, (hub, name), row)?;
+    let binding = index.own_companion_binding(*kind, hub, name, row)?;
     let (cell, words) = binding.failed.as_deref()?;
     let token = references::token(&index.companions, *kind, name);
     Some((token, cell.clone(), words.clone()))

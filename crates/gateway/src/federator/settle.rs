@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     context::Context,
-    index::digest::{ConditionsAt, Source},
+    index::rows::{ConditionsAt, Source},
     reason::WriteReason,
 };
 use fedgate_engine::{
@@ -88,7 +88,7 @@ fn lost_conditions(own: &[String], sent: &[Effect], stored: &Source) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::digest::Strings;
+    use crate::index::rows::Strings;
     use fedgate_api::keys;
     use fedgate_engine::{
         key::Plane,

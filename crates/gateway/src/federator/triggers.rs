@@ -1,9 +1,9 @@
 //! Triggers of the federator: the deployments that a change of the index concerns.
 
 use crate::index::{
-    GatewayIndex,
-    change::{BindingChange, Change, SourceChange},
-    secondary,
+    GatewayIndex, ObjectRef,
+    change::{BindingChange, Change, CopyNews, NamespaceNews, SourceChange},
+    derived::secondary,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;
@@ -13,41 +13,18 @@ use fedgate_kinds::CompanionKind;
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     keys.extend(former(index, change));
     match change {
-        Change::HubNamespace { hub } | Change::Owner { hub } | Change::CityPolicy { hub } => {
-            keys.extend(index.source_keys(hub));
+        Change::HubNamespace {
+            hub,
+            news: NamespaceNews::Object | NamespaceNews::Owner,
         }
-        Change::ClaimRejected { project, namespace }
-        | Change::ProjectNamespace {
+        | Change::CityPolicy { hub } => keys.extend(index.source_keys(hub)),
+        Change::ProjectNamespace {
             project, namespace, ..
         } => index.source_keys_in(project, namespace, keys),
         Change::Suspension { project } => {
-            let of = index.projects.get(project).into_iter();
-            for (i, table) in of.flat_map(|of| of.sources.enumerate()) {
-                keys.extend(
-                    table
-                        .iter()
-                        .map(|((ns, name), _)| index.source_key(i, project, ns, name)),
-                );
-            }
+            index.all_source_keys(project, keys);
         }
-        Change::Pinned((kind, hub, name)) => {
-            let owner = index.owners.get(hub);
-            keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
-        }
-        Change::CompanionDelivered { kind, hub, name } => {
-            let Some(owner) = index.owners.get(hub) else {
-                return;
-            };
-            referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
-            // A deletion waits also for a companion that its object names no longer.
-            let row = index.hub.companions[*kind].get(hub, name);
-            for entry in row.into_iter().flat_map(|row| secondary::entries(&row.digest)) {
-                if let Some((_, source)) = entry.split_once('/') {
-                    existing(index, &owner.project, &owner.namespace, source, keys);
-                }
-            }
-        }
-        Change::City { sources, .. } | Change::Member { sources, .. } => keys.extend_from_slice(sources),
+        Change::Cluster { sources, .. } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),
@@ -63,8 +40,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             keys.extend(kinds.map(|kind| index.source_key(kind, &owner.project, &owner.namespace, name)));
         }
         Change::Copy {
-            copy: (kind, hub, name),
-            ..
+            copy: ObjectRef { kind, hub, name },
+            news: CopyNews::Moved | CopyNews::Content | CopyNews::Pinned,
         } => {
             let owner = index.owners.get(hub);
             keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
@@ -79,9 +56,13 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                 return;
             };
             referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
-            // A deployment that dropped its reference may have waited for the companion's release.
-            let released = released.iter().filter_map(|entry| entry.split_once('/'));
-            for (_, source) in released.filter(|(namespace, _)| *namespace == &*owner.namespace) {
+            let row = index.hub.companions[*kind].get(hub, name);
+            let listed = || row.into_iter().flat_map(|row| secondary::entries(&row.digest));
+            // A deployment that dropped its reference may have waited for the companion's release, and a deletion waits for
+            // a companion that its object names no longer.
+            let concerned = released.clone().unwrap_or_else(|| listed().collect());
+            let concerned = concerned.iter().filter_map(|entry| entry.split_once('/'));
+            for (_, source) in concerned.filter(|(namespace, _)| *namespace == &*owner.namespace) {
                 existing(index, &owner.project, &owner.namespace, source, keys);
             }
         }
@@ -98,35 +79,29 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             name,
             ..
         }) => keys.push(index.source_key(*kind, project, namespace, name)),
-        Change::Binding(BindingChange { template: None, .. })
-        | Change::BindingOrphaned { .. }
-        | Change::CitySet { .. }
-        | Change::CitySetLeft { .. }
-        | Change::CitySetsOfProject { .. }
-        | Change::Interpreter { .. }
-        | Change::Platform(_)
-        | Change::OwnerProven { .. }
+        Change::Keys(_)
+        | Change::Binding(_)
+        | Change::Copy { .. }
+        | Change::HubNamespace { .. }
+        | Change::Instance { .. }
         | Change::PlaceFreed { .. }
-        | Change::Projection { .. }
-        | Change::Reported(_)
-        | Change::Returned { .. }
-        | Change::Workload { .. }
-        | Change::WorkloadChecks { .. }
-        | Change::WriteBack { .. } => {}
+        | Change::WorkloadChecks { .. } => {}
     }
 }
 
 /// The deployments that are being deleted of a namespace that was made again, if the change is of their hub namespace.
 fn former(index: &GatewayIndex, change: &Change) -> Vec<Key> {
     match change {
-        Change::HubNamespace { hub }
+        Change::HubNamespace {
+            hub,
+            news: NamespaceNews::Object,
+        }
         | Change::CityPolicy { hub }
         | Change::Companion { hub, .. }
-        | Change::CompanionDelivered { hub, .. }
-        | Change::Pinned((_, hub, _))
         | Change::Binding(BindingChange { hub, .. })
         | Change::Copy {
-            copy: (_, hub, _), ..
+            copy: ObjectRef { hub, .. },
+            news: CopyNews::Moved | CopyNews::Content | CopyNews::Pinned,
         } => index.former_source_keys(hub),
         _ => Vec::new(),
     }

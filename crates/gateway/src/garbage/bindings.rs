@@ -5,7 +5,7 @@
 use super::{Garbage, NAME, decide::left};
 use crate::{
     context::State,
-    index::{GatewayIndex, TableId, digest::Template},
+    index::{GatewayIndex, TableId, rows::Template},
     reason::WriteReason,
 };
 use fedgate_api::names::HubNamespace;

@@ -67,7 +67,7 @@ async fn is_unused(ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
 /// The deletion of a city set's policy has ended: Namespaces may rely on the policy again, if it still exists.
 fn ended(ctx: &Context<'_>, key: &Key) {
     let mut index = ctx.index.lock();
-    index.ending_sets.remove(&key.name);
+    index.intents.ending_sets.remove(&key.name);
     // If the policy is deleted, its delete event enqueues the keys that wait for it.
     let waiting = match index.hub.city_sets.get("", &key.name) {
         Some(_) => index.namespace_keys_of_set(set_of(key)),
@@ -92,7 +92,7 @@ impl Reconciler for CitySets<'_> {
         let settings = (&run.ctx.settings).into();
         let plan = self.0.decide_city_set(&index, run.key, settings, run.ctx.now());
         if !plan.is_idle() {
-            index.ending_sets.insert(run.key.name.clone());
+            index.intents.ending_sets.insert(run.key.name.clone());
         }
         Step::Apply(plan, ())
     }

@@ -123,7 +123,7 @@ impl Copies<'_> {
             }
             members::Next::Write(plan) => Step::Apply(plan, Basis::Member(origin)),
             members::Next::Want(lane) => {
-                index.lanes.want(&run.key.namespace, run.key, Some(&lane));
+                index.intents.lanes.want(&run.key.namespace, run.key, Some(&lane));
                 let policies = index.hub_key(TableId::CityPolicies, &run.key.namespace, "");
                 run.ctx.queue.extend([policies], Priority::Fresh);
                 // The event of its policy does not enqueue an orphan.

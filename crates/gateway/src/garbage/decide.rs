@@ -4,7 +4,7 @@
 //! its origin or its users is remembered, and deleted after its grace period.
 
 use super::brake::{Brake, Load};
-use crate::index::digest::{CitySet, HubNamespaceDigest};
+use crate::index::rows::{CitySet, HubNamespaceDigest};
 use crate::reason::WriteReason;
 use fedgate_engine::{
     clock::Now,

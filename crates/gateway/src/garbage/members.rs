@@ -4,7 +4,7 @@
 use crate::{
     index::{
         Kept,
-        digest::{Binding, HubCopy},
+        rows::{Binding, HubCopy},
     },
     lane::{self, CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
@@ -153,8 +153,8 @@ fn release(s: &Snapshot<'_>) -> Next {
 mod tests {
     use super::*;
     use crate::index::{
-        digest::Strings,
         fixture::{self, HUB},
+        rows::Strings,
     };
     use fedgate_api::keys;
     use fedgate_engine::key::Plane;

@@ -6,7 +6,7 @@ use super::{
     members,
 };
 use crate::{
-    index::{GatewayIndex, Kept, Project, TableId, digest},
+    index::{GatewayIndex, Kept, ObjectRef, Project, TableId, rows},
     lane::{Lane, Stage},
     member::Seen,
     pin,
@@ -146,7 +146,7 @@ impl<'a> OriginLookup<'a> {
         &self,
         index: &GatewayIndex,
         (kind, hub, name): (KindId, &str, &str),
-        row: &Row<digest::HubCopy>,
+        row: &Row<rows::HubCopy>,
         seen: Option<&Arc<str>>,
     ) -> CopyState {
         CopyState {
@@ -177,7 +177,7 @@ fn seen_to_go<'a>(
         let copy = index.hub.copies[kind].get(hub, name)?;
         return copy.digest.source_uid.as_ref();
     }
-    index.hub.departed.get(&(kind, hub.clone(), name.clone()))
+    index.intents.departed.get(&ObjectRef::new(kind, hub, name))
 }
 
 /// Counts all copies, and the orphans among them that count for the brakes.
@@ -239,7 +239,7 @@ pub(super) fn city_set(index: &GatewayIndex, memory: &Memory, key: &Key) -> City
         target: Target::cluster(Plane::Hub, &index.resources.city_sets, &key.name),
         hub_complete: index.hub_proves(),
         used: set.is_some_and(|set| index.hub.secondary.carrying(set).next().is_some()),
-        sent: set.is_some_and(|set| index.deliveries.may_have_arrived(set)),
+        sent: set.is_some_and(|set| index.intents.deliveries.may_have_arrived(set)),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }

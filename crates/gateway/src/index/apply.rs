@@ -2,15 +2,13 @@
 //! of the hub here, those of projects in `apply_project.rs`.
 
 use super::{
-    GatewayIndex, TableId,
-    change::Change,
-    digest::{
+    GatewayIndex, ObjectRef, TableId,
+    change::{Change, NamespaceNews},
+    rows::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
         Strings, Template, WriteBackDigest,
     },
-    known_plane::KnownPlane,
-    ownership::RejectedClaim,
-    project_hub::OtherHub,
+    watches::Command,
 };
 use fedgate_api::names::{self, HubNamespace, ProjectKey};
 use fedgate_engine::{
@@ -33,12 +31,8 @@ pub struct Applied {
     /// True if a list of the plane was completed for the first time, or the project's UID became known: every
     /// object of the plane may now be decided on.
     pub synced: bool,
-    /// Claims on hub namespaces that are rejected from now on.
-    pub refused: Vec<RejectedClaim>,
-    /// Projects of which deployments name another hub than before, with that hub.
-    pub other_hubs: Vec<(ProjectKey, Option<OtherHub>)>,
-    /// Projects whose plane the gateway has as another one than before, with that one.
-    pub known_planes: Vec<(ProjectKey, Option<KnownPlane>)>,
+    /// Commands to the gateway's main loop, in order.
+    pub commands: Vec<Command>,
 }
 
 impl Applied {
@@ -46,6 +40,14 @@ impl Applied {
         Self {
             synced,
             ..Self::default()
+        }
+    }
+
+    /// Adds keys that the event concerns whatever else is known.
+    pub(super) fn enqueue(&mut self, keys: impl IntoIterator<Item = Key>) {
+        let keys: Vec<Key> = keys.into_iter().collect();
+        if !keys.is_empty() {
+            self.changes.push(Change::Keys(keys));
         }
     }
 }
@@ -89,9 +91,9 @@ impl GatewayIndex {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
                     self.hub.secondary.copy(i, &d.name, d.old.as_ref(), new);
                     if new.is_none() {
-                        let copy = (i, d.name.0.clone(), d.name.1.clone());
-                        self.hub.departed.remove(&copy);
-                        self.hub.unreported.remove(&copy);
+                        let copy = ObjectRef::new(i, &d.name.0, &d.name.1);
+                        self.intents.departed.remove(&copy);
+                        self.intents.unreported.remove(&copy);
                     }
                     if told {
                         applied.changes.extend(self.copy_reported(i, d));
@@ -131,9 +133,8 @@ impl GatewayIndex {
                     if !needed || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
-                    let name = d.name.clone();
-                    self.write_back_changed(i, d, &mut applied.changes);
-                    applied.changes.extend(self.written_back(i, &name));
+                    self.write_back_changed(i, &d, &mut applied.changes);
+                    applied.changes.extend(self.written_back(i, &d.name));
                 }
             }
             TableId::Workloads | TableId::Locations(_) | TableId::Availabilities | TableId::Networks => {}
@@ -193,23 +194,22 @@ impl GatewayIndex {
             self.hub.outlived.remove(name);
         } else if self.hub.outlived.insert(name.clone()) && self.hub_ready() {
             // Before that most bindings only wait for the list of their templates.
-            let (hub, name) = name.clone();
-            applied.changes.push(Change::BindingOrphaned { hub, name });
+            let key = self.hub_key(TableId::Bindings, &name.0, &name.1);
+            applied.enqueue([key]);
         }
     }
 
     /// Records that the deletion of a write-back was observed, as long as a projection has to follow it.
     fn record_end(&mut self, kind: KindId, name: &Name, ends: bool) {
         let (hub, instance) = name;
-        let entry = (kind, hub.clone(), instance.clone());
-        let projected = self.owners.get(hub).and_then(|owner| {
-            let project = self.projects.get(&owner.project)?;
-            project.projections[kind].get(&owner.namespace, instance)
-        });
+        let entry = ObjectRef::new(kind, hub, instance);
+        let owning = self.owning(hub);
+        let projected =
+            owning.and_then(|(project, owner)| project.projections[kind].get(&owner.namespace, instance));
         if ends && projected.is_some() {
-            self.hub.ended.insert(entry);
+            self.intents.ended.insert(entry);
         } else if self.hub.write_backs[kind].get(hub, instance).is_some() {
-            self.hub.ended.remove(&entry);
+            self.intents.ended.remove(&entry);
         }
     }
 
@@ -225,13 +225,10 @@ impl GatewayIndex {
             let new = self.hub.namespaces.get("", &d.name.1);
             let changed = self.hub.secondary.namespace(&d.name.1, d.old.as_ref(), new);
             if let Some(label) = changed.fewer {
-                applied
-                    .changes
-                    .push(Change::CitySetsOfProject { label, new: None });
+                applied.enqueue(self.limited_keys(&label, None));
             }
             if let Some((label, set)) = changed.new {
-                let new = Some(set);
-                applied.changes.push(Change::CitySetsOfProject { label, new });
+                applied.enqueue(self.limited_keys(&label, Some(&set)));
             }
         }
         if synced {
@@ -249,7 +246,7 @@ impl GatewayIndex {
             applied.changes.extend(hub_namespace_change(&d.name.1));
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {
                 self.forget_set(&set);
-                applied.changes.push(Change::CitySetLeft { set });
+                applied.enqueue([self.hub_key(TableId::CitySets, "", &names::city_set_policy(&set))]);
             }
         }
         self.follow_hub_namespaces(is_other, &mut applied);
@@ -292,14 +289,13 @@ impl GatewayIndex {
             if let Some(cities) = policy.and_then(|row| row.digest.cities.clone())
                 && names::cities_of_set(&set).is_none()
             {
-                self.sets.insert(set.clone(), cities);
+                self.hub.sets.insert(set.clone(), cities);
             }
             let users = self.hub.secondary.carrying(&set);
             applied.changes.extend(users.filter_map(hub_namespace_change));
-            applied.changes.push(Change::CitySet {
-                policy: d.name.1.clone(),
-                set: set.clone(),
-            });
+            applied.enqueue([self.hub_key(TableId::CitySets, "", &d.name.1)]);
+            // Namespaces that are to have this set may have waited for the deletion of its policy.
+            applied.enqueue(self.namespace_keys_of_set(&set));
             if self.hub.city_sets.get("", &d.name.1).is_none() {
                 self.forget_set(&set);
             }
@@ -310,12 +306,12 @@ impl GatewayIndex {
     /// Drops the codes of a city set that has neither a policy nor a label left.
     fn forget_set(&mut self, set: &str) {
         let policy = names::city_set_policy(set);
-        let known = self.sets.contains_key(set)
+        let known = self.hub.sets.contains_key(set)
             && (self.hub.city_sets.get("", &policy).is_some()
                 || self.hub.secondary.carrying(set).next().is_some()
-                || self.deliveries.mentions(set));
+                || self.intents.deliveries.mentions(set));
         if !known {
-            self.sets.remove(set);
+            self.hub.sets.remove(set);
         }
     }
 
@@ -325,13 +321,13 @@ impl GatewayIndex {
             InterpreterDigest::read(o, kinds, words)
         });
         let mut applied = Applied::synced(synced);
-        for d in deltas {
-            applied.changes.push(Change::Interpreter { name: d.name.1 });
-            if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
-                let name = self.kinds[kind].interpreter.name.as_str().into();
-                applied.changes.push(Change::Interpreter { name });
-            }
-        }
+        let concerned = deltas.iter().flat_map(|d| {
+            // An interpreter that is gone may have been another client's for the kind of ours.
+            let kind = d.old.as_ref().and_then(|old| old.digest.kind);
+            let ours = kind.map(|kind| self.kinds[kind].interpreter.name.as_str());
+            std::iter::once(&*d.name.1).chain(ours)
+        });
+        applied.enqueue(concerned.map(|name| self.hub_key(TableId::Interpreters, "", name)));
         applied
     }
 
@@ -371,5 +367,8 @@ impl GatewayIndex {
 /// The change of a Namespace on the hub; `None` if it is not of our form.
 fn hub_namespace_change(name: &Arc<str>) -> Option<Change> {
     HubNamespace::parse(name)?;
-    Some(Change::HubNamespace { hub: name.clone() })
+    Some(Change::HubNamespace {
+        hub: name.clone(),
+        news: NamespaceNews::Object,
+    })
 }

@@ -1,11 +1,11 @@
 //! Applies watch events and answers to writes of projects to the index.
 
 use super::{
-    GatewayIndex, Project, TableId,
+    GatewayIndex, ObjectRef, Project, TableId,
     apply::Applied,
     change::Change,
-    digest::{Payload, Projection, Source, Strings, TEXTS_OF_PROJECT, WorkloadDigest},
     returned,
+    rows::{Payload, Projection, Source, Strings, TEXTS_OF_PROJECT, WorkloadDigest},
 };
 use fedgate_api::{
     keys::PROJECT_IDENTITY,
@@ -91,10 +91,10 @@ impl GatewayIndex {
                 )) {
                     if let Some(hub) = self.owned_hub_namespace(key, &d.name.0) {
                         self.forget_end(i, key, hub.as_str(), &d.name);
-                        applied.changes.push(Change::Projection {
-                            kind: i,
-                            hub: hub.as_str().into(),
-                            name: d.name.1,
+                        applied.changes.push(Change::Instance {
+                            instance: ObjectRef::new(i, &hub.as_str().into(), &d.name.1),
+                            moved: false,
+                            is_write_back: false,
                         });
                     }
                 }
@@ -117,6 +117,7 @@ impl GatewayIndex {
         let read = |o: &DynamicObject, _: &mut Strings| WorkloadDigest::read(o, room);
         let (deltas, synced) = apply_event(&mut project.workloads, event, &mut self.words, read);
         let mut applied = Applied::synced(synced);
+        let mut concerned = Vec::new();
         for d in deltas {
             if let Some(old) = &d.old {
                 project.workloads_by_uid.remove(&old.uid);
@@ -126,13 +127,15 @@ impl GatewayIndex {
                 project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
                 project.workload_texts += new.digest.kept();
             }
-            let (namespace, name) = d.name;
-            applied.changes.push(Change::Workload {
-                project: key.clone(),
-                namespace,
-                name,
-            });
+            concerned.push(d.name);
         }
+        if !concerned.is_empty() {
+            self.touched.project(key);
+        }
+        let keys = concerned
+            .iter()
+            .map(|(namespace, name)| self.workload_key(key, namespace, name));
+        applied.enqueue(keys);
         applied
     }
 
@@ -187,8 +190,8 @@ impl GatewayIndex {
         if self.is_owned_by(hub.as_str(), project)
             && copy.is_some_and(|copy| copy.digest.source_uid.as_ref() == Some(&old.uid))
         {
-            let copy = (kind, hub.as_str().into(), delta.name.1.clone());
-            self.hub.departed.insert(copy, old.uid.clone());
+            let copy = ObjectRef::new(kind, &hub.as_str().into(), &delta.name.1);
+            self.intents.departed.insert(copy, old.uid.clone());
         }
     }
 
@@ -196,7 +199,9 @@ impl GatewayIndex {
     fn forget_end(&mut self, kind: KindId, project: &ProjectKey, hub: &str, name: &Name) {
         let project = self.projects.get(project);
         if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
-            self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));
+            self.intents
+                .ended
+                .remove(&ObjectRef::new(kind, &hub.into(), &name.1));
         }
     }
 }

@@ -2,10 +2,9 @@
 //! concerns.
 
 use super::{
-    Deployment, GatewayIndex,
-    digest::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
-    platform::PlatformChange,
-    secondary::{entries, places::PlacesChanged},
+    GatewayIndex, ObjectRef,
+    derived::secondary::{entries, places::PlacesChanged},
+    rows::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
 };
 use crate::references::Reference;
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
@@ -19,94 +18,40 @@ use std::{collections::BTreeSet, sync::Arc};
 /// A change of the index. Names are those of objects on the hub, unless a project is given.
 #[derive(Debug)]
 pub enum Change {
-    /// A Namespace on the hub, or the policy of its city set, or its owner's claim changed.
+    /// Keys that a change concerns whatever else is known: those of the changed object itself, or of the objects that
+    /// have waited for it.
+    Keys(Vec<Key>),
+    /// Something changed that all objects of a hub namespace may depend on.
     HubNamespace {
         /// The hub namespace.
         hub: Arc<str>,
-    },
-    /// A hub namespace has another owner, or none.
-    Owner {
-        /// The hub namespace.
-        hub: Arc<str>,
-    },
-    /// Absence in the project that a hub namespace belongs to may be proven now: it shared its UID with another project.
-    OwnerProven {
-        /// The hub namespace.
-        hub: Arc<str>,
-    },
-    /// The claim of a project namespace on its hub namespace is rejected.
-    ClaimRejected {
-        /// The project.
-        project: ProjectKey,
-        /// The namespace in it.
-        namespace: Arc<str>,
-    },
-    /// The policy of a city set changed.
-    CitySet {
-        /// Name of the policy.
-        policy: Arc<str>,
-        /// Name of the set.
-        set: Arc<str>,
-    },
-    /// A Namespace no longer has the label of a city set.
-    CitySetLeft {
-        /// The set's name.
-        set: Arc<str>,
-    },
-    /// The Namespaces of a project use fewer city sets, or this set is new among them.
-    CitySetsOfProject {
-        /// Label value of the project.
-        label: Arc<str>,
-        /// The new set; `None` if a set is used no longer.
-        new: Option<Arc<str>>,
+        /// The part that has changed.
+        news: NamespaceNews,
     },
     /// A city policy changed.
     CityPolicy {
         /// Its hub namespace.
         hub: Arc<str>,
     },
-    /// The first cell of a city has joined, or its last cell has left.
-    City {
-        /// Keys of the deployments that name it.
+    /// A Cluster changed, and with it the map of cities and locations, or a member that objects depend on.
+    Cluster {
+        /// Keys of the deployments that may depend on it.
         sources: Vec<Key>,
-        /// Their hub namespaces.
+        /// Hub namespaces of the deployments whose place the map has anew.
         hubs: BTreeSet<HubNamespace>,
+        /// The objects that have a member of its name, if it is another one or its readiness has changed.
+        pinned: Vec<ObjectRef>,
     },
     /// A binding changed.
     Binding(BindingChange),
-    /// A binding has lost its template.
-    BindingOrphaned {
-        /// Its hub namespace.
-        hub: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// A copy changed.
+    /// A copy changed, or what the hub records of it.
     Copy {
         /// The copy.
-        copy: Deployment,
-        /// True if it is another object, in another place, gone, or of another spec if it lives at one member.
-        moved: bool,
+        copy: ObjectRef,
+        /// The part that has changed.
+        news: CopyNews,
     },
-    /// An object has another member, or none.
-    Pinned(Deployment),
-    /// A companion is at other members than before, by its binding.
-    CompanionDelivered {
-        /// Kind of the companion.
-        kind: CompanionKind,
-        /// Its hub namespace.
-        hub: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// A Cluster changed, and with it what objects may depend on to whose kinds the members matter.
-    Member {
-        /// Keys of these objects.
-        sources: Vec<Key>,
-        /// The objects that have a member of its name, if it is another one or its readiness has changed.
-        pinned: Vec<Deployment>,
-    },
-    /// A companion changed.
+    /// A companion changed, or is at other members than before, by its binding.
     Companion {
         /// Kind of the companion.
         kind: CompanionKind,
@@ -114,40 +59,24 @@ pub enum Change {
         hub: Arc<str>,
         /// Its name.
         name: Arc<str>,
-        /// Entries `<namespace>/<deployment>` that it had before.
-        released: BTreeSet<String>,
+        /// Entries `<namespace>/<deployment>` that it had before; `None` if its binding alone has changed.
+        released: Option<BTreeSet<String>>,
     },
-    /// A Secret that has come back from a member changed, on the hub or in the project.
-    Returned {
-        /// Its hub namespace.
-        hub: Arc<str>,
-        /// Its name in the project.
-        name: Arc<str>,
-    },
-    /// A write-back changed.
-    WriteBack {
-        /// Its kind.
-        kind: KindId,
-        /// Its hub namespace.
-        hub: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-        /// True if it belongs to another deployment or city than before.
+    /// A write-back or its projection changed.
+    Instance {
+        /// The write-back.
+        instance: ObjectRef,
+        /// True if the write-back belongs to another deployment or city than before.
         moved: bool,
+        /// True if the write-back changed, false if its projection did.
+        is_write_back: bool,
     },
     /// A cell has one write-back of a deployment less: another one may have its place among the projected ones.
     PlaceFreed {
         /// The deployment.
-        deployment: Deployment,
+        deployment: ObjectRef,
         /// The cell.
         cell: Option<Arc<str>>,
-    },
-    /// The cells have reported a deployment whose projections may have waited for that.
-    Reported(Deployment),
-    /// An interpreter changed.
-    Interpreter {
-        /// Its name, or the name of ours for the same kind.
-        name: Arc<str>,
     },
     /// A namespace of a project appeared, disappeared or was created again.
     ProjectNamespace {
@@ -159,15 +88,6 @@ pub enum Change {
         left: Option<Arc<str>>,
         /// Its hub namespace.
         hub: Option<Arc<str>>,
-    },
-    /// A Workload changed.
-    Workload {
-        /// The project.
-        project: ProjectKey,
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
     },
     /// Locations or Networks that Workloads are checked against changed.
     WorkloadChecks {
@@ -194,17 +114,30 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
-    /// An object of a kind of the platform changed.
-    Platform(PlatformChange),
-    /// A projection changed.
-    Projection {
-        /// Its kind.
-        kind: KindId,
-        /// The hub namespace of its namespace.
-        hub: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
+}
+
+/// A change that all objects of a hub namespace may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamespaceNews {
+    /// The Namespace changed, or the policy of its city set.
+    Object,
+    /// The hub namespace has another owner, or none.
+    Owner,
+    /// Absence in the project that it belongs to may be proven now.
+    Proof,
+}
+
+/// A change of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyNews {
+    /// The copy is another object, in another place, gone, or of another spec if it lives at one member.
+    Moved,
+    /// Another part of the copy changed.
+    Content,
+    /// The hub records another member of it, or none.
+    Pinned,
+    /// Its cells have reported it, and its projections may have waited for that.
+    Reported,
 }
 
 /// A change of a binding.
@@ -270,7 +203,11 @@ impl GatewayIndex {
                 }
             }
         }
-        Change::City { sources, hubs }
+        Change::Cluster {
+            sources,
+            hubs,
+            pinned: Vec::new(),
+        }
     }
 
     pub(super) fn binding_changes(&self, delta: &RowChange<Binding>) -> impl Iterator<Item = Change> {
@@ -318,9 +255,10 @@ impl GatewayIndex {
                 )
             })
         };
+        let moved = place(new) != place(delta.old.as_ref());
         Change::Copy {
-            moved: place(new) != place(delta.old.as_ref()),
-            copy: (kind, hub.clone(), name.clone()),
+            news: if moved { CopyNews::Moved } else { CopyNews::Content },
+            copy: ObjectRef::new(kind, hub, name),
         }
     }
 
@@ -343,10 +281,11 @@ impl GatewayIndex {
         let Template::Companion(kind) = digest.template else {
             return None;
         };
-        (told(new) != told(delta.old.as_ref())).then(|| Change::CompanionDelivered {
+        (told(new) != told(delta.old.as_ref())).then(|| Change::Companion {
             kind,
             hub: hub.clone(),
             name: digest.name.clone(),
+            released: None,
         })
     }
 
@@ -383,7 +322,11 @@ impl GatewayIndex {
         };
         let is_same = identity(new) == identity(delta.old.as_ref());
         let pinned = if is_same { Vec::new() } else { self.pinned_to(name) };
-        Some(Change::Member { sources, pinned })
+        Some(Change::Cluster {
+            sources,
+            hubs: BTreeSet::new(),
+            pinned,
+        })
     }
 
     pub(super) fn companion_change(kind: CompanionKind, delta: &RowChange<Companion>) -> Change {
@@ -393,7 +336,7 @@ impl GatewayIndex {
             kind,
             hub: hub.clone(),
             name: name.clone(),
-            released: before.flat_map(|row| entries(&row.digest)).collect(),
+            released: Some(before.flat_map(|row| entries(&row.digest)).collect()),
         }
     }
 
@@ -444,20 +387,19 @@ impl GatewayIndex {
     pub(super) fn write_back_changed(
         &mut self,
         kind: KindId,
-        delta: RowChange<WriteBackDigest>,
+        delta: &RowChange<WriteBackDigest>,
         changes: &mut Vec<Change>,
     ) {
-        let (hub, name) = delta.name;
+        let (hub, name) = &delta.name;
         let home = |row: Option<&Row<WriteBackDigest>>| {
             row.map(|r| (r.digest.deployment.clone(), r.digest.city.clone()))
         };
-        let moved = home(self.hub.write_backs[kind].get(&hub, &name)) != home(delta.old.as_ref());
-        changes.extend(self.move_group(kind, (&hub, &name), delta.old.as_ref()));
-        changes.push(Change::WriteBack {
-            kind,
-            hub,
-            name,
+        let moved = home(self.hub.write_backs[kind].get(hub, name)) != home(delta.old.as_ref());
+        changes.extend(self.move_group(kind, &delta.name, delta.old.as_ref()));
+        changes.push(Change::Instance {
+            instance: ObjectRef::new(kind, hub, name),
             moved,
+            is_write_back: true,
         });
     }
 

@@ -1,6 +1,12 @@
 //! An index for tests, filled by watch events.
 
-use super::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks};
+use super::{
+    GatewayIndex, TableId,
+    apply::Applied,
+    derived::{known_plane::KnownPlane, ownership::RejectedClaim, project_hub::OtherHub},
+    networking::WorkloadChecks,
+    watches::Command,
+};
 use crate::{policy_spec, route::Route};
 use fedgate_api::{
     keys,
@@ -120,7 +126,7 @@ impl GatewayIndex {
         Self::fixture_with(Vec::new())
     }
 
-    /// The same with kinds of the platform, which the project is not known to serve.
+    /// As [`GatewayIndex::fixture`], with kinds of the platform, which the project is not known to serve.
     pub(crate) fn fixture_with(platform: Vec<PlatformKind>) -> Self {
         let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
         let mut index = Self::new(kinds, WorkloadChecks::default()).with_platform(platform);
@@ -186,6 +192,35 @@ impl GatewayIndex {
     }
 }
 
+impl Applied {
+    /// The claims that are rejected from now on.
+    pub(crate) fn refused(&self) -> Vec<RejectedClaim> {
+        let refused = self.commands.iter().filter_map(|command| match command {
+            Command::ReportRejected(claim) => Some(claim.clone()),
+            _ => None,
+        });
+        refused.collect()
+    }
+
+    /// The projects of which deployments name another hub than before, with that hub.
+    pub(crate) fn other_hubs(&self) -> Vec<(ProjectKey, Option<OtherHub>)> {
+        let others = self.commands.iter().filter_map(|command| match command {
+            Command::ReportOtherHub(project, other) => Some((project.clone(), other.clone())),
+            _ => None,
+        });
+        others.collect()
+    }
+
+    /// The projects whose plane the gateway has as another one than before, with that one.
+    pub(crate) fn known_planes(&self) -> Vec<(ProjectKey, Option<KnownPlane>)> {
+        let known = self.commands.iter().filter_map(|command| match command {
+            Command::ReportKnownPlane(project, known) => Some((project.clone(), known.clone())),
+            _ => None,
+        });
+        known.collect()
+    }
+}
+
 fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
@@ -197,7 +232,7 @@ pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Applie
     for event in listed.chain([WatchEvent::InitDone]) {
         let enqueued = feed(event);
         all.changes.extend(enqueued.changes);
-        all.refused.extend(enqueued.refused);
+        all.commands.extend(enqueued.commands);
     }
     all
 }

@@ -1,9 +1,11 @@
 //! Keys of objects that belong together: those of a project, of a hub namespace, and of a deployment.
 
-use super::{Deployment, GatewayIndex, TableId};
-use crate::index::by_cell::WriteBacksByCell;
+use super::{GatewayIndex, ObjectRef, TableId};
 use fedgate_api::names::{HubNamespace, ProjectKey};
-use fedgate_engine::key::{Key, Plane};
+use fedgate_engine::{
+    key::{Key, Plane},
+    store::table::Row,
+};
 use fedgate_kinds::CompanionKind;
 use std::sync::Arc;
 
@@ -17,24 +19,14 @@ impl GatewayIndex {
         for ((namespace, name), _) in project.workloads.iter() {
             keys.push(self.workload_key(key, namespace, name));
         }
-        for (i, table) in project.sources.enumerate() {
-            keys.extend(
-                table
-                    .iter()
-                    .map(|((ns, name), _)| self.source_key(i, key, ns, name)),
-            );
-        }
+        self.all_source_keys(key, &mut keys);
         for ((_, name), row) in project.namespaces.iter() {
-            let hub = HubNamespace::of(&row.uid);
-            self.namespace_keys(hub.as_str(), &mut keys);
-            self.referenced_keys(hub.as_str(), &mut keys);
-            self.return_keys(hub.as_str(), &mut keys);
+            let hub = Self::hub_of(&row.uid);
+            self.namespace_keys(&hub, &mut keys);
+            self.referenced_keys(&hub, &mut keys);
+            self.return_keys(&hub, &mut keys);
             for (i, table) in project.projections.enumerate() {
-                keys.extend(
-                    table
-                        .in_namespace(name)
-                        .map(|(instance, _)| self.hub_key(TableId::WrittenBack(i), hub.as_str(), instance)),
-                );
+                self.table_keys(TableId::WrittenBack(i), &hub, table.in_namespace(name), &mut keys);
             }
         }
         self.platform_keys_of(key, &mut keys);
@@ -43,17 +35,11 @@ impl GatewayIndex {
 
     /// Keys of the hub that need no project: interpreters, city sets, and each hub namespace with its objects.
     fn hub_keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self
-            .kinds
-            .iter()
-            .map(|k| self.hub_key(TableId::Interpreters, "", &k.interpreter.name))
-            .collect();
-        keys.extend(
-            self.hub
-                .city_sets
-                .iter()
-                .map(|((_, name), _)| self.hub_key(TableId::CitySets, "", name)),
-        );
+        let interpreters = self.kinds.iter().map(|kind| kind.interpreter.name.as_str());
+        let interpreters = interpreters.map(|name| self.hub_key(TableId::Interpreters, "", name));
+        let mut keys: Vec<Key> = interpreters.collect();
+        let sets = self.hub.city_sets.in_namespace("");
+        self.table_keys(TableId::CitySets, "", sets, &mut keys);
         self.platform_hub_keys(&mut keys);
         for ((_, name), _) in self.hub.namespaces.iter() {
             if HubNamespace::parse(name).is_some() {
@@ -79,7 +65,7 @@ impl GatewayIndex {
 
     /// Keys of the hub Namespaces that had a city set after their last reconcile, were sent the set since, or want it.
     pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
-        let users = self.deliveries.users_of(set);
+        let users = self.intents.deliveries.users_of(set);
         users
             .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
             .collect()
@@ -117,27 +103,35 @@ impl GatewayIndex {
         self.companion_keys(hub, keys);
     }
 
+    /// Keys of the hub's objects of these rows of a namespace.
+    fn table_keys<'a, D: 'a>(
+        &self,
+        table: TableId,
+        hub: &str,
+        rows: impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)>,
+        keys: &mut Vec<Key>,
+    ) {
+        keys.extend(rows.map(|(name, _)| self.hub_key(table, hub, name)));
+    }
+
     /// Keys of the copies in a hub namespace.
     pub fn copy_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for (i, table) in self.hub.copies.enumerate() {
-            let names = table.in_namespace(hub).map(|(name, _)| name);
-            keys.extend(names.map(|name| self.hub_key(TableId::Federated(i), hub, name)));
+            self.table_keys(TableId::Federated(i), hub, table.in_namespace(hub), keys);
         }
     }
 
     /// Keys of the write-backs in a hub namespace.
     pub fn write_back_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for (i, table) in self.hub.write_backs.enumerate() {
-            let names = table.in_namespace(hub).map(|(name, _)| name);
-            keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(i), hub, name)));
+            self.table_keys(TableId::WrittenBack(i), hub, table.in_namespace(hub), keys);
         }
     }
 
     /// Keys of the companions in a hub namespace.
     pub fn companion_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for (kind, table) in self.hub.companions.enumerate() {
-            let names = table.in_namespace(hub).map(|(name, _)| name);
-            keys.extend(names.map(|name| self.hub_key(TableId::Companions(kind), hub, name)));
+            self.table_keys(TableId::Companions(kind), hub, table.in_namespace(hub), keys);
         }
     }
 
@@ -163,29 +157,19 @@ impl GatewayIndex {
     pub fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for i in self.kinds.ids() {
             for (_, source) in self.owned_sources(i, hub) {
-                keys.extend(
-                    source
-                        .digest
-                        .references
-                        .iter()
-                        .map(|r| self.hub_key(TableId::Companions(r.kind), hub, &r.name)),
-                );
+                let references = source.digest.references.iter();
+                keys.extend(references.map(|r| self.hub_key(TableId::Companions(r.kind), hub, &r.name)));
             }
         }
     }
 
     /// Keys of all deployments in the project namespace that owns a hub namespace.
     pub fn source_keys(&self, hub: &str) -> Vec<Key> {
-        let Some(owner) = self.owners.get(hub) else {
-            return Vec::new();
-        };
-        self.kinds
-            .ids()
-            .flat_map(|i| {
-                self.owned_sources(i, hub)
-                    .map(move |(n, _)| self.source_key(i, &owner.project, &owner.namespace, n))
-            })
-            .collect()
+        let mut keys = Vec::new();
+        if let Some(owner) = self.owners.get(hub) {
+            self.source_keys_in(&owner.project, &owner.namespace, &mut keys);
+        }
+        keys
     }
 
     /// Keys of the deployments that are being deleted and have named a hub namespace that no project namespace owns: theirs was
@@ -216,10 +200,7 @@ impl GatewayIndex {
 
     /// Keys of the deployments that are being deleted and have nothing left on the hub but the policy of their city.
     pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
-        let found = self.owners.get(hub);
-        let Some((project, owner)) =
-            found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
-        else {
+        let Some((project, owner)) = self.owning(hub) else {
             return Vec::new();
         };
         let leaving = project.secondary.leaving(&owner.namespace);
@@ -240,7 +221,7 @@ impl GatewayIndex {
 
     /// Keys of the companions that a deployment references, and of those that name the deployment: all of a hub namespace
     /// without an owner, since nothing says there what names mean.
-    pub fn companion_keys_of(&self, (kind, hub, name): &Deployment, keys: &mut Vec<Key>) {
+    pub fn companion_keys_of(&self, ObjectRef { kind, hub, name }: &ObjectRef, keys: &mut Vec<Key>) {
         let Some(owner) = self.owners.get(hub) else {
             return self.companion_keys(hub, keys);
         };
@@ -254,10 +235,9 @@ impl GatewayIndex {
     }
 
     /// Keys of the write-backs of a deployment.
-    pub fn write_back_keys_of(&self, deployment: &Deployment, keys: &mut Vec<Key>) {
-        let (kind, hub, _) = deployment;
-        let by_cell = self.hub.by_deployment.get(deployment).into_iter();
-        let names = by_cell.flat_map(WriteBacksByCell::names);
+    pub fn write_back_keys_of(&self, deployment: &ObjectRef, keys: &mut Vec<Key>) {
+        let ObjectRef { kind, hub, .. } = deployment;
+        let names = self.write_backs_of(deployment);
         keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(*kind), hub, name)));
     }
 
@@ -266,22 +246,26 @@ impl GatewayIndex {
     pub fn limited_keys(&self, label: &Arc<str>, set: Option<&Arc<str>>) -> Vec<Key> {
         let limited = self.limited_of(label);
         limited
-            .filter(|hub| set.is_none() || self.deliveries.wanted(hub) == set)
+            .filter(|hub| set.is_none() || self.intents.deliveries.wanted(hub) == set)
             .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
             .collect()
     }
 
     /// Keys of the deployments in a project namespace.
     pub fn source_keys_in(&self, project: &ProjectKey, namespace: &str, keys: &mut Vec<Key>) {
-        let Some(p) = self.projects.get(project) else {
-            return;
-        };
-        for (i, table) in p.sources.enumerate() {
-            keys.extend(
-                table
-                    .in_namespace(namespace)
-                    .map(|(n, _)| self.source_key(i, project, namespace, n)),
-            );
+        let tables = self.projects.get(project).into_iter();
+        for (i, table) in tables.flat_map(|of| of.sources.enumerate()) {
+            let rows = table.in_namespace(namespace);
+            keys.extend(rows.map(|(name, _)| self.source_key(i, project, namespace, name)));
+        }
+    }
+
+    /// Keys of all deployments of a project.
+    pub fn all_source_keys(&self, project: &ProjectKey, keys: &mut Vec<Key>) {
+        let tables = self.projects.get(project).into_iter();
+        for (i, table) in tables.flat_map(|of| of.sources.enumerate()) {
+            let rows = table.iter();
+            keys.extend(rows.map(|((namespace, name), _)| self.source_key(i, project, namespace, name)));
         }
     }
 }

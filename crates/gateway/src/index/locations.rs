@@ -6,8 +6,12 @@
 //! while an API server starts, it may deny kinds that it has.
 
 use super::{
-    GatewayIndex, Project, TableId, apply::Applied, digest::Strings, networking::checks_changed,
-    resources::resource, secondary::RefCounts,
+    GatewayIndex, Project, TableId,
+    apply::Applied,
+    derived::secondary::RefCounts,
+    networking::checks_changed,
+    resources::resource,
+    rows::{Strings, has_condition},
 };
 use crate::settings::LocationSource;
 use fedgate_api::{keys, names::ProjectKey};
@@ -123,15 +127,6 @@ impl Location {
     }
 }
 
-fn has_condition(object: &DynamicObject, kind: &str, status: &str) -> bool {
-    let conditions = object.data.pointer("/status/conditions");
-    let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
-    conditions.into_iter().any(|condition| {
-        let is = |field: &str, value: &str| condition.get(field).and_then(Value::as_str) == Some(value);
-        is("type", kind) && is("status", status)
-    })
-}
-
 /// A location at which [`SERVICE`] is available; `None` says that of no location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Availability(Option<Arc<str>>);
@@ -160,11 +155,11 @@ struct Availabilities {
 /// Whether the locations of a project are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knowledge {
-    /// They are not read: every place may be used.
+    /// The gateway reads no locations: every place may be used.
     Unread,
-    /// They are not known yet, or no longer.
+    /// A list is missing.
     Pending,
-    /// All are known.
+    /// All lists are complete.
     Complete,
 }
 

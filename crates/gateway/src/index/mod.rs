@@ -1,57 +1,43 @@
 //! The index: the state of the hub and of every project, as tables of digests.
 //!
-//! Watch events and answers to our own writes fill it ([`apply`]); the controllers' `observe` reads it.
+//! Watch events and answers to our own writes fill it ([`apply`]); the controllers' `observe` reads it. [`rows`] has what
+//! is kept of each watched object, [`derived`] what follows from the rows alone, and [`intents`] what no row says, such as
+//! writes that are about to be sent. A [`change::Change`] says what an event has changed.
 
 pub mod apply;
 mod apply_project;
-pub mod arriving;
-mod bindings;
-pub mod by_cell;
 pub mod catalog;
 pub mod change;
-pub mod delivery;
-pub mod digest;
+pub mod derived;
 #[cfg(test)]
 pub mod fixture;
-mod kept;
+pub mod intents;
 mod keys;
-pub mod known_plane;
-pub mod lacking;
-pub mod lanes;
 pub mod locations;
 pub mod networking;
-pub mod ownership;
-pub mod pins;
 pub mod platform;
 mod project;
-pub mod project_hub;
-mod proof;
-mod readiness;
 mod resources;
 pub mod returned;
 mod rewind;
-pub mod secondary;
-pub mod summary;
+pub mod rows;
 mod tables;
-pub mod teardown;
 #[cfg(test)]
 mod tests;
-pub mod touched;
-pub mod undelivered;
 pub mod watches;
-pub mod withheld;
 
 use super::route::Route;
-use arriving::Arriving;
-use by_cell::WriteBacksByCell;
-use catalog::Catalog;
-use delivery::Deliveries;
-use digest::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
-    PlatformObject, Returned, Source, Strings, WriteBackDigest,
-};
+use derived::by_cell::WriteBacksByCell;
+use derived::known_plane::PlaneUids;
+use derived::ownership::OwnershipClaim;
+use derived::project_hub::HubIdentity;
+use derived::secondary::HubIndex;
+use derived::summary::Summary;
+use derived::teardown::Teardown;
+use derived::touched::Touched;
+use derived::undelivered::Undelivered;
 use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
-use fedgate_engine::random::{HashMap, HashSet};
+use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     clock::Clock,
     key::{Key, Kind, Plane},
@@ -60,30 +46,25 @@ use fedgate_engine::{
 use fedgate_kinds::{
     CompanionKind, CompanionKinds, FederatedKind, KindId, PerCompanionKind, PerKind, PlatformKind,
 };
-use known_plane::PlaneUids;
+use intents::Intents;
 use kube::core::ApiResource;
-use lanes::Lanes;
 use locations::LocationKind;
 use networking::WorkloadChecks;
-use ownership::OwnershipClaim;
-use project_hub::HubIdentity;
 pub use resources::{Resources, resource};
-use secondary::HubIndex;
+use rows::{
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
+    PlatformObject, Returned, Source, Strings, WriteBackDigest,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use summary::Summary;
 use tables::TableMap;
-use teardown::Teardown;
-use tokio::time::Instant;
-use touched::Touched;
-use undelivered::Undelivered;
 
 pub use apply_project::NO_PROJECT_UID;
-pub use kept::Kept;
+pub use derived::kept::Kept;
+pub use derived::project_hub::OTHER_HUB;
 pub use project::Project;
-pub use project_hub::OTHER_HUB;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,7 +104,7 @@ pub enum TableId {
 }
 
 /// State of the hub.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hub {
     /// Namespaces.
     pub namespaces: Table<HubNamespaceDigest>,
@@ -153,20 +134,38 @@ pub struct Hub {
     pub secondary: HubIndex,
     /// Bindings without their template.
     pub outlived: BTreeSet<Name>,
-    /// Write-backs (kind, hub namespace, name) whose deletion was observed, as long as their projections exist.
-    pub ended: HashSet<Deployment>,
-    /// UIDs of deployments whose deletion was observed while their copies existed, by copy.
-    pub departed: HashMap<Deployment, Arc<str>>,
-    /// Deployments whose write-backs disappeared among many at once; their projections stay for a while.
-    pub withheld: HashMap<Deployment, withheld::Withheld>,
-    /// Deployments whose copies began to be reported on while their cells had more Instances than they had written back.
-    pub unreported: HashSet<Deployment>,
-    /// Names of write-backs by (kind, hub namespace, deployment).
-    pub by_deployment: HashMap<Deployment, WriteBacksByCell>,
+    /// Names of write-backs by their deployment.
+    pub by_deployment: HashMap<ObjectRef, WriteBacksByCell>,
+    /// UID of the hub, with the hubs that it replaces.
+    pub identity: HubIdentity,
+    /// The codes of city sets whose names do not contain them, from their policies.
+    pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
+    /// The name under which the hub knows the gateway, once it was asked.
+    pub user: Option<Arc<str>>,
+    engagement: u64,
 }
 
-/// A deployment on the hub: kind, hub namespace, name.
-pub type Deployment = (KindId, Arc<str>, Arc<str>);
+/// An object of a federated kind, or of its write-back kind, by the hub namespace to which it belongs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// The federated kind.
+    pub kind: KindId,
+    /// The hub namespace.
+    pub hub: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl ObjectRef {
+    /// The object of this name.
+    pub fn new(kind: KindId, hub: &Arc<str>, name: &Arc<str>) -> Self {
+        Self {
+            kind,
+            hub: hub.clone(),
+            name: name.clone(),
+        }
+    }
+}
 
 /// The project namespace that owns a hub namespace (contract: federation.md §1.2 rule 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,19 +192,10 @@ pub struct GatewayIndex {
     pub checks: WorkloadChecks,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
-    /// Instance types and images that Workloads may name.
-    pub catalog: Catalog,
-    /// True if interfaces of Workloads may name Networks of other namespaces.
-    pub foreign_networks: bool,
     /// The hub.
     pub hub: Hub,
-    /// Which hub it is.
-    pub identity: HubIdentity,
     /// The planes of projects and cells by their UIDs.
     plane_uids: PlaneUids,
-    /// The name under which the hub knows the gateway, once it was asked.
-    pub hub_user: Option<Arc<str>>,
-    hub_engagement: u64,
     engagements: u64,
     /// The engaged projects.
     pub projects: BTreeMap<ProjectKey, Project>,
@@ -213,33 +203,8 @@ pub struct GatewayIndex {
     pub owners: HashMap<Arc<str>, NamespaceOwner>,
     /// Rejected claims on hub namespaces.
     pub claims: HashMap<Arc<str>, Vec<OwnershipClaim>>,
-    /// The codes of city sets whose names do not contain them, from their policies.
-    pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
-    /// The city set of each hub Namespace as this replica last left it: another set on its label is a manual edit.
-    pub deliveries: Deliveries,
-    /// Time at which the last object of a city left a hub namespace (or was found gone), for the linger, by hub
-    /// namespace.
-    pub lingering: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
-    /// Routes of a hub namespace whose policy or delivery is being removed right now, that of a city for the delivery of
-    /// the Namespace: nothing may rely on them.
-    pub withdrawing: HashSet<(Arc<str>, Route)>,
-    /// Policies that objects which live at one member are about to be given to.
-    pub lanes: Lanes,
-    /// Copies in flight to the hub.
-    pub arriving: Arriving,
-    /// Policies of city sets that are being deleted right now: no Namespace may begin to rely on them.
-    pub ending_sets: HashSet<Arc<str>>,
-    /// Companions whose name on the hub belongs to an object that is not ours: kind, hub namespace, name.
-    pub name_taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
-    /// Hub namespaces whose project uses the maximum number of city sets, by the label value of the project.
-    pub limited: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// Sets that are being sent to hub namespaces right now, by hub namespace, with the label value of the project.
-    pub moving: HashMap<Arc<str>, (Arc<str>, Arc<str>)>,
-    /// The hub's message when it rejected a Namespace, the policies of one, or a companion, by the key of the
-    /// record.
-    pub refused: HashMap<Key, String>,
-    /// Keys that wait until absence counts again on a plane whose watches fail.
-    unproven: HashMap<Plane, HashSet<Key>>,
+    /// State that no row says.
+    pub intents: Intents,
     /// Deleted Projects of the platform.
     pub teardown: Teardown,
     /// Sums over the rows.
@@ -259,25 +224,10 @@ impl GatewayIndex {
     pub fn new(kinds: Arc<PerKind<FederatedKind>>, checks: WorkloadChecks) -> Self {
         let companions = CompanionKinds::of(kinds.iter());
         let hub = Hub {
-            namespaces: Table::default(),
-            clusters: Table::default(),
-            city_sets: Table::default(),
-            city_policies: Table::default(),
-            bindings: Table::default(),
-            interpreters: Table::default(),
             companions: companions.map(|_| Table::default()),
-            pins: Table::default(),
-            returned: Table::default(),
             copies: kinds.map(|_| Table::with_bodies()),
             write_backs: kinds.map(|_| Table::with_bodies()),
-            platform: PerKind::default(),
-            secondary: HubIndex::default(),
-            outlived: BTreeSet::new(),
-            ended: HashSet::default(),
-            departed: HashMap::default(),
-            withheld: HashMap::default(),
-            unreported: HashSet::default(),
-            by_deployment: HashMap::default(),
+            ..Hub::default()
         };
         let resources = Arc::default();
         Self {
@@ -288,29 +238,13 @@ impl GatewayIndex {
             resources,
             checks,
             largest_spec: crate::settings::LARGEST_SPEC,
-            catalog: Catalog::default(),
-            foreign_networks: false,
             hub,
-            identity: HubIdentity::default(),
             plane_uids: PlaneUids::default(),
-            hub_user: None,
-            hub_engagement: 0,
             engagements: 0,
             projects: BTreeMap::new(),
             owners: HashMap::default(),
             claims: HashMap::default(),
-            sets: HashMap::default(),
-            deliveries: Deliveries::default(),
-            lingering: HashMap::default(),
-            withdrawing: HashSet::default(),
-            lanes: Lanes::default(),
-            arriving: Arriving::default(),
-            ending_sets: HashSet::default(),
-            name_taken: HashSet::default(),
-            limited: BTreeSet::new(),
-            moving: HashMap::default(),
-            refused: HashMap::default(),
-            unproven: HashMap::default(),
+            intents: Intents::default(),
             teardown: Teardown::default(),
             summary: Summary::default(),
             undelivered: Undelivered::default(),
@@ -326,24 +260,12 @@ impl GatewayIndex {
         self.projects.get(key).is_some_and(|p| p.engagement == engagement)
     }
 
-    /// Drops the records of hub namespaces that no longer have an owner: a project that returns begins with none.
+    /// Drops the records of hub namespaces that no longer have an owner, and the keys that wait for projects that are gone.
     pub fn prune_unowned(&mut self) {
-        let (owners, projects) = (&self.owners, &self.projects);
-        self.unproven
-            .retain(|plane, _| !matches!(plane, Plane::Project(key) if !projects.contains_key(key)));
-        self.hub.ended.retain(|(_, hub, _)| owners.contains_key(hub));
-        self.lingering.retain(|hub, _| owners.contains_key(hub));
-        self.withdrawing.retain(|(hub, _)| owners.contains_key(hub));
-        self.name_taken.retain(|(_, hub, _)| owners.contains_key(hub));
-        self.limited.retain(|(label, hub)| {
-            let owner = owners.get(hub);
-            owner.is_some_and(|owner| *owner.project.label() == **label)
-        });
-        self.deliveries.retain(|hub| owners.contains_key(hub));
-        self.lanes.retain(|hub| owners.contains_key(hub));
-        self.arriving.retain(|hub| owners.contains_key(hub));
-        self.refused
-            .retain(|key, _| owners.contains_key(&key.namespace) || owners.contains_key(&key.name));
+        let projects = &self.projects;
+        let waiting = &mut self.intents.unproven;
+        waiting.retain(|plane, _| !matches!(plane, Plane::Project(key) if !projects.contains_key(key)));
+        self.intents.retain_owned(&self.owners);
     }
 
     /// The tables that are watched on the hub.
@@ -429,7 +351,7 @@ impl GatewayIndex {
 
     /// The codes of a city set, even without its policy; `None` if they are unknown.
     pub fn cities_of_set(&self, set: &str) -> Option<BTreeSet<CityCode>> {
-        names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
+        names::cities_of_set(set).or_else(|| self.hub.sets.get(set).cloned())
     }
 
     /// The policy of a route in a hub namespace: the policy of our form that selects exactly this route.

@@ -4,7 +4,7 @@
 //! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
 //! the readiness of a project: while a list is missing, only the project's Workloads wait.
 
-use super::{GatewayIndex, Project, TableId, apply::Applied, change::Change};
+use super::{GatewayIndex, Project, TableId, apply::Applied, catalog::Catalog, change::Change};
 use crate::settings::LocationSource;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -14,17 +14,21 @@ use fedgate_engine::{
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Workload checks that read other objects of the project, as the settings enable them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkloadChecks {
     /// K3: each city and location needs a location object of this source; selectors select among them.
     pub locations: LocationSource,
     /// K1: each interface needs its Network.
     pub networks: bool,
+    /// K2: true if interfaces may name Networks of other namespaces.
+    pub foreign_networks: bool,
+    /// K4: instance types and images that Workloads may name.
+    pub catalog: Catalog,
 }
 
 impl WorkloadChecks {
     /// The tables to watch for the enabled checks in every project, whatever it serves.
-    pub fn tables(self) -> impl Iterator<Item = TableId> {
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.networks.then_some(TableId::Networks).into_iter()
     }
 }

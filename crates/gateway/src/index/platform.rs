@@ -5,8 +5,7 @@
 use super::{
     GatewayIndex, Project, TableId,
     apply::Applied,
-    change::Change,
-    digest::{PlatformObject, PlatformProjection},
+    rows::{PlatformObject, PlatformProjection},
     tables::TableMap,
 };
 use fedgate_api::names::ProjectKey;
@@ -35,17 +34,6 @@ impl OfPlatform {
     pub(super) fn rewind(&mut self) {
         self.rows.rewind();
     }
-}
-
-/// A change of the objects of such a kind.
-#[derive(Debug)]
-pub struct PlatformChange {
-    /// The kind.
-    pub kind: KindId,
-    /// The project; `None` on the hub, which concerns every project.
-    pub project: Option<ProjectKey>,
-    /// Name of the object; `None` if a first list is complete, which concerns every object.
-    pub name: Option<Arc<str>>,
 }
 
 impl GatewayIndex {
@@ -103,7 +91,7 @@ impl GatewayIndex {
         let (deltas, first) = apply_event(table, event, &mut self.words, |object, _| {
             PlatformObject::read(object, largest)
         });
-        changed(kind, None, deltas, first)
+        self.platform_changed(kind, None, deltas, first)
     }
 
     /// Applies an event of a project, as [`GatewayIndex::platform_object_event`] does.
@@ -118,7 +106,7 @@ impl GatewayIndex {
         };
         let table = &mut project.platform[kind].rows;
         let (deltas, first) = apply_event(table, event, &mut self.words, PlatformProjection::read);
-        changed(kind, Some(key), deltas, first)
+        self.platform_changed(kind, Some(key), deltas, first)
     }
 
     /// True if what the hub and a project have of a kind may be compared: both lists are complete.
@@ -165,23 +153,33 @@ impl GatewayIndex {
         }
     }
 
-    /// Keys that a change concerns: of the hub's object itself, and of what projects have of it.
-    pub fn platform_keys(&self, change: &PlatformChange, keys: &mut Vec<Key>) {
-        let PlatformChange { kind, project, name } = change;
-        if project.is_none()
-            && let Some(name) = name
-        {
-            keys.push(self.hub_key(TableId::Platform(*kind), "", name));
-        }
-        let one = project.as_ref().and_then(|key| self.projects.get_key_value(key));
+    /// The changes after an event of the hub, which concerns every project, or of a project.
+    fn platform_changed<D>(
+        &self,
+        kind: KindId,
+        project: Option<&ProjectKey>,
+        deltas: Vec<RowChange<D>>,
+        first: bool,
+    ) -> Applied {
+        let one = project.and_then(|key| self.projects.get_key_value(key));
         let all = self.projects.iter().filter(|_| project.is_none());
-        for (key, of) in one.into_iter().chain(all) {
-            match name {
-                None => self.compared_keys(*kind, key, of, keys),
-                Some(name) if of.platform[*kind].served => keys.push(self.platform_key(*kind, key, name)),
-                Some(_) => {}
+        let concerned: Vec<_> = one.into_iter().chain(all).collect();
+        let mut keys = Vec::new();
+        for RowChange { name: (_, name), .. } in deltas {
+            if project.is_none() {
+                keys.push(self.hub_key(TableId::Platform(kind), "", &name));
+            }
+            let serving = concerned.iter().filter(|(_, of)| of.platform[kind].served);
+            keys.extend(serving.map(|(key, _)| self.platform_key(kind, key, &name)));
+        }
+        if first {
+            for (key, of) in &concerned {
+                self.compared_keys(kind, key, of, &mut keys);
             }
         }
+        let mut applied = Applied::default();
+        applied.enqueue(keys);
+        applied
     }
 
     /// Keys of all objects of a kind that a project has, or is to have, once both lists are complete.
@@ -194,26 +192,5 @@ impl GatewayIndex {
         let names = there.iter().map(|((_, name), _)| name);
         let names: BTreeSet<&Arc<str>> = names.chain(marked.map(|((_, name), _)| name)).collect();
         keys.extend(names.into_iter().map(|name| self.platform_key(kind, key, name)));
-    }
-}
-
-fn changed<D>(
-    kind: KindId,
-    project: Option<&ProjectKey>,
-    deltas: Vec<RowChange<D>>,
-    is_first_list: bool,
-) -> Applied {
-    let names = deltas.into_iter().map(|delta| Some(delta.name.1));
-    let all = is_first_list.then_some(None);
-    let changes = names.chain(all).map(|name| {
-        Change::Platform(PlatformChange {
-            kind,
-            project: project.cloned(),
-            name,
-        })
-    });
-    Applied {
-        changes: changes.collect(),
-        ..Applied::default()
     }
 }

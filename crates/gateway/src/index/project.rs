@@ -1,16 +1,16 @@
 //! The state of a project.
 
 use super::{
-    GatewayIndex,
+    GatewayIndex, NamespaceOwner,
     apply::Applied,
     change::Change,
-    digest::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
-    known_plane::KnownPlane,
+    derived::known_plane::KnownPlane,
+    derived::project_hub::OtherHub,
+    derived::secondary::{RefCounts, SourceIndex},
+    derived::summary::OfProject,
     locations::ProjectLocations,
     platform::OfPlatform,
-    project_hub::OtherHub,
-    secondary::{RefCounts, SourceIndex},
-    summary::OfProject,
+    rows::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -21,7 +21,7 @@ use fedgate_kinds::{CompanionSet, KindId, PerCompanionKind, PerKind};
 use std::sync::Arc;
 
 /// State of a project.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Project {
     /// The engagement that all of it belongs to.
     pub engagement: u64,
@@ -39,7 +39,7 @@ pub struct Project {
     pub workloads_by_uid: HashMap<Arc<str>, Name>,
     /// Workloads.
     pub workloads: Table<WorkloadDigest>,
-    /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::digest::TEXTS_OF_PROJECT).
+    /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::rows::TEXTS_OF_PROJECT).
     pub workload_texts: usize,
     /// Its locations, if places are checked against them.
     pub locations: ProjectLocations,
@@ -57,9 +57,9 @@ pub struct Project {
     pub referable: PerCompanionKind<Table<Payload>>,
     /// Kinds of which objects reference some, so that their tables must be watched.
     pub references: CompanionSet,
-    /// Those whose watches were requested.
+    /// Kinds of companions whose watches were requested.
     pub references_watched: CompanionSet,
-    /// Those that the project forbids to list, or does not serve.
+    /// Kinds of companions that the project forbids to list, or does not serve.
     pub forbidden: CompanionSet,
     /// Sums over the objects of the federated kinds.
     pub summary: OfProject,
@@ -77,33 +77,18 @@ impl GatewayIndex {
         self.engage_identified(key, None)
     }
 
-    /// The same of a project to which the platform gives a UID.
+    /// Engages a project to which the platform may give a UID.
     pub fn engage_identified(&mut self, key: ProjectKey, uid: Option<Arc<str>>) -> u64 {
         self.engagements += 1;
         let project = Project {
             engagement: self.engagements,
             is_identified: uid.is_some(),
             uid,
-            suspended: false,
-            namespaces: Table::default(),
-            secondary: SourceIndex::default(),
-            workloads_by_uid: HashMap::default(),
-            workloads: Table::default(),
-            workload_texts: 0,
-            locations: ProjectLocations::default(),
-            networks: Table::default(),
             sources: self.kinds.map(|_| Table::with_bodies()),
             projections: self.kinds.map(|_| Table::default()),
             platform: self.platform.map(|_| OfPlatform::default()),
-            returned: Table::default(),
             referable: self.companions.map(|_| Table::default()),
-            references: CompanionSet::default(),
-            references_watched: CompanionSet::default(),
-            forbidden: CompanionSet::default(),
-            summary: OfProject::default(),
-            hubs: RefCounts::default(),
-            other_hub: None,
-            known_plane: None,
+            ..Project::default()
         };
         if let Some(earlier) = self.projects.remove(&key) {
             self.summary.forget(&key, &earlier);
@@ -113,23 +98,26 @@ impl GatewayIndex {
         self.engagements
     }
 
+    /// The project namespace that owns a hub namespace, and its project.
+    pub fn owning(&self, hub: &str) -> Option<(&Project, &NamespaceOwner)> {
+        let owner = self.owners.get(hub)?;
+        Some((self.projects.get(&owner.project)?, owner))
+    }
+
     /// The sources of the project namespace that owns a hub namespace.
     pub fn owned_sources(
         &self,
         kind: KindId,
         hub_namespace: &str,
     ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
-        self.owners
-            .get(hub_namespace)
-            .and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
-            .into_iter()
-            .flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
+        let owning = self.owning(hub_namespace).into_iter();
+        owning.flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
     }
 
     /// The source of this name there.
     pub fn owned_source(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Row<Source>> {
-        let owner = self.owners.get(hub_namespace)?;
-        self.projects.get(&owner.project)?.sources[kind].get(&owner.namespace, name)
+        let (project, owner) = self.owning(hub_namespace)?;
+        project.sources[kind].get(&owner.namespace, name)
     }
 
     /// Records whether the platform suspends a project.
@@ -138,7 +126,12 @@ impl GatewayIndex {
             return Vec::new();
         };
         project.suspended = suspended;
-        let changes = vec![Change::Suspension { project: key.clone() }];
+        let mut platform = Vec::new();
+        self.platform_keys_of(key, &mut platform);
+        let changes = vec![
+            Change::Suspension { project: key.clone() },
+            Change::Keys(platform),
+        ];
         self.track(&changes);
         self.touch(&changes);
         changes

@@ -1,13 +1,10 @@
 //! Secrets that have come back from members, in the index.
 
 use super::{
-    GatewayIndex, Project, apply::Applied, apply_project, change::Change, digest::OwnReturn, digest::Payload,
-    digest::Returned,
+    GatewayIndex, ObjectRef, Project, apply::Applied, apply_project, change::Change, rows::OwnReturn,
+    rows::Payload, rows::Returned,
 };
-use fedgate_api::{
-    keys,
-    names::{HubNamespace, ProjectKey},
-};
+use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
     plane::watch::WatchEvent,
@@ -90,9 +87,7 @@ impl GatewayIndex {
         }
         let on_hub = self.returned_in(hub).map(|(name, _)| name);
         keys.extend(on_hub.filter_map(|name| self.return_key(hub, name)));
-        let found = self.owners.get(hub);
-        let own = found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
-        if let Some((project, owner)) = own {
+        if let Some((project, owner)) = self.owning(hub) {
             let names = project
                 .returned
                 .in_namespace(&owner.namespace)
@@ -102,27 +97,25 @@ impl GatewayIndex {
     }
 
     /// Adds the keys of what comes back for an object: what it names now, and what is there.
-    pub fn return_keys_of(&self, (kind, hub, name): (KindId, &str, &str), keys: &mut Vec<Key>) {
-        let rules = &self.kinds[kind];
+    pub fn return_keys_of(&self, ObjectRef { kind, hub, name }: &ObjectRef, keys: &mut Vec<Key>) {
+        let rules = &self.kinds[*kind];
         if rules.returns.is_empty() {
             return;
         }
-        let copy = self.hub.copies[kind].get(hub, name);
+        let copy = self.hub.copies[*kind].get(hub, name);
         let named = copy.and_then(|copy| copy.digest.returning.as_deref());
         let named = named
             .into_iter()
             .flat_map(|returning| returning.names().flatten());
         keys.extend(named.filter_map(|secret| self.return_key(hub, secret)));
         let on_hub = self.returned_in(hub);
-        let on_hub = on_hub.filter(|(_, row)| row.digest.object.as_deref() == Some(name));
+        let on_hub = on_hub.filter(|(_, row)| row.digest.object.as_ref() == Some(name));
         keys.extend(on_hub.filter_map(|(secret, _)| self.return_key(hub, secret)));
-        let found = self.owners.get(hub);
-        let own = found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
-        if let Some((project, owner)) = own {
+        if let Some((project, owner)) = self.owning(hub) {
             let there = project.returned.in_namespace(&owner.namespace);
             let there = there.filter(|(_, row)| {
                 let mut owner = row.digest.owner.iter();
-                row.digest.is_of(rules) && owner.any(|owner| *owner.name == *name)
+                row.digest.is_of(rules) && owner.any(|owner| owner.name == *name)
             });
             keys.extend(there.filter_map(|(secret, _)| self.return_key(hub, secret)));
         }
@@ -139,13 +132,11 @@ impl GatewayIndex {
         }
         let (deltas, synced) = apply_event(&mut self.hub.returned, event, &mut self.words, Returned::read);
         let mut applied = Applied::synced(synced);
-        for d in deltas {
-            let (hub, row) = d.name;
-            let name = row.split_once('/').map(|(name, _)| name.into());
-            applied
-                .changes
-                .extend(name.map(|name| Change::Returned { hub, name }));
-        }
+        let keys = deltas.iter().filter_map(|d| {
+            let (name, _) = d.name.1.split_once('/')?;
+            self.return_key(&d.name.0, name)
+        });
+        applied.enqueue(keys);
         applied
     }
 
@@ -156,15 +147,11 @@ impl GatewayIndex {
         };
         let (deltas, synced) = apply_event(&mut project.returned, event, &mut self.words, OwnReturn::read);
         let mut applied = Applied::synced(synced);
-        for d in deltas {
-            let (namespace, name) = d.name;
-            let hub = self.hub_namespace(key, &namespace);
-            let change = |hub: HubNamespace| Change::Returned {
-                hub: hub.as_str().into(),
-                name,
-            };
-            applied.changes.extend(hub.map(change));
-        }
+        let keys = deltas.iter().filter_map(|d| {
+            let hub = self.hub_namespace(key, &d.name.0)?;
+            self.return_key(hub.as_str(), &d.name.1)
+        });
+        applied.enqueue(keys);
         applied
     }
 

@@ -7,7 +7,7 @@ use fedgate_kinds::CompanionSet;
 impl GatewayIndex {
     /// True if this is the current engagement of the hub.
     pub fn is_engaged_hub(&self, engagement: u64) -> bool {
-        self.hub_engagement == engagement
+        self.hub.engagement == engagement
     }
 
     /// Restarts the lists of a plane if this is its current engagement. Returns the new engagement.
@@ -21,11 +21,9 @@ impl GatewayIndex {
         if let Plane::Project(key) = plane {
             self.projects.get_mut(key)?.rewind(self.engagements);
         } else {
-            self.hub_engagement = self.engagements;
+            self.hub.engagement = self.engagements;
             self.hub.rewind();
-            // After a restore, a value that differs from this replica's last write is no edit.
-            self.deliveries.clear();
-            self.lingering.clear();
+            self.intents.forget_hub();
         }
         Some(self.engagements)
     }
@@ -89,15 +87,14 @@ impl Hub {
             copies,
             write_backs,
             platform,
-            ended,
-            departed,
             // These follow the rows.
             secondary: _,
             outlived: _,
             by_deployment: _,
-            // Withheld projections stay withheld, and what is awaited stays awaited.
-            withheld: _,
-            unreported: _,
+            identity: _,
+            sets: _,
+            user: _,
+            engagement: _,
         } = self;
         namespaces.rewind();
         clusters.rewind();
@@ -111,7 +108,5 @@ impl Hub {
         copies.iter_mut().for_each(Table::rewind);
         write_backs.iter_mut().for_each(Table::rewind);
         platform.iter_mut().for_each(Table::rewind);
-        ended.clear();
-        departed.clear();
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{
     GatewayIndex, NO_PROJECT_UID, OTHER_HUB, TableId, apply::Applied, change::Change,
-    known_plane::KnownPlane, locations, ownership::RejectedClaim, project_hub::OtherHub,
+    derived::known_plane::KnownPlane, derived::ownership::RejectedClaim, derived::project_hub::OtherHub,
+    locations,
 };
 use crate::pin;
 use fedgate_api::{keys, names::ProjectKey};
@@ -32,12 +33,12 @@ const STATUS_OF_CELLS: Unread = &[
 pub enum Command {
     /// An object of the project references data, in this engagement of the project.
     WatchReferences(ProjectKey, u64, Vec<TableId>),
-    /// Deployments of these projects name another hub, or none does any more.
-    ReportOtherHubs(Vec<(ProjectKey, Option<OtherHub>)>),
-    /// The planes of these projects became other planes of the gateway, or are so no longer.
-    ReportKnownPlanes(Vec<(ProjectKey, Option<KnownPlane>)>),
-    /// These claims on hub namespaces are rejected from now on.
-    ReportRejected(Vec<RejectedClaim>),
+    /// Deployments of this project name another hub than before, or none does.
+    ReportOtherHub(ProjectKey, Option<OtherHub>),
+    /// The gateway has the plane of this project as another one than before, or does not.
+    ReportKnownPlane(ProjectKey, Option<KnownPlane>),
+    /// A claim on a hub namespace is rejected from now on.
+    ReportRejected(RejectedClaim),
 }
 
 impl Index for GatewayIndex {
@@ -55,9 +56,7 @@ impl Index for GatewayIndex {
         let Applied {
             changes,
             synced,
-            refused,
-            other_hubs,
-            known_planes,
+            mut commands,
         } = applied;
         self.track(&changes);
         self.touch(&changes);
@@ -69,16 +68,6 @@ impl Index for GatewayIndex {
             (true, _) => self.take_unproven(plane),
             (false, _) => Vec::new(),
         };
-        let mut commands = Vec::new();
-        if !refused.is_empty() {
-            commands.push(Command::ReportRejected(refused));
-        }
-        if !other_hubs.is_empty() {
-            commands.push(Command::ReportOtherHubs(other_hubs));
-        }
-        if !known_planes.is_empty() {
-            commands.push(Command::ReportKnownPlanes(known_planes));
-        }
         if let Plane::Project(key) = plane
             && let Some(project) = self.projects.get_mut(key)
             && let kinds = project.references.without(project.references_watched)

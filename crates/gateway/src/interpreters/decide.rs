@@ -1,6 +1,6 @@
 //! Compares an interpreter with its kind's folder, and finds competing interpreters. Pure.
 
-use crate::index::digest::InterpreterDigest;
+use crate::index::rows::InterpreterDigest;
 use crate::reason::WriteReason;
 use fedgate_engine::{
     clock::Now,

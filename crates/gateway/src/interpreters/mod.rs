@@ -5,7 +5,6 @@
 
 pub mod decide;
 mod observe;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;

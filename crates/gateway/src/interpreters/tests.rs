@@ -5,7 +5,7 @@ use super::{
     decide::{Decision, RESTORE_EVERY, Snapshot, decide},
     observe::observe,
 };
-use crate::index::{GatewayIndex, Resources, TableId, digest::InterpreterDigest, networking::WorkloadChecks};
+use crate::index::{GatewayIndex, Resources, TableId, networking::WorkloadChecks, rows::InterpreterDigest};
 use fedgate_engine::{
     clock::Now,
     diff::Digest,

@@ -7,7 +7,7 @@ mod works;
 pub use watches::Watches;
 pub use works::{is_stuck, named, works_resource};
 
-use super::{context::Context, index::digest::guard_holds, pin::Pin};
+use super::{context::Context, index::rows::guard_holds, pin::Pin};
 use fedgate_api::keys;
 use fedgate_engine::{
     error::Failure,
@@ -129,7 +129,7 @@ pub async fn look(ctx: &Context<'_>, s: Subject<'_>, look: &Look) -> Result<Sigh
     match look {
         Look::HubUser => {
             let user = ctx.executor.own_user(&Plane::Hub).await?;
-            ctx.index.lock().hub_user = Some(user.into());
+            ctx.index.lock().hub.user = Some(user.into());
             Ok(Seen::HubUser.into())
         }
         Look::Works { member, ids } => works::stopped(ctx, member, ids).await,

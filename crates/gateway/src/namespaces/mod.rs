@@ -53,7 +53,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         }
     }
     let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
-    let written_set = index.deliveries.at(hub, labelled.as_ref());
+    let written_set = index.intents.deliveries.at(hub, labelled.as_ref());
     let written_set = written_set.filter(|_| row.is_some()).cloned();
     let set = written_set.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
@@ -84,7 +84,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         in_use,
         unlabelled: unlabelled || index.lacks_proof(hub).is_some(),
         current,
-        left: index.lingering.get(hub).cloned().unwrap_or_default(),
+        left: index.intents.lingering.get(hub).cloned().unwrap_or_default(),
         row,
     })
 }
@@ -94,7 +94,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
 fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
     let row = index.hub.namespaces.get("", hub);
     let set = row.and_then(|row| row.digest.cities.clone());
-    index.deliveries.leave(&hub.into(), set.as_ref(), written);
+    index.intents.deliveries.leave(&hub.into(), set.as_ref(), written);
 }
 
 /// The controller of hub Namespaces that belong to a live project namespace.
@@ -127,21 +127,24 @@ impl Reconciler for Namespaces {
         );
         let decision = sets::decided(&index, &snapshot, linger, limit, run.ctx.now());
         let limited = sets::note_limit(&mut index, hub, decision.limited);
-        index.deliveries.want(&hub.into(), decision.wanted.as_ref());
+        index
+            .intents
+            .deliveries
+            .want(&hub.into(), decision.wanted.as_ref());
         if decision.left.is_empty() {
-            index.lingering.remove(hub);
+            index.intents.lingering.remove(hub);
         } else {
-            index.lingering.insert(hub.into(), decision.left.clone());
+            index.intents.lingering.insert(hub.into(), decision.left.clone());
         }
         let narrowed = decision.narrowed.iter();
         let withdrawing: Withdrawing = narrowed
             .map(|city| (Arc::from(hub), Route::City(city.clone())))
             .collect();
-        index.withdrawing.extend(withdrawing.iter().cloned());
+        index.intents.withdrawing.extend(withdrawing.iter().cloned());
         if let Some(set) = &decision.set {
-            index.deliveries.record_intended(&hub.into(), set);
+            index.intents.deliveries.record_intended(&hub.into(), set);
             let label = snapshot.cluster.as_str().into();
-            index.moving.insert(hub.into(), (label, set.clone()));
+            index.intents.moving.insert(hub.into(), (label, set.clone()));
         }
         drop(index);
         run.ctx.queue.extend(limited, Priority::Fresh);

@@ -1,7 +1,7 @@
 //! City sets: the view of a hub Namespace on them, and the limit on the sets that a project may use.
 
 use super::decide::{self, CitySets, Decision, Snapshot};
-use crate::index::{GatewayIndex, digest::CitySet};
+use crate::index::{GatewayIndex, rows::CitySet};
 use fedgate_engine::{clock::Now, key::Key, store::table::Row};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ impl CitySets for Known<'_> {
     }
 
     fn is_ending(&self, name: &str) -> bool {
-        self.index.ending_sets.contains(name)
+        self.index.intents.ending_sets.contains(name)
     }
 
     fn has_room(&self, set: &str) -> bool {
@@ -31,7 +31,12 @@ impl CitySets for Known<'_> {
         let own = row.filter(|of| of.cluster.as_deref() == Some(&*label));
         let own = own.and_then(|of| of.cities.as_ref());
         // Sets whose write is in flight count as well: reconciles of one project run concurrently.
-        let others = self.index.moving.iter().filter(|(hub, _)| ***hub != *self.hub);
+        let others = self
+            .index
+            .intents
+            .moving
+            .iter()
+            .filter(|(hub, _)| ***hub != *self.hub);
         let moving: BTreeSet<&Arc<str>> = others
             .filter(|(_, (of, _))| **of == *label)
             .map(|(_, (_, set))| set)
@@ -63,9 +68,9 @@ pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key
     };
     let entry = (owner.project.label().into(), hub.into());
     let news = if limited {
-        index.limited.insert(entry)
+        index.intents.limited.insert(entry)
     } else {
-        index.limited.remove(&entry)
+        index.intents.limited.remove(&entry)
     };
     if news { index.source_keys(hub) } else { Vec::new() }
 }
@@ -73,7 +78,7 @@ pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key
 /// Removes the pending set of a hub Namespace whose write has returned. If the write was not `applied`, returns the
 /// keys of the other Namespaces that may use the room; after an applied write, the event of the Namespace enqueues them.
 pub fn arrived(index: &mut GatewayIndex, hub: &str, applied: bool) -> Vec<Key> {
-    match index.moving.remove(hub) {
+    match index.intents.moving.remove(hub) {
         Some((label, _)) if !applied => {
             let mut waiting = index.limited_keys(&label, None);
             waiting.retain(|key| *key.name != *hub);

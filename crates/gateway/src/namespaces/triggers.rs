@@ -2,8 +2,8 @@
 //! reconciles their keys.
 
 use crate::index::{
-    GatewayIndex, TableId,
-    change::{BindingChange, Change, SourceChange},
+    GatewayIndex, ObjectRef, TableId,
+    change::{BindingChange, Change, CopyNews, SourceChange},
 };
 use fedgate_engine::key::Key;
 
@@ -11,61 +11,53 @@ use fedgate_engine::key::Key;
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     let key = |hub: &str| index.hub_key(TableId::Namespaces, "", hub);
     match change {
-        Change::HubNamespace { hub }
-        | Change::Owner { hub }
-        | Change::OwnerProven { hub }
+        Change::HubNamespace { hub, .. }
         // The object may have been the last one of an earlier owner.
         | Change::CityPolicy { hub }
-        | Change::Companion { hub, .. }
-        | Change::Pinned((_, hub, _))
+        | Change::Companion {
+            hub,
+            released: Some(_),
+            ..
+        }
         | Change::Binding(BindingChange {
             hub,
             template: Some(_),
             released: true,
             ..
         })
-        | Change::Copy {
-            copy: (_, hub, _),
-            moved: true,
-        }
-        | Change::WriteBack {
-            hub, moved: true, ..
-        }
         | Change::Source(SourceChange {
             hub: Some(hub),
             announced: true,
             ..
         }) => keys.push(key(hub)),
+        Change::Copy {
+            copy,
+            news: CopyNews::Moved | CopyNews::Pinned,
+        }
+        | Change::Instance {
+            instance: copy,
+            moved: true,
+            ..
+        } => keys.push(key(&copy.hub)),
         // The object may have been the last one in a Namespace without an owner.
         Change::Binding(BindingChange { hub, gone: true, .. })
         | Change::Copy {
-            copy: (_, hub, _),
-            moved: false,
+            copy: ObjectRef { hub, .. },
+            news: CopyNews::Content,
         } => keys.extend((!index.owners.contains_key(hub)).then(|| key(hub))),
         Change::ProjectNamespace { left, hub, .. } => {
             keys.extend([left, hub].into_iter().flatten().map(|hub| key(hub)));
         }
-        Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
-        // Namespaces that are to have this set may have waited for the deletion of its policy.
-        Change::CitySet { set, .. } => keys.extend(index.namespace_keys_of_set(set)),
-        Change::CitySetsOfProject { label, new } => keys.extend(index.limited_keys(label, new.as_ref())),
-        Change::Binding(_)
-        | Change::BindingOrphaned { .. }
-        | Change::CitySetLeft { .. }
-        | Change::ClaimRejected { .. }
-        | Change::Interpreter { .. }
-        | Change::Platform(_)
-        | Change::CompanionDelivered { .. }
-        | Change::Member { .. }
+        Change::Cluster { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
+        Change::Keys(_)
+        | Change::Binding(_)
+        | Change::Companion { .. }
+        | Change::Copy { .. }
+        | Change::Instance { .. }
         | Change::Payload { .. }
         | Change::PlaceFreed { .. }
-        | Change::Projection { .. }
-        | Change::Reported(_)
-        | Change::Returned { .. }
         | Change::Source(_)
         | Change::Suspension { .. }
-        | Change::Workload { .. }
-        | Change::WorkloadChecks { .. }
-        | Change::WriteBack { .. } => {}
+        | Change::WorkloadChecks { .. } => {}
     }
 }

@@ -1,22 +1,17 @@
 //! A row for each cell, and a cell with its projects and what is stuck there.
 
-use super::{Operations, overview::cell_state};
-use crate::index::{GatewayIndex, digest::Cell};
-use fedgate_engine::metrics::Holder;
-use fedgate_engine::{runtime::inspect::SLICE, store::table::Row};
+use super::{DETAILS, Operations, items, overview::cell_state};
+use crate::index::{GatewayIndex, rows::Cell};
+use fedgate_engine::store::table::Row;
 use fedgate_operations::views::{page, stuck::Found};
 use fedgate_operations::{
-    CellDetail, CellInstances, CellRow, NoAnswer, Rows, Time,
+    CellDetail, CellRow, NoAnswer, Rows, Time,
     query::{CellsQuery, STUCK_FOR, Sort},
 };
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
 };
-
-/// Maximum number of rows in the lists of a detail.
-const DETAILS: usize = 200;
 
 /// Instances of each project in a cell.
 type Projects = BTreeMap<String, u64>;
@@ -42,7 +37,7 @@ pub(super) fn rows(of: &Operations, query: &CellsQuery) -> Rows<CellRow> {
 /// The rows of the cells that `wanted` selects, by name.
 pub(super) fn rows_of(of: &Operations, wanted: impl Fn(&str) -> bool) -> Vec<CellRow> {
     let projects = projects_by_cell(of);
-    let index = of.gateway.shared.read_index(Holder::Operations);
+    let index = of.index();
     let cells = index.hub.clusters.iter().filter(|((_, name), _)| wanted(name));
     let none = Projects::new();
     let mut rows: Vec<CellRow> = cells
@@ -54,29 +49,14 @@ pub(super) fn rows_of(of: &Operations, wanted: impl Fn(&str) -> bool) -> Vec<Cel
 
 /// The Instances of each project in each cell.
 fn projects_by_cell(of: &Operations) -> HashMap<String, Projects> {
-    let hubs: Vec<Arc<str>> = of
-        .gateway
-        .shared
-        .read_index(Holder::Operations)
-        .owners
-        .keys()
-        .cloned()
-        .collect();
     let mut cells: HashMap<String, Projects> = HashMap::new();
-    for slice in hubs.chunks(SLICE) {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        for hub in slice {
-            let Some(owner) = index.owners.get(hub) else {
-                continue;
-            };
-            for ((_, cell), part) in index.summary.places(hub) {
-                let projects = cells
-                    .entry(cell.as_deref().unwrap_or_default().to_owned())
-                    .or_default();
-                *projects.entry(owner.project.as_str().to_owned()).or_default() += part.existing;
-            }
+    of.each_owner(|index, hub, owner| {
+        for ((_, cell), part) in index.summary.places(hub) {
+            let cell = cell.as_deref().unwrap_or_default().to_owned();
+            let projects = cells.entry(cell).or_default();
+            *projects.entry(owner.project.as_str().to_owned()).or_default() += part.existing;
         }
-    }
+    });
     cells
 }
 
@@ -84,13 +64,10 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
     let sums = index.summary.cell(name);
     let Cell {
         city,
-        location: _,
         ready,
-        same_as: _,
-        is_surveyed: _,
-        id: _,
         kubernetes,
         serves,
+        ..
     } = &cell.digest;
     CellRow {
         cell: name.to_owned(),
@@ -101,18 +78,11 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         kubernetes: kubernetes.as_deref().map(str::to_owned),
         serves: serves
             .iter()
-            .map(|kind| {
-                kind.split_once('.')
-                    .map_or(&**kind, |(plural, _)| plural)
-                    .to_owned()
-            })
+            .filter_map(|kind| Some(kind.split('.').next()?.to_owned()))
             .collect(),
         projects: projects.len(),
         deployments: sums.deployments,
-        instances: CellInstances {
-            existing: sums.instances.existing,
-            ready: sums.instances.ready,
-        },
+        instances: sums.instances,
         not_applied: sums.not_applied,
         last_report: sums.last_report.map(Time),
     }
@@ -124,11 +94,8 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<CellDetail, NoAnswer
         message: format!("the hub has no Cluster {name:?}"),
         next: "list the cells: fedgate cells list".to_owned(),
     })?;
-    let mut projects: Vec<_> = projects_by_cell(of)
-        .remove(name)
-        .unwrap_or_default()
-        .into_iter()
-        .collect();
+    let projects = projects_by_cell(of).remove(name).unwrap_or_default();
+    let mut projects: Vec<_> = projects.into_iter().collect();
     projects.sort_by_key(|(_, instances)| Reverse(*instances));
     let found = of.found(STUCK_FOR, false);
     let mut stuck: Vec<&Found> = found
@@ -138,15 +105,7 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<CellDetail, NoAnswer
     stuck.sort_by_key(|one| (one.item.since.is_none(), one.item.since));
     Ok(CellDetail {
         row,
-        project_names: projects
-            .into_iter()
-            .take(DETAILS)
-            .map(|(project, _)| project)
-            .collect(),
-        stuck_objects: stuck
-            .into_iter()
-            .take(DETAILS)
-            .map(|one| one.item.clone())
-            .collect(),
+        project_names: projects.into_iter().take(DETAILS).map(|(name, _)| name).collect(),
+        stuck_objects: items(&stuck),
     })
 }

@@ -1,28 +1,22 @@
 //! Instances of each project in each cell, as bands of a picture.
 
 use super::{Operations, projects::of_problem};
-use crate::index::{
-    GatewayIndex, NamespaceOwner,
-    summary::{Problem, WrittenBack},
-};
+use crate::index::{GatewayIndex, NamespaceOwner, derived::summary::Problem};
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::metrics::Holder;
-use fedgate_engine::runtime::inspect::SLICE;
-use fedgate_operations::{FlowRow, Flows, REST, Worst, query::FlowsQuery};
+use fedgate_operations::{CellInstances, FlowRow, Flows, REST, Worst, query::FlowsQuery};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 
 /// Project, city and cell.
 type Band = (ProjectKey, String, String);
 
 /// The bands of a city and cell that are summed: their projects, Instances and worst state.
-type Sum = (BTreeSet<ProjectKey>, WrittenBack, Option<Worst>);
+type Sum = (BTreeSet<ProjectKey>, CellInstances, Option<Worst>);
 
 pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
-    let mut bands: Vec<(Band, WrittenBack, Option<Worst>)> = bands(of, query)
+    let mut bands: Vec<(Band, CellInstances, Option<Worst>)> = bands(of, query)
         .into_iter()
         .map(|(band, (instances, worst))| (band, instances, worst))
         .collect();
@@ -52,12 +46,12 @@ pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
     Flows { items }
 }
 
-fn sums(rest: Vec<(Band, WrittenBack, Option<Worst>)>) -> Vec<FlowRow> {
+fn sums(rest: Vec<(Band, CellInstances, Option<Worst>)>) -> Vec<FlowRow> {
     let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
     for ((project, city, cell), instances, worst) in rest {
         let (projects, sum, worst_of) = sums.entry((city, cell)).or_default();
         projects.insert(project);
-        sum.add(instances);
+        *sum += instances;
         *worst_of = worse(worst_of.take(), worst);
     }
     let rows = sums
@@ -80,39 +74,25 @@ fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
         .min_by_key(|worst| (worst.class, worst.since))
 }
 
-fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (WrittenBack, Option<Worst>)> {
-    let hubs: Vec<Arc<str>> = of
-        .gateway
-        .shared
-        .read_index(Holder::Operations)
-        .owners
-        .keys()
-        .cloned()
-        .collect();
+fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (CellInstances, Option<Worst>)> {
     let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
-    let mut bands: BTreeMap<Band, (WrittenBack, Option<Worst>)> = BTreeMap::new();
-    for slice in hubs.chunks(SLICE) {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        for hub in slice {
-            let owner = index
-                .owners
-                .get(hub)
-                .filter(|owner| is(&query.project, owner.project.as_str()));
-            let Some(owner) = owner else { continue };
-            let worst_of = worst_by_city(&index, owner);
-            for ((city, cell), part) in index.summary.places(hub) {
-                let city = city.as_ref().map_or("", |city| city.as_str());
-                let cell = cell.as_deref().unwrap_or_default();
-                if !is(&query.city, city) || !is(&query.cell, cell) {
-                    continue;
-                }
+    let mut bands: BTreeMap<Band, (CellInstances, Option<Worst>)> = BTreeMap::new();
+    of.each_owner(|index, hub, owner| {
+        if !is(&query.project, owner.project.as_str()) {
+            return;
+        }
+        let worst_of = worst_by_city(index, owner);
+        for ((city, cell), part) in index.summary.places(hub) {
+            let city = city.as_ref().map_or("", |city| city.as_str());
+            let cell = cell.as_deref().unwrap_or_default();
+            if is(&query.city, city) && is(&query.cell, cell) {
                 let band = (owner.project.clone(), city.to_owned(), cell.to_owned());
                 let (sum, worst) = bands.entry(band).or_default();
-                sum.add(*part);
+                *sum += *part;
                 *worst = worse(worst.take(), worst_of.get(city).cloned());
             }
         }
-    }
+    });
     bands
 }
 

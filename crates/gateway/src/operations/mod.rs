@@ -16,7 +16,7 @@ mod tests;
 use super::{
     Gateway,
     context::scan_projects,
-    index::{GatewayIndex, Project, TableId},
+    index::{GatewayIndex, NamespaceOwner, TableId},
     queries::lifecycle,
 };
 use fedgate_api::names::ProjectKey;
@@ -39,6 +39,7 @@ use fedgate_operations::{
 };
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
@@ -55,6 +56,11 @@ impl Operations {
         Self { gateway, process }
     }
 
+    /// The index, under its lock.
+    fn index(&self) -> impl Deref<Target = GatewayIndex> + '_ {
+        self.gateway.shared.read_index(Holder::Operations)
+    }
+
     /// Calls `read` with slices of these projects, each under one lock of the index.
     fn each_project<T>(
         &self,
@@ -63,28 +69,33 @@ impl Operations {
     ) -> Vec<T> {
         let mut rows = Vec::new();
         for slice in projects.chunks(SLICE) {
-            let index = self.gateway.shared.read_index(Holder::Operations);
+            let index = self.index();
             rows.extend(slice.iter().filter_map(|project| read(&index, project)));
         }
         rows
     }
 
+    /// Visits the hub namespaces that have owners, in slices as [`Operations::each_project`] does.
+    fn each_owner(&self, mut visit: impl FnMut(&GatewayIndex, &str, &NamespaceOwner)) {
+        let hubs: Vec<Arc<str>> = self.index().owners.keys().cloned().collect();
+        for slice in hubs.chunks(SLICE) {
+            let index = self.index();
+            let owned = slice.iter().filter_map(|hub| Some((hub, index.owners.get(hub)?)));
+            owned.for_each(|(hub, owner)| visit(&index, hub, owner));
+        }
+    }
+
     /// The engaged projects, in order.
     fn projects(&self) -> Vec<ProjectKey> {
         let mut projects = Vec::new();
-        self.scan_projects(|key, _| projects.push(key.clone()));
+        scan_projects(&self.gateway.shared, Holder::Operations, |_, key, _| {
+            projects.push(key.clone());
+        });
         projects
     }
 
     fn found(&self, stuck_for: Duration, with_unavailable: bool) -> Vec<Found> {
         stuck::found(self, &self.gateway.survey(), stuck_for, with_unavailable)
-    }
-
-    /// Visits all projects in order. The index is locked for a slice of them at a time.
-    fn scan_projects(&self, mut visit: impl FnMut(&ProjectKey, &Project)) {
-        scan_projects(&self.gateway.shared, Holder::Operations, |_, key, project| {
-            visit(key, project);
-        });
     }
 
     /// Why nothing is delivered to the hub, while it is down. Without a Lease no tenant is told, so the operator is.
@@ -95,7 +106,7 @@ impl Operations {
 
     /// The project, namespace, kind and name of a key as its tenant knows it.
     fn naming(&self, key: &Key) -> StuckItem {
-        name_of(&self.gateway.shared.read_index(Holder::Operations), key)
+        name_of(&self.index(), key)
     }
 }
 
@@ -105,12 +116,7 @@ fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
     match &key.plane {
         Plane::Project(project) => views::item(key, Some(project.as_str()), &key.namespace, plural),
         Plane::Hub | Plane::Cell => {
-            let hub = if key.namespace.is_empty() {
-                &key.name
-            } else {
-                &key.namespace
-            };
-            let item = match lifecycle::home(index, hub) {
+            let item = match home_of(index, key) {
                 Some((project, namespace)) => views::item(key, Some(project.as_str()), &namespace, plural),
                 None => views::item(key, None, &key.namespace, plural),
             };
@@ -122,6 +128,17 @@ fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
     }
 }
 
+/// The project and the namespace in it that an object of the hub belongs to; a key without a namespace is that of a hub
+/// namespace.
+fn home_of(index: &GatewayIndex, key: &Key) -> Option<(ProjectKey, Arc<str>)> {
+    let hub = if key.namespace.is_empty() {
+        &key.name
+    } else {
+        &key.namespace
+    };
+    lifecycle::home(index, hub)
+}
+
 /// The cell that has written a write-back.
 fn author_of(index: &GatewayIndex, key: &Key) -> Option<String> {
     let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
@@ -131,7 +148,15 @@ fn author_of(index: &GatewayIndex, key: &Key) -> Option<String> {
     row.digest.cell.as_deref().map(str::to_owned)
 }
 
-/// Number of stuck objects by project.
+/// Maximum number of rows in the lists of a detail.
+const DETAILS: usize = 200;
+
+/// The stuck objects of a detail.
+fn items(found: &[&Found]) -> Vec<StuckItem> {
+    found.iter().take(DETAILS).map(|one| one.item.clone()).collect()
+}
+
+/// Stuck objects by project.
 fn by_project(found: &[Found]) -> HashMap<&str, Vec<&Found>> {
     let mut all: HashMap<&str, Vec<&Found>> = HashMap::new();
     for one in found.iter().filter(|one| !one.item.project.is_empty()) {
@@ -161,15 +186,7 @@ impl OperationsSource for Operations {
 
     fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
         let entries = self.gateway.shared.executor.journal().entries();
-        let owner = |key: &Key| {
-            let index = self.gateway.shared.read_index(Holder::Operations);
-            let hub = if key.namespace.is_empty() {
-                &key.name
-            } else {
-                &key.namespace
-            };
-            lifecycle::home(&index, hub)
-        };
+        let owner = |key: &Key| home_of(&self.index(), key);
         journal::rows(&entries, query, owner)
     }
 

@@ -1,9 +1,9 @@
 //! The next step for each group of stuck objects.
 
 use super::stuck::INTRUDER;
-use crate::index::{NO_PROJECT_UID, OTHER_HUB, known_plane};
+use crate::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_engine::error::Category;
-use fedgate_operations::{Class, Stage};
+use fedgate_operations::Class;
 
 /// The word of a project that is suspended.
 const SUSPENDED: &str = Category::ProjectSuspended.as_str();
@@ -44,32 +44,79 @@ pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static 
 }
 
 fn step(class: Class, plane: &str, word: &str) -> String {
-    match class {
-        Class::Plane => of_plane(plane, word),
-        Class::Right => format!("apply manifests/{plane} on this plane and bind its roles: {word} is denied"),
-        Class::Brake => of_brake(word).to_owned(),
-        Class::Quarantined => {
-            "fedgate trace each object; the verdict is in the log of the gateway and in an Event in the project".to_owned()
+    let step = match (class, word) {
+        (Class::Plane, _) => return of_plane(plane, word),
+        (Class::Right, _) => {
+            return format!("apply manifests/{plane} on this plane and bind its roles: {word} is denied");
         }
-        Class::Refused => of_refused(word).to_owned(),
-        Class::Retrying => {
-            format!("fedgate trace an object of the group, then see the log of the {plane}'s API server")
+        (Class::Retrying, _) => {
+            return format!(
+                "fedgate trace an object of the group, then see the log of the {plane}'s API server"
+            );
         }
-        Class::Undelivered => of_stage(word).to_owned(),
-        Class::Waiting if word == SUSPENDED => {
-            "nothing: the platform suspends the project, and its writes go on when that ends".to_owned()
+        (Class::Brake, "projections") => {
+            "the hub lost many write-backs at once: check whether it was restored; the projections stay until the cells report again"
         }
-        Class::Waiting => "fedgate trace an object of the group: its next attempt follows a change".to_owned(),
-        Class::Deleting => {
-            "check the cells that have not confirmed: fedgate stuck --class plane, kubectl get clusters on the hub".to_owned()
+        (Class::Brake, "platform") => {
+            "check that this hub is of the platform whose projects the gateway serves, and that the platform's state is its latest: --hub-kubeconfig, --discovery-kubeconfig; fedgate stuck --class brake -o wide names these projects, of which nothing is changed before"
         }
-        Class::Orphan => {
-            "wait for --orphan-after, or fix the project if its objects should exist; see garbageBrakes in /debug/planes".to_owned()
+        (Class::Brake, INTRUDER) => {
+            "give its resourceSelectors a namespace, a name or a label of its owner's objects, on the hub; what it has taken to clusters, Karmada takes back"
         }
-        Class::Unavailable => {
-            "the tenant's or the cell's matter: fedgate trace shows the hop; kubectl compute describe shows the Instances".to_owned()
+        (Class::Brake, "drift") => {
+            "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
         }
-    }
+        (Class::Brake, _) => {
+            "too many copies have no origin: check whether a project was restored or removed; docs/contract/federation.md says when the brake ends"
+        }
+        (Class::Quarantined, _) => {
+            "fedgate trace each object; the verdict is in the log of the gateway and in an Event in the project"
+        }
+        (Class::Refused, "NoCellForCity") => {
+            "join a cell in that city, or tell the tenant: kubectl get clusters --show-labels on the hub"
+        }
+        (Class::Refused, "NoCellForLocation") => {
+            "label the Cluster of that location's cell on the hub with topology.datum.net/location, beside its city: the condition says what is missing"
+        }
+        (Class::Refused, "HubNameTaken") => "another object has the name on the hub: remove or rename it",
+        (Class::Refused, "HubNamespaceClaimed") => {
+            "two projects have the same namespace UID: disengage the copy, or reassign the hub namespace (docs/security.md)"
+        }
+        (Class::Refused, "HubRefused") => "the hub's admission rejects the object: the message says why",
+        (Class::Refused, "ApplyFailed") => {
+            "a cell rejects the object: the message says why; kubectl describe resourcebinding on the hub"
+        }
+        (Class::Refused, "EndedByMember") => {
+            "a controller of the member deletes the object each time that Karmada has made it, as an expired lease does: see its log there; then the tenant edits the object's spec, or deletes it"
+        }
+        (Class::Refused, _) => "the tenant's matter: the condition Federated says what to change",
+        (Class::Undelivered, "project_to_hub") => {
+            "fedgate trace an object of the group; if many wait: fedgate status, and hub_limits in /debug/planes"
+        }
+        (Class::Undelivered, "hub_to_cell") => {
+            "Karmada has not delivered: fedgate trace an object of the group, then see the log of karmada-controller-manager"
+        }
+        (Class::Undelivered, "hub_status_to_project") => {
+            "fedgate trace an object of the group: the project lacks a status that the hub has"
+        }
+        (Class::Undelivered, _) => {
+            "fedgate trace an object of the group: the project lacks an Instance that a cell wrote back"
+        }
+        (Class::Waiting, SUSPENDED) => {
+            "nothing: the platform suspends the project, and its writes go on when that ends"
+        }
+        (Class::Waiting, _) => "fedgate trace an object of the group: its next attempt follows a change",
+        (Class::Deleting, _) => {
+            "check the cells that have not confirmed: fedgate stuck --class plane, kubectl get clusters on the hub"
+        }
+        (Class::Orphan, _) => {
+            "wait for --orphan-after, or fix the project if its objects should exist; see garbageBrakes in /debug/planes"
+        }
+        (Class::Unavailable, _) => {
+            "the tenant's or the cell's matter: fedgate trace shows the hop; kubectl compute describe shows the Instances"
+        }
+    };
+    step.to_owned()
 }
 
 fn of_plane(plane: &str, word: &str) -> String {
@@ -87,67 +134,6 @@ fn of_plane(plane: &str, word: &str) -> String {
         "not_served" => "install the CustomResourceDefinitions on this plane: kubectl apply --server-side -f manifests/crds".to_owned(),
         "throttled" => "give the gateway's user a FlowSchema of its own: kubectl apply --server-side -f manifests/project/flow-control".to_owned(),
         _ => format!("check clusters[].cluster.server in {file}, the network and the API server itself"),
-    }
-}
-
-fn of_brake(word: &str) -> &'static str {
-    match word {
-        "projections" => {
-            "the hub lost many write-backs at once: check whether it was restored; the projections stay until the cells report again"
-        }
-        "platform" => {
-            "check that this hub is of the platform whose projects the gateway serves, and that the platform's state is its latest: --hub-kubeconfig, --discovery-kubeconfig; fedgate stuck --class brake -o wide names these projects, of which nothing is changed before"
-        }
-        INTRUDER => {
-            "give its resourceSelectors a namespace, a name or a label of its owner's objects, on the hub; what it has taken to clusters, Karmada takes back"
-        }
-        "drift" => {
-            "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
-        }
-        _ => {
-            "too many copies have no origin: check whether a project was restored or removed; docs/contract/federation.md says when the brake ends"
-        }
-    }
-}
-
-fn of_refused(word: &str) -> &'static str {
-    match word {
-        "NoCellForCity" => {
-            "join a cell in that city, or tell the tenant: kubectl get clusters --show-labels on the hub"
-        }
-        "NoCellForLocation" => {
-            "label the Cluster of that location's cell on the hub with topology.datum.net/location, beside its city: the condition says what is missing"
-        }
-        "HubNameTaken" => "another object has the name on the hub: remove or rename it",
-        "HubNamespaceClaimed" => {
-            "two projects have the same namespace UID: disengage the copy, or reassign the hub namespace (docs/security.md)"
-        }
-        "HubRefused" => "the hub's admission rejects the object: the message says why",
-        "ApplyFailed" => {
-            "a cell rejects the object: the message says why; kubectl describe resourcebinding on the hub"
-        }
-        "EndedByMember" => {
-            "a controller of the member deletes the object each time that Karmada has made it, as an expired lease does: see its log there; then the tenant edits the object's spec, or deletes it"
-        }
-        _ => "the tenant's matter: the condition Federated says what to change",
-    }
-}
-
-fn of_stage(word: &str) -> &'static str {
-    let stage = Stage::ALL.into_iter().find(|stage| stage.as_str() == word);
-    match stage {
-        Some(Stage::ProjectToHub) => {
-            "fedgate trace an object of the group; if many wait: fedgate status, and hub_limits in /debug/planes"
-        }
-        Some(Stage::HubToCell) => {
-            "Karmada has not delivered: fedgate trace an object of the group, then see the log of karmada-controller-manager"
-        }
-        Some(Stage::HubStatusToProject) => {
-            "fedgate trace an object of the group: the project lacks a status that the hub has"
-        }
-        Some(Stage::WritebackToProjection) | None => {
-            "fedgate trace an object of the group: the project lacks an Instance that a cell wrote back"
-        }
     }
 }
 

@@ -1,22 +1,13 @@
 //! The state of the fleet in one object.
 
 use super::{Operations, next_step, stuck};
-use crate::index::{
-    GatewayIndex,
-    summary::{self, ReportedInstances},
-    undelivered::is_of_leader,
-};
+use crate::index::{GatewayIndex, derived::summary, derived::undelivered::is_of_leader};
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::metrics::Holder;
-use fedgate_engine::{
-    key::Plane,
-    runtime::inspect::{PlaneState, SLICE},
-    store::table::Row,
-};
+use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
 use fedgate_operations::views::{before, header, health, planes, stuck as views};
 use fedgate_operations::{
-    CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Instances, Overview, ProjectCounts,
-    Stage, Time, Undelivered,
+    CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Overview, ProjectCounts, Stage, Time,
+    Undelivered,
     query::{PageQuery, STUCK_FOR, StuckQuery},
 };
 use std::collections::BTreeMap;
@@ -39,14 +30,14 @@ pub(super) fn overview(of: &Operations) -> Overview {
     let leads = shared.planes.lease.may_write();
     let drift = gateway.role.interpreters.drift();
     let deletions = deletions(of);
-    let index = shared.read_index(Holder::Operations);
+    let index = of.index();
     Overview {
         health: health::of(&groups, complete),
         hub,
         projects: Some(projects),
         cells: Some(cells(&index)),
         deployments: deployments(&index),
-        instances: instances(index.summary.instances()),
+        instances: index.summary.instances(),
         undelivered: undelivered(&index, leads),
         stuck,
         deletions,
@@ -93,7 +84,7 @@ fn hub(of: &Operations) -> Option<HubSummary> {
 }
 
 /// The state of a cell.
-pub(super) fn cell_state(row: &Row<crate::index::digest::Cell>) -> CellState {
+pub(super) fn cell_state(row: &Row<crate::index::rows::Cell>) -> CellState {
     if row.deleting {
         CellState::Leaving
     } else if row.digest.city.is_none() {
@@ -130,22 +121,6 @@ fn deployments(index: &GatewayIndex) -> Deployments {
     Deployments { total, federated }
 }
 
-/// Instances in an answer.
-pub(super) fn instances(of: ReportedInstances) -> Instances {
-    let ReportedInstances {
-        desired,
-        existing,
-        ready,
-        updated,
-    } = of;
-    Instances {
-        desired,
-        existing,
-        ready,
-        updated,
-    }
-}
-
 fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered> {
     let stages = Stage::ALL.into_iter().map(|stage| {
         let known = leads || !is_of_leader(stage);
@@ -165,20 +140,14 @@ fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered
 
 fn deletions(of: &Operations) -> Deletions {
     let mut all = Deletions::default();
-    let projects: Vec<ProjectKey> = {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        index.summary.with_deletions().cloned().collect()
-    };
-    for slice in projects.chunks(SLICE) {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        let projects = slice.iter().filter_map(|key| index.projects.get(key));
-        for time in projects.flat_map(|project| project.secondary.deleting()) {
+    let projects: Vec<ProjectKey> = of.index().summary.with_deletions().cloned().collect();
+    of.each_project(&projects, |index, key| {
+        for time in index.projects.get(key)?.secondary.deleting() {
             all.pending += 1;
-            all.oldest = match (all.oldest, time.map(Time)) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            let oldest = [all.oldest, time.map(Time)].into_iter().flatten();
+            all.oldest = oldest.min();
         }
-    }
+        Some(())
+    });
     all
 }

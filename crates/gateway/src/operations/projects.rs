@@ -1,9 +1,8 @@
 //! A row for each project, and a project with its stuck objects.
 
-use super::{Operations, by_project, overview, stuck::class_of};
-use crate::index::{GatewayIndex, Project, summary::Problem};
+use super::{DETAILS, Operations, by_project, items};
+use crate::index::{GatewayIndex, Project, derived::summary::Problem};
 use fedgate_api::names::{CityCode, ProjectKey};
-use fedgate_engine::metrics::Holder;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};
 use fedgate_operations::views::{page, planes, stuck::Found};
 use fedgate_operations::{
@@ -11,9 +10,6 @@ use fedgate_operations::{
     query::{ProjectsQuery, STUCK_FOR, Sort},
 };
 use std::collections::{BTreeSet, HashMap};
-
-/// Maximum number of rows in the lists of a detail.
-const DETAILS: usize = 200;
 
 pub(super) fn rows(of: &Operations, query: &ProjectsQuery) -> Rows<ProjectRow> {
     let mut projects = of.projects();
@@ -75,11 +71,11 @@ pub(super) fn rows_of(of: &Operations, projects: &[ProjectKey], found: &[Found])
 
 /// Number of objects that are not yet where they are to go, by project.
 fn undelivered(of: &Operations) -> HashMap<ProjectKey, usize> {
-    let index = of.gateway.shared.read_index(Holder::Operations);
+    let index = of.index();
     let mut counts: HashMap<ProjectKey, usize> = HashMap::new();
     for stage in Stage::ALL {
-        for (_, hub, _) in index.undelivered.of(stage).keys() {
-            if let Some(owner) = index.owners.get(hub) {
+        for object in index.undelivered.of(stage).keys() {
+            if let Some(owner) = index.owners.get(&object.hub) {
                 *counts.entry(owner.project.clone()).or_default() += 1;
             }
         }
@@ -99,7 +95,7 @@ fn row(
         project: key.as_str().to_owned(),
         state,
         deployments: project.sources.iter().map(Table::len).sum(),
-        instances: overview::instances(project.summary.instances),
+        instances: project.summary.instances,
         cities: cities(project).into_iter().map(str::to_owned).collect(),
         worst: worst(project, stuck),
         undelivered,
@@ -109,26 +105,20 @@ fn row(
 
 /// The cities of a project's deployments; of one that names a location alone, the location.
 fn cities(project: &Project) -> BTreeSet<&str> {
-    let namespaces = project.namespaces.iter().map(|((_, name), _)| name);
-    let kinds: Vec<_> = project.sources.enumerate().map(|(kind, _)| kind).collect();
-    namespaces
-        .flat_map(|namespace| {
-            kinds
-                .iter()
-                .flat_map(|kind| project.secondary.announced(namespace, *kind))
-        })
-        .map(|(place, _)| place.city().map_or(place.as_str(), CityCode::as_str))
-        .collect()
+    let mut cities = BTreeSet::new();
+    for ((_, namespace), _) in project.namespaces.iter() {
+        for (kind, _) in project.sources.enumerate() {
+            let places = project.secondary.announced(namespace, kind);
+            cities.extend(places.map(|(place, _)| place.city().map_or(place.as_str(), CityCode::as_str)));
+        }
+    }
+    cities
 }
 
 /// The worst of a project's stuck objects and of the problems that are too young to be stuck.
 fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
-    let problems = project
-        .summary
-        .problems
-        .values()
-        .min_by_key(|problem| problem.rank())
-        .map(of_problem);
+    let problems = project.summary.problems.values();
+    let problems = problems.min_by_key(|problem| problem.rank()).map(of_problem);
     let stuck = stuck.iter().map(|one| Worst {
         class: one.class,
         reason: one.word.clone(),
@@ -143,7 +133,7 @@ fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
 /// A problem as the worst state.
 pub(super) fn of_problem(problem: &Problem) -> Worst {
     Worst {
-        class: class_of(problem),
+        class: problem.class,
         reason: problem.reason.to_string(),
         since: Some(Time::from_second(problem.since)),
     }
@@ -158,15 +148,11 @@ pub(super) fn detail(of: &Operations, name: &str) -> Result<ProjectDetail, NoAns
         .ok_or_else(unknown)?;
     let mut stuck: Vec<&Found> = found.iter().filter(|one| one.item.project == name).collect();
     stuck.sort_by_key(|one| (one.class, one.item.since.is_none(), one.item.since));
-    let index = of.gateway.shared.read_index(Holder::Operations);
+    let index = of.index();
     Ok(ProjectDetail {
         row,
         namespaces: namespaces(&index, &key),
-        stuck_objects: stuck
-            .into_iter()
-            .take(DETAILS)
-            .map(|one| one.item.clone())
-            .collect(),
+        stuck_objects: items(&stuck),
     })
 }
 

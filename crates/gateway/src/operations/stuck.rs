@@ -4,13 +4,12 @@ use super::{HUB_UNREACHABLE, Operations, plural};
 use crate::{
     PLATFORM,
     index::{
-        Deployment, GatewayIndex, TableId,
-        summary::{ObjectKey, Problem, ProblemClass},
-        undelivered::{Since, is_of_leader},
+        GatewayIndex, ObjectRef, TableId,
+        derived::summary::{ObjectKey, Problem},
+        derived::undelivered::{Since, is_of_leader},
     },
 };
 use fedgate_api::{conditions::types, names::ProjectKey};
-use fedgate_engine::metrics::Holder;
 use fedgate_engine::{
     clock::Now,
     runtime::inspect::{SLICE, Survey},
@@ -40,88 +39,61 @@ pub(super) fn found(
     let now = of.gateway.shared.now();
     let mut found = views::of_runtime(&of.gateway, survey, stuck_for, &|key| of.naming(key));
     found.extend(brakes(of));
+    let name = |item: &StuckItem| (item.project.clone(), item.namespace.clone(), item.name.clone());
     let failing: BTreeSet<(String, String, String)> = found
         .iter()
         .filter(|one| matches!(one.class, Class::Retrying | Class::Waiting | Class::Quarantined))
-        .map(|one| {
-            (
-                one.item.project.clone(),
-                one.item.namespace.clone(),
-                one.item.name.clone(),
-            )
-        })
+        .map(|one| name(&one.item))
         .collect();
     found.extend(problems(of, with_unavailable, now));
-    let is_failing = |item: &StuckItem| {
-        failing.contains(&(item.project.clone(), item.namespace.clone(), item.name.clone()))
-    };
-    found.extend(
-        undelivered(of, stuck_for, now)
-            .into_iter()
-            .filter(|one| !is_failing(&one.item)),
-    );
+    let undelivered = undelivered(of, stuck_for, now).into_iter();
+    found.extend(undelivered.filter(|one| !failing.contains(&name(&one.item))));
     found.extend(orphans(of));
     found
 }
 
-fn brakes(of: &Operations) -> Vec<Found> {
-    let brake = |word: &str, count: usize, message: String| Found {
+fn brake(word: &str, kind: &str, name: &str, message: String) -> Found {
+    Found {
         class: Class::Brake,
         plane: "hub",
         word: word.to_owned(),
         item: StuckItem {
-            kind: "planes".to_owned(),
-            name: "hub".to_owned(),
-            message: format!("{count}{message}"),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            message,
             ..StuckItem::default()
         },
-    };
+    }
+}
+
+fn brakes(of: &Operations) -> Vec<Found> {
     let role = &of.gateway.role;
-    let (mut found, withheld) = {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        (unknown_projects(&index), index.hub.withheld.len())
-    };
-    let names = role.garbage.brakes();
-    if !names.is_empty() {
-        let message = format!(
-            " brakes hold: {}",
-            names.join(", ").chars().take(400).collect::<String>()
-        );
-        found.push(brake("orphans", names.len(), message));
-    }
-    if withheld > 0 {
-        found.push(brake(
+    let (names, drift) = (role.garbage.brakes(), role.interpreters.drift());
+    let shown: String = names.join(", ").chars().take(400).collect();
+    let index = of.index();
+    let counted = [
+        ("orphans", names.len(), format!("brakes hold: {shown}")),
+        (
             "projections",
-            withheld,
-            " deployments keep their projections".to_owned(),
-        ));
-    }
-    let drift = role.interpreters.drift();
-    {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        found.extend(intruders(&index));
-    }
-    if drift > 0 {
-        found.push(brake("drift", drift, " interpreters differ from ours".to_owned()));
-    }
+            index.intents.withheld.len(),
+            "deployments keep their projections".to_owned(),
+        ),
+        ("drift", drift, "interpreters differ from ours".to_owned()),
+    ];
+    let counted = counted.into_iter().filter(|(_, count, _)| *count > 0);
+    let mut found = unknown_projects(&index);
+    found.extend(counted.map(|(word, count, text)| brake(word, "planes", "hub", format!("{count} {text}"))));
+    found.extend(intruders(&index));
     found
 }
 
 /// The projects that the brake of the platform holds.
 pub(crate) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
     let all = index.unknown_projects().into_iter();
-    let found = all.map(|(label, uid)| Found {
-        class: Class::Brake,
-        plane: "hub",
-        word: PLATFORM.to_owned(),
-        item: StuckItem {
-            kind: "projects".to_owned(),
-            name: label.as_ref().unwrap_or(&uid).to_string(),
-            message: format!(
-                "Namespaces of the hub name the Project of UID {uid}, which the platform does not have"
-            ),
-            ..StuckItem::default()
-        },
+    let found = all.map(|(label, uid)| {
+        let message =
+            format!("Namespaces of the hub name the Project of UID {uid}, which the platform does not have");
+        brake(PLATFORM, "projects", label.as_ref().unwrap_or(&uid), message)
     });
     found.collect()
 }
@@ -129,19 +101,11 @@ pub(crate) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
 /// Policies of other clients that can take what the hub has of tenants.
 fn intruders(index: &GatewayIndex) -> Vec<Found> {
     let one = |table, (namespace, name): (&Arc<str>, &Arc<str>)| {
-        Found {
-        class: Class::Brake,
-        plane: "hub",
-        word: INTRUDER.to_owned(),
-        item: StuckItem {
-            namespace: namespace.to_string(),
-            kind: plural(index, table),
-            name: name.to_string(),
-            message: "its selectors match objects of tenants, which Karmada then takes to the clusters of this policy"
-                .to_owned(),
-            ..StuckItem::default()
-        },
-    }
+        let message =
+            "its selectors match objects of tenants, which Karmada then takes to the clusters of this policy";
+        let mut found = brake(INTRUDER, index.plural(table), name, message.to_owned());
+        found.item.namespace = namespace.to_string();
+        found
     };
     let (sets, policies) = (index.hub.city_sets.iter(), index.hub.city_policies.iter());
     let sets = sets.filter(|(_, row)| row.digest.is_intruder);
@@ -151,80 +115,55 @@ fn intruders(index: &GatewayIndex) -> Vec<Found> {
         .collect()
 }
 
-/// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices.
+/// Objects whose own status reports a problem. A tenant may have any number of them, so they are read in slices; those that
+/// are only unavailable are not even visited unless they are asked for.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
-    if !with_unavailable {
-        return urgent(of, now);
-    }
-    let projects: Vec<ProjectKey> = {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        index.summary.with_problems().cloned().collect()
-    };
-    let mut found = Vec::new();
-    for project in projects {
-        let mut last: Option<(KindId, Name)> = None;
-        loop {
-            let index = of.gateway.shared.read_index(Holder::Operations);
-            let Some(summary) = index.projects.get(&project).map(|of| &of.summary) else {
-                break;
-            };
-            let mut slice = summary.problems_after(last.as_ref(), SLICE).peekable();
-            if slice.peek().is_none() {
-                break;
-            }
-            let mut end = None;
-            for (object, problem) in slice {
-                if is_shown(problem, now) {
-                    found.push(of_problem(&index, &project, object, problem));
-                }
-                end = Some(object.clone());
-            }
-            last = end;
-        }
-    }
-    found
-}
-
-/// As [`problems`], without those that are only unavailable, which it does not visit.
-fn urgent(of: &Operations, now: Now) -> Vec<Found> {
     let mut found = Vec::new();
     let mut last: Option<ObjectKey> = None;
     loop {
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        let mut end = None;
-        for key in index.summary.urgent_after(last.as_ref(), SLICE) {
-            let (project, object) = key;
+        let index = of.index();
+        let slice: Vec<ObjectKey> = if with_unavailable {
+            problems_after(&index, last.as_ref()).take(SLICE).collect()
+        } else {
+            let urgent = index.summary.urgent_after(last.as_ref(), SLICE);
+            urgent.cloned().collect()
+        };
+        for (project, object) in &slice {
             let of_project = index.projects.get(project);
-            if let Some(problem) = of_project.and_then(|of| of.summary.problems.get(object))
-                && is_shown(problem, now)
-            {
-                found.push(of_problem(&index, project, object, problem));
-            }
-            end = Some(key.clone());
+            let problem = of_project.and_then(|of| of.summary.problems.get(object));
+            let shown = problem.filter(|problem| is_shown(problem, now));
+            found.extend(shown.map(|problem| of_problem(&index, project, object, problem)));
         }
-        if end.is_none() {
+        last = slice.into_iter().last();
+        if last.is_none() {
             return found;
         }
-        last = end;
     }
+}
+
+/// The objects with problems after one of them, or from the first.
+fn problems_after<'a>(
+    index: &'a GatewayIndex,
+    after: Option<&'a ObjectKey>,
+) -> impl Iterator<Item = ObjectKey> + 'a {
+    let projects = index.summary.with_problems(after.map(|(project, _)| project));
+    projects.flat_map(move |project| {
+        let after = after
+            .filter(|(last, _)| last == project)
+            .map(|(_, object)| object);
+        let of = index.projects.get(project).into_iter();
+        let objects = of.flat_map(move |of| of.summary.problems_after(after));
+        objects.map(move |object| (project.clone(), object.clone()))
+    })
 }
 
 fn is_shown(problem: &Problem, now: Now) -> bool {
     let after = match problem.class {
-        ProblemClass::Refused => Duration::ZERO,
-        ProblemClass::Deleting => DELETING,
-        ProblemClass::Unavailable => UNAVAILABLE,
+        Class::Deleting => DELETING,
+        Class::Unavailable => UNAVAILABLE,
+        _ => Duration::ZERO,
     };
     is_older(Some(Time::from_second(problem.since)), after, now)
-}
-
-/// The class of a problem.
-pub(super) fn class_of(problem: &Problem) -> Class {
-    match problem.class {
-        ProblemClass::Refused => Class::Refused,
-        ProblemClass::Deleting => Class::Deleting,
-        ProblemClass::Unavailable => Class::Unavailable,
-    }
 }
 
 pub(super) fn of_problem(
@@ -237,17 +176,16 @@ pub(super) fn of_problem(
     let hub = index.owned_hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
     let cells = binding.map(|binding| binding.digest.clusters.join(", "));
-    let source = index
-        .projects
-        .get(project)
-        .and_then(|of| of.sources[kind].get(namespace, name));
-    let type_ = match problem.class {
-        ProblemClass::Refused | ProblemClass::Deleting => types::FEDERATED,
-        ProblemClass::Unavailable => types::AVAILABLE,
+    let of = index.projects.get(project);
+    let source = of.and_then(|of| of.sources[kind].get(namespace, name));
+    let type_ = if problem.is_urgent() {
+        types::FEDERATED
+    } else {
+        types::AVAILABLE
     };
     let said = source.and_then(|row| row.digest.status.condition(type_)?.shown.clone());
     Found {
-        class: class_of(problem),
+        class: problem.class,
         plane: "project",
         word: problem.reason.to_string(),
         item: StuckItem {
@@ -269,60 +207,59 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
     let outage = of.hub_outage();
     let outage = outage.map(|since| format!("{HUB_UNREACHABLE}: {since}"));
     let mut found = Vec::new();
-    for stage in Stage::ALL
-        .into_iter()
-        .filter(|stage| leads || !is_of_leader(*stage))
-    {
+    let stages = Stage::ALL.into_iter();
+    for stage in stages.filter(|stage| leads || !is_of_leader(*stage)) {
         let after = match stage {
             Stage::HubToCell => stuck_for.max(UNDELIVERED_BY_KARMADA),
             _ => stuck_for,
         };
-        let index = of.gateway.shared.read_index(Holder::Operations);
-        let old: Vec<(Deployment, Since)> = index
-            .undelivered
-            .of(stage)
-            .iter()
-            .filter(|(_, since)| is_older(Some(Time(since.at)), after, now))
-            .map(|(object, since)| (object.clone(), *since))
-            .collect();
-        drop(index);
-        let message = outage.as_ref().filter(|_| stage == Stage::ProjectToHub);
-        let message = message.map_or("", String::as_str);
-        for slice in old.chunks(SLICE) {
-            let index = of.gateway.shared.read_index(Holder::Operations);
-            let waiting = |(object, since): &(Deployment, Since)| {
-                let mut found = waiting(&index, stage, object, *since)?;
-                found.item.message = if message.is_empty() {
-                    told(&index, stage, object)
-                } else {
-                    message.to_owned()
-                };
-                Some(found)
-            };
-            found.extend(slice.iter().filter_map(waiting));
+        let waiting = {
+            let index = of.index();
+            let all = index.undelivered.of(stage).iter();
+            let old = all.filter(|(_, since)| is_older(Some(Time(since.at)), after, now));
+            old.map(|(object, since)| (object.clone(), *since))
+                .collect::<Vec<_>>()
+        };
+        let outage = outage.as_ref().filter(|_| stage == Stage::ProjectToHub);
+        for slice in waiting.chunks(SLICE) {
+            let index = of.index();
+            let described = slice
+                .iter()
+                .filter_map(|(object, since)| self::waiting(&index, stage, object, *since, outage));
+            found.extend(described);
         }
     }
     found
 }
 
-fn waiting(index: &GatewayIndex, stage: Stage, object: &Deployment, since: Since) -> Option<Found> {
-    let (kind, hub, name) = object;
+fn waiting(
+    index: &GatewayIndex,
+    stage: Stage,
+    object: &ObjectRef,
+    since: Since,
+    outage: Option<&String>,
+) -> Option<Found> {
+    let ObjectRef { kind, hub, name } = object;
     let owner = index.owners.get(hub)?;
-    let (table, plane) = match stage {
-        Stage::ProjectToHub | Stage::HubToCell => (TableId::Federated(*kind), "hub"),
-        Stage::HubStatusToProject => (TableId::Federated(*kind), "project"),
-        Stage::WritebackToProjection => (TableId::WrittenBack(*kind), "project"),
-    };
-    let cell = match stage {
-        Stage::HubToCell => index
-            .binding(*kind, hub, name)
-            .map(|row| row.digest.clusters.join(", ")),
+    let (table, plane, cell) = match stage {
+        Stage::ProjectToHub => (TableId::Federated(*kind), "hub", None),
+        Stage::HubToCell => {
+            let binding = index.binding(*kind, hub, name);
+            let cells = binding.map(|row| row.digest.clusters.join(", "));
+            (TableId::Federated(*kind), "hub", cells)
+        }
+        Stage::HubStatusToProject => (TableId::Federated(*kind), "project", None),
         Stage::WritebackToProjection => {
             let row = index.hub.write_backs[*kind].get(hub, name);
-            row.and_then(|row| row.digest.cell.as_deref().map(str::to_owned))
+            let cell = row.and_then(|row| Some(row.digest.cell.as_ref()?.to_string()));
+            (TableId::WrittenBack(*kind), "project", cell)
         }
-        Stage::ProjectToHub | Stage::HubStatusToProject => None,
     };
+    // Why the hub or a cell does not have a deployment, as its tenant reads it.
+    let row = index.owned_source(*kind, hub, name).filter(|_| plane == "hub");
+    let federated = row.and_then(|row| row.digest.status.condition("Federated"));
+    let told = federated.filter(|said| &*said.status != "True");
+    let told = told.map(|said| format!("{}: {}", said.reason, said.shown.as_deref().unwrap_or_default()));
     Some(Found {
         class: Class::Undelivered,
         plane,
@@ -335,23 +272,10 @@ fn waiting(index: &GatewayIndex, stage: Stage, object: &Deployment, since: Since
             cell: cell.unwrap_or_default(),
             since: Some(Time(since.at)),
             since_at_least: since.at_least,
+            message: outage.cloned().or(told).unwrap_or_default(),
             ..StuckItem::default()
         },
     })
-}
-
-/// Why the hub or a cell does not have a deployment, as its tenant reads it.
-fn told(index: &GatewayIndex, stage: Stage, (kind, hub, name): &Deployment) -> String {
-    let owner = index.owners.get(hub);
-    let project = owner.and_then(|owner| Some((owner, index.projects.get(&owner.project)?)));
-    let row = project.and_then(|(owner, of)| of.sources[*kind].get(&owner.namespace, name));
-    let federated = row.and_then(|row| row.digest.status.condition("Federated"));
-    match (stage, federated) {
-        (Stage::ProjectToHub | Stage::HubToCell, Some(said)) if &*said.status != "True" => {
-            format!("{}: {}", said.reason, said.shown.as_deref().unwrap_or_default())
-        }
-        _ => String::new(),
-    }
 }
 
 fn orphans(of: &Operations) -> Vec<Found> {

@@ -3,10 +3,11 @@
 use super::{projects, stuck};
 use crate::index::{
     GatewayIndex, TableId,
+    derived::summary::Problem,
     fixture::{HUB, binding, shop, zoo},
-    summary::{Problem, ProblemClass},
 };
 use fedgate_kinds::KindId;
+use fedgate_operations::Class;
 use serde_json::json;
 
 #[test]
@@ -17,7 +18,7 @@ fn only_the_project_of_a_hub_namespace_reads_its_cells_and_its_name() {
     index.hub_has(TableId::Bindings, &bound);
     index.with_zoo("z1", "a1");
     let problem = Problem {
-        class: ProblemClass::Refused,
+        class: Class::Refused,
         reason: "HubNamespaceClaimed".into(),
         since: 0,
     };

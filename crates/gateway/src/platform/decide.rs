@@ -1,7 +1,7 @@
 //! The decision for an object of the platform in a project: a pure function of the snapshot.
 
 use crate::{
-    index::digest::{PlatformObject, PlatformProjection},
+    index::rows::{PlatformObject, PlatformProjection},
     reason::WriteReason,
 };
 use fedgate_api::{keys, names::ProjectKey};

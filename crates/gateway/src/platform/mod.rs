@@ -6,7 +6,6 @@
 
 pub mod decide;
 mod observe;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +14,7 @@ use super::{
     context::{Context, State},
     index::{
         GatewayIndex, TableId,
-        digest::{PlatformProjection, Unprojected},
+        rows::{PlatformProjection, Unprojected},
     },
     reason::Verdict,
 };

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     index::{
         GatewayIndex, TableId,
-        digest::{PlatformObject, Unprojected},
         fixture::{object, shop},
+        rows::{PlatformObject, Unprojected},
     },
     reason::WriteReason,
     testing::{Rig, refusal},

@@ -1,7 +1,7 @@
 //! Decides the policies of a hub namespace's cities and locations, and the writes for them. Pure.
 
 use crate::reason::WriteReason;
-use crate::{index::digest::CityPolicy, policy_spec, route::Route};
+use crate::{index::rows::CityPolicy, policy_spec, route::Route};
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},

@@ -61,9 +61,9 @@ impl Reconciler for Policies {
         let plan = decide(&snapshot);
         let withdrawing = withdrawing(&snapshot, &plan);
         let lanes = withdrawn_lanes(&snapshot, &plan);
-        index.lanes.withdrawing.extend(lanes.iter().cloned());
+        index.intents.lanes.withdrawing.extend(lanes.iter().cloned());
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
-        index.withdrawing.extend(withdrawing.iter().cloned());
+        index.intents.withdrawing.extend(withdrawing.iter().cloned());
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
         let is_idle = withdrawing.is_empty() && lanes.is_empty();
         let suspected = !is_idle && !index.owners.contains_key(hub);
@@ -135,7 +135,7 @@ fn ended(ctx: &Context<'_>, hub: &str, basis: &Basis) {
     }
     let mut index = ctx.index.lock();
     for lane in &basis.lanes {
-        index.lanes.withdrawing.remove(lane);
+        index.intents.lanes.withdrawing.remove(lane);
     }
     let keys = index.waiting_keys(hub);
     drop(index);

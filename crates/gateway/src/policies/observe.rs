@@ -75,7 +75,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         Lane::Park(_) | Lane::WithNone => true,
         Lane::Choose(..) | Lane::With(_) | Lane::Keep(_) => false,
     };
-    let wanted = index.lanes.wanted(hub).into_iter();
+    let wanted = index.intents.lanes.wanted(hub).into_iter();
     let wanted = wanted.filter(|lane| owner.is_some() && !earlier || is_last(lane));
     let lanes: BTreeMap<String, Value> = wanted
         .map(|lane| (lane.name(&index.kinds), lane.spec(&index.kinds, hub)))

@@ -5,7 +5,7 @@ use super::{
     observe,
 };
 use crate::{
-    index::{GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks},
+    index::{GatewayIndex, Resources, TableId, fixture, networking::WorkloadChecks, rows::CityPolicy},
     policy_spec,
     route::Route,
     testing::Rig,

@@ -5,7 +5,7 @@ use super::{
     memory::Memory,
 };
 use crate::{
-    index::digest::{HubCopy, WriteBackDigest},
+    index::rows::{HubCopy, WriteBackDigest},
     reason::Verdict,
 };
 use fedgate_engine::{clock::Now, store::table::Row};

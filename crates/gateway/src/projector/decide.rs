@@ -2,7 +2,7 @@
 
 use crate::reason::{Verdict, WriteReason};
 use crate::{
-    index::digest::{
+    index::rows::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
     },
     projector::{controller, memory::Memory},

@@ -1,6 +1,6 @@
 //! State that the projector keeps for a write-back outside the index. Values only.
 
-use crate::index::digest::{Projection, WriteBackDigest};
+use crate::index::rows::{Projection, WriteBackDigest};
 use fedgate_engine::{
     diff::Digest,
     reconcile::{normalized::Normalized, throttle::TokenBucket},

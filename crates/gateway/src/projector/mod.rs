@@ -14,7 +14,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, TableId, digest::Source, project_hub::NamedHub},
+    index::{self, GatewayIndex, TableId, derived::project_hub::NamedHub, rows::Source},
     reason::{IdentityRejection, Verdict},
 };
 use crate::queries::instances;
@@ -244,7 +244,7 @@ impl Reconciler for Projector {
 
 /// Ends the wait of an Instance: there is nothing to write, or its write-back is quarantined.
 fn end_wait(ctx: &Context<'_>, s: &Snapshot) {
-    let object = (s.kind, s.hub.as_str().into(), s.name.clone());
+    let object = index::ObjectRef::new(s.kind, &s.hub.as_str().into(), &s.name);
     let stage = fedgate_operations::Stage::WritebackToProjection;
     ctx.index.lock().settle(stage, &object);
 }
@@ -372,8 +372,7 @@ fn drop_body(ctx: &Context<'_>, s: &Snapshot) {
 
 /// Reports of the cells on the deployment that owns the projection of a write-back.
 fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
-    let found = index.owners.get(&key.namespace).and_then(|owner| {
-        let project = index.projects.get(&owner.project)?;
+    let found = index.owning(&key.namespace).and_then(|(project, owner)| {
         let projection = project.projections[kind].get(&owner.namespace, &key.name)?;
         let (name, uid) = projection.digest.owner.clone()?;
         let source = project.sources[kind].get(&owner.namespace, &name);
@@ -383,11 +382,11 @@ fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
     let Some((true, name, created)) = found else {
         return Reporting::Given;
     };
-    let deployment = (kind, key.namespace.clone(), name);
-    if let Some(withheld) = index.hub.withheld.get(&deployment) {
+    let deployment = index::ObjectRef::new(kind, &key.namespace, &name);
+    if let Some(withheld) = index.intents.withheld.get(&deployment) {
         return Reporting::Awaited(Some(withheld.since));
     }
-    let copy = index.hub.copies[kind].get(&deployment.1, &deployment.2);
+    let copy = index.hub.copies[kind].get(&deployment.hub, &deployment.name);
     let Some(copy) = copy.filter(|copy| copy.digest.reports()) else {
         return Reporting::Awaited(None);
     };
@@ -452,9 +451,9 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
         source: source.cloned(),
         ended: index
-            .hub
+            .intents
             .ended
-            .contains(&(kind, key.namespace.clone(), key.name.clone())),
+            .contains(&index::ObjectRef::new(kind, &key.namespace, &key.name)),
         proven: index.lacks_proof(&key.namespace).is_none(),
         reporting: reporting(index, key, kind),
         projection: projection.cloned(),

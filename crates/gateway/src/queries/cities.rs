@@ -3,8 +3,8 @@
 use crate::{
     index::{
         GatewayIndex,
-        digest::{Place, Source},
-        secondary::places::NoCity,
+        derived::secondary::places::NoCity,
+        rows::{Place, Source},
     },
     route::{CityRoute, Route},
 };
@@ -38,7 +38,7 @@ impl GatewayIndex {
     fn delivered_to(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
         let row = self.hub.namespaces.get("", hub_namespace);
         let labelled = row.and_then(|row| row.digest.cities.as_ref());
-        let set = self.deliveries.at(hub_namespace, labelled).or(labelled);
+        let set = self.intents.deliveries.at(hub_namespace, labelled).or(labelled);
         set.and_then(|set| self.cities_of_set(set)).unwrap_or_default()
     }
 
@@ -115,11 +115,10 @@ impl GatewayIndex {
     /// The deliveries, except to cities without a cell, of the announced deployments of a kind in the project namespace
     /// that owns a hub namespace.
     fn announced_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityRoute> {
-        let owner = self.owners.get(hub_namespace);
-        let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
+        let owning = self.owning(hub_namespace);
         let in_place = OnceCell::new();
         let is_fixed = self.kinds[kind].placement.immutable;
-        let places = project
+        let places = owning
             .into_iter()
             .filter(move |_| !is_fixed)
             .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind));
@@ -164,7 +163,7 @@ impl GatewayIndex {
     /// The cities of the copies of a kind in a hub namespace, including copies in flight.
     pub fn cities_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
         let there = self.hub.secondary.copies(hub_namespace, kind);
-        let arriving = self.arriving.destinations(hub_namespace, kind);
+        let arriving = self.intents.arriving_in(kind, hub_namespace);
         there
             .chain(arriving.map(|destination| &destination.city))
             .cloned()
@@ -173,7 +172,7 @@ impl GatewayIndex {
     /// The routes of the copies of a kind in a hub namespace, including copies in flight.
     pub fn routes_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = Route> {
         let there = self.hub.secondary.routes(hub_namespace, kind);
-        let arriving = self.arriving.destinations(hub_namespace, kind);
+        let arriving = self.intents.arriving_in(kind, hub_namespace);
         there.chain(arriving.map(|destination| destination.route.clone()))
     }
 
@@ -188,7 +187,7 @@ impl GatewayIndex {
             .flat_map(|i| self.hub.secondary.copies(hub_namespace, i))
             .cloned()
             .collect();
-        let lingering = self.lingering.get(hub_namespace);
+        let lingering = self.intents.lingering.get(hub_namespace);
         placed.extend(lingering.into_iter().flat_map(BTreeMap::keys).cloned());
         let asked = asked.and_then(|row| Some((row, self.city_route(&row.digest.place).ok()?.city)));
         let new: BTreeSet<CityCode> = kinds
@@ -224,16 +223,18 @@ impl GatewayIndex {
 
     /// True if the project of a hub namespace may have no more city sets.
     pub fn is_limited(&self, hub: &str) -> bool {
-        self.owners
-            .get(hub)
-            .is_some_and(|owner| self.limited.contains(&(owner.project.label().into(), hub.into())))
+        self.owners.get(hub).is_some_and(|owner| {
+            self.intents
+                .limited
+                .contains(&(owner.project.label().into(), hub.into()))
+        })
     }
 
     /// The hub namespaces of a project, by its label, that may have no more city sets.
     pub fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
         let from = (label.clone(), Arc::from(""));
         let label = label.clone();
-        let all = self.limited.range(from..);
+        let all = self.intents.limited.range(from..);
         all.take_while(move |(of, _)| *of == label).map(|(_, hub)| hub)
     }
 }

@@ -2,9 +2,9 @@
 //! The limit applies to each cell separately.
 
 use crate::index::{
-    Deployment, GatewayIndex,
-    by_cell::{Names, group},
-    digest::{Projection, Source},
+    GatewayIndex, ObjectRef,
+    derived::by_cell::{Names, group},
+    rows::{Projection, Source},
 };
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::KindId;
@@ -48,7 +48,7 @@ impl GatewayIndex {
     }
 
     /// The write-backs of a cell that are projected now that another one of the same deployment has gone.
-    pub fn next_projected(&self, deployment: &Deployment, cell: Option<&Arc<str>>) -> Vec<&Arc<str>> {
+    pub fn next_projected(&self, deployment: &ObjectRef, cell: Option<&Arc<str>>) -> Vec<&Arc<str>> {
         let Some(s) = self.standing(deployment, cell) else {
             return Vec::new();
         };
@@ -60,11 +60,10 @@ impl GatewayIndex {
         lacks.into_iter().take(free).collect()
     }
 
-    fn standing(&self, deployment: &Deployment, cell: Option<&Arc<str>>) -> Option<GroupRank<'_>> {
-        let (i, hub, name) = deployment;
+    fn standing(&self, deployment: &ObjectRef, cell: Option<&Arc<str>>) -> Option<GroupRank<'_>> {
+        let ObjectRef { kind: i, hub, name } = deployment;
         let names = self.hub.by_deployment.get(deployment)?.of(cell)?;
-        let owner = self.owners.get(hub)?;
-        let project = self.projects.get(&owner.project)?;
+        let (project, owner) = self.owning(hub)?;
         let source = project.sources[*i].get(&owner.namespace, name)?;
         let (cluster, name) = (owner.project.label(), name.clone());
         let ours = move |p: &Projection| {

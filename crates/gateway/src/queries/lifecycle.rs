@@ -1,6 +1,6 @@
 //! Whether the project namespace behind a hub namespace lives, is gone, or was created again under its name.
 
-use crate::index::{GatewayIndex, digest::Template};
+use crate::index::{GatewayIndex, rows::Template};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{key::Plane, plan::Target};
 use std::{collections::BTreeSet, sync::Arc};

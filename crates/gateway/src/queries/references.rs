@@ -1,7 +1,7 @@
 //! The objects of a project that others reference.
 
 use crate::{
-    index::{GatewayIndex, NamespaceOwner, secondary},
+    index::{GatewayIndex, NamespaceOwner, derived::secondary},
     references::SourceState,
 };
 use fedgate_api::names::ProjectKey;

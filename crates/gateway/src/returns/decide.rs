@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use crate::{
-    index::digest::{HubCopy, OwnReturn, Returned, Source},
+    index::rows::{HubCopy, OwnReturn, Returned, Source},
     lane::{CopyLane, Stage},
     pin::Pin,
     reason::{Verdict, WriteReason},

@@ -13,7 +13,7 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared, State},
-    index::{GatewayIndex, digest::Returned, project_hub::NamedHub},
+    index::{GatewayIndex, derived::project_hub::NamedHub, rows::Returned},
     reason::{IdentityRejection, Verdict},
 };
 use decide::{Decision, Object, Rejection, Snapshot};

@@ -363,11 +363,11 @@ fn kept(gateway: &Runtime<Gateway>) -> Vec<(&'static str, usize)> {
         ("ties", index.owners.len() + index.claims.len()),
         (
             "sets",
-            index.sets.len() + index.deliveries.len() + index.lingering.len(),
+            index.hub.sets.len() + index.intents.deliveries.len() + index.intents.lingering.len(),
         ),
         (
             "refusals",
-            index.withdrawing.len() + index.name_taken.len() + index.refused.len(),
+            index.intents.withdrawing.len() + index.intents.name_taken.len() + index.intents.refused.len(),
         ),
         ("bodies", bodies.filter(|(_, row)| row.body.is_some()).count()),
     ]

@@ -340,7 +340,7 @@ fn projects_that_were_seen_to_go_are_torn_down_beside_absent_ones() {
         let hub = format!("ns-{n}");
         changes
             .iter()
-            .any(|of| matches!(of, Change::OwnerProven { hub: of } if **of == *hub))
+            .any(|of| matches!(of, Change::HubNamespace { hub: of, .. } if **of == *hub))
     };
     assert!((1..12).all(enqueued) && !enqueued(0), "{changes:?}");
     assert!(index.teardown.is_held());
@@ -391,7 +391,7 @@ fn an_operator_confirms_a_hub_namespace_after_its_projects_absence_is_known() {
     let hubs: Vec<&str> = changes
         .iter()
         .filter_map(|change| match change {
-            Change::OwnerProven { hub } => Some(&**hub),
+            Change::HubNamespace { hub, .. } => Some(&**hub),
             _ => None,
         })
         .collect();
@@ -421,7 +421,7 @@ fn an_absent_project_whose_name_another_one_has_waits_for_the_other_ones_lists()
     index.engage_identified(other.clone(), Some(uid("p-new")));
     let changes = index.project_engaged(&other);
     assert!(
-        matches!(&changes[..], [Change::OwnerProven { hub }] if **hub == *"ns-0"),
+        matches!(&changes[..], [Change::HubNamespace { hub, .. }] if **hub == *"ns-0"),
         "{changes:?}"
     );
     assert!(!proven_gone(&index, "ns-0"), "its namespaces are not listed");

@@ -3,7 +3,7 @@
 
 use super::snapshot::{Networks, WorkloadSnapshot};
 use fedgate_api::{
-    DiskSpec, InstanceSpec, InstanceTemplate, Reason, keys,
+    Disk, DiskSpec, InstanceNetworkInterface, InstanceSpec, InstanceTemplate, Reason, keys,
     validate::{self, Problem},
 };
 use std::collections::BTreeSet;
@@ -32,11 +32,13 @@ pub(super) fn check(snapshot: &WorkloadSnapshot) -> CheckOutcome {
     }
     let template = &snapshot.workload.spec.template;
     let mut problems = validate::workload(&snapshot.workload);
-    networks_are_own(snapshot, &mut problems);
-    known(snapshot, &mut problems);
-    keys_parse(template, &mut problems);
-    device_names(&template.spec, &mut problems);
-    ports_once(&template.spec, &mut problems);
+    if !snapshot.checks.foreign_networks {
+        problems.extend(foreign_networks(snapshot));
+    }
+    problems.extend(unknown(snapshot));
+    problems.extend(unparsed_keys(template));
+    problems.extend(device_names(&template.spec));
+    problems.extend(ports_twice(&template.spec));
     if !problems.is_empty() {
         return CheckOutcome::Bad {
             reason: Reason::InvalidTemplate,
@@ -56,47 +58,31 @@ fn listed(problems: &[Problem]) -> String {
     format!("{head}…")
 }
 
-fn bad(problems: &mut Vec<Problem>, rule: &'static str, path: String, message: String) {
-    problems.push(Problem { rule, path, message });
+fn problem(rule: &'static str, path: impl Into<String>, message: String) -> Problem {
+    let path = path.into();
+    Problem { rule, path, message }
 }
 
 fn namespace(snapshot: &WorkloadSnapshot) -> &str {
-    snapshot
-        .workload
-        .metadata
-        .namespace
-        .as_deref()
-        .unwrap_or_default()
+    let namespace = snapshot.workload.metadata.namespace.as_deref();
+    namespace.unwrap_or_default()
 }
 
-fn networks_are_own(snapshot: &WorkloadSnapshot, problems: &mut Vec<Problem>) {
-    if snapshot.checks.foreign_networks {
-        return;
-    }
-    for (i, interface) in snapshot
-        .workload
-        .spec
-        .template
-        .spec
-        .network_interfaces
-        .iter()
-        .enumerate()
-    {
-        let other = interface
-            .network
-            .namespace
-            .as_deref()
-            .filter(|n| *n != namespace(snapshot));
-        if let Some(other) = other {
-            let path = format!("spec.template.spec.networkInterfaces[{i}].network.namespace");
-            bad(
-                problems,
-                "K2",
-                path,
-                format!("{other:?} must be the Workload's own namespace or absent"),
-            );
-        }
-    }
+fn interfaces(snapshot: &WorkloadSnapshot) -> &[InstanceNetworkInterface] {
+    &snapshot.workload.spec.template.spec.network_interfaces
+}
+
+/// K2: interfaces name Networks of the Workload's own namespace.
+fn foreign_networks(snapshot: &WorkloadSnapshot) -> impl Iterator<Item = Problem> {
+    let own = namespace(snapshot);
+    let interfaces = interfaces(snapshot).iter().enumerate();
+    interfaces.filter_map(move |(i, interface)| {
+        let other = interface.network.namespace.as_deref();
+        let other = other.filter(|other| *other != own)?;
+        let path = format!("spec.template.spec.networkInterfaces[{i}].network.namespace");
+        let message = format!("{other:?} must be the Workload's own namespace or absent");
+        Some(problem("K2", path, message))
+    })
 }
 
 fn networks_exist(snapshot: &WorkloadSnapshot) -> CheckOutcome {
@@ -105,18 +91,11 @@ fn networks_exist(snapshot: &WorkloadSnapshot) -> CheckOutcome {
         Networks::Pending => return CheckOutcome::Wait,
         Networks::Existing(existing) => existing,
     };
-    let wanted = snapshot
-        .workload
-        .spec
-        .template
-        .spec
-        .network_interfaces
-        .iter()
-        .map(|interface| {
-            let network = &interface.network;
-            let namespace = network.namespace.as_deref().unwrap_or(namespace(snapshot));
-            (namespace.to_owned(), network.name.clone())
-        });
+    let wanted = interfaces(snapshot).iter().map(|interface| {
+        let network = &interface.network;
+        let namespace = network.namespace.as_deref().unwrap_or(namespace(snapshot));
+        (namespace.to_owned(), network.name.clone())
+    });
     let missing: BTreeSet<String> = wanted
         .filter(|network| !existing.contains(network))
         .map(|(ns, name)| format!("{ns}/{name}"))
@@ -131,52 +110,49 @@ fn networks_exist(snapshot: &WorkloadSnapshot) -> CheckOutcome {
     }
 }
 
+fn joined<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// K4: instance type and images are known, and disks have room for their image.
-fn known(snapshot: &WorkloadSnapshot, problems: &mut Vec<Problem>) {
+fn unknown(snapshot: &WorkloadSnapshot) -> Vec<Problem> {
     let catalog = &snapshot.checks.catalog;
     let spec = &snapshot.workload.spec.template.spec;
+    let mut problems = Vec::new();
     let type_ = &spec.runtime.resources.instance_type;
     if !catalog.instance_types.contains(type_) {
-        let known = catalog
-            .instance_types
-            .iter()
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", ");
-        let path = "spec.template.spec.runtime.resources.instanceType".to_owned();
-        bad(
-            problems,
-            "K4",
-            path,
-            format!("{type_:?} is not known; use one of {known}"),
-        );
+        let known = joined(catalog.instance_types.iter());
+        let path = "spec.template.spec.runtime.resources.instanceType";
+        let message = format!("{type_:?} is not known; use one of {known}");
+        problems.push(problem("K4", path, message));
     }
-    for (i, volume) in spec.volumes.iter().enumerate() {
-        let Some(disk) = volume.disk.as_ref().map(|d| &d.template.spec) else {
-            continue;
-        };
+    for (i, disk) in disks(spec) {
+        let disk = &disk.template.spec;
         let Some(image) = disk.populator.as_ref().and_then(|p| p.image.as_ref()) else {
             continue;
         };
         let path = format!("spec.template.spec.volumes[{i}].disk.template.spec");
         match catalog.images.get(&image.name) {
             None => {
-                let known = catalog.images.keys().cloned().collect::<Vec<_>>().join(", ");
+                let known = joined(catalog.images.keys());
                 let message = format!("{:?} is not known; use one of {known}", image.name);
-                bad(problems, "K4", format!("{path}.populator.image.name"), message);
+                problems.push(problem("K4", format!("{path}.populator.image.name"), message));
             }
             Some(needed) if storage(disk).is_some_and(|has| needed.nanos().is_some_and(|n| has < n)) => {
+                let path = format!("{path}.resources.requests.storage");
                 let message = format!("storage must be at least the image's {needed}");
-                bad(
-                    problems,
-                    "K4",
-                    format!("{path}.resources.requests.storage"),
-                    message,
-                );
+                problems.push(problem("K4", path, message));
             }
             Some(_) => {}
         }
     }
+    problems
+}
+
+/// The disks of an Instance, each with the position of its volume.
+fn disks(spec: &InstanceSpec) -> impl Iterator<Item = (usize, &Disk)> {
+    let volumes = spec.volumes.iter().enumerate();
+    volumes.filter_map(|(i, volume)| Some((i, volume.disk.as_ref()?)))
 }
 
 fn storage(disk: &DiskSpec) -> Option<i128> {
@@ -184,92 +160,56 @@ fn storage(disk: &DiskSpec) -> Option<i128> {
 }
 
 /// K5: each line of the annotation is `user:public-key`.
-fn keys_parse(template: &InstanceTemplate, problems: &mut Vec<Problem>) {
-    let Some(text) = template.metadata.annotations.get(keys::SSH_KEYS) else {
-        return;
+fn unparsed_keys(template: &InstanceTemplate) -> impl Iterator<Item = Problem> {
+    let text = template.metadata.annotations.get(keys::SSH_KEYS);
+    let lines = text.into_iter().flat_map(|text| text.lines().enumerate());
+    let parses = |line: &str| {
+        let parts = line.split_once(':');
+        parts.is_some_and(|(user, key)| !user.trim().is_empty() && !key.trim().is_empty())
     };
-    for (i, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
-        let parses = line
-            .split_once(':')
-            .is_some_and(|(user, key)| !user.trim().is_empty() && !key.trim().is_empty());
-        if !parses {
-            let path = format!("spec.template.metadata.annotations[{}]", keys::SSH_KEYS);
-            bad(
-                problems,
-                "K5",
-                path,
-                format!("line {} is not user:public-key", i + 1),
-            );
-        }
-    }
+    let unparsed = lines.filter(move |(_, line)| !line.trim().is_empty() && !parses(line));
+    unparsed.map(|(i, _)| {
+        let path = format!("spec.template.metadata.annotations[{}]", keys::SSH_KEYS);
+        problem("K5", path, format!("line {} is not user:public-key", i + 1))
+    })
 }
 
 /// K5: no explicit device name equals the default name of another disk.
-fn device_names(spec: &InstanceSpec, problems: &mut Vec<Problem>) {
-    let disks = || {
-        spec.volumes
-            .iter()
-            .enumerate()
-            .filter_map(|(i, v)| Some((i, v.disk.as_ref()?)))
-    };
-    let defaults: BTreeSet<String> = disks()
-        .filter(|(_, disk)| disk.device_name.is_none())
-        .map(|(i, _)| format!("persistent-disk-{i}"))
-        .collect();
-    for (i, disk) in disks() {
-        if let Some(name) = disk.device_name.as_ref().filter(|name| defaults.contains(*name)) {
-            let path = format!("spec.template.spec.volumes[{i}].disk.deviceName");
-            bad(
-                problems,
-                "K5",
-                path,
-                format!("{name:?} is the default name of another disk"),
-            );
-        }
-    }
+fn device_names(spec: &InstanceSpec) -> impl Iterator<Item = Problem> {
+    let unnamed = disks(spec).filter(|(_, disk)| disk.device_name.is_none());
+    let defaults: BTreeSet<String> = unnamed.map(|(i, _)| format!("persistent-disk-{i}")).collect();
+    disks(spec).filter_map(move |(i, disk)| {
+        let name = disk
+            .device_name
+            .as_ref()
+            .filter(|name| defaults.contains(*name))?;
+        let path = format!("spec.template.spec.volumes[{i}].disk.deviceName");
+        let message = format!("{name:?} is the default name of another disk");
+        Some(problem("K5", path, message))
+    })
 }
 
 /// K5: each port and protocol occurs once in the Instance.
-fn ports_once(spec: &InstanceSpec, problems: &mut Vec<Problem>) {
-    let sandbox = spec
+fn ports_twice(spec: &InstanceSpec) -> impl Iterator<Item = Problem> {
+    let at = "spec.template.spec.runtime";
+    let containers = spec
         .runtime
         .sandbox
         .iter()
-        .flat_map(|s| &s.containers)
-        .enumerate();
-    let of_containers = sandbox.flat_map(|(i, c)| {
-        let at = format!("spec.template.spec.runtime.sandbox.containers[{i}].ports");
-        c.ports
-            .iter()
-            .enumerate()
-            .map(move |(j, port)| (format!("{at}[{j}]"), port))
-    });
-    let machine = spec
-        .runtime
-        .virtual_machine
-        .iter()
-        .flat_map(|m| &m.ports)
-        .enumerate();
-    let of_machine = machine.map(|(j, port)| {
-        (
-            format!("spec.template.spec.runtime.virtualMachine.ports[{j}]"),
-            port,
-        )
+        .flat_map(|sandbox| &sandbox.containers);
+    let of_containers = containers
+        .enumerate()
+        .map(move |(i, container)| (format!("{at}.sandbox.containers[{i}]"), &container.ports));
+    let machine = spec.runtime.virtual_machine.iter();
+    let of_machine = machine.map(move |machine| (format!("{at}.virtualMachine"), &machine.ports));
+    let ports = of_containers.chain(of_machine).flat_map(|(at, ports)| {
+        let ports = ports.iter().enumerate();
+        ports.map(move |(i, port)| (format!("{at}.ports[{i}]"), port))
     });
     let mut seen = BTreeSet::new();
-    for (path, port) in of_containers.chain(of_machine) {
+    ports.filter_map(move |(path, port)| {
         let protocol = port.protocol.as_deref().unwrap_or("TCP");
-        if !seen.insert((port.port, protocol)) {
-            bad(
-                problems,
-                "K5",
-                path,
-                format!("{protocol} port {} is served twice in the Instance", port.port),
-            );
-        }
-    }
+        let message = format!("{protocol} port {} is served twice in the Instance", port.port);
+        (!seen.insert((port.port, protocol))).then(|| problem("K5", path, message))
+    })
 }

@@ -18,7 +18,7 @@ mod wanted;
 
 use super::{
     context::State,
-    index::{GatewayIndex, digest::WorkloadDigest},
+    index::{GatewayIndex, rows::WorkloadDigest},
     reason::Verdict,
 };
 use decide::WorkloadEffect;
@@ -35,35 +35,8 @@ use kube::core::{DynamicObject, ObjectMeta};
 use observe::NoSnapshot;
 use std::{collections::BTreeSet, time::Duration};
 
-/// An Event on the Workload that reports a decoding error.
-fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
-    let mut plan = Plan::default();
-    plan.notes.push(Event {
-        plane: key.plane.clone(),
-        about: ObjectRef {
-            api_version: fedgate_api::API_VERSION.to_owned(),
-            kind: "Workload".to_owned(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid,
-        },
-        warning: true,
-        reason: "QuarantinedUndecodable".to_owned(),
-        action: "QuarantiningWorkload".to_owned(),
-        message: format!(
-            "the Workload cannot be read: {error}; nothing of it is changed until the field is corrected"
-        ),
-    });
-    plan
-}
-
-/// A Workload whose key fails for this time is reported to its tenant.
-const DELAYED: Duration = Duration::from_mins(1);
-
-/// An Event on the Workload: its key fails since then. It has no words of a server.
-fn retrying(key: &Key, uid: String, failure: &Failure, since: Timestamp) -> Event {
-    let kind = failure.object.split(' ').next().unwrap_or_default();
-    let (verb, category) = (failure.verb, failure.category.as_str());
+/// A warning about the Workload of a key; reason and action are those of the Event.
+fn warning(key: &Key, uid: String, [reason, action]: [&str; 2], message: String) -> Event {
     Event {
         plane: key.plane.clone(),
         about: ObjectRef {
@@ -74,10 +47,22 @@ fn retrying(key: &Key, uid: String, failure: &Failure, since: Timestamp) -> Even
             uid,
         },
         warning: true,
-        reason: "Retrying".to_owned(),
-        action: "Reconciling".to_owned(),
-        message: format!("{verb} {kind} in this project fails ({category}) since {since}; it is tried again"),
+        reason: reason.to_owned(),
+        action: action.to_owned(),
+        message,
     }
+}
+
+/// A Workload whose key fails for this time is reported to its tenant.
+const DELAYED: Duration = Duration::from_mins(1);
+
+/// An Event on the Workload: its key fails since then. It has no words of a server.
+fn retrying(key: &Key, uid: String, failure: &Failure, since: Timestamp) -> Event {
+    let kind = failure.object.split(' ').next().unwrap_or_default();
+    let (verb, category) = (failure.verb, failure.category.as_str());
+    let message =
+        format!("{verb} {kind} in this project fails ({category}) since {since}; it is tried again");
+    warning(key, uid, ["Retrying", "Reconciling"], message)
 }
 
 /// The Workload controller; see the module.
@@ -204,7 +189,12 @@ impl Reconciler for Workloads {
                 }
                 let (plane, namespace, name) = (&run.key.plane, &*run.key.namespace, &*run.key.name);
                 tracing::warn!(%plane, kind = %run.key.kind, namespace, name, key = %run.key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
-                return Step::Apply(undecodable(run.key, uid, &error), None);
+                let words = ["QuarantinedUndecodable", "QuarantiningWorkload"];
+                let message = format!(
+                    "the Workload cannot be read: {error}; nothing of it is changed until the field is corrected"
+                );
+                let event = warning(run.key, uid, words, message);
+                return Step::Apply(Plan::with_event(event), None);
             }
         };
         run.ctx.quarantine.release(run.key);
@@ -237,7 +227,7 @@ impl Reconciler for Workloads {
         }
         let most = (BODIES / observed.template_size.max(1)).max(1);
         let part = plan.part(most, &run.session.written);
-        let mut plan = prepare::prepare(&observed, project, part.plan);
+        let mut plan = observed.prepare(part.plan);
         if part.is_first_of_several {
             // A reconcile has a number of passes.
             plan.next = Requeue::After(Duration::ZERO);
@@ -245,7 +235,7 @@ impl Reconciler for Workloads {
         let basis = Decided {
             written: part.bodies,
             is_whole: !part.is_first_of_several,
-            target: prepare::workload(&observed, project),
+            target: observed.workload(),
             state: ObjectState::of(&observed.snapshot.workload.metadata),
             doubtful,
             asked: (wanted, observed.basis),

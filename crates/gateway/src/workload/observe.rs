@@ -7,10 +7,10 @@ use super::{
 };
 use crate::index::{
     GatewayIndex, Project,
-    digest::{Place, Rollup, WorkloadDigest, written},
+    derived::project_hub::Share,
     locations::Knowledge,
     networking::WorkloadChecks,
-    project_hub::Share,
+    rows::{Place, Rollup, WorkloadDigest, written},
 };
 use fedgate_api::{
     InstanceTemplate, Placement, Places, Workload, WorkloadDeployment, WorkloadDeploymentSpec, keys,
@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 
 /// A snapshot, and the data that writes need.
 pub(super) struct Observed {
+    pub(super) project: ProjectKey,
     pub(super) snapshot: WorkloadSnapshot,
     /// The Workload's template as it is written to deployments, with fields that this version does not know.
     pub(super) template: Value,
@@ -132,10 +133,8 @@ pub(super) fn observe(
             }
         }
     }
-    let mut checks = checks(index.checks, p, &workload);
+    let mut checks = checks(&index.checks, p, &workload);
     let extent = row.digest.extent;
-    checks.catalog = index.catalog.clone();
-    checks.foreign_networks = index.foreign_networks;
     checks.too_large = (!extent.fits(index.largest_spec)).then(|| extent.too_much(index.largest_spec));
     // Cities alone need no Location by its name, and no map of all locations.
     let cities = if names_locations(&workload, &deployments) {
@@ -146,13 +145,14 @@ pub(super) fn observe(
         Cities::new()
     };
     Ok(Observed {
+        project: project.clone(),
         basis: Digest::of_hash(&(row.digest.digest(), template, basis)),
         snapshot: WorkloadSnapshot {
             workload,
             deployments,
             held,
             hub_namespace,
-            own_hub: index.identity.uid().cloned(),
+            own_hub: index.hub.identity.uid().cloned(),
             cities,
             clusters_listed: index.hub.clusters.synced(),
             checks,
@@ -188,7 +188,7 @@ fn cities_of_clusters(index: &GatewayIndex) -> Cities {
 }
 
 /// Data of the project for the enabled checks.
-fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks {
+fn checks(on: &WorkloadChecks, project: &Project, workload: &Workload) -> Checks {
     let of = &project.locations;
     let locations = match of.knowledge(on.locations) {
         Knowledge::Unread => Locations::Unchecked,
@@ -212,7 +212,9 @@ fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks 
     };
     Checks {
         networks,
+        foreign_networks: on.foreign_networks,
         locations,
+        catalog: on.catalog.clone(),
         ..Checks::default()
     }
 }

@@ -5,40 +5,23 @@ use super::{
     observe::Observed,
 };
 use crate::reason::WriteReason;
-use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey};
+use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys};
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
 };
-use kube::core::ObjectMeta;
+use kube::core::{ApiResource, ObjectMeta};
 use serde_json::{Value, json};
 
-/// The address of the observed Workload.
-pub(super) fn workload(observed: &Observed, project: &ProjectKey) -> Target {
-    let plane = Plane::Project(project.clone());
-    Subject { observed, plane }.workload()
-}
+impl Observed {
+    /// Prepares the plan's effects.
+    pub(super) fn prepare(&self, plan: WorkloadPlan) -> Plan<Prepared> {
+        let mut prepared = Plan::default();
+        let effects = plan.effects.into_iter().map(|effect| self.effect(effect));
+        prepared.effects.extend(effects);
+        prepared
+    }
 
-/// Prepares the plan's effects.
-pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
-    let subject = Subject {
-        observed,
-        plane: Plane::Project(project.clone()),
-    };
-    let mut prepared = Plan::default();
-    prepared
-        .effects
-        .extend(plan.effects.into_iter().map(|e| subject.effect(e)));
-    prepared
-}
-
-/// The Workload of a plan.
-struct Subject<'a> {
-    observed: &'a Observed,
-    plane: Plane,
-}
-
-impl Subject<'_> {
     fn effect(&self, effect: WorkloadEffect) -> Effect {
         match effect {
             WorkloadEffect::AddFinalizer => {
@@ -90,36 +73,31 @@ impl Subject<'_> {
         if let Some(map) = body.as_object_mut() {
             map.remove("status");
         }
-        body["spec"]["template"] = self.observed.template.clone();
+        body["spec"]["template"] = self.template.clone();
         body
     }
 
     fn metadata(&self) -> &ObjectMeta {
-        &self.observed.snapshot.workload.metadata
+        &self.snapshot.workload.metadata
     }
 
     fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
-    fn workload(&self) -> Target {
-        let name = self.metadata().name.as_deref().unwrap_or_default();
-        Target::namespaced(
-            self.plane.clone(),
-            &self.observed.workloads,
-            self.namespace(),
-            name,
-        )
+    /// The address of the Workload.
+    pub(super) fn workload(&self) -> Target {
+        let name = self.metadata().name.as_deref();
+        self.target(&self.workloads, name)
     }
 
     fn deployment(&self, name: Option<&str>) -> Target {
-        let name = name.unwrap_or_default();
-        Target::namespaced(
-            self.plane.clone(),
-            &self.observed.deployments,
-            self.namespace(),
-            name,
-        )
+        self.target(&self.deployments, name)
+    }
+
+    fn target(&self, resource: &ApiResource, name: Option<&str>) -> Target {
+        let plane = Plane::Project(self.project.clone());
+        Target::namespaced(plane, resource, self.namespace(), name.unwrap_or_default())
     }
 
     fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
@@ -130,7 +108,7 @@ impl Subject<'_> {
 
     fn finalizers(&self, wanted: &[&str]) -> Write {
         let uid = &self.metadata().uid;
-        let metadata = json!({"uid": uid, "resourceVersion": self.observed.version, "finalizers": wanted});
+        let metadata = json!({"uid": uid, "resourceVersion": self.version, "finalizers": wanted});
         Write::Merge {
             patch: json!({"metadata": metadata}),
         }
@@ -139,8 +117,8 @@ impl Subject<'_> {
     fn status(&self, status: &WorkloadStatus) -> Write {
         let metadata = self.metadata();
         let body = json!({
-            "apiVersion": self.observed.workloads.api_version,
-            "kind": self.observed.workloads.kind,
+            "apiVersion": self.workloads.api_version,
+            "kind": self.workloads.kind,
             "metadata": {"name": metadata.name, "namespace": self.namespace(), "uid": metadata.uid},
             "status": status,
         });

@@ -8,7 +8,7 @@ use super::{
     snapshot::WorkloadSnapshot,
     wanted::{Access, Pair},
 };
-use crate::index::digest::WHY;
+use crate::index::rows::WHY;
 use fedgate_api::{
     Condition, ConditionStatus, Reason, WorkloadDeployment, WorkloadStatus,
     conditions::{self, types},
@@ -50,13 +50,13 @@ pub(super) fn set(
         (ConditionStatus::True, Reason::ReplicasAvailable.as_str(), all),
         |worst| (ConditionStatus::False, &worst.reason, &worst.message),
     );
-    let ready = condition(types::READY, status, reason, message, now);
+    let ready = Condition::new(types::READY, status, reason, message, now);
     conditions::set(kept, ready.observed(generation));
     let lasting = missing.iter().filter(|c| LASTING.contains(&c.priority()));
     match conditions::worst(lasting) {
         Some(worst) => {
             let truth = ConditionStatus::True;
-            let stalled = condition(types::STALLED, truth, &worst.reason, &worst.message, now);
+            let stalled = Condition::new(types::STALLED, truth, &worst.reason, &worst.message, now);
             conditions::set(kept, stalled.observed(generation));
         }
         None => kept.retain(|c| c.type_ != types::STALLED),
@@ -80,12 +80,8 @@ pub(super) fn is_due(had: Option<&WorkloadStatus>, wanted: &WorkloadStatus) -> b
     !(rides || older) || others(had) != others(wanted)
 }
 
-fn condition(type_: &str, status: ConditionStatus, reason: &str, message: &str, now: Timestamp) -> Condition {
-    Condition::new(type_, status, reason, message, now)
-}
-
 fn lacks(reason: Reason, message: &str, now: Timestamp) -> Condition {
-    condition(
+    Condition::new(
         types::READY,
         ConditionStatus::False,
         reason.as_str(),

@@ -8,7 +8,7 @@ use super::{
     snapshot::WorkloadSnapshot,
     wanted::{Access, Unresolved, name_of},
 };
-use crate::index::digest::WHY;
+use crate::index::rows::WHY;
 use fedgate_api::{
     Condition, ConditionStatus, NamedLocation, Placement, PlacementStatus, Reason, ReplicaCounts,
     WorkloadDeployment, WorkloadStatus,
@@ -63,7 +63,7 @@ pub(super) fn status(
     let mut verdicts = Vec::new();
     for placement in &workload.spec.placements {
         let before = old.placements.iter().find(|p| p.name == placement.name);
-        let view = View::new(placement, matches, outcomes);
+        let view = View::new(placement, matches, outcomes, now);
         let condition = view.available(now).observed(generation);
         let mut kept = before.map(|p| p.conditions.clone()).unwrap_or_default();
         conditions::set(&mut kept, condition.clone());
@@ -104,13 +104,14 @@ fn yes(reason: Reason, message: &str, now: Timestamp) -> Condition {
 }
 
 fn no(reason: Reason, message: &str, now: Timestamp) -> Condition {
-    Condition::new(
-        types::AVAILABLE,
-        ConditionStatus::False,
-        reason.as_str(),
-        message,
-        now,
-    )
+    worst_or(None, reason, message, now)
+}
+
+/// Available=False for the worst condition, or for a reason if there is none.
+fn worst_or(worst: Option<&Condition>, reason: Reason, message: &str, now: Timestamp) -> Condition {
+    let otherwise = (reason.as_str(), message);
+    let (reason, message) = worst.map_or(otherwise, |worst| (&*worst.reason, &*worst.message));
+    Condition::new(types::AVAILABLE, ConditionStatus::False, reason, message, now)
 }
 
 fn count(n: usize) -> i32 {
@@ -130,20 +131,10 @@ fn overall(placements: &[Condition], now: Timestamp) -> Condition {
     if placements.iter().any(|c| c.status == ConditionStatus::True) {
         return yes(Reason::AvailablePlacementFound, "a placement is available", now);
     }
-    match conditions::worst(placements).filter(|c| c.reason != Reason::NoAvailableDeployments.as_str()) {
-        Some(worst) => Condition::new(
-            types::AVAILABLE,
-            ConditionStatus::False,
-            &worst.reason,
-            &worst.message,
-            now,
-        ),
-        None => no(
-            Reason::NoAvailablePlacements,
-            "no placement is available yet",
-            now,
-        ),
-    }
+    let worst = conditions::worst(placements);
+    let worst = worst.filter(|c| c.reason != Reason::NoAvailableDeployments.as_str());
+    let none = "no placement is available yet";
+    worst_or(worst, Reason::NoAvailablePlacements, none, now)
 }
 
 /// Reports that no autoscaler exists if a placement has metrics.
@@ -171,53 +162,53 @@ struct View<'a> {
     deployments: Vec<&'a WorkloadDeployment>,
     /// Its locations that have a deployment or may get one.
     locations: BTreeSet<&'a str>,
-    /// Its places without a Location that is ready.
-    no_location: Vec<&'a str>,
-    /// Set if its selector resolves to nothing.
-    unresolved: Option<Unresolved<'a>>,
-    /// Names that are in use by other deployments.
-    conflicts: Vec<&'a str>,
-    /// The words of the project's API server when it refused one of its deployments.
-    refused: Option<&'a str>,
+    /// Conditions of the placement itself that are not True: names in use, places without a Location, a refused deployment.
+    missing: Vec<Condition>,
 }
 
 impl<'a> View<'a> {
-    fn new(placement: &'a Placement, matches: &'a Matches<'a>, outcomes: &'a [Outcome]) -> Self {
-        let mut view = Self {
-            placement,
-            deployments: Vec::new(),
-            locations: BTreeSet::new(),
-            no_location: Vec::new(),
-            unresolved: matches
-                .unresolved
-                .iter()
-                .find(|of| of.placement.name == placement.name)
-                .copied(),
-            conflicts: Vec::new(),
-            refused: None,
-        };
+    fn new(
+        placement: &'a Placement,
+        matches: &'a Matches<'a>,
+        outcomes: &'a [Outcome],
+        now: Timestamp,
+    ) -> Self {
+        let (mut deployments, mut locations) = (Vec::new(), BTreeSet::new());
+        let (mut conflicts, mut without_location, mut refused) = (Vec::new(), Vec::new(), None);
         for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
             if pair.placement.name != placement.name {
                 continue;
             }
             if let Match::Live(deployment) = found {
-                view.deployments.push(deployment);
+                deployments.push(*deployment);
             }
             if matches!(found, Match::Live(_)) || pair.access == Access::Open {
-                view.locations.extend(pair.place.location());
+                locations.extend(pair.place.location());
             }
             if pair.access == Access::NoLocation {
-                view.no_location.push(pair.at());
+                without_location.push(pair.at());
             }
             match outcome {
-                Outcome::NameConflict(name) => view.conflicts.push(name),
-                Outcome::Refused(words) => view.refused = Some(words),
+                Outcome::NameConflict(name) => conflicts.push(name.as_str()),
+                Outcome::Refused(words) => refused = Some(no(Reason::ApplyFailed, words, now)),
                 Outcome::Exists | Outcome::Applied | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
             }
         }
-        view.deployments
-            .sort_by_key(|d| d.spec.place().map(|place| name_of(&place).to_owned()));
-        view
+        deployments.sort_by_key(|d| d.spec.place().map(|place| name_of(&place).to_owned()));
+        let mut selectors = matches.unresolved.iter();
+        let selector = selectors.find(|of| of.placement.name == placement.name);
+        let missing = [
+            (!conflicts.is_empty()).then(|| name_conflict(&conflicts.join(", "), now)),
+            (!without_location.is_empty()).then(|| no_location(&without_location, now)),
+            selector.map(|of| unresolved(*of, now)),
+            refused,
+        ];
+        Self {
+            placement,
+            deployments,
+            locations,
+            missing: missing.into_iter().flatten().collect(),
+        }
     }
 
     /// Sums over its deployments, and over unmatched ones that have its placement name.
@@ -233,17 +224,6 @@ impl<'a> View<'a> {
 
     /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
     fn available(&self, now: Timestamp) -> Condition {
-        let selector = self.unresolved.map(|of| unresolved(of, now));
-        let refused = self.refused.map(|words| no(Reason::ApplyFailed, words, now));
-        let own: Vec<Condition> = [
-            self.name_conflict(now),
-            self.missing_location(now),
-            selector,
-            refused,
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
         let conditions = || {
             self.deployments
                 .iter()
@@ -255,42 +235,22 @@ impl<'a> View<'a> {
         };
         if conditions().any(serves) {
             let mut message = "a deployment is available".to_owned();
-            for missing in &own {
+            for missing in &self.missing {
                 message = format!("{message}; {}", missing.message);
             }
             return yes(Reason::AvailableDeploymentFound, &message, now);
         }
         let theirs =
             conditions().flat_map(|list| WHY.iter().filter_map(|type_| conditions::find(list, type_)));
-        match conditions::worst(own.iter().chain(theirs)) {
-            Some(worst) => Condition::new(
-                types::AVAILABLE,
-                ConditionStatus::False,
-                &worst.reason,
-                &worst.message,
-                now,
-            ),
-            None => no(
-                Reason::NoAvailableDeployments,
-                "no deployment is available yet",
-                now,
-            ),
-        }
+        let worst = conditions::worst(self.missing.iter().chain(theirs));
+        let none = "no deployment is available yet";
+        worst_or(worst, Reason::NoAvailableDeployments, none, now)
     }
 
     /// The locations that the placement resolves to, by name.
     fn locations(&self) -> Vec<NamedLocation> {
         let names = self.locations.iter().map(|name| (*name).to_owned());
         names.map(|name| NamedLocation { name }).collect()
-    }
-
-    fn missing_location(&self, now: Timestamp) -> Option<Condition> {
-        (!self.no_location.is_empty()).then(|| no_location(&self.no_location, now))
-    }
-
-    fn name_conflict(&self, now: Timestamp) -> Option<Condition> {
-        let names = self.conflicts.join(", ");
-        (!names.is_empty()).then(|| name_conflict(&names, now))
     }
 }
 

@@ -11,11 +11,6 @@ use std::{collections::BTreeSet, sync::Arc};
 /// Adds the keys of the Workloads whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
-        Change::Workload {
-            project,
-            namespace,
-            name,
-        } => keys.push(index.workload_key(project, namespace, name)),
         // Watches are not ordered: a Workload may appear before its namespace.
         Change::ProjectNamespace {
             project, namespace, ..
@@ -31,31 +26,17 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                 deployment_changed(index, project, source, keys);
             }
         }
-        Change::Binding(_)
-        | Change::BindingOrphaned { .. }
-        | Change::City { .. }
+        Change::Keys(_)
+        | Change::Binding(_)
         | Change::CityPolicy { .. }
-        | Change::CitySet { .. }
-        | Change::CitySetLeft { .. }
-        | Change::CitySetsOfProject { .. }
-        | Change::ClaimRejected { .. }
+        | Change::Cluster { .. }
         | Change::Companion { .. }
         | Change::Copy { .. }
         | Change::HubNamespace { .. }
-        | Change::Interpreter { .. }
-        | Change::Platform(_)
-        | Change::Owner { .. }
-        | Change::OwnerProven { .. }
-        | Change::CompanionDelivered { .. }
-        | Change::Member { .. }
+        | Change::Instance { .. }
         | Change::Payload { .. }
-        | Change::Pinned(_)
         | Change::PlaceFreed { .. }
-        | Change::Projection { .. }
-        | Change::Reported(_)
-        | Change::Returned { .. }
-        | Change::Source(_)
-        | Change::WriteBack { .. } => {}
+        | Change::Source(_) => {}
     }
 }
 

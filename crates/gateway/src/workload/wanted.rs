@@ -41,7 +41,7 @@ pub(super) fn name_of<'a>(place: &Place<&'a str>) -> &'a str {
     }
 }
 
-/// All that a Workload wants.
+/// The places of all placements of a Workload.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
     /// The pairs in the order of the spec.

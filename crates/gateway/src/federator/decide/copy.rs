@@ -4,7 +4,7 @@ use super::{Act, Step, act, copy_target};
 use crate::reason::WriteReason;
 use crate::{
     federator::{conditions, events, memory::Memory, observe::Snapshot, pauses, render},
-    index::digest::{HubCopy, Routed, Source},
+    index::rows::{HubCopy, Routed, Source},
     rate_limit::{Class, Permit},
     route::{CityRoute, Route},
 };

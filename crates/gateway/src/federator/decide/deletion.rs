@@ -8,7 +8,7 @@ use crate::{
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
-    index::digest::{HubCopy, Source},
+    index::rows::{HubCopy, Source},
 };
 use fedgate_api::keys;
 use fedgate_engine::{

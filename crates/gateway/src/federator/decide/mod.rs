@@ -18,8 +18,8 @@ use super::{
 use crate::reason::WriteReason;
 use crate::{
     index::{
-        digest::{HubCopy, Source},
-        project_hub::NamedHub,
+        derived::project_hub::NamedHub,
+        rows::{HubCopy, Source},
     },
     member::Look,
     rate_limit::{Class, Permit},

@@ -10,7 +10,7 @@ use crate::{
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
-    index::digest::{
+    index::rows::{
         ConditionsAt, HubCopy, Source,
         status::{OwnCondition, render_foreign, render_status},
     },

@@ -9,7 +9,7 @@ use crate::{
         observe::{HubNamespaceState, Snapshot},
         pauses,
     },
-    index::digest::{HubCopy, Source},
+    index::rows::{HubCopy, Source},
     rate_limit::{Class, Permit},
     reason::WriteReason,
 };

@@ -8,7 +8,7 @@ use crate::{
         decide::lanes::Case,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::{HubCopy, status::OwnCondition},
+    index::rows::{HubCopy, status::OwnCondition},
     lane::{CopyLane, Stage},
     member::Seen,
     pin::{Pin, PinnedCluster},

@@ -18,7 +18,7 @@ pub fn note_wanted(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lan
     };
     let hub: Arc<str> = hub.as_str().into();
     let mut index = ctx.index.lock();
-    let has_changed = index.lanes.want(&hub, key, lane);
+    let has_changed = index.intents.lanes.want(&hub, key, lane);
     // Not at each pass: the policies enqueue those that wait for them, also where the hub refuses or does not answer.
     let policies = has_changed.then(|| index.hub_key(TableId::CityPolicies, &hub, ""));
     drop(index);
@@ -33,7 +33,7 @@ pub fn note_sent(ctx: &Context<'_>, key: &Key, s: &Snapshot, lane: Option<&Lane>
     };
     let hub: Arc<str> = hub.as_str().into();
     let mut index = ctx.index.lock();
-    index.lanes.want(&hub, key, Some(lane));
+    index.intents.lanes.want(&hub, key, Some(lane));
     let name: Arc<str> = lane.name(&s.kinds).into();
-    !index.lanes.withdrawing.contains(&(hub, name))
+    !index.intents.lanes.withdrawing.contains(&(hub, name))
 }

@@ -4,7 +4,7 @@ use crate::{
     federator::members::Member,
     index::{
         GatewayIndex, Kept,
-        digest::{Binding, HubCopy, Template},
+        rows::{Binding, HubCopy, Template},
     },
     lane::{CopyLane, Lane},
     member,
@@ -67,7 +67,7 @@ impl HubUser {
         if index.kinds[kind].deletion.finished_when != FinishedWhen::MemberAbsent {
             return Self::Fit;
         }
-        match &index.hub_user {
+        match &index.hub.user {
             None => Self::Unknown,
             Some(user) if member::is_service_account(user) => Self::ServiceAccount(user.clone()),
             Some(_) => Self::Fit,
@@ -234,7 +234,7 @@ fn state(
 ) -> CompanionState {
     // Karmada may still say what was true of an earlier lane.
     let row = index.hub.companions[kind].get(hub, name);
-    let delivery = row.and_then(|row| index.companion_delivery(kind, (hub, name), row));
+    let delivery = row.and_then(|row| index.companion_delivery(kind, hub, name, row));
     let item = member.and_then(|member| delivery.filter(|delivery| delivery.observed)?.at(member));
     let adopted = index.companions.is_adopted(kind);
     let owner = index.owners.get(hub);

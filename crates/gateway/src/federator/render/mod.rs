@@ -1,7 +1,7 @@
 //! Renders the hub's copy of a project object from its body (contract: federation.md §2.3). Pure.
 
 use crate::{
-    index::digest::{carried, payload_roots, place},
+    index::rows::{carried, payload_roots, place},
     route::{CityRoute, Route},
 };
 use fedgate_api::{keys, names::LocationName};

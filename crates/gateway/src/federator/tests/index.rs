@@ -204,9 +204,9 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     };
     assert_eq!(plan.effects[0].reason.label(), "create_copy");
     let going = (HUB.into(), dfw.clone());
-    rig.context.index.lock().withdrawing.insert(going);
+    rig.context.index.lock().intents.withdrawing.insert(going);
     assert!(!arrival::note_sent(&ctx, &s, &plan));
-    rig.context.index.lock().withdrawing.clear();
+    rig.context.index.lock().intents.withdrawing.clear();
     assert!(arrival::note_sent(&ctx, &s, &plan));
     // The tenant deletes it before there is an answer.
     let leaving = fixture::leaving("web", "DFW");

@@ -29,9 +29,9 @@ use super::{
 use crate::route::CityRoute;
 use crate::{
     index::{
-        digest::{Binding, HubCopy, Source, Strings},
-        project_hub::NamedHub,
-        secondary::places::ClusterPlaces,
+        derived::project_hub::NamedHub,
+        derived::secondary::places::ClusterPlaces,
+        rows::{Binding, HubCopy, Source, Strings},
     },
     rate_limit::Permit,
     references::Resolution,

@@ -1,7 +1,7 @@
 //! Deployments that name a location (contract: locations.md §2.4).
 
 use super::*;
-use crate::index::secondary::places::tests::clusters;
+use crate::index::derived::secondary::places::tests::clusters;
 
 /// The deployment with the place of these fields alone.
 fn placed(fields: &Value) -> Value {

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     companions::{self, decide::Snapshot},
     index::{
-        TableId,
+        ObjectRef, TableId,
         change::Change,
         fixture::{self, HUB},
     },
@@ -281,9 +281,10 @@ fn a_namespace_without_an_owner_is_looked_at_once_however_many_objects_it_has() 
     let mut world = with_none();
     world.seal("keep-dfw-1");
     world.index.owners.remove(HUB);
-    let object = |name: &str| (world.kind, HUB.into(), name.into());
-    let change = Change::Member {
+    let object = |name: &str| ObjectRef::new(world.kind, &HUB.into(), &name.into());
+    let change = Change::Cluster {
         sources: Vec::new(),
+        hubs: BTreeSet::new(),
         pinned: vec![object("gold"), object("iron")],
     };
     let mut keys = Vec::new();

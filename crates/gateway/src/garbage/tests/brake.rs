@@ -81,7 +81,7 @@ async fn deployments_that_were_seen_to_go_without_their_finalizer_hold_up_nothin
         let enqueued = enqueued.keys(&index);
         assert!(enqueued.contains(&key(&index, KindId::FIRST, &format!("c-{n}"))));
     }
-    assert_eq!(index.hub.departed.len(), 40);
+    assert_eq!(index.intents.departed.len(), 40);
     for n in 0..40 {
         reconcile_once(&garbage, &index, KindId::FIRST, &format!("c-{n}"), now);
     }
@@ -95,7 +95,10 @@ async fn deployments_that_were_seen_to_go_without_their_finalizer_hold_up_nothin
         index.hub_event(TableId::DEPLOYMENTS, WatchEvent::Delete(object(&copy)));
     }
     assert!(!garbage.brake());
-    assert!(index.hub.departed.is_empty(), "nothing is kept of what is gone");
+    assert!(
+        index.intents.departed.is_empty(),
+        "nothing is kept of what is gone"
+    );
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
             .is_err();
         assert_eq!(rig.asked(), expected, "{status}");
         assert_eq!(failed, status != 200);
-        assert!(rig.context.index.lock().ending_sets.is_empty());
+        assert!(rig.context.index.lock().intents.ending_sets.is_empty());
     }
 }
 

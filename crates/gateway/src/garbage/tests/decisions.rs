@@ -10,7 +10,7 @@ use super::{
 };
 use crate::index::{
     Resources,
-    digest::{CitySet, HubNamespaceDigest},
+    rows::{CitySet, HubNamespaceDigest},
 };
 use fedgate_api::names::CityCode;
 use fedgate_engine::{

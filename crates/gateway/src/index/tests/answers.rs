@@ -139,9 +139,9 @@ fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
                 assert_eq!(tables, [TableId::CONFIG_MAPS, TableId::SECRETS]);
                 (key, engagement)
             }
-            Command::ReportRejected(claims) => panic!("{claims:?}"),
-            Command::ReportOtherHubs(projects) => panic!("{projects:?}"),
-            Command::ReportKnownPlanes(projects) => panic!("{projects:?}"),
+            Command::ReportRejected(_) | Command::ReportOtherHub(..) | Command::ReportKnownPlane(..) => {
+                panic!("{command:?}")
+            }
         });
         commands.collect::<Vec<_>>()
     };
@@ -290,6 +290,7 @@ fn what_is_forgotten_is_of_namespaces_and_projects_that_are_gone() {
         (own.clone(), "ns-gone"),
     ];
     index
+        .intents
         .limited
         .extend(limits.map(|(label, hub)| (label, hub.into())));
     for plane in [
@@ -297,11 +298,11 @@ fn what_is_forgotten_is_of_namespaces_and_projects_that_are_gone() {
         Plane::Project(ProjectKey::parse("gone").unwrap()),
         Plane::Hub,
     ] {
-        index.unproven.entry(plane).or_default();
+        index.intents.unproven.entry(plane).or_default();
     }
     index.prune_unowned();
-    assert_eq!(index.limited, [(own, HUB.into())].into_iter().collect());
-    let unproven: BTreeSet<Plane> = index.unproven.keys().cloned().collect();
+    assert_eq!(index.intents.limited, [(own, HUB.into())].into_iter().collect());
+    let unproven: BTreeSet<Plane> = index.intents.unproven.keys().cloned().collect();
     assert_eq!(unproven, [Plane::Project(shop()), Plane::Hub].into());
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the digests: each field is read from its path, and no other field is read.
 
-use super::super::digest::{
+use super::super::rows::{
     Binding, CityPolicy, HubCopy, InterpreterDigest, LEVEL_LIMIT, Payload, Projection, Source, SpecSize,
     Strings, WriteBackDigest, size_of, template_digest,
 };
@@ -298,7 +298,7 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
     let (up, down) = (read("True", true).unwrap(), read("False", true).unwrap());
     assert_eq!((up.available, up.why.len()), (true, 0));
     assert_eq!((down.available, down.why.len()), (false, 1));
-    let said = |rollup: &super::super::digest::Rollup| {
+    let said = |rollup: &super::super::rows::Rollup| {
         let status = rollup.status(1);
         assert_eq!(status.counts, rollup.counts);
         let all = status.conditions.iter();

@@ -1,7 +1,7 @@
 //! Projects whose plane the gateway has as the hub, a cell or another project.
 
 use super::{fixture::zoo, *};
-use crate::index::known_plane::{KnownPlane, PLANE_IS_CELL, PLANE_IS_HUB, PLANE_IS_TAKEN};
+use crate::index::derived::known_plane::{KnownPlane, PLANE_IS_CELL, PLANE_IS_HUB, PLANE_IS_TAKEN};
 use fedgate_engine::runtime::index::{Defect, Index};
 
 fn defect(index: &GatewayIndex, key: &ProjectKey) -> Option<Defect> {
@@ -43,7 +43,7 @@ fn a_project_whose_plane_is_the_hub_is_refused_before_and_after_it_was_federated
         event(&namespace("kube-system", "p1", &json!({}))),
     );
     is_refused(&index, &shop(), PLANE_IS_HUB);
-    assert_eq!(applied.known_planes, [(shop(), Some(KnownPlane::Hub))]);
+    assert_eq!(applied.known_planes(), [(shop(), Some(KnownPlane::Hub))]);
     // A project that is engaged later.
     index.with_zoo("p1", "b2");
     is_refused(&index, &zoo(), PLANE_IS_HUB);
@@ -52,7 +52,7 @@ fn a_project_whose_plane_is_the_hub_is_refused_before_and_after_it_was_federated
     other["metadata"]["resourceVersion"] = json!("9");
     index.disengage(&zoo());
     let applied = index.hub_event(TableId::Namespaces, event(&other));
-    assert_eq!(applied.known_planes, [(shop(), None)]);
+    assert_eq!(applied.known_planes(), [(shop(), None)]);
     is_federated(&index, &shop());
 }
 
@@ -67,7 +67,7 @@ fn a_project_whose_plane_is_a_cell_is_refused_as_long_as_the_cell_is_one() {
     is_refused(&index, &shop(), PLANE_IS_CELL);
     let known = KnownPlane::Cell("dfw-1".into());
     assert_eq!(
-        (known.to_string().as_str(), &applied.known_planes),
+        (known.to_string().as_str(), &applied.known_planes()),
         ("cell dfw-1", &vec![(shop(), Some(known.clone()))])
     );
     tell(&mut index, member(8, "m9", &cell));
@@ -113,7 +113,7 @@ fn of_two_projects_of_one_plane_the_one_that_holds_its_namespaces_has_it_and_the
         index.project_event(&zoo(), TableId::DEPLOYMENTS, event(&web));
         let applied = index.disengage(&shop());
         is_federated(&index, &zoo());
-        assert_eq!(applied.known_planes, [(zoo(), None)]);
+        assert_eq!(applied.known_planes(), [(zoo(), None)]);
         let key = index.source_key(KindId::FIRST, &zoo(), "cages", "web");
         assert!(
             applied.keys(&index).contains(&key),

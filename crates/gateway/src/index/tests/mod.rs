@@ -19,6 +19,7 @@ use super::{
 use fedgate_engine::plane::watch::WatchEvent;
 use fedgate_kinds::KindId;
 use serde_json::json;
+use tokio::time::Instant;
 
 #[test]
 fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
@@ -32,7 +33,7 @@ fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
     policy["metadata"]["uid"] = json!("again");
     policy["metadata"]["resourceVersion"] = json!("7");
     index.hub_has(TableId::CitySets, &policy);
-    index.deliveries.want(&HUB.into(), Some(&"lhr".into()));
+    index.intents.deliveries.want(&HUB.into(), Some(&"lhr".into()));
     let lost = index.hub_lost(TableId::CitySets, &policy);
     let enqueued: Vec<_> = lost.iter().filter(|k| k.kind == key.kind).collect();
     assert_eq!(enqueued, [&key], "the other one does not want it");
@@ -76,7 +77,7 @@ fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
     let mut moved = fixture::hub_namespace("dfw");
     moved["metadata"]["resourceVersion"] = json!("7");
     index.hub_has(TableId::Namespaces, &moved);
-    assert!(index.sets.is_empty(), "neither policy nor label is left");
+    assert!(index.hub.sets.is_empty(), "neither policy nor label is left");
     let wider = city_set("cities-dfw", &["AMS", "DFW"]);
     index.hub_has(TableId::CitySets, &wider);
     let row = index.hub.city_sets.get("", "cities-dfw").unwrap();
@@ -122,13 +123,20 @@ fn a_project_that_comes_back_is_remembered_by_nothing() {
     let key = index.hub_key(TableId::CityPolicies, HUB, "");
     let note = |index: &mut GatewayIndex| {
         index
+            .intents
             .lingering
             .insert(hub.clone(), [(city.clone(), Instant::now())].into());
         let companion = (CompanionKind::SECRET, hub.clone(), "db".into());
-        index.name_taken.insert(companion);
-        index.refused.insert(key.clone(), "no".into());
+        index.intents.name_taken.insert(companion);
+        index.intents.refused.insert(key.clone(), "no".into());
     };
-    let noted = |index: &GatewayIndex| (index.lingering.len(), index.name_taken.len(), index.refused.len());
+    let noted = |index: &GatewayIndex| {
+        (
+            index.intents.lingering.len(),
+            index.intents.name_taken.len(),
+            index.intents.refused.len(),
+        )
+    };
     note(&mut index);
     index.prune_unowned();
     assert_eq!(noted(&index), (1, 1, 1), "it is engaged");

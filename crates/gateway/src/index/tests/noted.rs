@@ -2,7 +2,7 @@
 
 use super::*;
 use super::{
-    super::digest::size_of,
+    super::rows::size_of,
     fixture::{HUB, companion, copy, namespace, object, shop, source, zoo},
 };
 use fedgate_engine::{key::Plane, runtime::index::Index};
@@ -68,22 +68,22 @@ fn the_end_of_a_write_back_is_noted_as_long_as_its_projection_is_there() {
     let (written, projected) = (object(HUB, "web-0", "u-w"), object("default", "web-0", "u-p"));
     index.hub_has(TableId::INSTANCES, &written);
     index.hub_lost(TableId::INSTANCES, &written);
-    assert!(index.hub.ended.is_empty(), "nothing follows it");
+    assert!(index.intents.ended.is_empty(), "nothing follows it");
     index.shop_has(TableId::INSTANCES, &projected);
     let mut again = written.clone();
     again["metadata"]["uid"] = json!("u-again");
     index.hub_has(TableId::INSTANCES, &again);
-    assert!(index.hub.ended.is_empty());
+    assert!(index.intents.ended.is_empty());
     index.hub_lost(TableId::INSTANCES, &again);
-    assert_eq!(index.hub.ended.len(), 1);
+    assert_eq!(index.intents.ended.len(), 1);
     // A plane that reports the same UID, and whose claim is refused, says nothing of it.
     index.with_zoo("z1", "a1");
     let its = || Box::new(serde_json::from_value(object("cages", "web-0", "u-z")).unwrap());
     index.project_event(&zoo(), TableId::INSTANCES, WatchEvent::Apply(its()));
     index.project_event(&zoo(), TableId::INSTANCES, WatchEvent::Delete(its()));
-    assert_eq!(index.hub.ended.len(), 1);
+    assert_eq!(index.intents.ended.len(), 1);
     index.shop_lost(TableId::INSTANCES, &projected);
-    assert!(index.hub.ended.is_empty());
+    assert!(index.intents.ended.is_empty());
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn a_departure_is_noted_of_the_deployment_whose_copy_is_there() {
         index.shop_has(TableId::DEPLOYMENTS, &web);
         index.hub_has(TableId::DEPLOYMENTS, &copy("web", "DFW"));
         index.shop_lost(TableId::DEPLOYMENTS, &web);
-        let noted = index.hub.departed.len();
+        let noted = index.intents.departed.len();
         index.hub_lost(TableId::DEPLOYMENTS, &copy("web", "DFW"));
-        assert!(index.hub.departed.is_empty(), "it goes with the copy");
+        assert!(index.intents.departed.is_empty(), "it goes with the copy");
         noted
     };
     assert_eq!((departed("u-web"), departed("u-other")), (1, 0));
@@ -106,7 +106,7 @@ fn a_departure_is_noted_of_the_deployment_whose_copy_is_there() {
 #[test]
 fn the_first_list_of_a_role_is_told_of_and_no_other() {
     let mut index = GatewayIndex::fixture();
-    let engagement = index.hub_engagement;
+    let engagement = index.hub.engagement;
     assert!(index.restart_lists(&Plane::Hub, engagement).is_some());
     assert!(
         index.restart_lists(&Plane::Hub, engagement).is_none(),
@@ -131,15 +131,18 @@ fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_fo
     let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
     let key = index.hub_key(TableId::Namespaces, "", HUB);
     assert!(!index.is_limited(HUB));
-    index.limited.insert((label.clone(), hub.clone()));
-    index.limited.insert(("cluster-zoo".into(), "ns-z".into()));
+    index.intents.limited.insert((label.clone(), hub.clone()));
+    index
+        .intents
+        .limited
+        .insert(("cluster-zoo".into(), "ns-z".into()));
     assert!(
         index.is_limited(HUB) && !index.is_limited("ns-z"),
         "that is not tied"
     );
     assert_eq!(index.limited_keys(&label, None), std::slice::from_ref(&key));
     assert_eq!(index.limited_keys(&label, Some(&lhr)), []);
-    index.deliveries.want(&hub, Some(&lhr));
+    index.intents.deliveries.want(&hub, Some(&lhr));
     assert_eq!(index.limited_keys(&label, Some(&lhr)), [key]);
     assert_eq!(index.limited_keys(&label, Some(&"dfw".into())), []);
 }
@@ -208,9 +211,10 @@ fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
     let mut index = GatewayIndex::fixture();
     let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
     index
+        .intents
         .limited
         .insert((fixture::shop().label().into(), hub.clone()));
-    index.deliveries.want(&hub, Some(&lhr));
+    index.intents.deliveries.want(&hub, Some(&lhr));
     let key = index.hub_key(TableId::Namespaces, "", HUB);
     for (name, first) in [("ns-b2", true), ("ns-c3", false)] {
         let mut of = fixture::hub_namespace("lhr");

@@ -5,7 +5,7 @@ use crate::{
     federator,
     index::{
         apply::Applied,
-        project_hub::{NamedHub, OtherHub, Share},
+        derived::project_hub::{NamedHub, OtherHub, Share},
     },
     projector,
 };
@@ -61,7 +61,7 @@ fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     let plane = Plane::Project(shop());
     let applied = told(&mut index, WatchEvent::Apply(boxed(&of("api", "hub-a"))));
     assert_eq!(other(&index), Some(("hub-a", Share::Whole)));
-    assert_eq!(applied.other_hubs.len(), 1);
+    assert_eq!(applied.other_hubs().len(), 1);
     assert!(!index.project_ready(&shop()) && !index.specs_synced(&shop()));
     assert_eq!(index.defect(&plane), Some(OTHER_HUB));
     assert!(index.lacks_proof(HUB).is_some(), "its absence proves nothing");
@@ -71,7 +71,7 @@ fn a_project_of_which_no_deployment_names_our_hub_is_left_alone() {
     index.suspend(&shop(), false);
     assert!(!index.project_ready(&shop()));
     let applied = told(&mut index, WatchEvent::Delete(boxed(&of("api", "hub-a"))));
-    assert_eq!(applied.other_hubs, [(shop(), None)]);
+    assert_eq!(applied.other_hubs(), [(shop(), None)]);
     assert!(applied.synced, "what has waited is decided on");
     assert_eq!((other(&index), index.defect(&plane)), (None, None));
     assert!(index.project_ready(&shop()));

@@ -2,10 +2,11 @@
 
 use super::super::{
     GatewayIndex, TableId,
+    derived::summary::OfCell,
     fixture::{HUB, binding, object, shop, source},
-    summary::{OfCell, ProblemClass, ReportedInstances, WrittenBack},
 };
 use fedgate_api::keys;
+use fedgate_operations::{CellInstances, Class, Instances};
 use serde_json::{Value, json};
 
 fn deployments(index: &GatewayIndex) -> TableId {
@@ -67,7 +68,7 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
     let api = deployment("api", 7, [1, 1, 0, 1], "Delivered", "InstanceCrashing");
     index.shop_has(table, &api);
     assert_eq!(federated(&index), [" None 1", "True Delivered 2"]);
-    let expected = ReportedInstances {
+    let expected = Instances {
         desired: 5,
         existing: 5,
         ready: 4,
@@ -80,7 +81,7 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
         .iter()
         .map(|((_, name), problem)| (&*name.1, problem.class, &*problem.reason))
         .collect();
-    assert_eq!(found, [("api", ProblemClass::Unavailable, "InstanceCrashing")]);
+    assert_eq!(found, [("api", Class::Unavailable, "InstanceCrashing")]);
     index.shop_lost(
         table,
         &deployment("api", 9, [1, 1, 0, 1], "Delivered", "InstanceCrashing"),
@@ -89,7 +90,7 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
     index.disengage(&shop());
     assert_eq!(
         (federated(&index), index.summary.instances()),
-        (Vec::new(), ReportedInstances::default())
+        (Vec::new(), Instances::default())
     );
 }
 
@@ -105,7 +106,10 @@ fn projects_with_problems_and_deletions_are_known() {
     };
     let known = |index: &GatewayIndex| {
         let summary = &index.summary;
-        (summary.with_problems().count(), summary.with_deletions().count())
+        (
+            summary.with_problems(None).count(),
+            summary.with_deletions().count(),
+        )
     };
     index.shop_has(
         table,
@@ -174,7 +178,7 @@ fn a_project_that_is_engaged_again_is_counted_once() {
     let web = deployment("web", 6, [4, 3, 2, 1], "Delivered", "StableInstanceFound");
     index.shop_has(table, &web);
     index.engage(shop());
-    assert_eq!(index.summary.instances(), ReportedInstances::default());
+    assert_eq!(index.summary.instances(), Instances::default());
     index.list_shop(table, &[web]);
     assert_eq!(federated(&index), ["True Delivered 1"]);
 }
@@ -198,7 +202,7 @@ fn write_backs_are_summed_by_hub_namespace_city_and_cell() {
     index.hub_has(table, &of_older_cell);
     index.hub_lost(table, &of_older_cell);
     assert_eq!(index.summary.unlabelled(), 0);
-    let part = |existing, ready| WrittenBack { existing, ready };
+    let part = |existing, ready| CellInstances { existing, ready };
     let found: Vec<_> = index
         .summary
         .places(HUB)

@@ -1,7 +1,7 @@
 //! Which objects wait at which stage of their way, and since when.
 
 use super::super::{
-    GatewayIndex, TableId,
+    GatewayIndex, ObjectRef, TableId,
     fixture::{self, HUB, copy, shop, source},
 };
 use fedgate_api::keys;
@@ -60,7 +60,7 @@ impl Watched {
     fn waiting(&self) -> Vec<String> {
         let mut all = Vec::new();
         for stage in Stage::ALL {
-            for ((_, hub, name), since) in self.index.undelivered.of(stage) {
+            for (ObjectRef { hub, name, .. }, since) in self.index.undelivered.of(stage) {
                 assert_eq!(&**hub, HUB);
                 let least = if since.at_least { " at least" } else { "" };
                 all.push(format!("{} {name} {}{least}", stage.as_str(), since.at));
@@ -202,7 +202,8 @@ fn a_status_waits_until_the_project_has_it_or_its_controller_settles_it() {
     copy["status"] = json!({"readyReplicas": 3});
     watched.hub_has(deployments(), &copy);
     assert_eq!(watched.waiting().len(), 1);
-    let web = (watched.index.workload_kind().unwrap(), HUB.into(), "web".into());
+    let kind = watched.index.workload_kind().unwrap();
+    let web = ObjectRef::new(kind, &HUB.into(), &"web".into());
     watched.index.settle(Stage::HubStatusToProject, &web);
     assert_eq!(watched.waiting(), [""; 0]);
 }

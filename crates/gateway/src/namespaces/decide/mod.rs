@@ -4,7 +4,7 @@ use crate::reason::WriteReason;
 use crate::{
     index::{
         Resources,
-        digest::{CitySet, HubNamespaceDigest},
+        rows::{CitySet, HubNamespaceDigest},
     },
     policy_spec,
 };

@@ -211,7 +211,7 @@ async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_agai
     let limited = |index: &GatewayIndex| decided(index, &observe(index, HUB).unwrap(), now).limited;
     let sent = |index: &mut GatewayIndex, hub: &str, project: &str, set: &str| {
         let entry = (project.into(), set.into());
-        index.moving.insert(hub.into(), entry);
+        index.intents.moving.insert(hub.into(), entry);
     };
     assert!(!limited(&index), "its own set is given up for the new one");
     sent(&mut index, "ns-b", &shop, "lhr");
@@ -233,7 +233,7 @@ async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_agai
         [],
         "it has a pause of its own"
     );
-    assert!(index.moving.is_empty() && !limited(&index));
+    assert!(index.intents.moving.is_empty() && !limited(&index));
 }
 
 #[tokio::test]

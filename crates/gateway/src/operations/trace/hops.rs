@@ -3,9 +3,9 @@
 use super::observe::Deployed;
 use crate::{
     index::{
-        digest::{HubCopy, Source, status::ConditionDigest},
-        summary::is_refused,
-        undelivered::Since,
+        derived::summary::is_refused,
+        derived::undelivered::Since,
+        rows::{HubCopy, Source, status::ConditionDigest},
     },
     operations::HUB_UNREACHABLE,
 };
@@ -73,15 +73,17 @@ fn hop(kind: HopKind, plane: &str, object: &str) -> Hop {
     }
 }
 
+/// Detail of a hop that the index does not show yet.
+const INCOMPLETE: &str = "the first lists are not complete";
+
+fn set(hop: &mut Hop, state: HopState, word: &str, detail: impl Into<String>) {
+    (hop.state, hop.word, hop.detail) = (state, word.to_owned(), detail.into());
+}
+
 /// The reason and the message of a condition that is not True.
 fn describe(hop: &mut Hop, condition: &ConditionDigest) {
-    condition.reason.as_ref().clone_into(&mut hop.word);
-    condition
-        .shown
-        .as_deref()
-        .unwrap_or_default()
-        .clone_into(&mut hop.detail);
-    hop.since = Some(Time::from_second(condition.since));
+    hop.word = condition.reason.to_string();
+    hop.detail = condition.shown.as_deref().unwrap_or_default().to_owned();
 }
 
 impl<'a> Way<'a> {
@@ -105,23 +107,21 @@ impl<'a> Way<'a> {
         let of = self.of;
         let mut hop = hop(HopKind::Project, "project", &of.name);
         let Some(source) = &of.source else {
-            hop.state = HopState::Broken;
-            "no deployment exists for this placement and city".clone_into(&mut hop.detail);
+            let detail = "no deployment exists for this placement and city";
+            set(&mut hop, HopState::Broken, "", detail);
             self.push(hop);
             return None;
         };
         hop.wants = Some(source.digest.generation);
-        hop.has = Some(source.digest.generation);
+        hop.has = hop.wants;
         hop.since = Some(Time::from_second(source.digest.created()));
         if source.deleting {
+            let federated = source.digest.status.condition("Federated");
+            let word = federated.map_or("", |condition| &*condition.reason);
+            let detail = federated.and_then(|condition| condition.shown.as_deref());
             hop.since = source.digest.deleted.map(Time);
-            hop.state = self.waits(hop.since);
-            "it is being deleted".clone_into(&mut hop.detail);
-            if let Some(condition) = source.digest.status.condition("Federated") {
-                condition.reason.as_ref().clone_into(&mut hop.word);
-                let shown = condition.shown.as_deref();
-                shown.unwrap_or("it is being deleted").clone_into(&mut hop.detail);
-            }
+            let state = self.waits(hop.since);
+            set(&mut hop, state, word, detail.unwrap_or("it is being deleted"));
         }
         self.push(hop);
         Some(source)
@@ -132,12 +132,15 @@ impl<'a> Way<'a> {
         let Some(failure) = failure else { return };
         let mut hop = hop(HopKind::Write, failure.plane.kind(), &failure.object);
         hop.since = Some(Time(failure.since));
-        hop.state = self.waits(hop.since);
-        failure.category.as_str().clone_into(&mut hop.word);
-        hop.detail = format!(
-            "{} failed {} times: {}",
-            failure.verb, failure.attempts, failure.message
-        );
+        let LastFailure {
+            verb,
+            attempts,
+            message,
+            ..
+        } = failure;
+        let detail = format!("{verb} failed {attempts} times: {message}");
+        let state = self.waits(hop.since);
+        set(&mut hop, state, failure.category.as_str(), detail);
         self.push(hop);
     }
 
@@ -149,33 +152,26 @@ impl<'a> Way<'a> {
             .as_deref()
             .map_or_else(String::new, |hub| format!("{hub}/"));
         let mut hop = hop(HopKind::Hub, "hub", &format!("{at}{}", of.name));
-        let own = of
-            .copy
-            .as_ref()
-            .filter(|copy| copy.digest.source_uid.as_ref() == Some(&source.uid));
+        let own = of.copy.as_ref();
+        let own = own.filter(|copy| copy.digest.source_uid.as_ref() == Some(&source.uid));
         hop.wants = Some(source.digest.generation);
         hop.has = own.and_then(|copy| copy.digest.source_generation);
         hop.since = own.map(|copy| Time::from_second(copy.digest.created));
         let federated = source.digest.status.condition("Federated");
         if !of.is_hub_seen {
-            hop.state = HopState::Unseen;
-            "the first lists are not complete".clone_into(&mut hop.detail);
+            set(&mut hop, HopState::Unseen, "", INCOMPLETE);
         } else if let Some(condition) = federated.filter(|_| is_refused(source) && !is_of_karmada(source)) {
             hop.state = HopState::Broken;
+            hop.since = Some(Time::from_second(condition.since));
             describe(&mut hop, condition);
         } else if hop.has < hop.wants && !source.deleting {
             let created = own.is_none().then_some(source.digest.created());
             self.not_yet(&mut hop, of.waits[0], created);
             if let Some(outage) = self.outage {
-                HUB_UNREACHABLE.clone_into(&mut hop.word);
-                outage.clone_into(&mut hop.detail);
+                let state = hop.state;
+                set(&mut hop, state, HUB_UNREACHABLE, outage);
             } else if let Some(condition) = federated.filter(|c| &*c.status == "False") {
-                condition.reason.as_ref().clone_into(&mut hop.word);
-                condition
-                    .shown
-                    .as_deref()
-                    .unwrap_or_default()
-                    .clone_into(&mut hop.detail);
+                describe(&mut hop, condition);
             }
         }
         self.push(hop);
@@ -206,48 +202,46 @@ impl<'a> Way<'a> {
     fn binding(&mut self, source: &Row<Source>, copy: &Row<HubCopy>) {
         let of = self.of;
         let mut hop = hop(HopKind::Binding, "hub", &of.binding.0);
-        match &of.binding.1 {
-            _ if !of.is_complete => {
-                hop.state = HopState::Unseen;
-                "the first lists are not complete".clone_into(&mut hop.detail);
-            }
-            None => {
+        let Some(row) = of.binding.1.as_ref().filter(|_| of.is_complete) else {
+            if of.is_complete {
+                set(&mut hop, HopState::Waiting, "", "Karmada has made no binding");
                 self.not_delivered(&mut hop, source, copy);
-                "Karmada has made no binding".clone_into(&mut hop.detail);
+            } else {
+                set(&mut hop, HopState::Unseen, "", INCOMPLETE);
             }
-            Some(row) => {
-                let clusters = row.digest.clusters.join(", ");
-                if row
-                    .digest
-                    .policy
-                    .as_deref()
-                    .is_some_and(|policy| !of.policy.is_empty() && policy != of.policy)
-                {
-                    hop.state = HopState::Broken;
-                    "frozen".clone_into(&mut hop.word);
-                    let policy = row.digest.policy.as_deref().unwrap_or_default();
-                    hop.detail = format!("the policy {policy} of another city claims it");
-                } else if row.digest.no_cluster {
-                    hop.state = HopState::Broken;
-                    "NoClusterFit".clone_into(&mut hop.word);
-                    "no cluster fits the city's policy".clone_into(&mut hop.detail);
-                } else if !row.digest.scheduled {
-                    self.not_delivered(&mut hop, source, copy);
-                    "not scheduled yet".clone_into(&mut hop.detail);
-                } else if let Some((cell, message)) =
-                    row.digest.failed.as_deref().filter(|_| !row.digest.applied)
-                {
-                    self.not_delivered(&mut hop, source, copy);
-                    "ApplyFailed".clone_into(&mut hop.word);
-                    let message = fedgate_engine::message::clean(message);
-                    hop.detail = format!("not applied at {cell}: {message}");
-                } else if row.digest.applied {
-                    hop.detail = format!("scheduled to {clusters}, applied");
-                } else {
-                    self.not_delivered(&mut hop, source, copy);
-                    hop.detail = format!("scheduled to {clusters}, not applied yet");
-                }
+            return self.push(hop);
+        };
+        let binding = &row.digest;
+        let clusters = binding.clusters.join(", ");
+        let policy = binding.policy.as_deref();
+        let foreign = policy.filter(|policy| !of.policy.is_empty() && **policy != *of.policy);
+        let failed = binding.failed.as_deref().filter(|_| !binding.applied);
+        let (state, word, detail) = match (foreign, failed) {
+            (Some(policy), _) => (
+                HopState::Broken,
+                "frozen",
+                format!("the policy {policy} of another city claims it"),
+            ),
+            _ if binding.no_cluster => (
+                HopState::Broken,
+                "NoClusterFit",
+                "no cluster fits the city's policy".to_owned(),
+            ),
+            _ if !binding.scheduled => (HopState::Waiting, "", "not scheduled yet".to_owned()),
+            (_, Some((cell, message))) => {
+                let message = fedgate_engine::message::clean(message);
+                let detail = format!("not applied at {cell}: {message}");
+                (HopState::Waiting, "ApplyFailed", detail)
             }
+            _ if binding.applied => (HopState::Ok, "", format!("scheduled to {clusters}, applied")),
+            _ => {
+                let detail = format!("scheduled to {clusters}, not applied yet");
+                (HopState::Waiting, "", detail)
+            }
+        };
+        set(&mut hop, state, word, detail);
+        if state == HopState::Waiting {
+            self.not_delivered(&mut hop, source, copy);
         }
         self.push(hop);
     }
@@ -261,57 +255,50 @@ impl<'a> Way<'a> {
         let available = status.condition("Available");
         hop.wants = Some(source.digest.generation);
         hop.has = available
-            .and_then(|condition| condition.observed)
+            .and_then(|available| available.observed)
             .or(status.observed);
         hop.since = available.map(|condition| Time::from_second(condition.since));
-        let problem = of
-            .cells
-            .iter()
-            .find_map(|cell| Some((cell, cell.problem.as_ref()?)));
+        let mut cells = of.cells.iter();
+        let problem = cells.find_map(|cell| Some((cell, cell.problem.as_ref()?)));
         let is_reported = copy.digest.reports() && hop.has >= hop.wants;
         if let Some((cell, (reason, since))) = problem {
             hop.object = cell.name.to_string();
             hop.since = Some(Time::from_second(*since));
             // A short interruption of a cell that has reported this generation breaks nothing.
-            hop.state = if is_reported {
+            let state = if is_reported {
                 self.waits(hop.since)
             } else {
                 HopState::Broken
             };
-            reason.clone_into(&mut hop.word);
-            hop.detail = format!("the Cluster {} is not Ready", cell.name);
+            let detail = format!("the Cluster {} is not Ready", cell.name);
+            set(&mut hop, state, reason, detail);
         } else if !is_reported {
+            set(
+                &mut hop,
+                HopState::Waiting,
+                "",
+                "no report of this generation yet",
+            );
             self.not_delivered(&mut hop, source, copy);
-            "no report of this generation yet".clone_into(&mut hop.detail);
         }
         self.push(hop);
     }
 
     /// The Instances, as the cells report them.
     fn instances(&mut self, source: &Row<Source>) {
-        let rollup = source
-            .digest
-            .rollup
-            .as_deref()
-            .and_then(|rollup| rollup.as_ref().ok());
-        let Some(rollup) = rollup else { return };
+        let Some(rollup) = source.digest.rolled_up() else {
+            return;
+        };
         let counts = rollup.counts;
-        let mut hop = hop(HopKind::Instances, "hub", "");
-        hop.wants = Some(i64::from(counts.desired_replicas));
-        hop.has = Some(i64::from(counts.ready_replicas));
-        hop.object = format!("{} of {} ready", counts.ready_replicas, counts.desired_replicas);
-        let whole = counts.ready_replicas >= counts.desired_replicas
-            && counts.updated_replicas >= counts.desired_replicas
-            && counts.replicas <= counts.desired_replicas
-            && rollup.acted;
-        if !whole {
-            let status = &source.digest.status;
-            let false_one = |kind: &str| {
-                status
-                    .condition(kind)
-                    .filter(|condition| &*condition.status != "True")
-            };
-            if let Some(condition) = false_one("Available").or_else(|| false_one("ReplicasReady")) {
+        let (wanted, ready) = (counts.desired_replicas, counts.ready_replicas);
+        let mut hop = hop(HopKind::Instances, "hub", &format!("{ready} of {wanted} ready"));
+        (hop.wants, hop.has) = (Some(wanted.into()), Some(ready.into()));
+        let fits = ready >= wanted && counts.updated_replicas >= wanted && counts.replicas <= wanted;
+        if !fits || !rollup.acted {
+            let conditions = ["Available", "ReplicasReady"].into_iter();
+            let mut conditions = conditions.filter_map(|kind| source.digest.status.condition(kind));
+            if let Some(condition) = conditions.find(|condition| &*condition.status != "True") {
+                hop.since = Some(Time::from_second(condition.since));
                 describe(&mut hop, condition);
             }
             hop.state = if rollup.acted {
@@ -330,30 +317,29 @@ impl<'a> Way<'a> {
     fn projection(&mut self) {
         let of = self.of;
         let mut hop = hop(HopKind::Projection, "project", "");
-        let projected = of.instances.iter().filter(|row| row.projected).count();
-        let number = |count: usize| Some(i64::try_from(count).unwrap_or(i64::MAX));
-        (hop.wants, hop.has) = (number(of.instances.len()), number(projected));
-        hop.object = format!("{projected} of {}", of.instances.len());
+        let missing: Vec<&str> = of
+            .instances
+            .iter()
+            .filter(|row| !row.projected)
+            .map(|row| row.name.as_str())
+            .collect();
+        let (all, projected) = (of.instances.len(), of.instances.len() - missing.len());
+        (hop.wants, hop.has) = (i64::try_from(all).ok(), i64::try_from(projected).ok());
+        hop.object = format!("{projected} of {all}");
         if !of.is_complete {
-            hop.state = HopState::Unseen;
-            "the first lists are not complete".clone_into(&mut hop.detail);
-        } else if projected < of.instances.len() {
-            let missing: Vec<&str> = of
-                .instances
-                .iter()
-                .filter(|row| !row.projected)
-                .map(|row| row.name.as_str())
-                .take(3)
-                .collect();
+            set(&mut hop, HopState::Unseen, "", INCOMPLETE);
+        } else if !missing.is_empty() {
+            let shown = missing[..missing.len().min(3)].join(", ");
             hop.since = of.unprojected.map(|since| Time(since.at));
-            hop.state = self.waits(hop.since);
-            hop.detail = format!("the project lacks, or does not own: {}", missing.join(", "));
+            let state = self.waits(hop.since);
+            let detail = format!("the project lacks, or does not own: {shown}");
+            set(&mut hop, state, "", detail);
         } else if of.extra > 0 {
-            hop.state = HopState::Waiting;
-            hop.detail = format!(
+            let detail = format!(
                 "the project has {} more, which no cell has written back",
                 of.extra
             );
+            set(&mut hop, HopState::Waiting, "", detail);
         }
         self.push(hop);
     }

@@ -9,7 +9,6 @@ mod tests;
 use super::{Operations, projects::unknown_project};
 use crate::index::{GatewayIndex, Project, TableId};
 use fedgate_api::{Place, names::ProjectKey};
-use fedgate_engine::metrics::Holder;
 use fedgate_engine::runtime::failures::LastFailure;
 use fedgate_kinds::KindId;
 use fedgate_operations::views::journal;
@@ -29,13 +28,13 @@ const WRITES: usize = 20;
 
 pub(super) fn trace(of: &Operations, query: &TraceQuery) -> Result<Trace, NoAnswer> {
     let project = ProjectKey::parse(&query.project).map_err(|_| unknown_project(&query.project))?;
-    let index = of.gateway.shared.read_index(Holder::Operations);
+    let index = of.index();
     let observed = find(&index, &project, query)?;
     drop(index);
     let (now, failures) = (of.gateway.shared.now(), of.gateway.shared.workers.failures());
     let outage = of.hub_outage();
     let mut branches = Vec::new();
-    for deployed in &observed.branches {
+    for deployed in &observed {
         let failure: Option<LastFailure> = deployed.key.as_ref().and_then(|key| failures.of(key));
         branches.push(hops::branch(deployed, failure.as_ref(), outage.as_deref(), now));
     }
@@ -47,11 +46,7 @@ pub(super) fn trace(of: &Operations, query: &TraceQuery) -> Result<Trace, NoAnsw
         name: query.name.clone(),
     };
     let journal = writes(of, &object, &observed);
-    let mut instances: Vec<_> = observed
-        .branches
-        .into_iter()
-        .flat_map(|branch| branch.instances)
-        .collect();
+    let mut instances: Vec<_> = observed.into_iter().flat_map(|branch| branch.instances).collect();
     instances.truncate(INSTANCES);
     Ok(Trace {
         first_broken: first_broken(&object, &branches),
@@ -63,12 +58,7 @@ pub(super) fn trace(of: &Operations, query: &TraceQuery) -> Result<Trace, NoAnsw
     })
 }
 
-/// The branches of an object.
-struct Observed {
-    branches: Vec<Deployed>,
-}
-
-fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Observed, NoAnswer> {
+fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Vec<Deployed>, NoAnswer> {
     let project = index
         .projects
         .get(key)
@@ -86,15 +76,8 @@ fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Ob
         of_workload(index, key, project, query)
     } else if let Some(kind) = kind_of(index, &query.kind, TableId::Federated) {
         let source = project.sources[kind].get(&query.namespace, &query.name);
-        source.map(|_| {
-            vec![observe::deployment(
-                index,
-                key,
-                kind,
-                &query.namespace,
-                &Arc::from(query.name.as_str()),
-            )]
-        })
+        let name = Arc::from(query.name.as_str());
+        source.map(|_| vec![observe::deployment(index, key, kind, &query.namespace, &name)])
     } else if let Some(kind) = kind_of(index, &query.kind, TableId::WrittenBack) {
         of_instance(index, key, kind, query)
     } else {
@@ -103,14 +86,13 @@ fn find(index: &GatewayIndex, key: &ProjectKey, query: &TraceQuery) -> Result<Ob
             next: "use workloads, instances, or the plural of a federated kind".to_owned(),
         });
     };
-    let branches = branches.ok_or_else(|| NoAnswer::Unknown {
+    branches.ok_or_else(|| NoAnswer::Unknown {
         message: format!(
             "namespace {:?} of project {:?} has no {} {:?}",
             query.namespace, query.project, query.kind, query.name
         ),
         next: "list them in the project: kubectl get workloads,workloaddeployments,instances".to_owned(),
-    })?;
-    Ok(Observed { branches })
+    })
 }
 
 fn kind_of(index: &GatewayIndex, plural: &str, table: impl Fn(KindId) -> TableId) -> Option<KindId> {
@@ -235,9 +217,8 @@ fn next_step(object: &TracedObject, hop: HopKind, at: &str) -> String {
 }
 
 /// The last writes of the objects that were observed.
-fn writes(of: &Operations, object: &TracedObject, observed: &Observed) -> Vec<JournalRow> {
+fn writes(of: &Operations, object: &TracedObject, observed: &[Deployed]) -> Vec<JournalRow> {
     let names: Vec<&str> = observed
-        .branches
         .iter()
         .flat_map(|branch| {
             let instances = branch.instances.iter().map(|row| row.name.as_str());
@@ -246,7 +227,6 @@ fn writes(of: &Operations, object: &TracedObject, observed: &Observed) -> Vec<Jo
         .chain([object.name.as_str()])
         .collect();
     let hubs: Vec<&str> = observed
-        .branches
         .iter()
         .filter_map(|branch| branch.hub.as_deref())
         .collect();

@@ -1,14 +1,13 @@
 //! The part of the index that the way of a deployment follows from.
 
 use crate::index::{
-    GatewayIndex,
-    by_cell::WriteBacksByCell,
-    digest::{Binding, HubCopy, Source, WorkloadDigest},
-    undelivered::Since,
+    GatewayIndex, ObjectRef,
+    derived::undelivered::Since,
+    rows::{Binding, HubCopy, Source, WorkloadDigest},
 };
 use fedgate_api::{
     Place, Workload,
-    names::{LocationName, ProjectKey},
+    names::{CityCode, LocationName, ProjectKey},
 };
 use fedgate_engine::{key::Key, store::table::Row};
 use fedgate_kinds::KindId;
@@ -73,21 +72,14 @@ pub(super) struct Wanted {
 impl Wanted {
     /// True if a deployment is that of this placement and place.
     pub(super) fn is(&self, workload: &Arc<str>, source: &Row<Source>) -> bool {
-        let rollup = source
-            .digest
-            .rollup
-            .as_deref()
-            .and_then(|rollup| rollup.as_ref().ok());
+        let rollup = source.digest.rolled_up();
+        let is_at = &source.digest.place;
         source.digest.controller.as_ref() == Some(workload)
             && rollup.is_some_and(|rollup| *rollup.placement == *self.placement)
             && match &self.place {
-                Place::City(wanted) => source
-                    .digest
-                    .place
-                    .city()
-                    .is_some_and(|city| city.as_str() == wanted),
+                Place::City(wanted) => is_at.city().is_some_and(|city| city.as_str() == wanted),
                 other => {
-                    let location = source.digest.place.location().map(LocationName::as_str);
+                    let location = is_at.location().map(LocationName::as_str);
                     location == other.location().map(String::as_str)
                 }
             }
@@ -130,15 +122,15 @@ pub(super) fn deployment(
         .map(|hub| Arc::from(hub.as_str()));
     let at = hub.as_deref().unwrap_or_default();
     let binding = index.binding(kind, at, name).cloned();
-    let rollup = source.as_ref().and_then(|row| row.digest.rollup.as_deref());
-    let placement = rollup.and_then(|rollup| Some(rollup.as_ref().ok()?.placement.to_string()));
+    let rollup = source.as_ref().and_then(|row| row.digest.rolled_up());
+    let placement = rollup.map(|rollup| rollup.placement.to_string());
     let copy = index.hub.copies[kind].get(at, name).cloned();
     let route = copy.as_ref().and_then(|copy| copy.digest.route()).or_else(|| {
         let place = &source.as_ref()?.digest.place;
         Some(index.city_route(place).ok()?.route)
     });
     let place = source.as_ref().map(|row| row.digest.place.as_str().to_owned());
-    let object = (kind, Arc::from(at), name.clone());
+    let object = ObjectRef::new(kind, &at.into(), name);
     let since = |stage| index.undelivered.since(stage, &object);
     let (instances, extra) = instances(index, project, kind, namespace, at, name);
     Deployed {
@@ -189,7 +181,7 @@ fn cells(index: &GatewayIndex, binding: Option<&Row<Binding>>) -> Vec<CellSeen> 
 fn unprojected(index: &GatewayIndex, kind: KindId, hub: &str, instances: &[InstanceRow]) -> Option<Since> {
     let hub: Arc<str> = hub.into();
     let since = instances.iter().filter_map(|row| {
-        let object = (kind, hub.clone(), Arc::from(row.name.as_str()));
+        let object = ObjectRef::new(kind, &hub, &row.name.as_str().into());
         index.undelivered.since(Stage::WritebackToProjection, &object)
     });
     since.min()
@@ -204,38 +196,22 @@ fn instances(
     hub: &str,
     deployment: &Arc<str>,
 ) -> (Vec<InstanceRow>, usize) {
-    let Some(of) = index
-        .projects
-        .get(project)
-        .filter(|_| index.kinds[kind].write_back.is_some())
-    else {
+    let Some(of) = index.projects.get(project) else {
         return (Vec::new(), 0);
     };
-    let uid = of.sources[kind]
-        .get(namespace, deployment)
-        .map(|row| row.uid.clone());
+    let source = of.sources[kind].get(namespace, deployment);
     let is_ours = |name: &str| {
         let row = of.projections[kind].get(namespace, name);
         let owner = row.and_then(|row| row.digest.owner.as_ref());
-        owner.is_some_and(|(name, owner)| name == deployment && Some(owner) == uid.as_ref())
+        owner.is_some_and(|(name, uid)| name == deployment && source.is_some_and(|row| row.uid == *uid))
     };
-    let group = (kind, Arc::from(hub), deployment.clone());
-    let names: Vec<&Arc<str>> = index
-        .hub
-        .by_deployment
-        .get(&group)
-        .into_iter()
-        .flat_map(WriteBacksByCell::names)
-        .collect();
+    let group = ObjectRef::new(kind, &hub.into(), deployment);
+    let names: Vec<&Arc<str>> = index.write_backs_of(&group).collect();
     let rows = names.iter().filter_map(|name| {
         let row = index.hub.write_backs[kind].get(hub, name)?;
         Some(InstanceRow {
             name: name.to_string(),
-            city: row
-                .digest
-                .city
-                .as_ref()
-                .map_or_else(String::new, |city| city.as_str().to_owned()),
+            city: row.digest.city.as_ref().map_or("", CityCode::as_str).to_owned(),
             cell: row.digest.cell.as_deref().unwrap_or_default().to_owned(),
             ready: row.digest.serving.is_ready(),
             projected: is_ours(name),

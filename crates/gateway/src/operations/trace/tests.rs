@@ -312,7 +312,7 @@ fn a_workload_has_a_branch_for_each_location_that_it_names() {
         kind: "workloads".to_owned(),
         name: "web".to_owned(),
     };
-    let branches = find(&index, &shop(), &query).ok().unwrap().branches;
+    let branches = find(&index, &shop(), &query).ok().unwrap();
     let places = branches.iter().map(|b| (&*b.placement, &*b.city, &*b.name));
     let wanted = [
         ("us", "us-south-1", "web"),
@@ -347,7 +347,7 @@ fn a_project_whose_claim_is_refused_sees_nothing_of_the_hub_namespace() {
             kind: plural.to_owned(),
             name: name.to_owned(),
         };
-        let branches = find(&index, &zoo(), &query).ok().unwrap().branches;
+        let branches = find(&index, &zoo(), &query).ok().unwrap();
         let branch = &branches[0];
         assert_eq!(branch.hub, None, "{plural}");
         assert!(

@@ -9,7 +9,7 @@ use super::{
     decide::{self, Decision, Reporting, Settings, Snapshot},
     memory::Memory,
 };
-use crate::index::digest::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest};
+use crate::index::rows::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest};
 use crate::settings::LARGEST_SPEC;
 use fedgate_api::{
     keys,

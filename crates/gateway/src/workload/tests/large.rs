@@ -1,14 +1,14 @@
 //! Tests of large Workloads: the index keeps the text of small ones alone, within a budget of the project, and reads the
 //! others from their plane.
 
-use super::super::{Workloads, observe, prepare};
+use super::super::{Workloads, observe};
 use super::observe::{Scene, deployment_in_dfw, deployments};
 use super::*;
 use crate::{
     index::{
         TableId,
-        digest::{TEXTS_OF_PROJECT, WorkloadDigest},
         networking::WorkloadChecks,
+        rows::{TEXTS_OF_PROJECT, WorkloadDigest},
     },
     testing::{LOST, Rig},
 };
@@ -85,7 +85,7 @@ fn bodies(scene: &Scene) -> Vec<Value> {
         panic!("it is there and can be read");
     };
     let plan = decide(&observed.snapshot, at(0));
-    let prepared = prepare::prepare(&observed, &scene.project, plan);
+    let prepared = observed.prepare(plan);
     let body = |effect: fedgate_engine::plan::Effect| match effect.write {
         Write::Create { body } | Write::Apply { body, .. } => {
             (effect.endpoint == Endpoint::Main).then_some(body)
@@ -127,13 +127,18 @@ fn instance_types_and_networks_of_other_namespaces_are_those_of_the_settings() {
     other["spec"]["template"]["spec"]["networkInterfaces"][0]["network"]["namespace"] = json!("shared");
     scene.apply(TableId::Workloads, other);
     assert_eq!(bodies(&scene), [] as [Value; 0]);
-    scene.index.catalog.instance_types.insert("acme/large".to_owned());
+    scene
+        .index
+        .checks
+        .catalog
+        .instance_types
+        .insert("acme/large".to_owned());
     assert_eq!(
         bodies(&scene),
         [] as [Value; 0],
         "the Network is of another namespace"
     );
-    scene.index.foreign_networks = true;
+    scene.index.checks.foreign_networks = true;
     assert_eq!(bodies(&scene).len(), 2);
 }
 

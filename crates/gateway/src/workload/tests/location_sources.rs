@@ -15,7 +15,7 @@ const NETWORK_LOCATION: TableId = TableId::Locations(LocationKind::NetworkLocati
 fn scene(locations: LocationSource) -> Scene {
     Scene::new(WorkloadChecks {
         locations,
-        networks: false,
+        ..WorkloadChecks::default()
     })
 }
 

@@ -18,18 +18,26 @@ use std::sync::{Arc, LazyLock};
 static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
-const OFF: WorkloadChecks = WorkloadChecks {
-    locations: LocationSource::None,
-    networks: false,
-};
-const LOCATIONS: WorkloadChecks = WorkloadChecks {
-    locations: LocationSource::NetworkServices,
-    networks: false,
-};
-const NETWORKS: WorkloadChecks = WorkloadChecks {
-    locations: LocationSource::None,
-    networks: true,
-};
+fn off() -> WorkloadChecks {
+    WorkloadChecks {
+        locations: LocationSource::None,
+        ..WorkloadChecks::default()
+    }
+}
+
+fn locations() -> WorkloadChecks {
+    WorkloadChecks {
+        locations: LocationSource::NetworkServices,
+        ..WorkloadChecks::default()
+    }
+}
+
+fn networks() -> WorkloadChecks {
+    WorkloadChecks {
+        networks: true,
+        ..off()
+    }
+}
 
 /// The table of the kind of locations that most tests use.
 const PLACES: TableId = TableId::Locations(LocationKind::NetworkLocation);
@@ -80,7 +88,7 @@ impl Scene {
 
     /// The same, with a project that serves Locations of the network services.
     fn with_locations() -> Self {
-        let mut index = Self::new(LOCATIONS);
+        let mut index = Self::new(locations());
         index.discovers(&[LocationKind::NetworkLocation.resource()]);
         index
     }
@@ -199,7 +207,7 @@ pub(super) const ALL: [&str; 3] = ["create shop-us-dfw us/DFW", "create shop-us-
 
 #[test]
 fn checks_that_are_off_are_neither_watched_nor_made() {
-    let index = Scene::new(OFF);
+    let index = Scene::new(off());
     let tables = index.index.project_tables();
     assert!(!tables.iter().any(|table| table.is_for_checks()));
     assert_eq!(index.wanted(), []);
@@ -213,7 +221,7 @@ fn checks_that_are_off_are_neither_watched_nor_made() {
 
 #[test]
 fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
-    let mut index = Scene::new(LOCATIONS);
+    let mut index = Scene::new(locations());
     let tables = index.index.project_tables();
     assert!(!tables.iter().any(|table| table.is_for_checks()));
     let (watched, ..) = index.discovers(&[LocationKind::NetworkLocation.resource()]);
@@ -226,7 +234,7 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
     );
     assert_eq!(index.decided(), []);
 
-    let index = Scene::new(NETWORKS);
+    let index = Scene::new(networks());
     let tables = index.index.project_tables();
     assert!(tables.contains(&TableId::Networks));
     assert!(index.index.project_ready(&index.project));
@@ -295,7 +303,7 @@ fn only_what_changes_a_location_s_service_wakes() {
 
 #[test]
 fn a_workload_waits_for_its_network_and_is_woken_by_it() {
-    let mut index = Scene::new(NETWORKS);
+    let mut index = Scene::new(networks());
     assert_eq!(index.list(TableId::Networks, [network("edge")]), ["lone", "shop"]);
     assert_eq!(
         index.existing(),
@@ -333,7 +341,7 @@ pub(super) fn deployments(index: &Scene) -> TableId {
 
 #[test]
 fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
-    let mut index = Scene::new(OFF);
+    let mut index = Scene::new(off());
     let mut deployment = deployment_in_dfw();
     let table = deployments(&index);
     index.apply(table, deployment.clone());
@@ -357,7 +365,7 @@ fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
 
 #[test]
 fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
-    let mut index = Scene::new(OFF);
+    let mut index = Scene::new(off());
     let mut deployment = deployment_in_dfw();
     deployment["spec"]["scaleSettings"] = json!("as many as fit");
     let table = deployments(&index);
@@ -380,7 +388,7 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
 
 #[test]
 fn a_deployment_at_a_location_is_read_as_it_was_written() {
-    let mut index = Scene::new(OFF);
+    let mut index = Scene::new(off());
     let mut shop = workload(&[("us", &[])]);
     shop.spec.placements[0].locations = serde_json::from_value(json!([{"name": "us-south-1"}])).unwrap();
     let shop = serde_json::to_value(shop).unwrap();

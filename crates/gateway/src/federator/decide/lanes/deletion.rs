@@ -14,7 +14,7 @@ use crate::{
         lanes::{conditions, lane_of},
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::HubCopy,
+    index::rows::HubCopy,
     lane::{CopyLane, Lane, Stage},
     member::{Look, Seen, pause},
     pin::{Pin, PinnedCluster},
@@ -313,7 +313,7 @@ fn finish(c: &Case<'_>, memory: &mut Memory) -> Step {
 /// Tells the tenant, and nothing else.
 pub(super) fn tell(
     c: &Case<'_>,
-    said: &[crate::index::digest::status::OwnCondition],
+    said: &[crate::index::rows::status::OwnCondition],
     memory: &Memory,
     settings: &Settings,
 ) -> Step {

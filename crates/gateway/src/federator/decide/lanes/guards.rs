@@ -12,7 +12,7 @@ use crate::{
         lanes::conditions,
         memory::Memory,
     },
-    index::digest::HubCopy,
+    index::rows::HubCopy,
     lane::Stage,
     member::{Look, Seen},
     pin::{Pin, PinnedCluster},

@@ -21,7 +21,7 @@ use crate::{
         memory::Memory,
         observe::Snapshot,
     },
-    index::digest::{Delivery, HubCopy, Source},
+    index::rows::{Delivery, HubCopy, Source},
     lane::{CopyLane, Lane, Stage},
     member::Look,
     pin::{Pin, PinnedCluster},

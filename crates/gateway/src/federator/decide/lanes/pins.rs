@@ -8,7 +8,7 @@ use crate::{
         memory::Memory,
         observe::Snapshot,
     },
-    index::digest::HubCopy,
+    index::rows::HubCopy,
     pin::{self, Pin},
     reason::WriteReason,
 };

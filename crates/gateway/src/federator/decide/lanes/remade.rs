@@ -4,7 +4,7 @@
 use super::Case;
 use crate::{
     federator::{decide::Step, memory::Memory},
-    index::digest::Item,
+    index::rows::Item,
     pin::{Pin, PinnedCluster},
 };
 use jiff::Timestamp;

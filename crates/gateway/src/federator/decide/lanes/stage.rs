@@ -6,7 +6,7 @@ use crate::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::HubCopy,
+    index::rows::HubCopy,
     lane::Stage,
     member::{Look, Seen},
     pin::{Pin, PinnedCluster},

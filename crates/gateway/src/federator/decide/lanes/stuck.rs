@@ -6,7 +6,7 @@ use crate::{
         decide::Step,
         memory::{GRACE_PERIOD, Memory},
     },
-    index::digest::Item,
+    index::rows::Item,
     lane::Stage,
     member::{Look, Seen, pause},
     pin::{Pin, PinnedCluster},

@@ -105,7 +105,7 @@ impl World {
         for companions in index.companions.ids() {
             index.list_shop(TableId::Companions(companions), &[]);
         }
-        index.hub_user = Some("fedgate-gateway".into());
+        index.hub.user = Some("fedgate-gateway".into());
         let mut world = Self {
             index,
             kind,
@@ -442,9 +442,9 @@ fn a_copy_is_made_in_the_choosing_lane_once_its_policy_is_there() {
 fn nothing_goes_to_the_hub_before_it_is_known_that_members_can_be_asked() {
     let mut world = World::new();
     world.policies();
-    world.index.hub_user = None;
+    world.index.hub.user = None;
     assert_eq!(world.decides(), ["ask who it is"]);
-    world.index.hub_user = Some("system:serviceaccount:fedgate-system:fedgate-gateway".into());
+    world.index.hub.user = Some("system:serviceaccount:fedgate-system:fedgate-gateway".into());
     assert_eq!(world.says()[0], "Federated HubIdentityRefused");
     assert!(!world.decides().iter().any(|word| word.contains("copy")));
     world.pin(&json!({"delivered": true}));
@@ -454,7 +454,7 @@ fn nothing_goes_to_the_hub_before_it_is_known_that_members_can_be_asked() {
         !world.decides().iter().any(|word| word.contains("copy")),
         "an edit waits, too"
     );
-    world.index.hub_user = Some("fedgate-gateway".into());
+    world.index.hub.user = Some("fedgate-gateway".into());
     assert_eq!(world.decides(), [r#"update_copy vault-pin-dfw-1 {"size":5}"#]);
 }
 
@@ -462,7 +462,7 @@ fn nothing_goes_to_the_hub_before_it_is_known_that_members_can_be_asked() {
 fn a_kind_that_asks_no_member_does_with_any_user() {
     let mut world = World::with(|kind| kind.deletion.finished_when = FinishedWhen::Released);
     world.policies();
-    world.index.hub_user = None;
+    world.index.hub.user = None;
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
 

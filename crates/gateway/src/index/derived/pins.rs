@@ -1,0 +1,146 @@
+//! The hub's records of members: of which objects they tell.
+
+use crate::index::{
+    GatewayIndex, ObjectRef,
+    change::{Change, CopyNews},
+    rows::Pins,
+};
+use crate::pin::{self, Pin, PinnedCluster};
+use fedgate_api::keys;
+use fedgate_engine::store::apply::RowChange;
+use fedgate_kinds::{FederatedKind, KindId};
+use std::{collections::BTreeSet, sync::Arc};
+
+impl GatewayIndex {
+    /// The Cluster that has the name of a pin's member now.
+    pub fn pinned_cluster(&self, pin: &Pin) -> PinnedCluster {
+        let clusters = &self.hub.clusters;
+        match clusters.get("", &pin.member) {
+            Some(row) if pin.is_at(&row.uid, row.digest.same_as.as_ref()) => PinnedCluster::Same,
+            Some(_) => PinnedCluster::Replaced,
+            None if clusters.proves() => PinnedCluster::Gone,
+            None => PinnedCluster::Unknown,
+        }
+    }
+
+    /// True if the Cluster of a pin's member is the one that was pinned, and reachable.
+    pub fn is_member_ready(&self, pin: &Pin) -> bool {
+        let row = self.hub.clusters.get("", &pin.member);
+        row.is_some_and(|row| row.digest.is_ready()) && self.pinned_cluster(pin) == PinnedCluster::Same
+    }
+
+    /// The objects that have this member.
+    pub fn pinned_to(&self, member: &str) -> Vec<ObjectRef> {
+        let mut found = Vec::new();
+        for ((_, record), row) in self.hub.pins.iter() {
+            let Some(hub) = pin::hub_namespace(record) else {
+                continue;
+            };
+            let hub: Arc<str> = hub.into();
+            let here = row.digest.by_key.iter().filter(|(_, pin)| {
+                let pin = pin.as_ref();
+                pin.is_some_and(|pin| *pin.member == *member)
+            });
+            let objects = here.filter_map(|(key, _)| self.object_of_pin(key));
+            found.extend(objects.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into())));
+        }
+        found
+    }
+
+    /// Kind and name of the object whose pin has this key.
+    pub fn object_of_pin<'a>(&self, key: &'a str) -> Option<(KindId, &'a str)> {
+        let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+        kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(pin::key(kind, "").as_str())?)))
+    }
+
+    /// True if objects of a federated kind live at one member.
+    pub fn has_pins(&self) -> bool {
+        self.kinds.iter().any(FederatedKind::is_exactly_one)
+    }
+
+    /// The hub's record of the member of an object that lives at one.
+    pub fn pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Arc<Pin>> {
+        if !self.kinds[kind].is_exactly_one() {
+            return None;
+        }
+        let all = self.pins_in(hub_namespace)?;
+        all.by_key
+            .get(pin::key(&self.kinds[kind], name).as_str())?
+            .as_ref()
+    }
+
+    fn pins_in(&self, hub_namespace: &str) -> Option<&Pins> {
+        let record = pin::record_name(hub_namespace)?;
+        let row = self.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
+        Some(&row.digest)
+    }
+
+    /// The objects whose pins a change of their record concerns.
+    pub(crate) fn pins_changed(&self, delta: &RowChange<Pins>) -> Vec<Change> {
+        let Some(hub) = pin::hub_namespace(&delta.name.1) else {
+            return Vec::new();
+        };
+        let hub: Arc<str> = hub.into();
+        let none = Pins::default();
+        let old = delta.old.as_ref().map_or(&none, |row| &row.digest);
+        let new = self.hub.pins.get(&delta.name.0, &delta.name.1);
+        let new = new.map_or(&none, |row| &row.digest);
+        let keys: BTreeSet<&Arc<str>> = old.by_key.keys().chain(new.by_key.keys()).collect();
+        let changed = keys
+            .into_iter()
+            .filter(|key| old.by_key.get(*key) != new.by_key.get(*key));
+        let objects = changed.filter_map(|key| self.object_of_pin(key));
+        // An object of another kind may wait for the name on the hub.
+        let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
+        let all = all.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into()));
+        let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
+        all.chain(waiting.into_iter().flatten())
+            .map(|copy| Change::Copy {
+                copy,
+                news: CopyNews::Pinned,
+            })
+            .collect()
+    }
+
+    /// The copies of a hub namespace that have no pin yet.
+    fn unpinned(&self, hub: &Arc<str>) -> impl Iterator<Item = ObjectRef> {
+        let kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
+        kinds.flat_map(move |(id, _)| {
+            let copies = self.hub.copies[id].in_namespace(hub);
+            let unpinned = copies.filter(move |(name, _)| self.pin(id, hub, name).is_none());
+            unpinned.map(move |(name, _)| ObjectRef::new(id, hub, name))
+        })
+    }
+
+    /// True if the object's record is there and cannot be read.
+    pub fn has_unreadable_pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> bool {
+        let all = self.pins_in(hub_namespace);
+        let own = all.and_then(|all| all.by_key.get(pin::key(&self.kinds[kind], name).as_str()));
+        own.is_some_and(Option::is_none)
+    }
+
+    /// Other kinds of the same name in another group, whose objects Karmada takes for those of this kind by their names.
+    pub fn namesakes(&self, kind: KindId) -> impl Iterator<Item = KindId> {
+        let name = &self.kinds[kind].resource.kind;
+        let kinds = self.kinds.enumerate();
+        kinds.filter_map(move |(id, other)| {
+            (id != kind && other.resource.kind.eq_ignore_ascii_case(name)).then_some(id)
+        })
+    }
+
+    /// Names of the objects of a kind in a hub namespace that have members.
+    pub fn pinned_in(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = &str> {
+        let prefix = pin::key(&self.kinds[kind], "");
+        let keys = self
+            .pins_in(hub_namespace)
+            .into_iter()
+            .flat_map(|all| all.by_key.keys());
+        keys.filter_map(move |key| key.strip_prefix(prefix.as_str()))
+    }
+
+    /// True if objects of a hub namespace have members.
+    pub fn has_pins_in(&self, hub_namespace: &str) -> bool {
+        self.pins_in(hub_namespace)
+            .is_some_and(|all| !all.by_key.is_empty())
+    }
+}

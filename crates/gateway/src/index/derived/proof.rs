@@ -1,0 +1,106 @@
+//! Decides whether absence from the index proves that an object does not exist. Absence counts only in complete lists
+//! whose watches work: while the watches of a plane fail, the gateway keeps everything that came from that plane.
+
+use crate::index::GatewayIndex;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    key::{Key, Plane},
+    store::table::Table,
+};
+
+impl GatewayIndex {
+    /// True if absence on the hub is proof.
+    pub fn hub_proves(&self) -> bool {
+        let hub = &self.hub;
+        self.hub_ready()
+            && hub.namespaces.proves()
+            && hub.clusters.proves()
+            && hub.city_sets.proves()
+            && hub.city_policies.proves()
+            && hub.bindings.proves()
+            && hub.companions.iter().all(Table::proves)
+            && hub.copies.iter().all(Table::proves)
+            && self.written_back_proves(&hub.write_backs)
+    }
+
+    /// True if absence in a project is proof.
+    pub fn project_proves(&self, key: &ProjectKey) -> bool {
+        self.project_ready(key)
+            && self.projects.get(key).is_some_and(|p| {
+                p.namespaces.proves()
+                    && p.sources.iter().all(Table::proves)
+                    && (self.workload_kind().is_none() || p.workloads.proves())
+                    && self.written_back_proves(&p.projections)
+            })
+    }
+
+    fn written_back_proves<D: PartialEq>(&self, tables: &[Table<D>]) -> bool {
+        let mut tables = tables.iter().zip(self.kinds.iter());
+        tables.all(|(table, kind)| kind.write_back.is_none() || table.proves())
+    }
+
+    /// Project that owns a hub namespace; without an owner, the project that the labels name, if it alone has their
+    /// UID.
+    pub fn project_of(&self, hub: &str) -> Option<&ProjectKey> {
+        if let Some(owner) = self.owners.get(hub) {
+            return Some(&owner.project);
+        }
+        let of = &self.hub.namespaces.get("", hub)?.digest;
+        let uid = of.project_uid.as_ref()?;
+        let mut same = self.projects.iter().filter(|(_, p)| p.uid.as_ref() == Some(uid));
+        let (Some((key, _)), None) = (same.next(), same.next()) else {
+            return None;
+        };
+        (of.cluster.as_deref() == Some(&*key.label())).then_some(key)
+    }
+
+    /// Plane whose lists or watches keep absence in a hub namespace from being proof; `None` if absence is proof.
+    pub fn lacks_proof(&self, hub: &str) -> Option<Plane> {
+        if !self.hub_proves() {
+            return Some(Plane::Hub);
+        }
+        let project = self.project_of(hub).or_else(|| self.replacement(hub))?;
+        (!self.project_proves(project)).then(|| Plane::Project(project.clone()))
+    }
+
+    /// Registers a key to be enqueued once absence on this plane is proof again.
+    pub fn await_proof(&mut self, plane: Plane, key: &Key) {
+        self.intents
+            .unproven
+            .entry(plane)
+            .or_default()
+            .insert(key.clone());
+    }
+
+    /// Takes the keys that wait for the hub once its Clusters are seen: some of them need no other list. The others wait again.
+    pub fn take_waiting_for_clusters(&mut self) -> Vec<Key> {
+        let clusters = &self.hub.clusters;
+        if !clusters.proves() {
+            return Vec::new();
+        }
+        self.intents
+            .unproven
+            .remove(&Plane::Hub)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// Takes the keys that wait for this plane; empty while absence on the plane is no proof.
+    pub fn take_unproven(&mut self, plane: &Plane) -> Vec<Key> {
+        let proves = match plane {
+            Plane::Hub => self.hub_proves(),
+            Plane::Project(key) => self.project_proves(key),
+            Plane::Cell => false,
+        };
+        if !proves {
+            return Vec::new();
+        }
+        self.intents
+            .unproven
+            .remove(plane)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}

@@ -1,0 +1,481 @@
+//! Secondary indexes over the tables, updated row by row, so that no reconcile scans neighbouring rows: the cities of a
+//! namespace, the deployments that name a companion, the policy that claims a binding.
+//!
+//! Entries depend on the rows alone: each row change removes the entries of the old row and adds those of the new row,
+//! so the order of changes does not matter.
+
+mod counts;
+pub mod places;
+
+use crate::index::{
+    GatewayIndex,
+    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
+};
+use crate::{references, route::Route};
+pub use counts::RefCounts;
+use fedgate_api::names::{CityCode, LocationName};
+use fedgate_engine::{
+    random::HashMap,
+    store::table::{Name, Row},
+};
+use fedgate_kinds::{CompanionKind, CompanionKinds, KindId};
+use jiff::Timestamp;
+use places::ClusterPlaces;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Entries of one project namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OfSources {
+    /// Places of announced deployments, by kind index, each with the hub that they name.
+    announced: RefCounts<(KindId, Place, Option<Arc<str>>)>,
+    /// Companions, each with a deployment (kind index, name) that references or expects it.
+    named: BTreeSet<(CompanionKind, Arc<str>, KindId, Arc<str>)>,
+    /// Deployments that are being deleted and have our finalizer.
+    leaving: BTreeSet<(KindId, Arc<str>)>,
+    /// Controller UIDs, each with a deployment of the workload controller's kind.
+    controlled: BTreeSet<(Arc<str>, Arc<str>)>,
+}
+
+impl OfSources {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Secondary index of a project's deployments, by namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SourceIndex {
+    namespaces: HashMap<Arc<str>, OfSources>,
+    /// UIDs of the deployments that are being deleted, with the time.
+    deleting: BTreeMap<Arc<str>, Option<Timestamp>>,
+}
+
+/// The companions that a deployment references or expects.
+fn named<'a>(
+    source: &'a Source,
+    kinds: &CompanionKinds,
+) -> impl Iterator<Item = (CompanionKind, Arc<str>)> + use<'a> {
+    let tokens: Vec<String> = source
+        .expected()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let expected: Vec<_> = tokens
+        .iter()
+        .filter_map(|token| references::parse_token(kinds, token))
+        .collect();
+    source
+        .references
+        .iter()
+        .map(|r| (r.kind, r.name.clone()))
+        .chain(expected)
+}
+
+/// The rows before and after a change, each with whether it is there now.
+fn both<'a, D>(
+    old: Option<&'a Row<D>>,
+    new: Option<&'a Row<D>>,
+) -> impl Iterator<Item = (&'a Row<D>, bool)> + use<'a, D> {
+    let old = old.map(|row| (row, false));
+    old.into_iter().chain(new.map(|row| (row, true)))
+}
+
+fn record<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_there: bool) {
+    if is_there {
+        entries.insert(entry);
+    } else {
+        entries.remove(&entry);
+    }
+}
+
+impl SourceIndex {
+    /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
+    pub(crate) fn change(
+        &mut self,
+        (kind, kinds): (KindId, &CompanionKinds),
+        name: &Name,
+        old: Option<&Row<Source>>,
+        new: Option<&Row<Source>>,
+    ) {
+        let (namespace, name) = name;
+        for (row, is) in both(old, new) {
+            if row.deleting && is {
+                self.deleting.insert(row.uid.clone(), row.digest.deleted);
+            } else if row.deleting {
+                self.deleting.remove(&row.uid);
+            }
+        }
+        if let (Some(old), Some(new)) = (old, new)
+            && has_same_entries(name, old, new)
+        {
+            return;
+        }
+        let of = self.namespaces.entry(namespace.clone()).or_default();
+        for (row, is) in both(old, new) {
+            if let Some(place) = GatewayIndex::announced(name, row) {
+                of.announced
+                    .count((kind, place.clone(), row.digest.hub.clone()), is);
+            }
+            for (companion, of_name) in named(&row.digest, kinds) {
+                record(&mut of.named, (companion, of_name, kind, name.clone()), is);
+            }
+            if leaves(row) {
+                record(&mut of.leaving, (kind, name.clone()), is);
+            }
+            if let Some(uid) = controller(row) {
+                record(&mut of.controlled, (uid.clone(), name.clone()), is);
+            }
+        }
+        if of.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// The places of the announced deployments of a kind, each with the hub that they name.
+    pub fn announced(
+        &self,
+        namespace: &str,
+        kind: KindId,
+    ) -> impl Iterator<Item = (&Place, Option<&Arc<str>>)> {
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(|of| of.announced.keys());
+        all.filter(move |(of, ..)| *of == kind)
+            .map(|(_, place, hub)| (place, hub.as_ref()))
+    }
+
+    /// The deployments that reference or expect a companion: kind and name.
+    pub fn naming<'a>(
+        &'a self,
+        namespace: &str,
+        kind: CompanionKind,
+        name: &str,
+    ) -> impl Iterator<Item = (KindId, &'a Arc<str>)> {
+        let name: Arc<str> = name.into();
+        let from = (kind, name.clone(), KindId::FIRST, Arc::from(""));
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(move |of| of.named.range(from.clone()..));
+        all.take_while(move |(k, n, ..)| *k == kind && *n == name)
+            .map(|(.., i, deployment)| (*i, deployment))
+    }
+
+    /// The deployments that are being deleted and have our finalizer: kind and name.
+    pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (KindId, &Arc<str>)> {
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(|of| &of.leaving);
+        all.map(|(kind, name)| (*kind, name))
+    }
+
+    /// The deployments of all namespaces that are being deleted and have our finalizer: namespace, kind and name.
+    pub fn all_leaving(&self) -> impl Iterator<Item = (&Arc<str>, KindId, &Arc<str>)> {
+        let some = (!self.deleting.is_empty()).then_some(&self.namespaces);
+        let all = some.into_iter().flatten();
+        all.flat_map(|(namespace, of)| {
+            of.leaving
+                .iter()
+                .map(move |(kind, name)| (namespace, *kind, name))
+        })
+    }
+
+    /// The deployments that a Workload with this UID controls.
+    pub fn controlled<'a>(&'a self, namespace: &str, uid: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
+        let uid = uid.clone();
+        let of = self.namespaces.get(namespace);
+        let from = (uid.clone(), Arc::from(""));
+        let all = of
+            .into_iter()
+            .flat_map(move |of| of.controlled.range(from.clone()..));
+        all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
+    }
+
+    /// The deletion timestamps of the deployments that are being deleted.
+    pub fn deleting(&self) -> impl Iterator<Item = Option<Timestamp>> {
+        self.deleting.values().copied()
+    }
+}
+
+fn leaves(row: &Row<Source>) -> bool {
+    row.deleting && GatewayIndex::holds(row)
+}
+
+/// True if both rows yield the same entries. Most changes affect only a status.
+fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
+    GatewayIndex::announced(name, old) == GatewayIndex::announced(name, new)
+        && old.digest.hub == new.digest.hub
+        && old.digest.references == new.digest.references
+        && old.digest.expected() == new.digest.expected()
+        && leaves(old) == leaves(new)
+        && controller(old) == controller(new)
+}
+
+/// Controller UID of a deployment that the workload controller reads.
+fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
+    row.digest
+        .controller
+        .as_ref()
+        .filter(|_| row.digest.rollup.is_some())
+}
+
+/// Entries of one hub namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OfHub {
+    /// Cities of copies, by kind index, except those of `located`.
+    copies: RefCounts<(KindId, CityCode)>,
+    /// Locations of the copies with the route of a location, each with its city.
+    located: RefCounts<(KindId, LocationName, CityCode)>,
+    /// Cities of write-backs; `None` for write-backs that name no city.
+    write_backs: RefCounts<Option<CityCode>>,
+    /// Policies that claim a binding.
+    claims: RefCounts<Arc<str>>,
+    /// `<project namespace>/<deployment>`, each with a companion that names it.
+    entries: BTreeSet<(Arc<str>, CompanionKind, Arc<str>)>,
+}
+
+/// Secondary index of the hub's rows, by namespace, and the city sets that its Namespaces are labelled with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HubIndex {
+    namespaces: HashMap<Arc<str>, OfHub>,
+    carried: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// City sets of a project's Namespaces, by the label value that names the project.
+    sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
+    /// Cities and locations of the Clusters.
+    pub places: ClusterPlaces,
+    /// Number of copies that lack a field of their place.
+    without_place: WithoutPlace,
+}
+
+/// Numbers of copies by the field of their place that they lack.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WithoutPlace {
+    /// `spec.cityCode`.
+    pub city: usize,
+    /// `spec.locationRef`.
+    pub location: usize,
+}
+
+/// Change that a Namespace makes to the city sets that projects use. Label values name the projects.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SetsChanged {
+    /// Project that uses one city set less.
+    pub fewer: Option<Arc<str>>,
+    /// Project that uses one city set more, and that set.
+    pub new: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// Deployments that a companion lists as its users; empty if the list cannot be parsed.
+pub fn entries(companion: &Companion) -> Vec<String> {
+    let text = companion.referenced_by.as_deref().unwrap_or("[]");
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// True if an object of this name is among them; all are of one project namespace.
+pub fn lists(companion: &Companion, object: &str) -> bool {
+    let mut entries = entries(companion).into_iter();
+    entries.any(|entry| entry.split_once('/').is_some_and(|(_, name)| name == object))
+}
+
+impl HubIndex {
+    fn of(&self, hub: &str) -> Option<&OfHub> {
+        self.namespaces.get(hub)
+    }
+
+    /// Numbers of copies that lack a field of their place.
+    pub fn without_place(&self) -> WithoutPlace {
+        self.without_place
+    }
+
+    fn change(&mut self, hub: &Arc<str>, how: impl FnOnce(&mut OfHub)) {
+        let of = self.namespaces.entry(hub.clone()).or_default();
+        how(of);
+        if *of == OfHub::default() {
+            self.namespaces.remove(hub);
+        }
+    }
+
+    pub(crate) fn copy(
+        &mut self,
+        kind: KindId,
+        name: &Name,
+        old: Option<&Row<HubCopy>>,
+        new: Option<&Row<HubCopy>>,
+    ) {
+        let lacks = |row: Option<&Row<HubCopy>>| row.map(|row| row.digest.lacks).unwrap_or_default();
+        let (before, after) = (lacks(old), lacks(new));
+        let without = &mut self.without_place;
+        without.city = without.city + usize::from(after.city) - usize::from(before.city);
+        without.location = without.location + usize::from(after.location) - usize::from(before.location);
+        self.change(&name.0, |of| {
+            for (row, is) in both(old, new) {
+                match (row.digest.city.clone(), row.digest.route()) {
+                    (Some(city), Some(Route::Location(location))) => {
+                        of.located.count((kind, location, city), is);
+                    }
+                    (Some(city), _) => of.copies.count((kind, city), is),
+                    (None, _) => {}
+                }
+            }
+        });
+    }
+
+    pub(crate) fn write_back(
+        &mut self,
+        name: &Name,
+        old: Option<&Row<WriteBackDigest>>,
+        new: Option<&Row<WriteBackDigest>>,
+    ) {
+        self.change(&name.0, |of| {
+            both(old, new).for_each(|(row, is)| of.write_backs.count(row.digest.city.clone(), is));
+        });
+    }
+
+    pub(crate) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+        self.change(&name.0, |of| {
+            for (row, is) in both(old, new) {
+                if let Some(policy) = row.digest.policy.clone() {
+                    of.claims.count(policy, is);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn companion(
+        &mut self,
+        kind: CompanionKind,
+        name: &Name,
+        old: Option<&Row<Companion>>,
+        new: Option<&Row<Companion>>,
+    ) {
+        self.change(&name.0, |of| {
+            for (row, is) in both(old, new) {
+                for entry in entries(&row.digest) {
+                    record(&mut of.entries, (entry.into(), kind, name.1.clone()), is);
+                }
+            }
+        });
+    }
+
+    /// Applies a change of a Namespace. Returns the resulting change in the city sets of projects.
+    pub(crate) fn namespace(
+        &mut self,
+        name: &Arc<str>,
+        old: Option<&Row<HubNamespaceDigest>>,
+        new: Option<&Row<HubNamespaceDigest>>,
+    ) -> SetsChanged {
+        let project = |row: Option<&Row<HubNamespaceDigest>>| {
+            row.and_then(|row| Some((row.digest.cluster.clone()?, row.digest.cities.clone()?)))
+        };
+        for (row, is) in both(old, new) {
+            if let Some(set) = row.digest.cities.clone() {
+                record(&mut self.carried, (set, name.clone()), is);
+            }
+        }
+        let mut changed = SetsChanged::default();
+        if project(old) == project(new) {
+            return changed;
+        }
+        if let Some((label, set)) = project(new) {
+            let sets = self.sets.entry(label.clone()).or_default();
+            if !sets.0.contains_key(&set) {
+                changed.new = Some((label, set.clone()));
+            }
+            sets.add(set);
+        }
+        if let Some((label, set)) = project(old)
+            && let Some(sets) = self.sets.get_mut(&label)
+        {
+            sets.take(&set);
+            if sets.0.is_empty() {
+                self.sets.remove(&label);
+            }
+            let left = self.sets.get(&label);
+            if left.is_none_or(|sets| !sets.0.contains_key(&set)) {
+                changed.fewer = Some(label);
+            }
+        }
+        changed
+    }
+
+    /// True if a city has a cell.
+    pub fn serves(&self, city: &CityCode) -> bool {
+        self.places.serves(city)
+    }
+
+    /// True if a project, named by its label value, may have `set` on the Namespace that has the set `own`, without
+    /// using more than `limit` sets. Sets that its other Namespaces are `moving` to count.
+    pub fn may_sync(
+        &self,
+        label: &str,
+        own: Option<&Arc<str>>,
+        moving: &BTreeSet<&Arc<str>>,
+        set: &str,
+        limit: usize,
+    ) -> bool {
+        let sets = self.sets.get(label);
+        let carried = |set: &str| sets.and_then(|sets| sets.0.get(set)).copied().unwrap_or(0);
+        if carried(set) > 0 || moving.iter().any(|of| ***of == *set) {
+            return true;
+        }
+        // The new set replaces a set that no other Namespace of the project uses.
+        let given_up = own.is_some_and(|own| carried(own) == 1 && !moving.contains(own));
+        let coming = moving.iter().filter(|of| carried(of) == 0).count();
+        sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
+    }
+
+    /// The cities of the copies of a kind in a hub namespace.
+    pub fn copies(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
+        let of = self.of(hub);
+        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
+        let located = of.into_iter().flat_map(|of| of.located.keys());
+        let all = by_city.map(|(of, city)| (of, city));
+        let all = all.chain(located.map(|(of, _, city)| (of, city)));
+        all.filter(move |(of, _)| **of == kind).map(|(_, city)| city)
+    }
+
+    /// The routes of the copies of a kind in a hub namespace.
+    pub fn routes(&self, hub: &str, kind: KindId) -> impl Iterator<Item = Route> {
+        let of = self.of(hub);
+        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
+        let located = of.into_iter().flat_map(|of| of.located.keys());
+        let all = by_city.map(|(of, city)| (of, Route::City(city.clone())));
+        let all = all.chain(located.map(|(of, location, _)| (of, Route::Location(location.clone()))));
+        all.filter(move |(of, _)| **of == kind).map(|(_, route)| route)
+    }
+
+    /// The cities of the write-backs in a hub namespace; `None` for write-backs that name no city.
+    pub fn written_back(&self, hub: &str) -> impl Iterator<Item = Option<&CityCode>> {
+        let all = self.of(hub).into_iter().flat_map(|of| of.write_backs.keys());
+        all.map(Option::as_ref)
+    }
+
+    /// True if a policy claims a binding.
+    pub fn claims(&self, hub: &str, policy: &Arc<str>) -> bool {
+        self.of(hub).is_some_and(|of| of.claims.0.contains_key(policy))
+    }
+
+    /// The companions that name a deployment.
+    pub fn naming(
+        &self,
+        hub: &str,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = (CompanionKind, &Arc<str>)> {
+        let entry: Arc<str> = format!("{namespace}/{name}").into();
+        let from = (entry.clone(), CompanionKind::CONFIG_MAP, Arc::from(""));
+        let all = self.of(hub).into_iter();
+        let all = all.flat_map(move |of| of.entries.range(from.clone()..));
+        all.take_while(move |(of, ..)| *of == entry)
+            .map(|(_, kind, companion)| (*kind, companion))
+    }
+
+    /// The Namespaces that are labelled with a city set.
+    pub fn carrying<'a>(&'a self, set: &str) -> impl Iterator<Item = &'a Arc<str>> {
+        let set: Arc<str> = set.into();
+        let from = (set.clone(), Arc::from(""));
+        let all = self.carried.range(from..);
+        all.take_while(move |(of, _)| *of == set).map(|(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! Sums over the rows, updated row by row, so that no answer about the fleet scans objects: federated objects by reason,
+//! Instances by project, city and cell, and the objects with problems.
+//!
+//! Sums depend on the rows alone: each row change takes away the old row's part and adds that of the new row.
+
+mod problem;
+
+pub use problem::{Problem, REFUSED, is_refused};
+
+use super::secondary::RefCounts;
+use crate::index::{
+    Project,
+    rows::{Binding, Source, WriteBackDigest},
+};
+use fedgate_api::{
+    ReplicaCounts,
+    conditions::{self, Reason},
+    names::{CityCode, ProjectKey},
+};
+use fedgate_engine::{
+    random::HashMap,
+    store::table::{Name, Row},
+};
+use fedgate_kinds::KindId;
+use fedgate_operations::{CellInstances, Instances};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
+
+/// Status and reason of a condition `Federated`; `None` without the condition.
+pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
+
+/// The Instances that a deployment reports.
+fn reported(row: &Row<Source>) -> Instances {
+    let rollup = row.digest.rolled_up();
+    let counts = rollup.map_or_else(ReplicaCounts::default, |rollup| rollup.counts);
+    let number = |count: i32| u64::try_from(count).unwrap_or(0);
+    Instances {
+        desired: number(counts.desired_replicas),
+        existing: number(counts.replicas),
+        ready: number(counts.ready_replicas),
+        updated: number(counts.updated_replicas),
+    }
+}
+
+fn written_back(row: &Row<WriteBackDigest>) -> CellInstances {
+    CellInstances {
+        existing: 1,
+        ready: u64::from(row.digest.serving.is_ready()),
+    }
+}
+
+/// City and cell of a write-back.
+pub type Place = (Option<CityCode>, Option<Arc<str>>);
+
+/// The part of a cell in the fleet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfCell {
+    /// Copies that Karmada schedules there.
+    pub deployments: usize,
+    /// Copies that Karmada schedules there and has not applied.
+    pub not_applied: usize,
+    /// Its write-backs.
+    pub instances: CellInstances,
+    /// Time of the last change that one of its write-backs brought.
+    pub last_report: Option<Timestamp>,
+}
+
+impl OfCell {
+    fn is_empty(&self) -> bool {
+        self.deployments == 0 && self.instances.existing == 0
+    }
+}
+
+/// Project, kind, namespace and name of a project's object.
+pub type ObjectKey = (ProjectKey, (KindId, Name));
+
+/// Sums over all planes.
+#[derive(Debug, Default)]
+pub struct Summary {
+    federated: RefCounts<(KindId, FederatedState)>,
+    instances: Instances,
+    /// Write-backs of each hub namespace, by place; nearly always there are few places.
+    places: HashMap<Arc<str>, Vec<(Place, CellInstances)>>,
+    cells: BTreeMap<Arc<str>, OfCell>,
+    /// Write-backs whose label does not name their deployment.
+    unlabelled: usize,
+    /// Projects with problems.
+    problems: BTreeSet<ProjectKey>,
+    /// Objects that are refused or being deleted.
+    urgent: BTreeSet<ObjectKey>,
+    /// Projects with deployments that are being deleted.
+    deleting: BTreeSet<ProjectKey>,
+    /// Projects with announced deployments that name no hub.
+    pub unnamed: BTreeSet<ProjectKey>,
+}
+
+/// Sums over a project.
+#[derive(Debug, Default)]
+pub struct OfProject {
+    /// Its Instances.
+    pub instances: Instances,
+    /// Its objects with problems: kind, namespace, name.
+    pub problems: BTreeMap<(KindId, Name), Problem>,
+}
+
+impl OfProject {
+    /// The problems of a namespace.
+    pub fn problems_in<'a>(
+        &'a self,
+        kinds: impl Iterator<Item = KindId> + 'a,
+        namespace: &'a Arc<str>,
+    ) -> impl Iterator<Item = (&'a (KindId, Name), &'a Problem)> {
+        let first = move |kind| (kind, (namespace.clone(), Arc::from("")));
+        kinds.flat_map(move |kind| {
+            let rows = self.problems.range(first(kind)..);
+            rows.take_while(move |((of, (name, _)), _)| *of == kind && name == namespace)
+        })
+    }
+
+    /// The objects with problems after one of them, or from the first.
+    pub fn problems_after(&self, after: Option<&(KindId, Name)>) -> impl Iterator<Item = &(KindId, Name)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.problems
+            .range((from, Bound::Unbounded))
+            .map(|(object, _)| object)
+    }
+}
+
+fn federated_state(row: &Row<Source>) -> FederatedState {
+    let condition = row.digest.status.condition("Federated")?;
+    Some((condition.status.clone(), condition.reason.clone()))
+}
+
+/// Status and reason of a condition `Federated` as metrics and answers show it: a closed set. Other reasons count as
+/// `Other`, and an object without the condition as `None`.
+pub fn labels(state: &FederatedState) -> (&'static str, &'static str) {
+    let Some((status, reason)) = state else {
+        return ("None", "None");
+    };
+    let status = match &**status {
+        "True" => "True",
+        "False" => "False",
+        _ => "Unknown",
+    };
+    (status, Reason::parse(reason).map_or("Other", Reason::as_str))
+}
+
+/// The states that an object of a federated kind may have, by [`labels`].
+pub fn federated_states() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_condition = conditions::CONDITIONS
+        .iter()
+        .find(|(kind, ..)| *kind == "Federated");
+    let (good, bad) = of_condition.map_or(("", ""), |(_, good, bad)| (*good, *bad));
+    let good = good.split_whitespace().map(|reason| ("True", reason));
+    let bad = bad
+        .split_whitespace()
+        .chain(["Other"])
+        .map(|reason| ("False", reason));
+    [("None", "None")].into_iter().chain(good).chain(bad)
+}
+
+impl Summary {
+    /// Number of federated objects by kind and condition `Federated`.
+    pub fn federated(&self) -> impl Iterator<Item = (&(KindId, FederatedState), usize)> {
+        self.federated.counts()
+    }
+
+    /// All Instances.
+    pub fn instances(&self) -> Instances {
+        self.instances
+    }
+
+    /// The write-backs of a hub namespace, by place.
+    pub fn places(&self, hub: &str) -> &[(Place, CellInstances)] {
+        self.places.get(hub).map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of a cell.
+    pub fn cell(&self, cell: &str) -> OfCell {
+        self.cells.get(cell).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, kind: KindId, row: &Row<Source>, is_there: bool) {
+        self.federated.count((kind, federated_state(row)), is_there);
+        if is_there {
+            self.instances += reported(row);
+        } else {
+            self.instances -= reported(row);
+        }
+    }
+
+    /// Applies the change of a project's object from `old` to `new`.
+    pub(crate) fn source(
+        &mut self,
+        key: &ProjectKey,
+        of: &mut OfProject,
+        (kind, name): (KindId, &Name),
+        old: Option<&Row<Source>>,
+        new: Option<&Row<Source>>,
+    ) {
+        if let Some(old) = old {
+            self.count(kind, old, false);
+            of.instances -= reported(old);
+        }
+        if let Some(new) = new {
+            self.count(kind, new, true);
+            of.instances += reported(new);
+        }
+        let problem = new.and_then(Problem::of);
+        let is_urgent = problem.as_ref().is_some_and(Problem::is_urgent);
+        let before = match problem {
+            Some(problem) => of.problems.insert((kind, name.clone()), problem),
+            None if !of.problems.is_empty() => of.problems.remove(&(kind, name.clone())),
+            None => None,
+        };
+        let object = || (key.clone(), (kind, name.clone()));
+        match (before.is_some_and(|before| before.is_urgent()), is_urgent) {
+            (false, true) => drop(self.urgent.insert(object())),
+            (true, false) => drop(self.urgent.remove(&object())),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Records whether a project has problems, and deployments that are being deleted.
+    pub(crate) fn note(&mut self, key: &ProjectKey, problems: bool, deletions: bool) {
+        for (set, is) in [(&mut self.problems, problems), (&mut self.deleting, deletions)] {
+            if is && !set.contains(key) {
+                set.insert(key.clone());
+            } else if !is && !set.is_empty() {
+                set.remove(key);
+            }
+        }
+    }
+
+    /// At most `limit` objects that are refused or being deleted, after one of them, or from the first. Those that are
+    /// only unavailable are not among them: where tenants' programs fail, these are many.
+    pub fn urgent_after(&self, after: Option<&ObjectKey>, limit: usize) -> impl Iterator<Item = &ObjectKey> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.urgent.range((from, Bound::Unbounded)).take(limit)
+    }
+
+    /// The projects with problems, in order from one of them, or from the first.
+    pub fn with_problems(&self, from: Option<&ProjectKey>) -> impl Iterator<Item = &ProjectKey> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.problems.range((from, Bound::Unbounded))
+    }
+
+    /// The projects with deployments that are being deleted, in order.
+    pub fn with_deletions(&self) -> impl Iterator<Item = &ProjectKey> {
+        self.deleting.iter()
+    }
+
+    /// Takes away the parts of a project that is disengaged.
+    pub(crate) fn forget(&mut self, key: &ProjectKey, project: &Project) {
+        self.note(key, false, false);
+        for (object, problem) in &project.summary.problems {
+            if problem.is_urgent() {
+                self.urgent.remove(&(key.clone(), object.clone()));
+            }
+        }
+        for (kind, table) in project.sources.enumerate() {
+            for (_, row) in table.iter() {
+                self.count(kind, row, false);
+            }
+        }
+    }
+
+    /// Number of write-backs whose label does not name their deployment.
+    pub fn unlabelled(&self) -> usize {
+        self.unlabelled
+    }
+
+    /// Applies the change of a write-back in a hub namespace. `at` is the time of an event that brought it, `None` for
+    /// a list.
+    pub(crate) fn write_back(
+        &mut self,
+        hub: &Arc<str>,
+        old: Option<&Row<WriteBackDigest>>,
+        new: Option<&Row<WriteBackDigest>>,
+        at: Option<Timestamp>,
+    ) {
+        let place = |row: &Row<WriteBackDigest>| (row.digest.city.clone(), row.digest.cell.clone());
+        let unlabelled =
+            |row: Option<&Row<WriteBackDigest>>| usize::from(row.is_some_and(|row| !row.digest.is_labelled));
+        self.unlabelled -= unlabelled(old);
+        self.unlabelled += unlabelled(new);
+        let places = self.places.entry(hub.clone()).or_default();
+        if let Some(old) = old {
+            let (place, part) = (place(old), written_back(old));
+            if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
+                *sum -= part;
+            }
+            if let Some(cell) = place.1.and_then(|cell| self.cells.get_mut(&cell)) {
+                cell.instances -= part;
+            }
+        }
+        if let Some(new) = new {
+            let (place, part) = (place(new), written_back(new));
+            if let Some(cell) = place.1.clone() {
+                let cell = self.cells.entry(cell).or_default();
+                cell.instances += part;
+                cell.last_report = at.or(cell.last_report);
+            }
+            if let Some((_, sum)) = places.iter_mut().find(|(of, _)| *of == place) {
+                *sum += part;
+            } else {
+                places.reserve_exact(1);
+                places.push((place, part));
+            }
+        }
+        places.retain(|(_, sum)| sum.existing > 0);
+        if places.is_empty() {
+            self.places.remove(hub);
+        }
+        self.drop_empty(old.and_then(|row| row.digest.cell.as_ref()));
+    }
+
+    /// Applies the change of a binding of a federated kind.
+    pub(crate) fn binding(&mut self, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+        for cell in old.into_iter().flat_map(|row| &row.digest.clusters) {
+            if let (Some(of), Some(old)) = (self.cells.get_mut(cell), old) {
+                of.deployments -= 1;
+                of.not_applied -= usize::from(!old.digest.is_applied_at(cell));
+            }
+        }
+        for cell in new.into_iter().flat_map(|row| &row.digest.clusters) {
+            if let Some(new) = new {
+                let of = self.cells.entry(cell.clone()).or_default();
+                of.deployments += 1;
+                of.not_applied += usize::from(!new.digest.is_applied_at(cell));
+            }
+        }
+        for cell in old.into_iter().flat_map(|row| &row.digest.clusters) {
+            self.drop_empty(Some(cell));
+        }
+    }
+
+    fn drop_empty(&mut self, cell: Option<&Arc<str>>) {
+        if let Some(cell) = cell
+            && self.cells.get(cell).is_some_and(OfCell::is_empty)
+        {
+            self.cells.remove(cell);
+        }
+    }
+}
