@@ -215,7 +215,7 @@ impl State {
                 }
                 self.proof.doubt();
             }
-            Change::Renewed => self.proof.restart(),
+            Change::Reconnected => self.proof.restart(),
         }
     }
 
