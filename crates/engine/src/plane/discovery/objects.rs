@@ -25,7 +25,7 @@ pub(super) enum Change<K> {
     /// The objects cannot be read for now; true if the last attempt had another error or none.
     Failed(watcher::Error, bool),
     /// The plane has another address or credential: the objects are listed again.
-    Renewed,
+    Reconnected,
 }
 
 /// List and watch of the objects, which never ends.
@@ -81,7 +81,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
                 event = next(&mut self.changes, self.paused) => event,
                 _ = self.generation.changed() => {
                     self.relist();
-                    return Change::Renewed;
+                    return Change::Reconnected;
                 }
             };
             self.paused = None;

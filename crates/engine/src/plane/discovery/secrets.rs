@@ -41,7 +41,7 @@ pub(super) fn stream(
                     %namespace, %error,
                     "the projects' Secrets cannot be read; check that the namespace exists and that this user may get, list and watch secrets there"
                 ),
-                Change::Failed(_, false) | Change::Renewed => {}
+                Change::Failed(_, false) | Change::Reconnected => {}
             }
         }
     })

@@ -213,7 +213,7 @@ impl State {
                 }
                 self.proof.doubt();
             }
-            Change::Renewed => self.proof.restart(),
+            Change::Reconnected => self.proof.restart(),
         }
     }
 
