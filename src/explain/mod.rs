@@ -14,9 +14,9 @@ mod world;
 pub use record::{Happening, Request};
 pub use text::{text, yaml};
 
-use fedgate_gateway::settings::Settings;
 use anyhow::{Context, anyhow, bail};
 use fedgate_engine::random::Random;
+use fedgate_gateway::settings::Settings;
 use fedgate_kinds::{
     FederatedKind, Kinds,
     lua::{LuaError, Operation},

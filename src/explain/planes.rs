@@ -1,7 +1,6 @@
 //! The planes of the play, and the gateway's access to them, which applies every change to the index.
 
 use super::record::Record;
-use fedgate_gateway::{Gateway, index::GatewayIndex};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     executor::PlaneAccess,
@@ -13,6 +12,7 @@ use fedgate_engine::{
     },
     runtime::{Runtime, index::Index},
 };
+use fedgate_gateway::{Gateway, index::GatewayIndex};
 use fedgate_karmada::Object;
 use fedgate_simulator::{self as simulator, Change, Simulator};
 use futures::future::BoxFuture;

@@ -8,7 +8,6 @@ use super::{
     returned, script_error,
     scripts::Scripts,
 };
-use fedgate_gateway::{Gateway, context::Context, settings::Settings};
 use anyhow::{anyhow, bail};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -17,13 +16,9 @@ use fedgate_engine::{
     metrics::{Metrics, PlaneKind},
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle},
-    runtime::{
-        Runtime, Setup,
-        index::Index,
-        queue::{Outcome, Priority},
-        role::Role,
-    },
+    runtime::{Runtime, Setup, index::Index, queue::Priority, role::Role},
 };
+use fedgate_gateway::{Gateway, context::Context, settings::Settings};
 use fedgate_karmada::Object;
 use fedgate_kinds::FederatedKind;
 use fedgate_simulator::{
@@ -35,7 +30,6 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    cell::OnceCell,
     collections::BTreeMap,
     sync::{
         Arc,
@@ -155,7 +149,8 @@ impl<'a> World<'a> {
         let key = ProjectKey::parse(PROJECT)?;
         let planes = Arc::new(Planes::new(key, begin));
         let access = planes.clone();
-        let runtime = fedgate_gateway::over(all.to_vec().into(), settings.clone(), setup, &|_| access.clone());
+        let runtime =
+            fedgate_gateway::over(all.to_vec().into(), settings.clone(), setup, &|_| access.clone());
         // It is set here alone.
         let _ = planes.runtime.set(Arc::downgrade(&runtime));
         let on_demand = KarmadaOptions {
@@ -304,7 +299,7 @@ impl<'a> World<'a> {
         let now = self.clock.lock().instant;
         let ctx = Context::new(&self.runtime.shared, now, &wrote);
         let next = self.runtime.role.reconcile(&ctx, &key).await;
-        self.runtime.shared.queue.done(&key, Outcome::Done);
+        self.runtime.shared.queue.done(&key, Ok(Requeue::AwaitChange));
         let next = next.map_err(|failure| anyhow!("the gateway cannot go on: {failure}"))?;
         if let Requeue::After(after) = next {
             self.requeued += 1;

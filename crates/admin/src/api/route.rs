@@ -94,6 +94,9 @@ impl Target {
         };
         let values = RawPathParams::from_request_parts(&mut parts.clone(), &()).await;
         let values = values.map_err(|error| Refusal::invalid(error.body_text()))?;
+        if values.iter().any(|(_, value)| value.is_empty()) {
+            return Ok(None);
+        }
         let values = values.iter();
         let values =
             values.map(|(part, value)| checked(&format!("the {part} of the path"), value.to_owned()));

@@ -123,7 +123,7 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
                 (Class::Plane, plane, word.unwrap_or(failure.category.as_str()))
             }
             Cause::Plane(_) => continue,
-            // What waits for a suspended project is no fault, and is named by the suspension alone.
+            // A wait for a suspended project is no fault: the suspension alone names it.
             Cause::Suspended(plane) => (Class::Waiting, plane, Category::ProjectSuspended.as_str()),
             Cause::Right(right) => {
                 rights.insert(right.clone(), failure.since);
