@@ -38,25 +38,19 @@ pub(crate) fn check(args: &DeployArgs) -> Result<(), Error> {
 
 /// Deploys.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: bool) -> Result<(), Error> {
-    let (name, intent) = match &args.file {
-        Some(file) => {
-            let file = manifest::read(file, &plane.namespace, "deploy").await?;
-            let name = file["metadata"]["name"].as_str().unwrap_or_default();
-            (name.to_owned(), Intent::File(file))
-        }
-        None => {
-            let name = args.name.unwrap_or_default();
-            let namespace = plane.namespace.clone();
-            let flags = Box::new(args.flags.clone());
-            (
-                name.clone(),
-                Intent::Flags {
-                    flags,
-                    name,
-                    namespace,
-                },
-            )
-        }
+    let (name, intent) = if let Some(file) = &args.file {
+        let file = manifest::read(file, &plane.namespace, "deploy").await?;
+        let name = file["metadata"]["name"].as_str().unwrap_or_default();
+        (name.to_owned(), Intent::File(file))
+    } else {
+        let (name, namespace) = (args.name.unwrap_or_default(), plane.namespace.clone());
+        let flags = Box::new(args.flags.clone());
+        let intent = Intent::Flags {
+            flags,
+            name: name.clone(),
+            namespace,
+        };
+        (name, intent)
     };
     if name.len() > WORKLOAD_NAME_LIMIT {
         let what = format!(

@@ -92,7 +92,7 @@ struct Walk<'a> {
     positionals: Vec<String>,
 }
 
-impl<'a> Walk<'a> {
+impl Walk<'_> {
     fn end<'w>(&self, typed: &'w str) -> (Wanted, &'w str) {
         if let Some(arg) = self.roles.open {
             return (self.value(arg), typed);

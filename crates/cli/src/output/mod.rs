@@ -201,7 +201,7 @@ impl Output {
 }
 
 /// A number with its noun.
-pub(crate) fn plural<N: std::fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+pub(crate) fn plural<N: std::fmt::Display + Copy + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     let s = if number == N::from(1) { "" } else { "s" };
     format!("{number} {noun}{s}")
 }

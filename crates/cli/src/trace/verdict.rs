@@ -32,13 +32,13 @@ impl Verdict {
             let next = next(project, workload, chain, at);
             return verdict("Broken", Some(Kind::Blocked), line, Some(next));
         }
-        let Some((Chain { city, .. }, (_, link))) = first(State::Waiting) else {
+        let Some((chain, (_, link))) = first(State::Waiting) else {
             return verdict("Whole", None, "Whole.".to_owned(), None);
         };
         let time = link.since.map(|since| format!(" ({})", age(since, now)));
-        let (time, hop) = (time.unwrap_or_default(), link.hop.word());
-        let line = format!("Moving: {city} waits at {hop}{time}.");
-        verdict("Moving", Some(Kind::Moving), line, None)
+        let (time, waiting) = (time.unwrap_or_default(), link.hop.word());
+        let text = format!("Moving: {} waits at {waiting}{time}.", chain.city);
+        verdict("Moving", Some(Kind::Moving), text, None)
     }
 }
 
