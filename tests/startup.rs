@@ -104,7 +104,7 @@ async fn a_kind_with_an_unknown_field() {
         &[
             &place,
             r#"unknown field "policyPrefx""#,
-            "allowed are plural, placement",
+            "allowed are scope, plural, placement",
         ],
     );
 }

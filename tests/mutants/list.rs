@@ -254,15 +254,17 @@ mutants! {
             "self.orphans > 10.max(self.total / 10)" => "false",
             "gateway/garbage::tests::decisions::more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on";
     }
-    "crates/gateway/src/garbage/mod.rs" {
+    "crates/gateway/src/garbage/copies.rs" {
         an_orphan_without_a_copy_forgets_that_it_waits:
             "index.pin(kind, &run.key.namespace, &run.key.name).is_some()" => "false",
             "gateway/federator::tests::lanes::replaced::an_orphan_without_a_copy_waits_for_what_its_hub_can_prove";
         orphan_without_a_get:
             "confirm::deployment_gone(run.ctx, origin.clone()).await?" => "true",
             "gateway/garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
+    }
+    "crates/gateway/src/garbage/city_sets.rs" {
         city_set_without_a_list:
-            "confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?" => "true",
+            "confirm::is_unused(ctx, &namespaces, keys::CITIES, set_of(key)).await?" => "true",
             "gateway/garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
     }
     "crates/gateway/src/projector/decide.rs" {
