@@ -38,7 +38,7 @@ const VALUES: &[&str] = &[
 ];
 
 /// Packages whose modules are not in an order yet.
-const CIRCULAR: &[&str] = &["cli", "karmada", "sandbox"];
+const CIRCULAR: &[&str] = &["cli", "karmada", "sandbox", "simulator"];
 
 /// Modules that use all others of their package, beside `lib.rs`.
 const TOP: &[&str] = &["gauges", "projects", "testing", "operations"];
@@ -168,9 +168,11 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
 /// The sources of all packages below `crates`, without tests and executables.
 fn sources() -> Vec<Source> {
     let mut all = Vec::new();
-    for package in fs::read_dir(root("crates")).unwrap() {
-        let name = package.unwrap().file_name().into_string().unwrap();
-        let root = root("crates").join(&name).join("src");
+    let packages = ["crates", "dev"].map(|folder| fs::read_dir(root(folder)).unwrap());
+    for package in packages.into_iter().flatten() {
+        let package = package.unwrap();
+        let name = package.file_name().into_string().unwrap();
+        let root = package.path().join("src");
         let mut found = Vec::new();
         files(&root, &mut found);
         for file in found {

@@ -222,6 +222,49 @@ fn comments_use_the_words_of_the_design() {
     assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
 }
 
+/// First words of a doc comment that stand for something which the comment does not name.
+const PRONOUN: &str = r"^(Those|These|They|Their|Them|The same|That|This|Its?|Such|What|Who|Whom|Whose|Whoever|Whatever|One (?:that|of|in|with|who|which)|Of|Nobody|Somebody)\b";
+
+/// The doc comments of a source that begin with such a word.
+fn pronouns(file: &str, text: &str, pronoun: &Regex) -> Vec<String> {
+    let doc = |line: &str| {
+        line.trim_start()
+            .strip_prefix("//")
+            .filter(|rest| rest.starts_with(['/', '!']))
+            .map(|rest| rest[1..].trim_start().to_owned())
+    };
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for (number, line) in text.lines().enumerate() {
+        let comment = doc(line);
+        if let Some(word) = comment
+            .as_deref()
+            .filter(|_| !is_inside)
+            .and_then(|comment| pronoun.find(comment))
+        {
+            found.push(format!("{file}:{}: {}", number + 1, word.as_str()));
+        }
+        is_inside = comment.is_some();
+    }
+    found
+}
+
+/// A reader of one comment does not have the one before in mind. Some fields of a struct read well with `Its`.
+#[test]
+fn comments_begin_with_their_subjects() {
+    let pronoun = Regex::new(PRONOUN).unwrap();
+    let sources = sources();
+    let all = sources
+        .iter()
+        .filter(|(file, _)| !file.starts_with("crates/api/"));
+    let found: Vec<String> = all
+        .flat_map(|(file, text)| pronouns(file, text, &pronoun))
+        .collect();
+    assert!(found.len() < 50, "{} places:\n{}", found.len(), found.join("\n"));
+    let text = "/// The name.\n/// Its name.\nlet its = 1;\n    /// Its name.\n/// Those.\n// Its.\n";
+    assert_eq!(pronouns("x.rs", text, &pronoun), ["x.rs:4: Its"]);
+}
+
 #[test]
 fn a_riddle_is_found_in_comments_alone() {
     let text =

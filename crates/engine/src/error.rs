@@ -48,7 +48,7 @@ crate::words! {
         ProjectSuspended = "project_suspended",
         /// 400, 422, 403 by admission, 413: the object is rejected.
         Refused = "refused",
-        /// This replica does not hold the Lease.
+        /// The replica does not hold the Lease.
         NotLeader = "not_leader",
         /// The plane is not engaged.
         NotEngaged = "not_engaged",

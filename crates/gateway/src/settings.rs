@@ -16,7 +16,7 @@ pub enum LocationSource {
     Auto,
     /// Location of locations.miloapis.com/v1alpha1.
     Locations,
-    /// Of networking.datumapis.com/v1alpha: `LocationBinding`, or Location where that is not served.
+    /// The source of networking.datumapis.com/v1alpha: `LocationBinding`, or Location where that is not served.
     NetworkServices,
 }
 

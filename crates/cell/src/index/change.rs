@@ -19,14 +19,14 @@ pub enum Change {
     Namespace(Arc<str>),
     /// A deployment changed.
     Deployment {
-        /// Its namespace and name.
+        /// Namespace and name of the object.
         name: Name,
         /// True if it expects other companions, or their error changed.
         data: bool,
     },
     /// An Instance changed.
     Instance {
-        /// Its namespace and name.
+        /// Namespace and name of the object.
         name: Name,
         /// Deployments that own it, that owned it before, or whose slot its name occupies.
         deployments: BTreeSet<Arc<str>>,

@@ -20,11 +20,11 @@ pub const LABEL: (&str, &str) = MANAGED_BY;
 pub struct Record {
     /// `(hub)`, or the project's key.
     pub plane: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its namespace there.
+    /// Namespace of the object on its plane.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// Time of the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct RecordPlace {
     pub name: String,
     /// True if it exists.
     pub exists: bool,
-    /// Its present records of the Instance.
+    /// Present records of the Instance.
     pub has: Vec<Record>,
 }
 

@@ -23,11 +23,11 @@ pub trait NetworkObjects {
 /// The network part of a deployment.
 #[derive(Debug, Clone, Copy)]
 pub struct Deployment<'a> {
-    /// Its namespace.
+    /// Namespace of the deployment.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the deployment.
     pub name: &'a str,
-    /// Its UID.
+    /// UID of the deployment.
     pub uid: &'a str,
     /// The networks of its template's interfaces, in order.
     pub networks: &'a [NetworkReference],
@@ -40,23 +40,23 @@ pub struct Deployment<'a> {
 pub enum NetworkAction {
     /// Create the binding of an interface.
     Bind {
-        /// Its name.
+        /// Name of the binding.
         name: String,
         /// The interface's network.
         network: NetworkReference,
     },
     /// Delete a binding that the template no longer names and no Instance uses.
     Unbind {
-        /// Its name.
+        /// Name of the binding.
         name: String,
-        /// Its UID.
+        /// UID of the binding.
         uid: Arc<str>,
     },
     /// Create a claim for a context, owned by it.
     Claim {
-        /// Its namespace.
+        /// Namespace of the claim.
         namespace: Arc<str>,
-        /// Its name.
+        /// Name of the claim.
         name: String,
         /// The context's name.
         context: Arc<str>,

@@ -30,7 +30,7 @@ pub struct Entry {
     pub verb: &'static str,
     /// The reason of the write.
     pub reason: &'static str,
-    /// Its end.
+    /// End of the write.
     pub end: End,
     /// Time until it ended.
     pub took: Duration,

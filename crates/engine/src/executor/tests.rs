@@ -276,7 +276,7 @@ async fn sent_when_refused(
     sent_to((422, refusal), Endpoint::Main, live).await
 }
 
-/// The same, with any answer of an endpoint.
+/// The requests that are sent while an endpoint gives this answer.
 async fn sent_to(
     refusal: (u16, &'static str),
     endpoint: Endpoint,

@@ -36,9 +36,9 @@ pub struct Row {
     pub name: Cow<'static, str>,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// Its labels.
+    /// Labels of the family.
     pub labels: &'static [&'static str],
-    /// Its meaning.
+    /// Meaning of the family.
     pub help: Cow<'static, str>,
 }
 

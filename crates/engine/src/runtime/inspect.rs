@@ -48,7 +48,7 @@ pub struct Survey {
 pub struct PlaneReport {
     /// The plane.
     pub plane: Plane,
-    /// Its state.
+    /// State of the plane.
     pub state: PlaneState,
     /// Time since it was engaged.
     pub engaged: Duration,
@@ -62,7 +62,7 @@ pub struct PlaneReport {
     pub missing: Vec<String>,
     /// Why it cannot be worked with, although it answers.
     pub defect: Option<Defect>,
-    /// Its watches.
+    /// Watches of the plane.
     pub watches: Vec<WatchReport>,
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The state of one plane, as far as surveys need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Its state.
+    /// State of the plane.
     pub(super) state: PlaneState,
     /// True if it forbids a watch that it must allow.
     pub(super) forbids: bool,

@@ -61,7 +61,7 @@ pub struct EngagedPlane<T> {
     pub connection: Connection,
     /// Start of the engagement.
     pub since: Instant,
-    /// Its watches.
+    /// Watches of the plane.
     pub watches: Vec<(T, Arc<WatchStatus>)>,
     /// Handles of the tasks of the watches, in the same order.
     pub handles: Vec<AbortHandle>,

@@ -69,7 +69,7 @@ pub trait Role: Send + Sync + Sized + 'static {
         key: &Key,
     ) -> impl Future<Output = Result<Requeue, Failure>> + Send;
 
-    /// This replica begins to lead; all keys are enqueued afterwards.
+    /// Called when the replica begins to lead; all keys are enqueued afterwards.
     fn on_leading(&self, _shared: &SharedOf<Self>) {}
 
     /// Executes a command.

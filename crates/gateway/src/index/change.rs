@@ -30,7 +30,7 @@ pub enum Change {
     },
     /// A city policy changed.
     CityPolicy {
-        /// Its hub namespace.
+        /// Hub namespace of the policy.
         hub: Arc<str>,
     },
     /// A Cluster changed, and with it the map of cities and locations, or a member that objects depend on.
@@ -55,9 +55,9 @@ pub enum Change {
     Companion {
         /// Kind of the companion.
         kind: CompanionKind,
-        /// Its hub namespace.
+        /// Hub namespace of the companion.
         hub: Arc<str>,
-        /// Its name.
+        /// Name of the companion.
         name: Arc<str>,
         /// Entries `<namespace>/<deployment>` that it had before; `None` if its binding alone has changed.
         released: Option<BTreeSet<String>>,
@@ -84,9 +84,9 @@ pub enum Change {
         project: ProjectKey,
         /// The namespace.
         namespace: Arc<str>,
-        /// Its former hub namespace, if it has another one or none now.
+        /// Former hub namespace, if the namespace has another one or none now.
         left: Option<Arc<str>>,
-        /// Its hub namespace.
+        /// Present hub namespace, if the namespace exists.
         hub: Option<Arc<str>>,
     },
     /// Locations or Networks that Workloads are checked against changed.
@@ -109,9 +109,9 @@ pub enum Change {
         project: ProjectKey,
         /// Kind of the object.
         kind: CompanionKind,
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: Arc<str>,
-        /// Its name.
+        /// Name of the object.
         name: Arc<str>,
     },
 }
@@ -136,7 +136,7 @@ pub enum CopyNews {
     Content,
     /// The hub records another member of it, or none.
     Pinned,
-    /// Its cells have reported it, and its projections may have waited for that.
+    /// The cells have reported the copy, and its projections may have waited for that.
     Reported,
 }
 
@@ -144,9 +144,9 @@ pub enum CopyNews {
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an aspect of its own")]
 pub struct BindingChange {
-    /// Its hub namespace.
+    /// Hub namespace of the binding.
     pub hub: Arc<str>,
-    /// Its template: kind and name; `None` if the kind is not federated.
+    /// Template of the binding: kind and name; `None` if the kind is not federated.
     pub template: Option<(KindId, Arc<str>)>,
     /// True if its owner or its clusters changed.
     pub placed: bool,
@@ -165,11 +165,11 @@ pub struct BindingChange {
 pub struct SourceChange {
     /// The project.
     pub project: ProjectKey,
-    /// Its kind.
+    /// Kind of the deployment.
     pub kind: KindId,
     /// The deployment's namespace.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name of the deployment.
     pub name: Arc<str>,
     /// The hub namespace of its namespace, if that exists.
     pub hub: Option<Arc<str>>,

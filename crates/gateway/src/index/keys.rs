@@ -280,7 +280,7 @@ impl TableId {
     /// The deployments, in tests with the built-in kind alone.
     #[cfg(test)]
     pub(crate) const DEPLOYMENTS: Self = Self::Federated(fedgate_kinds::KindId::FIRST);
-    /// Their Instances.
+    /// Keys of the Instances of these deployments.
     #[cfg(test)]
     pub(crate) const INSTANCES: Self = Self::WrittenBack(fedgate_kinds::KindId::FIRST);
 

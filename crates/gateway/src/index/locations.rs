@@ -99,7 +99,7 @@ pub(super) fn availability_resource() -> ApiResource {
 /// A location of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// Its topology, as far as a selector of labels can match it.
+    /// Topology of the location, as far as a selector of labels can match it.
     pub topology: Arc<BTreeMap<String, String>>,
     /// City of the location.
     pub city: Option<Arc<str>>,

@@ -152,7 +152,7 @@ pub struct ObjectRef {
     pub kind: KindId,
     /// The hub namespace.
     pub hub: Arc<str>,
-    /// Its name.
+    /// Name of the object.
     pub name: Arc<str>,
 }
 

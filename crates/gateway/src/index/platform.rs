@@ -26,7 +26,7 @@ use std::{collections::BTreeSet, sync::Arc};
 pub struct OfPlatform {
     /// True once the project is known to serve the kind.
     served: bool,
-    /// Its objects.
+    /// Objects of the kind.
     pub rows: Table<PlatformProjection>,
 }
 

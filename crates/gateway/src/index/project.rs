@@ -41,7 +41,7 @@ pub struct Project {
     pub workloads: Table<WorkloadDigest>,
     /// Bytes of the texts that are kept of them, at most [`TEXTS_OF_PROJECT`](super::rows::TEXTS_OF_PROJECT).
     pub workload_texts: usize,
-    /// Its locations, if places are checked against them.
+    /// Locations of the project, if places are checked against them.
     pub locations: ProjectLocations,
     /// Networks, if interfaces are checked against them.
     pub networks: Table<()>,
@@ -65,7 +65,7 @@ pub struct Project {
     pub summary: OfProject,
     /// The hubs that its deployments name.
     pub hubs: RefCounts<Arc<str>>,
-    /// Another hub that they name.
+    /// The other hub that deployments of the project name.
     pub other_hub: Option<OtherHub>,
     /// The other role in which the gateway has its plane already.
     pub known_plane: Option<KnownPlane>,

@@ -124,7 +124,7 @@ fn rig(index: GatewayIndex) -> Rig {
     })
 }
 
-/// Its platform empties it while the gateway still serves it: what it has on the hub is its own until it leaves.
+/// The platform empties a project while the gateway still serves it: what it has on the hub is its own until it leaves.
 #[test]
 fn a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then() {
     let (mut index, _) = hub(0..0);

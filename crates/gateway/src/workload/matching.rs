@@ -15,7 +15,7 @@ pub(super) enum Match<'a> {
     None,
     /// A terminating deployment; its successor is created later.
     Leaving,
-    /// This deployment; its `placementName` may be an earlier name of the placement, and its place may be said in another
+    /// The deployment exists; its `placementName` may be an earlier name of the placement, and its place may be said in another
     /// form.
     Live(&'a WorkloadDeployment),
 }

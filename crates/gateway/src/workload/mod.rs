@@ -136,7 +136,7 @@ pub struct Session {
 pub struct Decided {
     /// The Workload.
     target: Target,
-    /// Its state.
+    /// State of the object.
     state: ObjectState,
     /// True if the plan deletes or creates something, so that the Workload is read before.
     doubtful: bool,

@@ -20,17 +20,17 @@ use std::collections::BTreeSet;
 /// Outcome of a pair in this iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Its deployment exists.
+    /// The deployment exists.
     Exists,
-    /// Its deployment exists and is changed in this iteration.
+    /// The deployment exists and is changed in this iteration.
     Applied,
-    /// Its deployment is created in this iteration.
+    /// The deployment is created in this iteration.
     Created,
     /// No live deployment exists, and none is created: a check failed, or the place has no Location that is ready.
     Absent,
     /// No live deployment exists: a terminating object blocks the creation.
     Waits,
-    /// Its deployment is to be created or changed, and the project refuses that with these words.
+    /// The deployment is to be created or changed, and the project refuses that with these words.
     Refused(String),
     /// No deployment exists: both forms of its name are in use; this is the second.
     NameConflict(String),
@@ -158,9 +158,9 @@ fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: 
 /// A placement with its deployments.
 struct View<'a> {
     placement: &'a Placement,
-    /// Its deployments, by place.
+    /// Deployments of the placement, by place.
     deployments: Vec<&'a WorkloadDeployment>,
-    /// Its locations that have a deployment or may get one.
+    /// Locations of the placement that have a deployment or may get one.
     locations: BTreeSet<&'a str>,
     /// Conditions of the placement itself that are not True: names in use, places without a Location, a refused deployment.
     missing: Vec<Condition>,

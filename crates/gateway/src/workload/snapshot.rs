@@ -16,7 +16,7 @@ pub type Cities = BTreeMap<String, String>;
 pub struct WorkloadSnapshot {
     /// The Workload.
     pub workload: Workload,
-    /// Its deployments, terminating ones included: those that it controls, and those that name it and have no
+    /// Deployments of the Workload, terminating ones included: those that it controls, and those that name it and have no
     /// controller.
     pub deployments: Vec<WorkloadDeployment>,
     /// Names of other deployments in its namespace that one of its deployments may need; true if the deployment is
@@ -85,7 +85,7 @@ pub type Listed = BTreeMap<String, ListedLocation>;
 /// A Location of the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedLocation {
-    /// Its topology, over which a placement selects.
+    /// Topology of the location, over which a placement selects.
     pub topology: Arc<BTreeMap<String, String>>,
     /// True if it may get new deployments: it is neither terminating nor Ready=False, and the service is available there
     /// where the project says that of any.

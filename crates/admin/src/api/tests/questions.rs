@@ -81,7 +81,10 @@ async fn a_wrong_parameter_is_named_with_its_value_and_what_is_allowed() {
 #[tokio::test]
 async fn the_reference_has_each_path_with_its_parameters() {
     let api = api(&Fake::with_projects(0));
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/operations-api.md");
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/operations-api.md"
+    );
     let page = std::fs::read_to_string(page).unwrap();
     for route in Route::all() {
         let path = route.path();

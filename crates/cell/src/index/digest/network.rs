@@ -26,7 +26,7 @@ impl Readiness {
 /// A `NetworkBinding`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// Its UID.
+    /// UID of the object.
     pub uid: Arc<str>,
     /// UID of its controller.
     pub controller: Option<Arc<str>>,
@@ -34,7 +34,7 @@ pub struct Binding {
     pub network: NetworkReference,
     /// `spec.location`.
     pub location: LocationReference,
-    /// Its condition Ready.
+    /// Condition Ready of the object.
     pub readiness: Readiness,
     /// Reason and message of a Ready=False.
     pub refusal: Option<(Arc<str>, Arc<str>)>,
@@ -45,20 +45,20 @@ pub struct Binding {
 /// A `NetworkContext`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkContext {
-    /// Its UID.
+    /// UID of the object.
     pub uid: Arc<str>,
     /// `spec.location`.
     pub location: LocationReference,
     /// `spec.ipFamilies`.
     pub families: Vec<Arc<str>>,
-    /// Its condition Ready.
+    /// Condition Ready of the object.
     pub readiness: Readiness,
 }
 
 /// A `SubnetClaim`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubnetClaim {
-    /// Its name.
+    /// Name of the object.
     pub name: Arc<str>,
     /// `spec.subnetClass`.
     pub class: Arc<str>,
@@ -68,7 +68,7 @@ pub struct SubnetClaim {
     pub context: Arc<str>,
     /// `spec.location`.
     pub location: LocationReference,
-    /// Its condition Ready.
+    /// Condition Ready of the object.
     pub readiness: Readiness,
     /// `status.subnetRef.name`.
     pub subnet: Option<Arc<str>>,

@@ -37,7 +37,7 @@ pub enum CopyDecision {
 pub enum Written {
     /// The copy without its status, with this digest.
     Object(Digest),
-    /// Its status, with this digest.
+    /// The status of the copy, with this digest.
     Status(Digest),
     /// Another part.
     Other,

@@ -34,7 +34,7 @@ use std::{
 pub enum ProjectSource {
     /// One project with the key `single`.
     Single {
-        /// Its kubeconfig; `None` is the service account of the Pod.
+        /// Kubeconfig of the project; `None` is the service account of the Pod.
         kubeconfig: Option<PathBuf>,
     },
     /// Each kubeconfig file of a folder; the key is the file's name without extension.
@@ -46,7 +46,7 @@ pub enum ProjectSource {
     Secrets {
         /// The plane that holds the Secrets.
         plane: Connection,
-        /// Their namespace.
+        /// Namespace of the Secrets.
         namespace: String,
     },
     /// Each Project of Milo that is ready; the key is its name.
@@ -110,9 +110,9 @@ pub enum DiscoveryError {
 /// Change of a project.
 #[derive(Debug)]
 pub enum ProjectEvent {
-    /// Its credential is usable. The receiver of the event connects to the API server, and retries.
+    /// The credential of the project is usable. The receiver of the event connects to the API server, and retries.
     Engaged {
-        /// Its key.
+        /// Key of the project.
         key: ProjectKey,
         /// Connection to its plane. A changed credential increments the connection's generation and sends no further
         /// event.
@@ -120,20 +120,20 @@ pub enum ProjectEvent {
         /// UID that the platform gives the project; `None` if the project's own objects identify it.
         uid: Option<Arc<str>>,
     },
-    /// Its file or Secret is deleted: disengage the project, leave the hub unchanged.
+    /// The file or Secret of the project is deleted: disengage the project, leave the hub unchanged.
     Removed {
-        /// Its key.
+        /// Key of the project.
         key: ProjectKey,
     },
     /// The platform suspends the project, or ends that: its API server refuses changes meanwhile. It follows the event that
     /// engages the project.
     Suspension {
-        /// Its key.
+        /// Key of the project.
         key: ProjectKey,
         /// True if it is suspended now.
         suspended: bool,
     },
-    /// Its file or Secret cannot be used. An engaged project stays engaged with its last good credential.
+    /// The file or Secret of the project cannot be used. An engaged project stays engaged with its last good credential.
     Rejected {
         /// Name of the file or Secret.
         name: String,
@@ -142,7 +142,7 @@ pub enum ProjectEvent {
     },
     /// A rejected file or Secret is accepted again, or deleted.
     RejectionCleared {
-        /// Its name.
+        /// Name of the project.
         name: String,
     },
     /// A list of the platform's Projects is complete that is the first of its kind: it can be asked which Projects exist.
@@ -155,7 +155,7 @@ pub enum ProjectEvent {
     /// A Project of the platform may be deleted: to be asked for before anything follows from it. It comes after the end
     /// of its engagement.
     Gone {
-        /// Its UID.
+        /// UID of the project.
         uid: Arc<str>,
     },
     /// The platform has answered.

@@ -92,9 +92,9 @@ pub enum Extent {
 #[derive(Debug)]
 pub struct Member<'a> {
     host: Arc<Host>,
-    /// Its plane.
+    /// Plane of the watch.
     pub plane: &'a Plane,
-    /// Its kind.
+    /// Kind of the watched objects.
     pub kind: &'a str,
 }
 

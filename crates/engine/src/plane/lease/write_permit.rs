@@ -1,4 +1,4 @@
-//! This process's permission to write: its expiry, and abandoned writes that a server may still execute.
+//! The process's permission to write: its expiry, and abandoned writes that a server may still execute.
 
 use super::{LEASE_DURATION, RENEW_DEADLINE};
 use crate::{

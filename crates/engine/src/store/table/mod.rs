@@ -16,9 +16,9 @@ pub type Name = (Arc<str>, Arc<str>);
 /// One object in the index.
 #[derive(Debug, Clone)]
 pub struct Row<D> {
-    /// Its UID.
+    /// UID of the object.
     pub uid: Arc<str>,
-    /// Its resourceVersion; the versions of one object increase.
+    /// resourceVersion of the object; the versions of one object increase.
     pub version: u64,
     /// True if it has a deletionTimestamp.
     pub deleting: bool,

@@ -130,7 +130,7 @@ impl GatewayIndex {
         self.cells_known() || self.is_holder(key)
     }
 
-    /// Of the projects of one UID, those to whose namespaces Namespaces of the hub belong are not refused: a plane says its UID
+    /// Projects of one UID to whose namespaces Namespaces of the hub belong are not refused: a plane says its UID
     /// itself, and may say another tenant's. Without any, the first by name has the plane.
     fn find_known_plane(&self, key: &ProjectKey) -> Option<KnownPlane> {
         let project = self.projects.get(key).filter(|project| !project.is_identified)?;

@@ -34,7 +34,7 @@ pub const OTHER_HUB: Defect = Defect {
 /// Identity of the hub, with which the annotations of deployments are compared.
 #[derive(Debug, Default)]
 pub struct HubIdentity {
-    /// Its UID: that of its namespace `kube-system`. `None` before its Namespaces are listed, or without that namespace.
+    /// UID of the hub: that of its namespace `kube-system`. `None` before its Namespaces are listed, or without that namespace.
     uid: Option<Arc<str>>,
     /// When this process found this UID.
     found: Option<Timestamp>,
@@ -45,7 +45,7 @@ pub struct HubIdentity {
 }
 
 impl HubIdentity {
-    /// Its UID, once that is known.
+    /// UID of the hub, once that is known.
     pub fn uid(&self) -> Option<&Arc<str>> {
         self.uid.as_ref()
     }
@@ -107,9 +107,9 @@ pub enum NamedHub {
 /// Another hub that deployments of a project name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherHub {
-    /// Its UID.
+    /// UID of the other hub.
     pub uid: Arc<str>,
-    /// Its share of the project.
+    /// Share of the project that names the other hub.
     pub share: Share,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A companion, or another object of its kind on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
-    /// Its carried part: see [`payload_of`].
+    /// Digest of the part that is synced: see [`payload_of`].
     pub payload: Digest,
     /// Type of a Secret.
     pub secret_type: Option<Arc<str>>,
@@ -24,7 +24,7 @@ pub struct Companion {
 /// An object of a project that may be referenced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// Its carried part: see [`payload_of`].
+    /// Digest of the part that is synced: see [`payload_of`].
     pub payload: Digest,
     /// Type of a Secret.
     pub secret_type: Option<Arc<str>>,

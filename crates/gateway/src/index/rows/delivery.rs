@@ -15,7 +15,7 @@ pub struct Delivery {
     pub unscheduled: Option<(Arc<str>, Arc<str>)>,
     /// True if nothing is dispatched.
     pub suspended: bool,
-    /// Its permanent id, by which its Works are found.
+    /// Permanent id of the binding, by which its Works are found.
     pub id: Option<Arc<str>>,
     /// The members that report.
     pub items: Box<[Item]>,

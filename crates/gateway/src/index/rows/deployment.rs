@@ -49,11 +49,11 @@ pub struct Source {
     pub references: Box<[Reference]>,
     /// The rule of its kind that must name an object and names none, by position.
     pub unnamed: Option<u8>,
-    /// Its status, with the gateway's own conditions wherever they are.
+    /// Status, with the gateway's own conditions wherever they are.
     pub status: StatusDigest,
     /// Where those are.
     pub conditions: ConditionsAt,
-    /// Its largest scale setting.
+    /// Largest scale setting of the deployment.
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
@@ -128,7 +128,7 @@ impl Extent {
             .unwrap_or(Self::UNREAD)
     }
 
-    /// Its meaning.
+    /// The size as what it means for a delivery.
     pub fn verdict(self) -> SpecSize {
         match self {
             Self::DEEP => SpecSize::Deep,
@@ -188,7 +188,7 @@ pub struct HubCopy {
     pub city: Option<CityCode>,
     /// The location that its spec names.
     pub location: Option<LocationName>,
-    /// Its labels of a place.
+    /// Labels of a place that the copy has.
     pub routed: Routed,
     /// City and location of its spec; see [`place::placed`].
     pub placed: Digest,
@@ -202,7 +202,7 @@ pub struct HubCopy {
     pub lane: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
-    /// Its status as Karmada aggregated it.
+    /// Status of the copy, as Karmada aggregated it.
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
     pub instances: u32,
@@ -254,7 +254,7 @@ impl Source {
         self.created.into()
     }
 
-    /// Its references, and the rule that names none although it must.
+    /// References of the deployment, and the rule that names none although it must.
     pub fn referenced(&self) -> (&[Reference], Option<u8>) {
         (&self.references, self.unnamed)
     }

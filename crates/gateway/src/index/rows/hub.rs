@@ -88,7 +88,7 @@ pub struct Cell {
     pub city: Option<CityCode>,
     /// The name of the location of its label, if that is valid.
     pub location: Option<LocationName>,
-    /// Its condition `Ready`; `None` without one.
+    /// Condition `Ready` of the Cluster; `None` without one.
     pub ready: Option<ClusterReady>,
     /// UID of the Cluster whose member it is, by an operator.
     pub same_as: Option<Arc<str>>,
@@ -107,9 +107,9 @@ pub struct Cell {
 pub struct ClusterReady {
     /// True if it is True.
     pub is_true: bool,
-    /// Its reason.
+    /// Reason of the condition.
     pub reason: Arc<str>,
-    /// Its `lastTransitionTime` in seconds since the epoch.
+    /// `lastTransitionTime` of the condition, in seconds since the epoch.
     pub since: i64,
 }
 
@@ -373,11 +373,11 @@ impl Binding {
 /// A `ResourceInterpreterCustomization`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterpreterDigest {
-    /// Its federated kind.
+    /// Federated kind of the interpreter.
     pub kind: Option<KindId>,
     /// `target` and `customizations`.
     pub content: Digest,
-    /// Its operations.
+    /// Operations that the interpreter defines.
     pub operations: Box<[Arc<str>]>,
 }
 

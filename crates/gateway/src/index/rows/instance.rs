@@ -38,13 +38,13 @@ pub struct WriteBackDigest {
     pub labels: Digest,
     /// Labels of its place that it lacks.
     pub lacks: Lacks,
-    /// Its spec.
+    /// Digest of the spec.
     pub spec: Digest,
-    /// Its status, conditions without generations.
+    /// Digest of the status, conditions without generations.
     pub status: Digest,
     /// True if it has any status.
     pub reported: bool,
-    /// Its conditions `Ready` and `Available`.
+    /// Conditions `Ready` and `Available`.
     pub serving: Serving,
     /// Size of spec and status in bytes; the maximum if they cannot be read in full.
     pub size: u32,
@@ -67,11 +67,11 @@ pub struct Projection {
     pub orphaned: bool,
     /// Label `upstream-namespace` and the linking labels.
     pub labels: Digest,
-    /// Its spec.
+    /// Digest of the spec.
     pub spec: Digest,
-    /// Its status.
+    /// Digest of the status.
     pub status: Digest,
-    /// Its conditions `Ready` and `Available`.
+    /// Conditions `Ready` and `Available`.
     pub serving: Serving,
 }
 

@@ -27,7 +27,7 @@ pub struct Returned {
     pub owner: Option<(Arc<str>, Arc<str>)>,
     /// Digest of type and values.
     pub payload: Digest,
-    /// Its type.
+    /// Type of the Secret.
     pub secret_type: Option<Arc<str>>,
     /// Bytes of all values.
     pub size: usize,
@@ -58,11 +58,11 @@ impl Returned {
 /// A Secret of a project with the label of what has come back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnReturn {
-    /// Its owner; `None` unless it has exactly one.
+    /// Owner of the Secret; `None` unless it has exactly one.
     pub owner: Option<Box<ReturnOwner>>,
     /// Digest of type and values.
     pub payload: Digest,
-    /// Its type.
+    /// Type of the Secret.
     pub secret_type: Option<Arc<str>>,
 }
 

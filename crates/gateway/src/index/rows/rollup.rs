@@ -25,7 +25,7 @@ pub struct Rollup {
     pub written: Digest,
     /// Digest of the template.
     pub template: Digest,
-    /// Its counts.
+    /// Counts of replicas.
     pub counts: ReplicaCounts,
     /// True if Available is True.
     pub available: bool,
@@ -88,7 +88,7 @@ impl Rollup {
         })
     }
 
-    /// Its status as far as it was read, without times; `generation` is the deployment's.
+    /// The status as far as it was read, without times; `generation` is the deployment's.
     pub fn status(&self, generation: i64) -> WorkloadDeploymentStatus {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let available = || Condition::new(types::AVAILABLE, ConditionStatus::True, "", "", now);

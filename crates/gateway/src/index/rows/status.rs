@@ -35,20 +35,20 @@ pub struct StatusDigest {
 pub struct ConditionDigest {
     /// Type, status, reason and message.
     pub text: Arc<ConditionText>,
-    /// Its `observedGeneration`.
+    /// `observedGeneration` of the condition.
     pub observed: Option<i64>,
-    /// Its `lastTransitionTime` in seconds since the epoch.
+    /// `lastTransitionTime` of the condition, in seconds since the epoch.
     pub since: i64,
 }
 
 /// Type, status, reason and message of a condition, shared by all objects with the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionText {
-    /// Its type.
+    /// Type of the condition.
     pub kind: Arc<str>,
     /// `True`, `False` or `Unknown`.
     pub status: Arc<str>,
-    /// Its reason.
+    /// Reason of the condition.
     pub reason: Arc<str>,
     /// Digest of its message.
     pub message: Digest,
@@ -67,13 +67,13 @@ impl Deref for ConditionDigest {
 /// A condition that the gateway itself writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCondition {
-    /// Its type.
+    /// Type of the condition.
     pub kind: &'static str,
     /// True for the status `True`, false for `False`.
     pub status: bool,
-    /// Its reason.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// Its message, at most 1,024 characters.
+    /// Message of the condition, at most 1,024 characters.
     pub message: String,
     /// The generation that the condition describes.
     pub observed: i64,
@@ -159,7 +159,7 @@ impl StatusDigest {
         self.conditions.iter().find(|c| &*c.kind == kind)
     }
 
-    /// Its conditions `Ready` and `Available`.
+    /// Conditions `Ready` and `Available` of the status.
     pub fn serving(&self) -> Serving {
         Serving::of_statuses(|kind| self.condition(kind).map(|had| &*had.status))
     }

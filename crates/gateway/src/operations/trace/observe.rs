@@ -17,15 +17,15 @@ use std::sync::Arc;
 /// A deployment on its way. Without a name it is wanted, and does not exist.
 #[derive(Debug, Clone)]
 pub(super) struct Deployed {
-    /// Its key, if it exists.
+    /// Key of the deployment, if it exists.
     pub(super) key: Option<Key>,
-    /// Its name.
+    /// Name of the deployment.
     pub(super) name: Arc<str>,
-    /// Its placement.
+    /// Placement of the deployment.
     pub(super) placement: String,
-    /// Its city, or the location that its Workload names.
+    /// City of the deployment, or the location that its Workload names.
     pub(super) city: String,
-    /// Its hub namespace; `None` while that belongs to another project namespace, or to none.
+    /// Hub namespace of the deployment; `None` while that belongs to another project namespace, or to none.
     pub(super) hub: Option<Arc<str>>,
     /// True if the lists that show its copy are complete.
     pub(super) is_hub_seen: bool,
@@ -45,7 +45,7 @@ pub(super) struct Deployed {
     pub(super) waits: [Option<Since>; 3],
     /// Since when the oldest of its Instances waits to be projected.
     pub(super) unprojected: Option<Since>,
-    /// Its Instances.
+    /// Instances of the deployment.
     pub(super) instances: Vec<InstanceRow>,
     /// Number of the project's Instances that it owns although no cell has written them back.
     pub(super) extra: usize,
@@ -54,7 +54,7 @@ pub(super) struct Deployed {
 /// A Cluster of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CellSeen {
-    /// Its name.
+    /// Name of the Cluster.
     pub(super) name: Arc<str>,
     /// Reason and `lastTransitionTime` of `Ready` if that is not True; `None` if it is.
     pub(super) problem: Option<(String, i64)>,

@@ -86,7 +86,7 @@ impl Scene {
         index
     }
 
-    /// The same, with a project that serves Locations of the network services.
+    /// A world whose project serves Locations of the network services.
     fn with_locations() -> Self {
         let mut index = Self::new(locations());
         index.discovers(&[LocationKind::NetworkLocation.resource()]);

@@ -63,7 +63,7 @@ pub struct OfCell {
     pub deployments: usize,
     /// Copies that Karmada schedules there and has not applied.
     pub not_applied: usize,
-    /// Its write-backs.
+    /// Write-backs of the cell.
     pub instances: CellInstances,
     /// Time of the last change that one of its write-backs brought.
     pub last_report: Option<Timestamp>,
@@ -101,9 +101,9 @@ pub struct Summary {
 /// Sums over a project.
 #[derive(Debug, Default)]
 pub struct OfProject {
-    /// Its Instances.
+    /// Instances of the project.
     pub instances: Instances,
-    /// Its objects with problems: kind, namespace, name.
+    /// Objects of the project with problems: kind, namespace, name.
     pub problems: BTreeMap<(KindId, Name), Problem>,
 }
 

@@ -28,7 +28,7 @@ pub const REFUSED: [&str; 15] = [
 /// The problem of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its class: refused for a reason of [`REFUSED`], being deleted, or unavailable although Instances are wanted.
+    /// Class of the problem: refused for a reason of [`REFUSED`], being deleted, or unavailable although Instances are wanted.
     pub class: Class,
     /// The reason of the condition.
     pub reason: Arc<str>,
@@ -54,7 +54,7 @@ fn refusal(row: &Row<Source>) -> Option<Problem> {
 }
 
 impl Problem {
-    /// Its rank among problems, the worst first, then the oldest.
+    /// Rank among problems, the worst first, then the oldest.
     pub fn rank(&self) -> (Class, i64) {
         (self.class, self.since)
     }
