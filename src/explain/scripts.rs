@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 /// See the module.
 pub(super) struct Scripts {
-    scripts: Vec<(String, Arc<str>)>,
+    by_operation: Vec<(String, Arc<str>)>,
     lua: Host,
     /// The first error of a script, with its operation.
     pub(super) failed: OnceLock<(Operation, LuaError)>,
@@ -19,7 +19,7 @@ pub(super) struct Scripts {
 impl Scripts {
     pub(super) fn of(kind: &FederatedKind) -> Self {
         Self {
-            scripts: kind.interpreter.scripts.clone(),
+            by_operation: kind.interpreter.scripts.clone(),
             lua: Host::new(),
             failed: OnceLock::new(),
         }
@@ -31,7 +31,7 @@ impl Scripts {
         operation: Operation,
         call: impl FnOnce(&Host, &str) -> Result<Value, LuaError>,
     ) -> Option<Value> {
-        let (_, script) = self.scripts.iter().find(|(key, _)| key == operation.key())?;
+        let (_, script) = self.by_operation.iter().find(|(key, _)| key == operation.key())?;
         let result = call(&self.lua, script).map_err(|error| {
             // The first one is reported.
             let _ = self.failed.set((operation, error));

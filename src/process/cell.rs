@@ -41,7 +41,7 @@ pub async fn run_cell(
         hub,
         projects: match config.quota {
             Quota::Off | Quota::Directory(_) => Projects::Discovered,
-            Quota::Below(path) => on_demand(&start, Some(path), path_of),
+            Quota::Below(path) => on_demand(&start, Some(path), |project| Some(path_of(project))),
             Quota::Own(_) => on_demand(&start, config.cell_kubeconfig, |_| None),
         },
         reading: config.reading,
@@ -81,8 +81,6 @@ fn on_demand(
 }
 
 /// Path under which the platform serves a project's control plane (contract: cell.md §5).
-fn path_of(project: &ProjectKey) -> Option<String> {
-    Some(format!(
-        "apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane"
-    ))
+fn path_of(project: &ProjectKey) -> String {
+    format!("apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane")
 }

@@ -138,7 +138,7 @@ fn each_panel_says_the_meaning_of_its_metrics() {
         }
         let title = &panel.title;
         assert_eq!(
-            panel.panel["description"],
+            panel.whole["description"],
             meanings.join("\n\n"),
             "panel {title:?} of manifests/monitoring/dashboard.json describes its metrics otherwise than their help does"
         );

@@ -27,7 +27,7 @@ pub(crate) struct Panel {
     /// Expressions; a row has none.
     pub(crate) expressions: Vec<String>,
     /// The whole panel.
-    pub(crate) panel: Value,
+    pub(crate) whole: Value,
 }
 
 /// All alerts.
@@ -62,7 +62,7 @@ pub(crate) static PANELS: LazyLock<Vec<Panel>> = LazyLock::new(|| {
         Panel {
             title: text_of(&panel["title"]),
             expressions: targets.map(|target| text_of(&target["expr"])).collect(),
-            panel: panel.clone(),
+            whole: panel.clone(),
         }
     };
     panels.map(panel).collect()

@@ -212,41 +212,6 @@ fn a_gateway_that_never_had_the_former_hub_waits_for_an_operator() {
 }
 
 #[test]
-fn deployments_of_an_earlier_version_name_the_hub_one_after_the_other_and_once() {
-    simulate(async {
-        let mut rig = Rig::new(1, &["p"]);
-        rig.start();
-        let names: Vec<&'static str> = (0..25).map(|n| &*format!("web-{n}").leak()).collect();
-        for name in &names {
-            Create("p", "default", name, "DFW", 1).apply(&mut rig);
-        }
-        rest(SETTLED).await;
-        rig.kill().await;
-        let none = json!({"metadata": {"annotations": {keys::HUB: null}}});
-        for name in &names {
-            let plane = rig.simulator.plane("p").unwrap();
-            plane
-                .merge("WorkloadDeployment", "default", name, none.clone())
-                .unwrap();
-        }
-        rig.simulator.log().clear();
-        rig.start();
-        let count = |rig: &Rig| named(rig).iter().filter(|hub| !hub.is_null()).count();
-        rest(Duration::from_secs(12)).await;
-        let first = count(&rig);
-        assert!((1..=20).contains(&first), "{first} at once");
-        rest(SETTLED).await;
-        assert_eq!(count(&rig), names.len());
-        assert_eq!(written(&rig, 0).len(), names.len(), "{:#?}", written(&rig, 0));
-        rig.kill().await;
-        rig.simulator.log().clear();
-        rig.start();
-        rest(SETTLED).await;
-        assert_eq!(written(&rig, 0), Vec::<String>::new());
-    });
-}
-
-#[test]
 fn a_project_whose_plane_is_the_hub_is_left_alone() {
     simulate(async {
         let mut rig = Rig::new(1, &["p"]);

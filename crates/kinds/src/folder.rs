@@ -60,12 +60,12 @@ fn search(dir: &Path, level: usize, found: &mut Vec<(usize, PathBuf)>) -> Result
 
 fn open(level: usize, dir: &Path) -> Result<Folder, LoadError> {
     // The full path has all three names, and the layout has its own: a folder of it may be a link to one with another name.
-    let named = if level < LEVELS {
+    let full = if level < LEVELS {
         dir.canonicalize().map_err(unreadable(dir))?
     } else {
         dir.to_owned()
     };
-    let mut names = named.ancestors().map(last_name);
+    let mut names = full.ancestors().map(last_name);
     let mut name = || names.next().unwrap_or_default();
     let (kind, version, group) = (name(), name(), name());
     Ok(Folder {

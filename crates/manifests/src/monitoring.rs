@@ -35,7 +35,7 @@ pub fn monitoring(runbooks: &str) -> Result<Vec<Manifest>, ManifestError> {
     let alerts = &mut files[0];
     if runbooks != RUNBOOKS {
         let groups = alerts.objects[0]["groups"].as_array_mut().into_iter().flatten();
-        for rule in groups.flat_map(|group| group["rules"].as_array_mut()).flatten() {
+        for rule in groups.filter_map(|group| group["rules"].as_array_mut()).flatten() {
             let name = rule["alert"].as_str().unwrap_or_default();
             rule["annotations"]["runbook_url"] = json!(format!("{runbooks}/{name}.md"));
         }

@@ -107,7 +107,7 @@ impl CellIndex {
             TableId::Releases => take!(releases, digest::records, named(Change::Release)),
             TableId::ServingLocations => take!(places, digest::place, |_: &Self, _| Change::Location),
             TableId::MiloServingLocations => {
-                take!(milo_places, digest::place, |_: &Self, _| Change::Location)
+                take!(milo_places, digest::place, |_: &Self, _| Change::Location);
             }
             TableId::Bindings => take!(bindings, digest::binding, Self::binding_change),
             TableId::Contexts => take!(contexts, digest::context, Self::context_change),

@@ -139,7 +139,7 @@ fn conditions(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timesta
     let mut conditions = instance.conditions.to_vec();
     let generation = instance.generation;
     let say = |conditions: &mut Vec<Condition>, type_, verdict: &Verdict| {
-        verdict.set(conditions, type_, generation, now)
+        verdict.set(conditions, type_, generation, now);
     };
     if !snapshot.row.deleting {
         match quota {

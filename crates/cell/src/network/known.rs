@@ -18,7 +18,7 @@ pub fn known<'a>(
     Networks {
         index,
         namespace,
-        bindings: format!("{deployment}{}", INTERFACE),
+        bindings: format!("{deployment}{INTERFACE}"),
         uid,
     }
 }

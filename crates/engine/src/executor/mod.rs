@@ -269,13 +269,11 @@ impl Executor {
                         resource_version: resource_version.clone(),
                     });
                 }
-                match self.send(call, delete(api, &call.target.name, &params)).await? {
-                    Some(left) => left,
-                    None => {
-                        let uid = write.uid().unwrap_or_default().to_owned();
-                        return Ok(WriteResult::Deleted { uid });
-                    }
-                }
+                let Some(left) = self.send(call, delete(api, &call.target.name, &params)).await? else {
+                    let uid = write.uid().unwrap_or_default().to_owned();
+                    return Ok(WriteResult::Deleted { uid });
+                };
+                left
             }
         };
         Ok(answer_of(written))

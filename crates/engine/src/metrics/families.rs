@@ -35,6 +35,7 @@ pub(super) struct FamilyRow {
 macro_rules! families {
     ($($kind:ident $family:ident $name:literal [$($label:literal),*] $help:literal)+) => {
         /// A metric family.
+        #[allow(clippy::doc_markdown, reason = "help texts are plain text")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Family {
             $(#[doc = $help] $family,)+

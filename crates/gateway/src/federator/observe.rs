@@ -213,13 +213,8 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let expected = expected.unwrap_or_default();
     let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
     let held = held(index, hub_name, expected);
-    let refused = |table, namespace, name| {
-        index
-            .intents
-            .refused
-            .get(&index.hub_key(table, namespace, name))
-            .cloned()
-    };
+    let refusals = &index.intents.refused;
+    let refused = |table, at, name| refusals.get(&index.hub_key(table, at, name)).cloned();
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
             .or_else(|| refused(TableId::CityPolicies, hub_name, ""))

@@ -97,7 +97,11 @@ pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
 }
 
 fn text_unless_null(value: &Value) -> String {
-    (!value.is_null()).then(|| text(value)).unwrap_or_default()
+    if value.is_null() {
+        String::new()
+    } else {
+        text(value)
+    }
 }
 
 /// Parses the conditions; skips malformed entries.

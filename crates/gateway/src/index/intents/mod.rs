@@ -78,20 +78,20 @@ impl Intents {
 
     /// Drops the records of hub namespaces without an owner: a project that returns begins with none.
     pub fn retain_owned(&mut self, owners: &HashMap<Arc<str>, NamespaceOwner>) {
-        let owned = |hub: &Arc<str>| owners.contains_key(hub);
-        self.ended.retain(|write_back| owned(&write_back.hub));
-        self.lingering.retain(|hub, _| owned(hub));
-        self.withdrawing.retain(|(hub, _)| owned(hub));
-        self.name_taken.retain(|(_, hub, _)| owned(hub));
+        let has_owner = |hub: &Arc<str>| owners.contains_key(hub);
+        self.ended.retain(|write_back| has_owner(&write_back.hub));
+        self.lingering.retain(|hub, _| has_owner(hub));
+        self.withdrawing.retain(|(hub, _)| has_owner(hub));
+        self.name_taken.retain(|(_, hub, _)| has_owner(hub));
         self.limited.retain(|(label, hub)| {
             let owner = owners.get(hub);
             owner.is_some_and(|owner| *owner.project.label() == **label)
         });
-        self.deliveries.retain(owned);
-        self.lanes.retain(owned);
-        self.arriving.retain(|copy, _| owned(&copy.hub));
+        self.deliveries.retain(has_owner);
+        self.lanes.retain(has_owner);
+        self.arriving.retain(|copy, _| has_owner(&copy.hub));
         self.refused
-            .retain(|key, _| owned(&key.namespace) || owned(&key.name));
+            .retain(|key, _| has_owner(&key.namespace) || has_owner(&key.name));
     }
 
     /// Forgets what was written to and observed of the hub, which was restored to an older state: a value that differs from

@@ -83,7 +83,11 @@ fn set(hop: &mut Hop, state: HopState, word: &str, detail: impl Into<String>) {
 /// The reason and the message of a condition that is not True.
 fn describe(hop: &mut Hop, condition: &ConditionDigest) {
     hop.word = condition.reason.to_string();
-    hop.detail = condition.shown.as_deref().unwrap_or_default().to_owned();
+    condition
+        .shown
+        .as_deref()
+        .unwrap_or_default()
+        .clone_into(&mut hop.detail);
 }
 
 impl<'a> Way<'a> {
