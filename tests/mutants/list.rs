@@ -58,7 +58,7 @@ mutants! {
             "ctx.executor.any(&binding, Selector::Name).await?" => "false",
             "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
         route_of_a_copy_on_its_way_given_up:
-            "index.intents.arriving.insert(copy, destination.clone())" => "drop(copy)",
+            "index.intents.arriving.insert(copy, destination.clone())" => "None",
             "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
         copy_sent_to_a_city_that_is_taken_away:
             "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
@@ -226,7 +226,7 @@ mutants! {
     }
     "crates/gateway/src/index/apply.rs" {
         end_of_a_policy_wakes_nobody:
-            "applied.enqueue(self.namespace_keys_of_set(&set));" => "",
+            "applied.enqueue(self.namespace_keys_of_set(&set))" => "()",
             "gateway/index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "crates/gateway/src/garbage/decide.rs" {
