@@ -127,7 +127,7 @@ async fn gateway(projects: usize) -> Result<Part> {
         metrics,
         clock: Clock::system(),
     };
-    let gateway = gateway::new(
+    let gateway = fedgate_gateway::new(
         plane(&clients, 1_000_000),
         FederatedKind::builtin()?.into(),
         settings,
