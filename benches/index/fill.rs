@@ -240,6 +240,8 @@ impl Filled {
         let kinds = Arc::new(FederatedKind::builtin()?.into());
         let homes = (0..size.projects).map(Home::new).collect::<Result<Vec<_>>>()?;
         let index = GatewayIndex::new(kinds, WorkloadChecks::default());
+        // The first template makes the schema that all templates are read with. The schema is no part of a deployment.
+        fedgate_api::written_template(&source(&Home::new(0)?, 0)["spec"]["template"])?;
         let mut filled = Self {
             index,
             parts: Vec::with_capacity(16),
