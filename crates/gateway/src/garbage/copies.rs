@@ -161,6 +161,9 @@ impl Reconciler for Copies<'_> {
     }
 
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
+        let Basis::Look(look) = basis else {
+            return Ok(Flow::Again);
+        };
         let (resource, binding) = {
             let index = run.ctx.index.lock();
             let Some(table @ TableId::Federated(kind)) = index.table_of_kind(&run.key.kind) else {
@@ -175,9 +178,7 @@ impl Reconciler for Copies<'_> {
             binding: &binding,
             guards: &[],
         };
-        if let Basis::Look(look) = basis {
-            run.session = Some(member::look(run.ctx, subject, look).await?.seen);
-        }
+        run.session = Some(member::look(run.ctx, subject, look).await?.seen);
         Ok(Flow::Again)
     }
 
