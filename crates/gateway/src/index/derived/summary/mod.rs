@@ -94,8 +94,6 @@ pub struct Summary {
     urgent: BTreeSet<ObjectKey>,
     /// Projects with deployments that are being deleted.
     deleting: BTreeSet<ProjectKey>,
-    /// Projects with announced deployments that name no hub.
-    pub unnamed: BTreeSet<ProjectKey>,
 }
 
 /// Sums over a project.
