@@ -264,7 +264,7 @@ mutants! {
     }
     "crates/gateway/src/garbage/city_sets.rs" {
         city_set_without_a_list:
-            "confirm::is_unused(ctx, &namespaces, keys::CITIES, set_of(key)).await?" => "true",
+            "confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?" => "true",
             "gateway/garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
     }
     "crates/gateway/src/projector/decide.rs" {

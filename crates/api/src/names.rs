@@ -281,8 +281,15 @@ pub fn cities_of_set(set: &str) -> Option<std::collections::BTreeSet<CityCode>> 
 
 /// Name of a city set's cluster policy.
 pub fn city_set_policy(set: &str) -> String {
-    format!("cities-{set}")
+    format!("{CITY_SET_PREFIX}{set}")
 }
+
+/// The city set whose cluster policy has this name; `None` for the name of another policy.
+pub fn city_set_of(policy: &str) -> Option<&str> {
+    policy.strip_prefix(CITY_SET_PREFIX)
+}
+
+const CITY_SET_PREFIX: &str = "cities-";
 
 #[cfg(test)]
 mod tests {

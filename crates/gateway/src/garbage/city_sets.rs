@@ -10,7 +10,7 @@ use crate::{
     context::{Context, State},
     index::GatewayIndex,
 };
-use fedgate_api::keys;
+use fedgate_api::{keys, names::city_set_of};
 use fedgate_engine::{
     clock::Now,
     error::Failure,
@@ -42,15 +42,11 @@ impl Garbage {
     }
 }
 
-/// The city set of a policy's key.
-fn set_of(key: &Key) -> &str {
-    key.name.strip_prefix("cities-").unwrap_or_default()
-}
-
 /// True unless a list from the hub, not the index, shows a Namespace with the set's label.
 async fn is_unused(ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
     let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
-    let unused = confirm::is_unused(ctx, &namespaces, keys::CITIES, set_of(key)).await?;
+    let set = city_set_of(&key.name).unwrap_or_default();
+    let unused = confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?;
     if !unused {
         tracing::warn!(
             plane = "hub",
@@ -70,7 +66,7 @@ fn ended(ctx: &Context<'_>, key: &Key) {
     index.intents.ending_sets.remove(&key.name);
     // If the policy is deleted, its delete event enqueues the keys that wait for it.
     let waiting = match index.hub.city_sets.get("", &key.name) {
-        Some(_) => index.namespace_keys_of_set(set_of(key)),
+        Some(_) => index.namespace_keys_of_set(city_set_of(&key.name).unwrap_or_default()),
         None => Vec::new(),
     };
     drop(index);

@@ -6,6 +6,7 @@
 use super::brake::{Brake, Load};
 use crate::index::rows::{CitySet, HubNamespaceDigest};
 use crate::reason::WriteReason;
+use fedgate_api::names::city_set_of;
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
@@ -290,7 +291,7 @@ pub fn city_set(s: &CitySetSnapshot, settings: Settings, now: Now) -> Decision {
     // A policy of another owner may have such a name, and deleting it would withdraw its deliveries. A policy that
     // equals the gateway's in every field selects nothing but Namespaces with the gateway's label. An edited policy of
     // the gateway stays, unused.
-    let ours = s.target.name.starts_with("cities-") && row.digest.exact && row.digest.cities.is_some();
+    let ours = city_set_of(&s.target.name).is_some() && row.digest.exact && row.digest.cities.is_some();
     if !ours || s.used || !s.hub_complete {
         return Decision::keep();
     }

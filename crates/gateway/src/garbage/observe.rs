@@ -12,7 +12,7 @@ use crate::{
     pin,
     queries::lifecycle::{earlier_life, home, proven_gone, seems_gone},
 };
-use fedgate_api::keys;
+use fedgate_api::{keys, names::city_set_of};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     key::{Key, Plane},
@@ -234,7 +234,7 @@ pub(super) fn namespace(index: &GatewayIndex, memory: &Memory, key: &Key) -> Nam
 /// Takes the snapshot of a cluster policy that may be a city set's.
 pub(super) fn city_set(index: &GatewayIndex, memory: &Memory, key: &Key) -> CitySetSnapshot {
     let row = index.hub.city_sets.get("", &key.name).cloned();
-    let set = key.name.strip_prefix("cities-");
+    let set = city_set_of(&key.name);
     CitySetSnapshot {
         target: Target::cluster(Plane::Hub, &index.resources.city_sets, &key.name),
         hub_complete: index.hub_proves(),

@@ -284,7 +284,7 @@ impl GatewayIndex {
         });
         let mut applied = Applied::synced(synced);
         for d in deltas {
-            let set: Arc<str> = d.name.1.strip_prefix("cities-").unwrap_or_default().into();
+            let set: Arc<str> = names::city_set_of(&d.name.1).unwrap_or_default().into();
             let policy = self.hub.city_sets.get("", &d.name.1);
             if let Some(cities) = policy.and_then(|row| row.digest.cities.clone())
                 && names::cities_of_set(&set).is_none()

@@ -89,7 +89,7 @@ pub(crate) fn binding(name: &str) -> Value {
 pub(crate) fn city_set(name: &str, cities: &[&str]) -> Value {
     let cities = cities.iter().map(|c| CityCode::parse(c).unwrap()).collect();
     let mut policy = object("", name, &format!("s-{name}"));
-    let set = name.strip_prefix("cities-").unwrap();
+    let set = fedgate_api::names::city_set_of(name).unwrap();
     policy["spec"] = policy_spec::city_set_spec(set, &cities, keys::CITY_CODE);
     policy
 }

@@ -199,7 +199,7 @@ impl CitySet {
             .collect();
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let name = object.metadata.name.as_deref();
-        let set = name.and_then(|name| name.strip_prefix("cities-"));
+        let set = name.and_then(names::city_set_of);
         let is_intruder = set.is_none() && policy_spec::takes_ours(spec, "", kinds);
         let set = set.unwrap_or_default();
         let wanted = policy_spec::city_set_spec(set, &cities, label);
