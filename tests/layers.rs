@@ -1,4 +1,4 @@
-//! What Cargo cannot say of the packages: their modules use each other in one direction, controllers do not know each
+//! Rules of the packages that Cargo cannot hold: their modules use each other in one direction, controllers do not know each
 //! other, and decisions are made of values.
 //!
 //! Every path of ours that a source names counts, in `use` and elsewhere. Comments and unit tests do not count.

@@ -12,7 +12,7 @@ pub struct Problem {
     pub rule: &'static str,
     /// Where, e.g. `spec.placements[0].name`.
     pub path: String,
-    /// What is wrong, for people.
+    /// Description of the fault, for people.
     pub message: String,
 }
 

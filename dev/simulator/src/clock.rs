@@ -13,7 +13,7 @@ pub(crate) struct Clock {
     origin: Instant,
     /// By how many seconds it is off.
     off: i64,
-    /// It shows what it is off by alone.
+    /// True if the clock stands still: it shows its offset alone.
     stopped: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Actor {
     /// How long it takes to look at an object: between these two.
     pace: RangeInclusive<Duration>,
     random: Random,
-    /// It acts in [`Karmada::step`](super::Karmada::step) alone.
+    /// True if Karmada acts in [`Karmada::step`](super::Karmada::step) alone.
     pub(crate) waits: bool,
     pub(super) hold: bool,
     queue: VecDeque<Place>,
