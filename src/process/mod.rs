@@ -3,8 +3,7 @@
 mod cell;
 mod returns;
 
-pub use self::cell::run_cell;
-pub use self::returns::run_returns;
+pub use self::{cell::run_cell, returns::run_returns};
 
 use crate::config::{self, GatewayConfig, ProcessArgs};
 use fedgate_admin::{AdminError, AdminSource, Token};
@@ -21,8 +20,10 @@ use fedgate_engine::{
     runtime::{Runtime, Setup, role::Role},
 };
 use fedgate_kinds::{Kinds, LoadError};
-use fedgate_operations::views::{header::Process, starting::Starting};
-use fedgate_operations::{OperationsSource, Time};
+use fedgate_operations::{
+    OperationsSource, Time,
+    views::{header::Process, starting::Starting},
+};
 use fedgate_operator::doctor::{PreflightError, preflight};
 use futures::stream::BoxStream;
 use jiff::Timestamp;
