@@ -19,10 +19,11 @@ use fedgate_kinds::Kinds;
 #[cfg(feature = "checks")]
 use fedgate_kinds::lua::checks;
 use fedgate_manifests::{File, KindManifests, Manifest};
-use fedgate_operator::client;
-use fedgate_operator::client::args::WayArgs;
-use fedgate_operator::doctor::{self, Role};
-use fedgate_operator::membership;
+use fedgate_operator::{
+    client::{self, args::WayArgs},
+    doctor::{self, Role},
+    membership,
+};
 use std::{path::Path, process::ExitCode};
 
 #[cfg(feature = "jemalloc")]
