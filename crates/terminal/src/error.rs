@@ -126,6 +126,21 @@ impl Error {
         Self::new(Kind::Usage, what)
     }
 
+    /// An error without a kind of its own.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, what)
+    }
+
+    /// An object in use, or of another program.
+    pub fn refused(what: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, what)
+    }
+
+    /// The end of the time of a wait.
+    pub fn timed_out(what: impl Into<String>) -> Self {
+        Self::new(Kind::TimedOut, what)
+    }
+
     /// Adds the server's text.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {

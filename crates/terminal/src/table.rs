@@ -65,8 +65,13 @@ impl Table {
 
     /// The text, with the first columns; all if there are not so many.
     pub fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
+        self.text_after(columns, headers, colour, &mut Vec::new())
+    }
+
+    /// The text of a table that follows another one; `widths` are the columns of that.
+    pub fn text_after(&self, columns: usize, headers: bool, colour: bool, widths: &mut Vec<usize>) -> String {
         let all: Vec<usize> = (0..self.rows.len()).collect();
-        self.text_of(&all, columns, headers, colour, &mut Vec::new())
+        self.text_of(&all, columns, headers, colour, widths)
     }
 
     /// The text of some rows. Columns are as wide as these rows need, and at least as wide as before; `widths` keeps that.
