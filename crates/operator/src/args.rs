@@ -20,14 +20,8 @@ pub struct KindsArgs {
 
 /// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|_| format!("{text:?} is no duration; write for example 250ms, 60s, 5m or 1h30m"))?;
-    let duration =
-        Duration::try_from(span).map_err(|_| format!("{text:?} is negative; a duration must be positive"))?;
-    if duration.is_zero() {
-        Err(format!("{text:?} is no time at all; a duration must be positive"))
-    } else {
-        Ok(duration)
+    match fedgate_terminal::time::duration(text)? {
+        Duration::ZERO => Err("it must be more than 0".to_owned()),
+        time => Ok(time),
     }
 }

@@ -34,7 +34,7 @@ pub struct WayArgs {
     )]
     pub admin_auth: AdminAuth,
     /// Time for one request, e.g. 10s or 1m.
-    #[arg(long, value_name = "DURATION", value_parser = some_time, default_value = "10s")]
+    #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "10s")]
     pub timeout: Duration,
 }
 
@@ -239,11 +239,4 @@ fn class(text: &str) -> Result<Class, String> {
         let classes = Class::ALL.map(Class::as_str).join(", ");
         format!("the classes are {classes}")
     })
-}
-
-fn some_time(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("it must be more than 0".to_owned()),
-        time => Ok(time),
-    }
 }

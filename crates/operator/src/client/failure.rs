@@ -18,63 +18,65 @@ pub(super) fn refused(
 ) -> Error {
     let told: Option<ErrorAnswer> = serde_json::from_str(body).ok();
     let (message, next) = told.map_or_else(Default::default, |told| (told.message, told.next));
-    let of = |kind, what: String| {
-        let error = Error::new(kind, what);
-        let error = if message.is_empty() {
-            error
-        } else {
-            error.because(message.clone())
+    let [message, next] = [message, next].map(|text| Some(text).filter(|text| !text.is_empty()));
+    if let (StatusCode::NOT_FOUND, Some(message)) = (status, &message) {
+        return Error {
+            next,
+            ..Error::new(Kind::NotFound, message)
         };
-        if next.is_empty() {
-            error
-        } else {
-            error.next(next.clone())
-        }
-    };
+    }
     let wait = retry_after.map_or_else(
         || "try again".to_owned(),
         |seconds| format!("try again in {seconds} s"),
     );
-    match status {
-        StatusCode::UNAUTHORIZED if has_token => of(Kind::Forbidden, format!("{address} refuses the token"))
-            .next(format!(
+    let viewer = "bind ClusterRole fedgate-operations-viewer on the hub to this user";
+    let (kind, what, own_next) = match status {
+        StatusCode::UNAUTHORIZED if has_token => (
+            Kind::Forbidden,
+            format!("{address} refuses the token"),
+            Some(format!(
                 "compare it with key {ADMIN_TOKEN} of Secret {ADMIN_SECRET}, or use --admin-auth=hub"
             )),
-        StatusCode::UNAUTHORIZED => {
-            of(Kind::Forbidden, format!("{address} requires a token")).next("--token-file PATH")
-        }
-        StatusCode::FORBIDDEN => {
-            let error = of(Kind::Forbidden, format!("{address} forbids the request"));
-            match &error.next {
-                Some(_) => error,
-                None => error.next("bind ClusterRole fedgate-operations-viewer on the hub to this user"),
-            }
-        }
-        StatusCode::NOT_FOUND if !message.is_empty() => {
-            let error = Error::new(Kind::NotFound, message.clone());
-            if next.is_empty() { error } else { error.next(next) }
-        }
-        StatusCode::NOT_FOUND => Error::new(Kind::Failed, format!("{address} has no operations API"))
-            .next("upgrade the program that runs there, or correct --server"),
-        StatusCode::TOO_MANY_REQUESTS => of(Kind::Failed, format!("{address} is busy")).next(wait),
-        StatusCode::SERVICE_UNAVAILABLE => {
-            of(Kind::Failed, format!("{address} does not answer in time")).next(wait)
-        }
-        StatusCode::MISDIRECTED_REQUEST => of(
+        ),
+        StatusCode::UNAUTHORIZED => (
+            Kind::Forbidden,
+            format!("{address} requires a token"),
+            Some("--token-file PATH".to_owned()),
+        ),
+        StatusCode::FORBIDDEN => (
+            Kind::Forbidden,
+            format!("{address} forbids the request"),
+            next.is_none().then(|| viewer.to_owned()),
+        ),
+        StatusCode::NOT_FOUND => (
+            Kind::Failed,
+            format!("{address} has no operations API"),
+            Some("upgrade the program that runs there, or correct --server".to_owned()),
+        ),
+        StatusCode::TOO_MANY_REQUESTS => (Kind::Failed, format!("{address} is busy"), Some(wait)),
+        StatusCode::SERVICE_UNAVAILABLE => (
+            Kind::Failed,
+            format!("{address} does not answer in time"),
+            Some(wait),
+        ),
+        StatusCode::MISDIRECTED_REQUEST => (
             Kind::Failed,
             format!("{address} refuses the name by which it was reached"),
+            None,
         ),
-        status => of(Kind::Failed, format!("{address} answers {status}")),
+        status => (Kind::Failed, format!("{address} answers {status}"), None),
+    };
+    Error {
+        cause: message,
+        next: own_next.or(next),
+        ..Error::new(kind, what)
     }
 }
 
 /// No answer in time.
 pub(super) fn late(address: &Address, timeout: Duration) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{address} did not answer within {}", seconds(timeout)),
-    )
-    .next("repeat it with a longer --timeout, and look at the program's log")
+    let what = format!("{address} did not answer within {}", seconds(timeout));
+    Error::failed(what).next("repeat it with a longer --timeout, and look at the program's log")
 }
 
 fn seconds(time: Duration) -> String {
@@ -92,7 +94,7 @@ pub(super) fn unreachable(address: &Address, error: &(dyn std::error::Error + 's
             } else {
                 "check --server, the network and the program itself"
             };
-            Error::new(Kind::Failed, format!("cannot reach {address}"))
+            Error::failed(format!("cannot reach {address}"))
                 .because(cause)
                 .next(next)
         }
@@ -101,113 +103,65 @@ pub(super) fn unreachable(address: &Address, error: &(dyn std::error::Error + 's
 
 /// A forwarded port without an answer.
 pub(super) fn broken_forward(PodPort { namespace, pod, port }: &PodPort, cause: String) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("port {port} of Pod {namespace}/{pod} does not answer"),
-    )
-    .because(cause)
-    .next(format!("kubectl -n {namespace} logs {pod}"))
+    let what = format!("port {port} of Pod {namespace}/{pod} does not answer");
+    let next = format!("kubectl -n {namespace} logs {pod}");
+    Error::failed(what).because(cause).next(next)
 }
 
-/// A request to the host's API server: its verb and resource, as in a role.
-pub(super) struct HostRequest<'a> {
-    /// The API server.
-    pub(super) server: &'a str,
-    /// The namespace.
-    pub(super) namespace: &'a str,
-    /// The verb.
-    pub(super) verb: &'static str,
-    /// The resource.
-    pub(super) resource: &'static str,
-}
+/// A request to an API server's namespace, as in a role: server, namespace, verb and resource.
+pub(super) type HostRequest<'a> = (&'a str, &'a str, &'static str, &'static str);
 
-impl HostRequest<'_> {
-    /// The error of the request.
-    pub(super) fn failed(&self, error: &kube::Error) -> Error {
-        let Self { server, .. } = self;
-        match (status(error), error) {
-            (Some(401), _) => Error::new(
-                Kind::Forbidden,
-                format!("{server} refuses the credentials of the kubeconfig"),
-            )
-            .next("kubectl auth whoami")
-            .absent(Absence::Refused),
-            (Some(403), _) => self.forbidden(error),
-            (_, kube::Error::Auth(_)) => Error::new(Kind::Failed, format!("no credentials for {server}"))
-                .because(root(error))
-                .next("kubectl auth whoami")
-                .absent(Absence::Refused),
-            (_, kube::Error::Api(_)) => self
-                .of(Error::new(Kind::Failed, self.what("cannot")))
-                .because(root(error))
-                .absent(Absence::Unreachable),
-            _ => {
-                let cause = root(error);
-                let next = if cause.contains("certificate") {
-                    "correct certificate-authority in the kubeconfig"
-                } else {
-                    "kubectl cluster-info, or --kubeconfig and --context of the cluster that runs the Pods"
-                };
-                Error::new(Kind::Failed, format!("cannot reach the API server {server}"))
-                    .because(cause)
-                    .next(next)
-                    .absent(Absence::Unreachable)
-            }
+/// The error of a request to the host's API server.
+pub(super) fn of_host(request: HostRequest<'_>, error: &kube::Error) -> Error {
+    let (server, namespace, verb, resource) = request;
+    let tried = format!("{verb} {resource} in namespace {namespace} of {server}");
+    let login = |error: Error| error.next("kubectl auth whoami").absent(Absence::Refused);
+    match (status(error), error) {
+        (Some(401), _) => {
+            let what = format!("{server} refuses the credentials of the kubeconfig");
+            login(Error::new(Kind::Forbidden, what))
+        }
+        (Some(403), _) => {
+            let forbidden = Error::new(Kind::Forbidden, format!("you may not {tried}"));
+            let forbidden = match error {
+                kube::Error::Api(status) => forbidden.because(status.message.clone()),
+                _ => forbidden,
+            };
+            forbidden.next(format!(
+                "kubectl -n {namespace} create rolebinding {OPERATOR} --role={OPERATOR} --user=USER, by an administrator"
+            ))
+        }
+        (_, kube::Error::Auth(_)) => {
+            login(Error::failed(format!("no credentials for {server}")).because(root(error)))
+        }
+        (_, kube::Error::Api(_)) => {
+            let what = format!("cannot {tried}");
+            unanswered(request, Error::failed(what).because(root(error)))
+        }
+        _ => {
+            let cause = root(error);
+            let next = if cause.contains("certificate") {
+                "correct certificate-authority in the kubeconfig"
+            } else {
+                "kubectl cluster-info, or --kubeconfig and --context of the cluster that runs the Pods"
+            };
+            let error = Error::failed(format!("cannot reach the API server {server}")).because(cause);
+            error.next(next).absent(Absence::Unreachable)
         }
     }
+}
 
-    /// No answer in time.
-    pub(super) fn late(&self, timeout: Duration) -> Error {
-        self.of(Error::new(
-            Kind::Failed,
-            format!(
-                "the API server {} did not answer within {}",
-                self.server,
-                seconds(timeout)
-            ),
-        ))
-        .absent(Absence::Unreachable)
-    }
+/// No answer of the host's API server in time.
+pub(super) fn late_host(request: HostRequest<'_>, timeout: Duration) -> Error {
+    let (server, time) = (request.0, seconds(timeout));
+    let what = format!("the API server {server} did not answer within {time}");
+    unanswered(request, Error::failed(what))
+}
 
-    fn what(&self, may: &str) -> String {
-        let Self {
-            server,
-            namespace,
-            verb,
-            resource,
-        } = self;
-        format!("{may} {verb} {resource} in namespace {namespace} of {server}")
-    }
-
-    fn of(&self, error: Error) -> Error {
-        let Self {
-            namespace,
-            verb,
-            resource,
-            ..
-        } = self;
-        let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
-        let sub = if sub.is_empty() {
-            String::new()
-        } else {
-            format!(" --subresource={sub}")
-        };
-        error.next(format!(
-            "kubectl auth can-i {verb} {resource}{sub} -n {namespace}"
-        ))
-    }
-
-    fn forbidden(&self, error: &kube::Error) -> Error {
-        let Self { namespace, .. } = self;
-        let forbidden = Error::new(Kind::Forbidden, self.what("you may not"));
-        let forbidden = match error {
-            kube::Error::Api(status) => forbidden.because(status.message.clone()),
-            _ => forbidden,
-        };
-        forbidden.next(format!(
-            "kubectl -n {namespace} create rolebinding {OPERATOR} --role={OPERATOR} --user=USER, by an administrator"
-        ))
-    }
+fn unanswered((_, namespace, verb, resource): HostRequest<'_>, error: Error) -> Error {
+    let resource = resource.replacen('/', " --subresource=", 1);
+    let next = format!("kubectl auth can-i {verb} {resource} -n {namespace}");
+    error.next(next).absent(Absence::Unreachable)
 }
 
 /// The HTTP status of a failed request. A refused upgrade has no body.

@@ -20,8 +20,8 @@ pub(super) async fn send(
     let name = name.map_err(|error| failure::broken_forward(to, error.to_string()))?;
     request.headers_mut().insert(HOST, name);
     let forwarded = host.pods().portforward(pod, &[*port]).await;
-    let refused = |error| host.request("get and create", "pods/portforward").failed(&error);
-    let mut forwarded = forwarded.map_err(refused)?;
+    let tried = host.request("get and create", "pods/portforward");
+    let mut forwarded = forwarded.map_err(|error| failure::of_host(tried, &error))?;
     let (Some(stream), Some(words)) = (forwarded.take_stream(*port), forwarded.take_error(*port)) else {
         return Err(failure::broken_forward(
             to,

@@ -1,13 +1,13 @@
 //! The cluster that runs the Pods: its API server, the replicas' Pods, and the token of their administrative address.
 
 use super::{
-    failure::{HostRequest, status},
+    failure::{HostRequest, late_host, of_host},
     replicas::PodPort,
 };
 use crate::client::args::{AdminAuth, WayArgs};
 use fedgate_kubeconfig::{LoadError, client_cause, load, root};
 use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
-use fedgate_terminal::error::{Absence, Error, Kind};
+use fedgate_terminal::error::{Absence, Error};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -58,32 +58,21 @@ impl Host {
 
     /// A request to the API server, for errors.
     pub(super) fn request(&self, verb: &'static str, resource: &'static str) -> HostRequest<'_> {
-        HostRequest {
-            server: &self.server,
-            namespace: &self.namespace,
-            verb,
-            resource,
-        }
+        (&self.server, &self.namespace, verb, resource)
     }
 
     /// The addresses of the replicas that run, by name; at least one.
     pub(super) async fn replicas(&self) -> Result<Vec<PodPort>, Error> {
         let (addresses, found) = self.running().await?;
-        if addresses.is_empty() {
-            let selector = self.selector();
-            let (
-                Self {
-                    namespace, server, ..
-                },
-                pods,
-            ) = (self, if found == 0 { "no Pod" } else { "no running Pod" });
-            let what =
-                format!("{pods} {selector} with a port {ADMIN_PORT} in namespace {namespace} of {server}");
-            return Err(Error::new(Kind::Failed, what).next(format!(
-                "kubectl -n {namespace} get pods -l {selector}, or --context and --namespace of the Pods"
-            )));
+        if !addresses.is_empty() {
+            return Ok(addresses);
         }
-        Ok(addresses)
+        let (selector, namespace, server) = (self.selector(), &self.namespace, &self.server);
+        let pods = if found == 0 { "no Pod" } else { "no running Pod" };
+        let what = format!("{pods} {selector} with a port {ADMIN_PORT} in namespace {namespace} of {server}");
+        Err(Error::failed(what).next(format!(
+            "kubectl -n {namespace} get pods -l {selector}, or --context and --namespace of the Pods"
+        )))
     }
 
     fn selector(&self) -> String {
@@ -96,8 +85,8 @@ impl Host {
         let params = ListParams::default().labels(&self.selector());
         let request = self.request("list", "pods");
         let listed = tokio::time::timeout(self.timeout, pods.list(&params)).await;
-        let listed = listed.map_err(|_| request.late(self.timeout))?;
-        Ok(listed.map_err(|error| request.failed(&error))?.items)
+        let listed = listed.map_err(|_| late_host(request, self.timeout))?;
+        Ok(listed.map_err(|error| of_host(request, &error))?.items)
     }
 
     /// Whether a Pod runs with `--admin-auth=hub`.
@@ -145,53 +134,45 @@ impl Host {
     }
 
     async fn secret(&self) -> Result<HeaderValue, Error> {
-        let (namespace, secrets) = (
-            &self.namespace,
-            Api::<Secret>::namespaced(self.client.clone(), &self.namespace),
-        );
+        let (namespace, server) = (&self.namespace, &self.server);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let request = self.request("get", "secrets");
-        let read = tokio::time::timeout(self.timeout, secrets.get(ADMIN_SECRET)).await;
-        let secret = match read.map_err(|_| request.late(self.timeout))? {
-            Ok(secret) => secret,
-            Err(error) if status(&error) == Some(404) => {
-                let what = format!(
-                    "namespace {namespace} of {} has no Secret {ADMIN_SECRET}",
-                    self.server
-                );
-                return Err(Error::new(Kind::Failed, what).next("--token-file PATH, or --admin-auth=hub"));
-            }
-            Err(error) => return Err(request.failed(&error)),
-        };
+        let read = tokio::time::timeout(self.timeout, secrets.get_opt(ADMIN_SECRET)).await;
+        let read = read.map_err(|_| late_host(request, self.timeout))?;
+        let unusable = |what: String| Error::failed(what).next("--token-file PATH, or --admin-auth=hub");
+        let secret = read.map_err(|error| of_host(request, &error))?;
+        let secret = secret.ok_or_else(|| {
+            unusable(format!(
+                "namespace {namespace} of {server} has no Secret {ADMIN_SECRET}"
+            ))
+        })?;
         let token = secret.data.and_then(|mut data| data.remove(ADMIN_TOKEN));
         let token = token.and_then(|token| String::from_utf8(token.0).ok());
         token.as_deref().and_then(bearer).ok_or_else(|| {
-            let what = format!("Secret {namespace}/{ADMIN_SECRET} has no token under its key {ADMIN_TOKEN}");
-            Error::new(Kind::Failed, what).next("--token-file PATH, or --admin-auth=hub")
+            let secret = format!("Secret {namespace}/{ADMIN_SECRET}");
+            unusable(format!("{secret} has no token under its key {ADMIN_TOKEN}"))
         })
     }
 
     async fn own_token(&self) -> Result<HeaderValue, Error> {
         let request = self.request("get", "pods");
-        let layer = self.config.auth_layer().map_err(|error| request.failed(&error))?;
+        let layer = self.config.auth_layer();
+        let layer = layer.map_err(|error| of_host(request, &error))?;
         let echo = service_fn(|request: http::Request<Body>| async move {
             Ok::<_, BoxError>(http::Response::new(request.headers().get(AUTHORIZATION).cloned()))
         });
         let service = ServiceBuilder::new().option_layer(layer).service(echo);
         let sent = service.oneshot(http::Request::new(Body::empty())).boxed().await;
         let header = sent.map_err(|error| {
-            Error::new(Kind::Failed, format!("no credentials for {}", self.server))
+            Error::failed(format!("no credentials for {}", self.server))
                 .because(root(error.as_ref()))
                 .next("kubectl auth whoami")
         })?;
-        let header = header
-            .into_body()
-            .filter(|header| header.as_bytes().starts_with(b"Bearer "));
+        let header = header.into_body();
+        let header = header.filter(|header| header.as_bytes().starts_with(b"Bearer "));
         header.ok_or_else(|| {
-            Error::new(
-                Kind::Failed,
-                "the kubeconfig has no token, which --admin-auth=hub needs",
-            )
-            .next("a context with a token of the hub's user, or --token-file PATH")
+            Error::failed("the kubeconfig has no token, which --admin-auth=hub needs")
+                .next("a context with a token of the hub's user, or --token-file PATH")
         })
     }
 }
@@ -207,7 +188,7 @@ pub(super) fn bearer(token: &str) -> Option<HeaderValue> {
 }
 
 fn no_host(cause: &str) -> Error {
-    Error::new(Kind::Failed, format!("no cluster to ask: {cause}"))
+    Error::failed(format!("no cluster to ask: {cause}"))
         .next("--kubeconfig and --context of the cluster that runs the Pods, or --server URL")
         .absent(Absence::Unusable)
 }

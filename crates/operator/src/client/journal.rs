@@ -165,15 +165,5 @@ pub(super) fn text(rows: &[&JournalRow], output: Output, headers: bool, widths: 
             row.message.as_str().into(),
         ]);
     }
-    let columns = if output.format == ListFormat::Wide {
-        COLUMNS.len()
-    } else {
-        NARROW
-    };
-    let all: Vec<usize> = (0..rows.len()).collect();
-    if rows.is_empty() {
-        String::new()
-    } else {
-        table.text_of(&all, columns, headers, output.color, widths)
-    }
+    output.next_table(&table, NARROW, headers, widths)
 }

@@ -26,6 +26,7 @@ use fedgate_terminal::{
     write::complain,
 };
 use host::Host;
+pub(crate) use output::counted;
 use replicas::Replicas;
 use std::process::ExitCode;
 

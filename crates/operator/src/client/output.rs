@@ -35,18 +35,27 @@ impl Output {
         }
     }
 
-    /// The text of a table, narrow or wide.
-    pub(super) fn table(self, table: &Table, narrow: usize, wide: usize) -> String {
-        let columns = if self.format == ListFormat::Wide {
-            wide
-        } else {
-            narrow
+    /// The text of a table with its first `narrow` columns, or wide with all; empty without a row.
+    pub(super) fn table(self, table: &Table, narrow: usize) -> String {
+        self.next_table(table, narrow, self.headers, &mut Vec::new())
+    }
+
+    /// The text of a table that may follow another one, whose columns were so wide.
+    pub(super) fn next_table(
+        self,
+        table: &Table,
+        narrow: usize,
+        headers: bool,
+        widths: &mut Vec<usize>,
+    ) -> String {
+        let columns = match self.format {
+            ListFormat::Wide => usize::MAX,
+            _ => narrow,
         };
         if table.is_empty() {
-            String::new()
-        } else {
-            table.text(columns, self.headers, self.color)
+            return String::new();
         }
+        table.text_after(columns, headers, self.color, widths)
     }
 
     /// The text of an answer: the object itself, or the text for people.
@@ -107,7 +116,7 @@ pub(super) fn age(since: Option<Time>, as_of: Time) -> String {
 }
 
 /// A number of words: `1 group`, `2 groups`.
-pub(super) fn counted(count: usize, word: &str) -> String {
+pub(crate) fn counted(count: usize, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {word}{plural}")
 }

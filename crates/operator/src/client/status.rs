@@ -92,52 +92,33 @@ impl State {
     }
 }
 
-struct Line {
-    subject: String,
-    state: State,
-    since: Option<Time>,
-    detail: String,
-    next: String,
-}
+/// A line of the status: its subject, its state, since when, the details, and the next step.
+type Line = (String, State, Option<Time>, String, String);
 
-impl Line {
-    fn new(subject: &str, state: State, since: Option<Time>, detail: String) -> Self {
-        Self {
-            subject: subject.to_owned(),
-            state,
-            since,
-            detail,
-            next: String::new(),
-        }
-    }
-
-    fn next(mut self, next: &str) -> Self {
-        next.clone_into(&mut self.next);
-        self
-    }
+fn line(subject: &str, state: State, since: Option<Time>, detail: String, next: &str) -> Line {
+    (subject.to_owned(), state, since, detail, next.to_owned())
 }
 
 pub(super) fn render(overview: &Document<Overview>, output: Output) -> String {
     let as_of = overview.header.as_of;
     let mut lines = lines(overview);
-    lines.sort_by_key(|line| line.state);
+    lines.sort_by_key(|(_, state, ..)| *state);
     if output.format == ListFormat::Name {
-        return lines
-            .into_iter()
-            .map(|line| escape(&line.subject) + "\n")
-            .collect();
+        let subjects = lines.iter().map(|(subject, ..)| escape(subject) + "\n");
+        return subjects.collect();
     }
     let mut table = Table::new(COLUMNS);
-    for line in lines {
+    for (subject, state, since, detail, next) in lines {
+        let since = age(since, as_of);
         table.row(vec![
-            line.subject.into(),
-            line.state.cell(),
-            age(line.since, as_of).into(),
-            line.detail.into(),
-            line.next.into(),
+            subject.into(),
+            state.cell(),
+            since.into(),
+            detail.into(),
+            next.into(),
         ]);
     }
-    output.table(&table, COLUMNS.len(), COLUMNS.len())
+    output.table(&table, COLUMNS.len())
 }
 
 fn lines(document: &Document<Overview>) -> Vec<Line> {
@@ -145,7 +126,7 @@ fn lines(document: &Document<Overview>) -> Vec<Line> {
     let reasons = overview.health.reasons.iter().map(|reason| {
         let subject = format!("{} {}", reason.class.as_str(), reason.plane);
         let detail = format!("{}: {}", reason.count, reason.word);
-        Line::new(&subject, State::Broken, reason.since, detail).next(&reason.next)
+        line(&subject, State::Broken, reason.since, detail, &reason.next)
     });
     let mut lines: Vec<Line> = reasons.collect();
     lines.push(replica(header, overview.hub.as_ref()));
@@ -161,16 +142,17 @@ fn lines(document: &Document<Overview>) -> Vec<Line> {
         ..
     } = overview.instances;
     let detail = format!("{ready} of {desired} ready, {updated} updated");
-    lines.push(Line::new(
+    lines.push(line(
         "instances",
         State::of(false, ready < desired),
         None,
         detail,
+        "",
     ));
     let deletions = overview.deletions;
     if deletions.pending > 0 {
         let detail = format!("{} pending", deletions.pending);
-        lines.push(Line::new("deletions", State::Waiting, deletions.oldest, detail));
+        lines.push(line("deletions", State::Waiting, deletions.oldest, detail, ""));
     }
     lines
 }
@@ -195,7 +177,7 @@ fn hub(hub: &HubSummary, as_of: Time) -> Line {
     ]);
     let is_down = matches!(hub.state, PlaneState::Unauthorized | PlaneState::Backoff);
     let state = State::of(is_down, hub.state == PlaneState::Syncing);
-    Line::new("hub", state, hub.since, detail)
+    line("hub", state, hub.since, detail, "")
 }
 
 fn projects(projects: &ProjectCounts) -> Line {
@@ -207,12 +189,8 @@ fn projects(projects: &ProjectCounts) -> Line {
         number(projects.refused, "refused"),
     ]);
     let down = projects.backoff + projects.unauthorized + projects.refused;
-    Line::new(
-        "projects",
-        State::of(down > 0, projects.syncing > 0),
-        None,
-        detail,
-    )
+    let state = State::of(down > 0, projects.syncing > 0);
+    line("projects", state, None, detail, "")
 }
 
 /// A cell that is not ready delays what goes there; the gateway itself goes on.
@@ -229,7 +207,7 @@ fn cells(cells: &CellCounts) -> Line {
     } else {
         ""
     };
-    Line::new("cells", State::of(false, is_open), None, detail).next(next)
+    line("cells", State::of(false, is_open), None, detail, next)
 }
 
 /// The Lease is on the hub: a replica that cannot reach it neither leads nor knows who does.
@@ -263,44 +241,40 @@ fn replica(header: &Header, hub: Option<&HubSummary>) -> Line {
         missing,
     ]);
     let state = State::of(is_leaderless(header), !header.complete);
-    Line::new("replica", state, Some(replica.started_at), detail).next(next)
+    line("replica", state, Some(replica.started_at), detail, next)
 }
 
 fn delivery(overview: &Overview) -> Line {
-    let stages = overview
-        .undelivered
-        .iter()
-        .filter(|(_, undelivered)| undelivered.count > 0);
-    let detail: Vec<String> = stages
-        .clone()
-        .map(|(stage, undelivered)| format!("{} {}", undelivered.count, stage.as_str()))
-        .collect();
-    let oldest = stages.filter_map(|(_, undelivered)| undelivered.oldest).min();
+    let stages = overview.undelivered.iter();
+    let stages = stages.filter(|(_, undelivered)| undelivered.count > 0);
+    let detail = stages.clone();
+    let detail = detail.map(|(stage, undelivered)| format!("{} {}", undelivered.count, stage.as_str()));
+    let detail = detail.collect::<Vec<_>>().join(", ");
     let total = overview.deployments.total;
     if detail.is_empty() {
-        return Line::new("delivery", State::Ok, None, format!("all of {total} deployments"));
+        return line(
+            "delivery",
+            State::Ok,
+            None,
+            format!("all of {total} deployments"),
+            "",
+        );
     }
-    Line::new(
-        "delivery",
-        State::Waiting,
-        oldest,
-        format!("{} of {total} deployments", detail.join(", ")),
-    )
+    let oldest = stages.filter_map(|(_, undelivered)| undelivered.oldest).min();
+    let detail = format!("{detail} of {total} deployments");
+    line("delivery", State::Waiting, oldest, detail, "")
 }
 
 /// The classes beyond those that the health already names.
 fn stuck(overview: &Overview) -> Line {
-    let classes = overview
-        .stuck
-        .iter()
-        .filter(|(class, count)| **count > 0 && **class > Class::Brake);
-    let detail: Vec<String> = classes
-        .map(|(class, count)| format!("{count} {}", class.as_str()))
-        .collect();
+    let classes = overview.stuck.iter();
+    let classes = classes.filter(|(class, count)| **count > 0 && **class > Class::Brake);
+    let detail = classes.map(|(class, count)| format!("{count} {}", class.as_str()));
+    let detail = detail.collect::<Vec<_>>().join(", ");
     if detail.is_empty() {
-        return Line::new("stuck", State::Ok, None, "none".to_owned());
+        return line("stuck", State::Ok, None, "none".to_owned(), "");
     }
-    Line::new("stuck", State::Waiting, None, detail.join(", ")).next("fedgate stuck")
+    line("stuck", State::Waiting, None, detail, "fedgate stuck")
 }
 
 fn number(count: usize, word: &str) -> Option<String> {

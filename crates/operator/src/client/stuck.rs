@@ -31,25 +31,16 @@ pub(super) async fn run(args: &StuckArgs) -> Result<(), Error> {
         let stuck: Document<Stuck> = answer.document()?;
         remark(&stuck.body, output);
         let is_stuck = !stuck.body.groups.is_empty();
-        return if is_stuck {
-            Err(Error::new(Kind::Blocked, "stuck").shown())
-        } else {
-            Ok(())
-        };
+        let blocked = Error::new(Kind::Blocked, "stuck").shown();
+        return if is_stuck { Err(blocked) } else { Ok(()) };
     }
     let topics = topics("stuck", args.project.as_deref());
     let shown = |answer: &Answer| match text(answer, output)? {
         text if text.is_empty() => Ok("Nothing is stuck.\n".to_owned()),
         text => Ok(text),
     };
-    watch(
-        &mut replicas,
-        topics,
-        &path,
-        output.format == ListFormat::Json,
-        shown,
-    )
-    .await
+    let is_json = output.format == ListFormat::Json;
+    watch(&mut replicas, topics, &path, is_json, shown).await
 }
 
 fn path(args: &StuckArgs) -> String {
@@ -105,7 +96,7 @@ pub(super) fn render(document: &Document<Stuck>, output: Output) -> String {
                     group.next.as_str().into(),
                 ]);
             }
-            output.table(&table, GROUPS.len(), GROUPS.len())
+            output.table(&table, GROUPS.len())
         }
     }
 }
@@ -124,24 +115,17 @@ fn items(groups: &[StuckGroup], as_of: Time, output: Output) -> String {
             item.project.as_str().into(),
             object(item).into(),
             item.cell.as_str().into(),
-            if item.since_at_least {
-                format!(">{since}")
-            } else {
-                since
-            }
-            .into(),
+            format!("{}{since}", if item.since_at_least { ">" } else { "" }).into(),
             item.attempts
-                .map(|attempts| attempts.to_string())
-                .unwrap_or_default()
+                .map_or_else(String::new, |attempts| attempts.to_string())
                 .into(),
             item.next_try
-                .map(|at| until(at, as_of))
-                .unwrap_or_default()
+                .map_or_else(String::new, |at| until(at, as_of))
                 .into(),
             item.message.as_str().into(),
         ]);
     }
-    output.table(&table, ITEMS.len(), ITEMS.len())
+    output.table(&table, ITEMS.len())
 }
 
 fn class(group: &StuckGroup) -> Cell {

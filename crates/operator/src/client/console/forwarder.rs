@@ -47,10 +47,7 @@ pub(super) struct Forwarder {
 }
 
 /// An answer, and whether it is of a replica that was held for the leader and is not.
-struct Answered {
-    response: Response,
-    is_of_former_leader: bool,
-}
+type Answered = (Response, bool);
 
 impl Forwarder {
     /// The way by these replicas.
@@ -71,14 +68,12 @@ impl Forwarder {
     pub(super) async fn forward(self: Arc<Self>, request: &Parts) -> Result<Response, Error> {
         let address = self.leader().await?;
         match self.ask(&address, request).await {
-            Ok(answered) if !answered.is_of_former_leader => return Ok(answered.response),
+            Ok((response, false)) => return Ok(response),
             Err(error) if self.replicas.server().is_some() => return Err(error),
             _ => self.forget(&address),
         }
         let address = self.leader().await?;
-        self.ask(&address, request)
-            .await
-            .map(|answered| answered.response)
+        self.ask(&address, request).await.map(|(response, _)| response)
     }
 
     /// The leader; without one, the freshest standby, which is looked for at each request.
@@ -123,10 +118,7 @@ impl Forwarder {
         let kind = headers.get(header::CONTENT_TYPE);
         if kind.is_some_and(|kind| kind == "text/event-stream") {
             let body = Body::from_stream(self.clone().stream(body));
-            return Ok(Answered {
-                response: (parts.status, headers, body).into_response(),
-                is_of_former_leader: false,
-            });
+            return Ok(((parts.status, headers, body).into_response(), false));
         }
         let whole = tokio::time::timeout_at(end, whole(body)).await;
         let whole = whole.map_err(late)?;
@@ -139,10 +131,10 @@ impl Forwarder {
         let is_of_former_leader = was_leader
             && request.uri.path().starts_with("/api/")
             && is_of_standby(address, parts.status, &whole);
-        Ok(Answered {
-            response: (parts.status, headers, whole).into_response(),
+        Ok((
+            (parts.status, headers, whole).into_response(),
             is_of_former_leader,
-        })
+        ))
     }
 
     /// The bytes of a stream, until it ends or another replica leads.

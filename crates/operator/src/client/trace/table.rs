@@ -48,7 +48,7 @@ pub(in crate::client) fn text(document: &Document<Trace>, output: Output) -> Str
             table.row(row(branch, hop, document.header.as_of));
         }
     }
-    output.table(&table, NARROW, COLUMNS.len())
+    output.table(&table, NARROW)
 }
 
 fn row(branch: &Branch, hop: &Hop, as_of: Time) -> Vec<Cell> {
