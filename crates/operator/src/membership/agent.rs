@@ -1,40 +1,39 @@
 //! The cell's program as Pods of the member (contract: provisioning.md §6.1). Pure.
 
-use super::kubeconfig::base64;
-use fedgate_manifests::{CELL, KindManifests, ManifestError, NAMESPACE, Plane};
+use super::{internal, kubeconfig::base64};
+use fedgate_manifests::{CELL, KindManifests, NAMESPACE, Plane};
+use fedgate_terminal::error::Error;
 use serde_json::{Value, json};
 
-/// The settings of the Pods.
-#[derive(Debug, Clone, Copy)]
-pub struct Agent<'a> {
-    /// Image of fedgate.
-    pub image: &'a str,
-    /// Name of the cell's Location.
-    pub location: &'a str,
-    /// City code.
-    pub city: &'a str,
-}
-
 /// Definitions and roles of a cell, from the manifests.
-pub fn definitions(kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
-    fedgate_manifests::objects(Plane::Cell, kinds)
+pub fn definitions(kinds: &[KindManifests]) -> Result<Vec<Value>, Error> {
+    fedgate_manifests::objects(Plane::Cell, kinds).map_err(internal)
 }
 
-/// The objects of the program, without its Secrets.
-pub fn objects(agent: &Agent<'_>, cell: &str, kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
-    let files = fedgate_manifests::all(kinds)?.into_iter();
-    let mut objects: Vec<Value> = files
-        .filter(|file| file.path == "deploy/cell.yaml")
-        .flat_map(|file| file.objects)
-        .collect();
+/// The objects of these files of the manifests.
+pub(super) fn files(kinds: &[KindManifests], paths: &[&str]) -> Result<Vec<Value>, Error> {
+    let files = fedgate_manifests::all(kinds).map_err(internal)?.into_iter();
+    let files = files.filter(|file| paths.contains(&file.path.as_str()));
+    Ok(files.flat_map(|file| file.objects).collect())
+}
+
+/// The objects of the program, without its Secrets: its image, the name of the cell's Location, its city and its name.
+pub fn objects(
+    image: &str,
+    location: &str,
+    city: &str,
+    cell: &str,
+    kinds: &[KindManifests],
+) -> Result<Vec<Value>, Error> {
+    let mut objects = files(kinds, &["deploy/cell.yaml"])?;
     objects.push(json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": CELL, "namespace": NAMESPACE}, "data": {"name": cell}}));
     for deployment in objects.iter_mut().filter(|object| object["kind"] == "Deployment") {
         let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
-        container["image"] = json!(agent.image);
+        container["image"] = json!(image);
         if let Some(args) = container["args"].as_array_mut() {
-            args.push(json!(format!("--location={}", agent.location)));
-            args.push(json!(format!("--city={}", agent.city)));
+            args.push(json!(format!("--location={location}")));
+            args.push(json!(format!("--city={city}")));
         }
     }
     Ok(objects)
@@ -52,18 +51,14 @@ mod tests {
 
     #[test]
     fn the_programs_pods_have_image_location_and_city() {
-        let agent = Agent {
-            image: "registry.example.com/fedgate:1",
-            location: "dfw-2",
-            city: "DFW",
-        };
-        let objects = objects(&agent, "dfw-2", &[]).unwrap();
+        let image = "registry.example.com/fedgate:1";
+        let objects = objects(image, "dfw-2", "DFW", "dfw-2", &[]).unwrap();
         let deployment = objects
             .iter()
             .find(|object| object["kind"] == "Deployment")
             .unwrap();
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        assert_eq!(container["image"], "registry.example.com/fedgate:1");
+        assert_eq!(container["image"], image);
         let args = container["args"].to_string();
         assert!(
             args.contains("--location=dfw-2") && args.contains("--city=DFW"),

@@ -3,7 +3,7 @@
 use super::{executor::Mode, mode::SyncMode, registration::AccountRights};
 use crate::args::KindsArgs;
 use clap::{Args, Subcommand, ValueEnum};
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::error::Error;
 use std::{path::PathBuf, time::Duration};
 
 /// The hub, as its administrator.
@@ -17,17 +17,6 @@ pub struct HubArgs {
     pub hub_context: Option<String>,
 }
 
-/// The cell's own API server, as its administrator.
-#[derive(Debug, Clone, Args)]
-pub struct CellPlaneArgs {
-    /// Kubeconfig of an administrator of the cell.
-    #[arg(long, value_name = "PATH")]
-    pub cell_kubeconfig: Option<PathBuf>,
-    /// Context in it. Default: its current context.
-    #[arg(long, value_name = "NAME", requires = "cell_kubeconfig")]
-    pub cell_context: Option<String>,
-}
-
 /// Planes of a command for one cell.
 #[derive(Debug, Clone, Args)]
 pub struct CellArgs {
@@ -37,9 +26,12 @@ pub struct CellArgs {
     /// The hub.
     #[command(flatten)]
     pub hub: HubArgs,
-    /// The cell.
-    #[command(flatten)]
-    pub cell: CellPlaneArgs,
+    /// Kubeconfig of an administrator of the cell.
+    #[arg(long, value_name = "PATH")]
+    pub cell_kubeconfig: Option<PathBuf>,
+    /// Context in it. Default: its current context.
+    #[arg(long, value_name = "NAME", requires = "cell_kubeconfig")]
+    pub cell_context: Option<String>,
 }
 
 /// Whether changes are made, or shown.
@@ -140,19 +132,26 @@ pub struct JoinArgs {
 impl JoinArgs {
     /// Fails for flags that do not go together.
     pub fn check(&self) -> Result<(), Error> {
-        let usage = |what| Error::new(Kind::Usage, what);
-        match (self.mode, &self.agent_image) {
-            (SyncMode::Pull, None) => Err(usage("--mode pull needs --agent-image")
-                .next("give an image of karmada-agent, of the hub's version of Karmada")),
-            (SyncMode::Push, Some(_)) => Err(usage("--agent-image needs --mode pull")
-                .because("with --mode push no karmada-agent runs in the cell")
-                .next("the image of the cell's own program is --agent-image-cell")),
-            (SyncMode::Pull, Some(_)) if self.proxy => Err(usage("--proxy needs --mode push")
-                .because("with --mode pull the hub holds no credential of the cell to forward requests with")),
-            _ if self.proxy && self.rights != AccountRights::Full => Err(usage("--proxy needs --rights full")
-                .because("Karmada then writes a ClusterRole of the cell that may impersonate users, which needs all rights")),
-            _ => Ok(()),
-        }
+        let (what, cause) = match (self.mode, &self.agent_image) {
+            (SyncMode::Pull, None) => (
+                "--mode pull needs --agent-image",
+                "it is an image of karmada-agent, of the hub's version of Karmada",
+            ),
+            (SyncMode::Push, Some(_)) => (
+                "--agent-image needs --mode pull",
+                "with --mode push no karmada-agent runs in the cell; the image of its own program is --agent-image-cell",
+            ),
+            (SyncMode::Pull, Some(_)) if self.proxy => (
+                "--proxy needs --mode push",
+                "with --mode pull the hub holds no credential of the cell to forward requests with",
+            ),
+            _ if self.proxy && self.rights != AccountRights::Full => (
+                "--proxy needs --rights full",
+                "Karmada then writes a ClusterRole of the cell that may impersonate users, which needs all rights",
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::usage(what).because(cause))
     }
 }
 
@@ -415,6 +414,7 @@ fn project_name(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use fedgate_terminal::error::Kind;
 
     #[derive(Parser)]
     struct Line {

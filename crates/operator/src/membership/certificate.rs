@@ -6,7 +6,7 @@ use super::{
     pull::{KUBECONFIG, PENDING_KEY, user},
 };
 use fedgate_api::names::hex;
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::error::Error;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,58 +18,41 @@ const GROUP: &str = "system:karmada:agents";
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const YEAR: u64 = 365 * 86_400;
 
-/// A private key that the hub may not have signed a certificate of yet.
-#[derive(Debug)]
-pub struct Key(KeyPair);
+/// A new private key.
+pub fn new_key() -> Result<KeyPair, Error> {
+    KeyPair::generate().map_err(|error| failed(&error))
+}
 
-impl Key {
-    /// A new key.
-    pub fn generate() -> Result<Self, Error> {
-        KeyPair::generate().map(Self).map_err(|error| failed(&error))
-    }
+/// The name of a key's request: with the same key it is the same.
+pub fn request_name(key: &KeyPair, cell: &str) -> String {
+    const BYTES: usize = 4;
+    let digest = Sha256::digest(key.subject_public_key_info());
+    format!("fedgate-agent-{cell}-{}", hex(&digest[..BYTES]))
+}
 
-    /// The key of a PEM text.
-    pub fn from_pem(text: &str) -> Result<Self, Error> {
-        KeyPair::from_pem(text).map(Self).map_err(|error| failed(&error))
-    }
-
-    /// The certificate as PEM.
-    pub fn pem(&self) -> String {
-        self.0.serialize_pem()
-    }
-
-    /// The name of its request: with the same key it is the same.
-    pub fn request_name(&self, cell: &str) -> String {
-        const BYTES: usize = 4;
-        let digest = Sha256::digest(self.0.subject_public_key_info());
-        format!("fedgate-agent-{cell}-{}", hex(&digest[..BYTES]))
-    }
-
-    /// The request for a certificate of the cell's agent.
-    pub fn request(&self, cell: &str) -> Result<Value, Error> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, GROUP);
-        params.distinguished_name.push(DnType::CommonName, user(cell));
-        let request = params
-            .serialize_request(&self.0)
-            .map_err(|error| failed(&error))?;
-        let text = request.pem().map_err(|error| failed(&error))?;
-        Ok(json!({
-            "apiVersion": API_VERSION, "kind": "CertificateSigningRequest",
-            "metadata": {"name": self.request_name(cell)},
-            "spec": {
-                "request": base64(text.as_bytes()),
-                "signerName": SIGNER,
-                "expirationSeconds": YEAR,
-                "usages": ["digital signature", "client auth"],
-            },
-        }))
-    }
+/// The request for a certificate of the cell's agent.
+pub fn request(key: &KeyPair, cell: &str) -> Result<Value, Error> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, GROUP);
+    params.distinguished_name.push(DnType::CommonName, user(cell));
+    let request = params.serialize_request(key);
+    let text = request.and_then(|request| request.pem());
+    let text = text.map_err(|error| failed(&error))?;
+    Ok(json!({
+        "apiVersion": API_VERSION, "kind": "CertificateSigningRequest",
+        "metadata": {"name": request_name(key, cell)},
+        "spec": {
+            "request": base64(text.as_bytes()),
+            "signerName": SIGNER,
+            "expirationSeconds": YEAR,
+            "usages": ["digital signature", "client auth"],
+        },
+    }))
 }
 
 fn failed(error: &rcgen::Error) -> Error {
-    Error::new(Kind::Failed, "cannot make the key of karmada-agent").because(error.to_string())
+    Error::failed("cannot make the key of karmada-agent").because(error.to_string())
 }
 
 /// The bytes of a value in base64, if there are some.
@@ -98,10 +81,8 @@ pub fn signed(request: &Value) -> Signed {
     }
     let conditions = status["conditions"].as_array();
     let find = |kind: &str| {
-        conditions
-            .into_iter()
-            .flatten()
-            .find(|found| found["type"] == kind)
+        let mut all = conditions.into_iter().flatten();
+        all.find(|found| found["type"] == kind)
     };
     if let Some(refused) = find("Denied").or_else(|| find("Failed")) {
         let text = |key: &str| refused[key].as_str().unwrap_or_default();
@@ -133,7 +114,7 @@ impl Pair {
 /// The contents of the agent's Secret.
 pub struct Held {
     /// A key whose request is on its way.
-    pub pending: Option<Key>,
+    pub pending: Option<KeyPair>,
     /// The certificate that the agent uses.
     pub pair: Option<Pair>,
     /// True if its kubeconfig leads to the hub.
@@ -157,7 +138,7 @@ impl Held {
         };
         let authority = filled(&cluster["certificate-authority-data"]);
         Self {
-            pending: text(PENDING_KEY).and_then(|text| Key::from_pem(&text).ok()),
+            pending: text(PENDING_KEY).and_then(|text| KeyPair::from_pem(&text).ok()),
             pair: pair(),
             leads_there: cluster["server"] == hub.url && authority.as_deref() == Some(hub.authority),
         }
@@ -175,17 +156,17 @@ mod tests {
 
     #[test]
     fn a_request_names_the_agent_and_is_named_after_its_key() {
-        let key = Key::generate().unwrap();
-        let request = key.request("dfw-2").unwrap();
+        let key = new_key().unwrap();
+        let request = request(&key, "dfw-2").unwrap();
         let name = request["metadata"]["name"].as_str().unwrap();
         let digits = name.strip_prefix("fedgate-agent-dfw-2-").unwrap();
         assert!(
             digits.len() == 8 && digits.chars().all(|c| c.is_ascii_hexdigit()),
             "{name}"
         );
-        let again = Key::from_pem(&key.pem()).unwrap();
-        assert_eq!(again.request_name("dfw-2"), name);
-        assert_ne!(Key::generate().unwrap().request_name("dfw-2"), name);
+        let again = KeyPair::from_pem(&key.serialize_pem()).unwrap();
+        assert_eq!(request_name(&again, "dfw-2"), name);
+        assert_ne!(request_name(&new_key().unwrap(), "dfw-2"), name);
 
         let spec = &request["spec"];
         assert_eq!(spec["signerName"], "kubernetes.io/kube-apiserver-client");
@@ -223,11 +204,14 @@ mod tests {
         let nothing = Held::read(&Value::Null, HUB_SERVER);
         assert!(nothing.pending.is_none() && nothing.pair.is_none() && !nothing.leads_there);
 
-        let key = Key::generate().unwrap();
-        let pending = Held::read(&pull::secret(PENDING_KEY, key.pem().as_bytes()), HUB_SERVER);
+        let key = new_key().unwrap();
+        let pending = Held::read(
+            &pull::secret(PENDING_KEY, key.serialize_pem().as_bytes()),
+            HUB_SERVER,
+        );
         assert_eq!(
-            pending.pending.unwrap().request_name("dfw-2"),
-            key.request_name("dfw-2")
+            request_name(&pending.pending.unwrap(), "dfw-2"),
+            request_name(&key, "dfw-2")
         );
         assert!(pending.pair.is_none());
 

@@ -1,5 +1,6 @@
 //! From the objects that a plane should have to the requests that make it so. Pure.
 
+use fedgate_api::keys::HUB;
 use serde_json::{Value, json};
 
 /// Annotation on each object that a command or role has made for a cell: the cell's mark (contract: provisioning.md §1.3).
@@ -35,15 +36,6 @@ impl Verb {
         };
         format!("{verb} {}", title(object))
     }
-}
-
-/// The object's owner.
-#[derive(Debug, Clone, Copy)]
-pub enum Owner<'a> {
-    /// The cell with this mark.
-    Cell(&'a str),
-    /// No single cell: a definition, a role or a policy of a whole plane.
-    Shared,
 }
 
 /// Kind and name of an object, for people.
@@ -96,12 +88,21 @@ pub fn marked(mut object: Value, uid: &str) -> Value {
     object
 }
 
-/// The apply that makes `live` what is wanted; `None` if it is that. An object of another is used and not marked, so that
+/// The object without the name of its hub, which is a mark, too.
+fn unnamed(mut object: Value) -> Value {
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(HUB);
+    }
+    object
+}
+
+/// The apply that makes `live` what is wanted, of the cell with this mark or, without one, of a whole plane; `None` if it is that. An object of another is used and not marked, so that
 /// it stays when the cell leaves.
-pub fn apply(wanted: Value, live: Option<&Value>, owner: Owner<'_>) -> Option<(Verb, Value)> {
-    let wanted = match owner {
-        Owner::Cell(uid) if live.is_none_or(|live| mark(live).is_some()) => marked(wanted, uid),
-        Owner::Cell(_) | Owner::Shared => wanted,
+pub fn apply(wanted: Value, live: Option<&Value>, owner: Option<&str>) -> Option<(Verb, Value)> {
+    let wanted = match (owner, live) {
+        (Some(_), Some(live)) if mark(live).is_none() => unnamed(wanted),
+        (Some(uid), _) => marked(wanted, uid),
+        (None, _) => wanted,
     };
     match live {
         Some(live) if contains(live, &wanted) => None,
@@ -119,7 +120,7 @@ pub fn may_delete(live: &Value, uid: &str) -> bool {
 mod tests {
     use super::*;
 
-    const OWN: Owner<'static> = Owner::Cell("member-1");
+    const OWN: Option<&str> = Some("member-1");
 
     fn role() -> Value {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},

@@ -85,12 +85,16 @@ impl<'a> Cluster<'a> {
         self.condition("Ready") == Some("True")
     }
 
+    /// True if it is of the sandbox's stand-in for Karmada.
+    pub fn is_stand_in(self) -> bool {
+        !self.0["metadata"]["annotations"][STAND_IN].is_null()
+    }
+
     /// True if the member serves the kind, by Karmada's complete list of its APIs.
     pub fn serves(self, kind: &ApiResource) -> bool {
-        let stand_in = !self.0["metadata"]["annotations"][STAND_IN].is_null();
         let groups = self.0["status"]["apiEnablements"].as_array();
         let mut groups = groups.into_iter().flatten();
-        stand_in
+        self.is_stand_in()
             || groups.any(|group| {
                 let resources = group["resources"].as_array();
                 group["groupVersion"] == *kind.api_version

@@ -1,13 +1,13 @@
 //! The cell's own credential on the hub: a `ServiceAccount` that can be revoked (contract: provisioning.md §6.2).
 
 use super::{
-    change::Owner,
+    agent,
     executor::Executor,
     kubeconfig,
     plane::Plane,
     token::{self, Account},
 };
-use fedgate_manifests::{CELL_ACCOUNTS, KindManifests, ManifestError};
+use fedgate_manifests::{CELL_ACCOUNTS, KindManifests};
 use fedgate_terminal::error::Error;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -27,19 +27,8 @@ pub fn account_object(cell: &str) -> Value {
            "metadata": {"name": cell, "namespace": CELL_ACCOUNTS}, "automountServiceAccountToken": false})
 }
 
-/// The roles and policies of cells on the hub: without them the credential would be useless, or unlimited.
-pub fn hub_objects(kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
-    let files = fedgate_manifests::all(kinds)?.into_iter();
-    let files = files.filter(|file| {
-        matches!(
-            file.path.as_str(),
-            "hub/role-of-cells.yaml" | "hub/cell-writes.yaml"
-        )
-    });
-    Ok(files.flat_map(|file| file.objects).collect())
-}
-
-/// Makes roles, policies and the account.
+/// Makes the account, and before it the roles and policies of cells: without them the credential would be useless, or
+/// unlimited.
 pub async fn ensure_account(
     executor: &mut Executor,
     hub: &Plane,
@@ -47,10 +36,10 @@ pub async fn ensure_account(
     mark: &str,
     kinds: &[KindManifests],
 ) -> Result<(), Error> {
-    let objects = hub_objects(kinds).map_err(super::internal)?;
-    executor.ensure_all(hub, objects, Owner::Shared).await?;
+    let objects = agent::files(kinds, &["hub/role-of-cells.yaml", "hub/cell-writes.yaml"])?;
+    executor.ensure_all(hub, objects, None).await?;
     let account = account_object(cell);
-    executor.ensure(hub, account, Owner::Cell(mark)).await.map(drop)
+    executor.ensure(hub, account, Some(mark)).await.map(drop)
 }
 
 /// A kubeconfig of the cell for the hub at its address for cells, which may be that of the administrator's kubeconfig. `old`
@@ -63,8 +52,8 @@ pub async fn kubeconfig(
     old: Option<&str>,
 ) -> Result<String, Error> {
     let (account, endpoint) = (account(cell), endpoint.unwrap_or(&hub.server));
-    if let Some(old) = old
-        && kubeconfig::is_fresh(old.as_bytes(), endpoint, lifetime, Timestamp::now())
+    let is_fresh = |old: &&str| kubeconfig::is_fresh(old.as_bytes(), endpoint, lifetime, Timestamp::now());
+    if let Some(old) = old.filter(is_fresh)
         && token::user_of(old, "hub")
             .await
             .is_ok_and(|user| user == account.user())

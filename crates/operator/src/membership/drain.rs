@@ -5,10 +5,11 @@ use super::{
     args::{DrainArgs, UncordonArgs},
     change::{Verb, mark},
     cluster::Cluster,
+    error::foreign,
     executor::Executor,
     plane::{Plane, kind},
     usage::{self, first, is_located, is_own, is_placed, is_safe_without, names_cell, object_of},
-    wait::{Objects, Watched, until_none, value},
+    wait::{labelled, until_none},
 };
 use fedgate_api::keys::{CELL, CITY_CODE, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
@@ -74,36 +75,25 @@ fn decide(
     if !cluster.is_open() {
         return Step::AwaitEmpty;
     }
-    let used: Vec<&Value> = bindings
-        .iter()
-        .filter(|binding| kinds.uses(binding, cluster.name()))
-        .collect();
-    if !allow_outage && !used.is_empty() {
+    let used = || {
+        bindings
+            .iter()
+            .filter(|binding| kinds.uses(binding, cluster.name()))
+    };
+    if !allow_outage {
         let others = usage::others_of_city(cluster, clusters, &kinds.own);
         let is_there = others.iter().any(|other| other.location() == cluster.location());
-        let stranded: Vec<String> = used
-            .iter()
-            .filter(|binding| others.is_empty() || is_located(binding) && !is_there)
-            .map(|binding| object_of(binding))
-            .collect();
-        if !stranded.is_empty() {
-            let place = if others.is_empty() {
-                cluster.city()
-            } else {
-                cluster.location()
-            };
-            return Step::LastOfPlace {
-                place: place.or(cluster.location()).unwrap_or_default().to_owned(),
-                objects: stranded,
-            };
+        let stranded = used().filter(|binding| others.is_empty() || is_located(binding) && !is_there);
+        let objects: Vec<String> = stranded.map(object_of).collect();
+        if !objects.is_empty() {
+            let city = cluster.city().filter(|_| others.is_empty());
+            let place = city.or(cluster.location()).unwrap_or_default().to_owned();
+            return Step::LastOfPlace { place, objects };
         }
-        let unsafe_ones: Vec<String> = used
-            .iter()
-            .filter(|binding| !is_safe_without(binding, cluster.name(), &kinds.own))
-            .map(|binding| object_of(binding))
-            .collect();
-        if !unsafe_ones.is_empty() {
-            return Step::AwaitOthers(unsafe_ones);
+        let left = used().filter(|binding| !is_safe_without(binding, cluster.name(), &kinds.own));
+        let left: Vec<String> = left.map(object_of).collect();
+        if !left.is_empty() {
+            return Step::AwaitOthers(left);
         }
     }
     let mut before = json!({"city": cluster.city()});
@@ -134,9 +124,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
             Step::Cordon(patch) | Step::Withdraw(patch) => {
                 executor.run(&hub, Verb::Merge, patch).await?;
             }
-            Step::LastOfPlace { place, objects } => {
-                return Err(last_of_place(name, &place, &objects));
-            }
+            Step::LastOfPlace { place, objects } => return Err(last_of_place(name, &place, &objects)),
             Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
             Step::AwaitOthers(_) if executor.writes() => {
                 await_others(&hub, name, args.timeout, &kinds).await?;
@@ -147,11 +135,8 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
                 if executor.writes() {
                     await_empty(&hub, member.as_ref(), name, args.timeout, &federated).await?;
                 }
-                let text = match executor.changes {
-                    0 => "nothing to change".to_owned(),
-                    changes => format!("{changes} changes were made"),
-                };
-                say(&format!("cell {name} is drained; {text}"));
+                let done = format!("cell {name} is drained");
+                executor.conclude(&done, &done);
                 return Ok(());
             }
         }
@@ -166,102 +151,84 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
 pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.hub).await?;
-    let mut executor = Executor::new(args.write.mode(None));
     let clusters = hub.clusters().await?;
-    let cluster = find(name, &clusters)?;
-    match restored(cluster)? {
-        Some(patch) => {
-            executor.run(&hub, Verb::Merge, patch).await?;
-        }
-        None => say(&format!("cell {name} takes new deployments; nothing to change")),
-    }
-    Ok(())
+    let Some(patch) = restored(find(name, &clusters)?)? else {
+        say(&format!("cell {name} takes new deployments; nothing to change"));
+        return Ok(());
+    };
+    let mut executor = Executor::new(args.write.mode(None));
+    executor.run(&hub, Verb::Merge, patch).await.map(drop)
 }
 
 /// The patch that takes the taint off and the labels of city and location back; `None` if the cell is open.
 fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
     let taints = cluster.taints_with(false);
     let noted = cluster.0["metadata"]["annotations"][BEFORE].as_str();
+    if cluster.city().is_some() && taints.is_none() && noted.is_none() {
+        return Ok(None);
+    }
     let before = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let before = before.unwrap_or_default();
-    let (city, location) = (before["city"].as_str(), before["location"].as_str());
-    match (cluster.city(), city) {
-        (None, None) => Err(Error::new(
-            Kind::Refused,
-            format!("the city of cell {} is not known", cluster.name()),
-        )
-        .next(format!("fedgate cells join {} --city CODE", cluster.name()))),
-        (Some(_), _) if taints.is_none() && noted.is_none() => Ok(None),
-        (open, city) => {
-            let mut patch = json!({"metadata": {"annotations": {BEFORE: null}}});
-            if let (None, Some(city)) = (open, city) {
-                patch["metadata"]["labels"] = json!({CITY_CODE: city});
-            }
-            if let (None, Some(location)) = (cluster.location(), location) {
-                patch["metadata"]["labels"][LOCATION] = json!(location);
-            }
-            if let Some(taints) = taints {
-                patch["spec"] = json!({"taints": taints});
-            }
-            Ok(Some(cluster.patch(patch)))
+    if cluster.city().is_none() && !before["city"].is_string() {
+        let name = cluster.name();
+        return Err(Error::refused(format!("the city of cell {name} is not known"))
+            .next(format!("fedgate cells join {name} --city CODE")));
+    }
+    let mut patch = json!({"metadata": {"annotations": {BEFORE: null}}});
+    for (label, live, noted) in [
+        (CITY_CODE, cluster.city(), &before["city"]),
+        (LOCATION, cluster.location(), &before["location"]),
+    ] {
+        if live.is_none() && noted.is_string() {
+            patch["metadata"]["labels"][label] = noted.clone();
         }
     }
+    if let Some(taints) = taints {
+        patch["spec"] = json!({"taints": taints});
+    }
+    Ok(Some(cluster.patch(patch)))
 }
 
 /// The Cluster, if these commands may change it.
 pub(super) fn find<'a>(name: &str, clusters: &'a [Value]) -> Result<Cluster<'a>, Error> {
-    let found = clusters
-        .iter()
-        .map(Cluster)
-        .find(|cluster| cluster.name() == name);
-    let cluster = found.ok_or_else(|| {
+    let mut all = clusters.iter().map(Cluster);
+    let cluster = all.find(|cluster| cluster.name() == name).ok_or_else(|| {
         Error::new(Kind::NotFound, format!("the hub has no Cluster {name}")).next("fedgate cells list")
     })?;
     if mark(cluster.0).is_some() || cluster.is_adopted() {
         return Ok(cluster);
     }
-    Err(Error::new(
-        Kind::Refused,
-        format!("Cluster {name} was made by another program"),
-    )
-    .next(format!(
-        "let these commands use it: fedgate cells join {name} --adopt"
-    )))
+    let next = format!("let these commands use it: fedgate cells join {name} --adopt");
+    Err(foreign(&format!("Cluster {name}")).next(next))
 }
 
 fn last_of_place(name: &str, place: &str, objects: &[String]) -> Error {
-    let what = format!(
-        "cell {name} is the only usable cell of {place}, with {} objects of tenants",
-        objects.len()
-    );
-    Error::new(Kind::Refused, what)
-        .because(format!("LastCellOfCity: {}", first(objects)))
-        .next("join another cell there, or --allow-outage; the cell stays cordoned")
+    let count = objects.len();
+    Error::refused(format!(
+        "cell {name} is the only usable cell of {place}, with {count} objects of tenants"
+    ))
+    .because(format!("LastCellOfCity: {}", first(objects)))
+    .next("join another cell there, or --allow-outage; the cell stays cordoned")
 }
 
 fn others_not_healthy(name: &str, left: &[String]) -> Error {
-    Error::new(
-        Kind::TimedOut,
-        format!("no other cell runs {} objects of cell {name}", left.len()),
-    )
+    Error::timed_out(format!(
+        "no other cell runs {} objects of cell {name}",
+        left.len()
+    ))
     .because(format!("OthersNotHealthy: {}", first(left)))
     .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
 }
 
-/// Names of the bindings' objects whose bindings pass the test.
-fn bound(objects: &Objects, is_left: impl Fn(&Value) -> bool) -> Vec<String> {
-    let bindings = objects.values().map(value);
-    let left = bindings.filter(|binding| is_left(binding));
-    left.map(|binding| object_of(&binding)).collect()
-}
-
 /// Waits until each object of a tenant in the cell is healthy at another cell.
 async fn await_others(hub: &Plane, name: &str, limit: Duration, kinds: &Known) -> Result<(), Error> {
-    let is_left = |binding: &Value| kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
-    let left = |objects: &Objects| bound(objects, is_left);
+    let left = |binding: &Value| {
+        let is_left = kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
+        is_left.then(|| object_of(binding))
+    };
     let [bindings, _] = usage::bindings();
     let missing = |left: &[String]| others_not_healthy(name, left);
-    until_none(hub, Watched::all(bindings, ""), limit, left, missing).await
+    until_none(hub, (bindings, "", labelled("")), limit, left, missing).await
 }
 
 /// Waits until no binding names the cell, its write-backs are gone, and its Namespaces of tenants too.
@@ -272,37 +239,48 @@ async fn await_empty(
     limit: Duration,
     kinds: &[FederatedKind],
 ) -> Result<(), Error> {
-    let deadline = tokio::time::Instant::now() + limit;
-    let remaining = || deadline.saturating_duration_since(tokio::time::Instant::now());
-    let missing = |what: &'static str| {
-        move |names: &[String]| {
-            let what = format!("cell {name} still has {} {what}: {}", names.len(), first(names));
-            Error::new(Kind::TimedOut, what)
-                .next("keep the cell's program running, then run the command again")
-        }
+    type Left<'a> = &'a (dyn Fn(&Value) -> Option<String> + Sync);
+    let bound = |binding: &Value| names_cell(binding, name).then(|| object_of(binding));
+    let written = |object: &Value| {
+        let metadata = &object["metadata"];
+        Some(format!(
+            "{}/{}",
+            metadata["namespace"].as_str()?,
+            metadata["name"].as_str()?
+        ))
     };
-    for bindings in usage::bindings() {
-        let left = |objects: &Objects| bound(objects, |binding| names_cell(binding, name));
-        let watched = Watched::all(bindings, "");
-        until_none(hub, watched, remaining(), left, missing("bindings")).await?;
-    }
+    let tenant = |namespace: &Value| {
+        let name = namespace["metadata"]["name"].as_str()?;
+        name.starts_with("ns-").then(|| name.to_owned())
+    };
     let of_cell = format!("{CELL}={name}");
+    let bindings = usage::bindings().into_iter();
+    let mut awaited: Vec<(&Plane, ApiResource, &str, Left<'_>, &str)> = bindings
+        .map(|kind| (hub, kind, "", &bound as Left<'_>, "bindings"))
+        .collect();
     for kind in usage::write_backs(kinds) {
-        let left = |objects: &Objects| {
-            let keys = objects.keys();
-            keys.map(|(namespace, name)| format!("{namespace}/{name}"))
-                .collect()
-        };
-        let watched = Watched::all(kind.clone(), &of_cell);
-        until_none(hub, watched, remaining(), left, missing("write-backs")).await?;
+        awaited.push((hub, kind.clone(), &of_cell, &written, "write-backs"));
     }
-    let Some(member) = member else { return Ok(()) };
-    let tenants = |objects: &Objects| {
-        let names = objects.keys().map(|(_, name)| name.clone());
-        names.filter(|name| name.starts_with("ns-")).collect()
-    };
-    let managed = Watched::all(kind("v1", "Namespace"), "karmada.io/managed=true");
-    until_none(member, managed, remaining(), tenants, missing("Namespaces")).await
+    if let Some(member) = member {
+        let namespaces = kind("v1", "Namespace");
+        awaited.push((
+            member,
+            namespaces,
+            "karmada.io/managed=true",
+            &tenant,
+            "Namespaces",
+        ));
+    }
+    let deadline = tokio::time::Instant::now() + limit;
+    for (plane, kind, labels, left, what) in awaited {
+        let missing = |names: &[String]| {
+            let what = format!("cell {name} still has {} {what}: {}", names.len(), first(names));
+            Error::timed_out(what).next("keep the cell's program running, then run the command again")
+        };
+        let remaining = deadline.saturating_duration_since(tokio::time::Instant::now());
+        until_none(plane, (kind, "", labelled(labels)), remaining, left, missing).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

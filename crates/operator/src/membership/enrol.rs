@@ -1,77 +1,67 @@
-//! A join's part of mode pull: the agent's rights on the hub, its certificate, and the agent at the member (contract:
-//! provisioning.md §5.4).
+//! karmada-agent at a cell of mode pull: its certificate, and its Pod (contract: provisioning.md §5.4).
 
 use super::{
-    agent_hub,
-    certificate::{self, Held, Key, Pair, Signed, signed},
+    agent_hub::{named, naming},
+    certificate::{self, Held, Pair, Signed, new_key, signed},
     change::{Verb, is_going, mark, marked, title},
+    error::foreign,
     executor::Mode,
     join::Join,
     kubeconfig::Server,
     plane::{Plane, kind},
     pull::{self, KUBECONFIG, PENDING_KEY},
-    registration, token,
-    wait::{Objects, Watched, until},
+    token,
+    wait::{named_object, until},
 };
 use fedgate_terminal::{
     error::{Error, Kind},
     write::say,
 };
+use rcgen::KeyPair;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Join<'_> {
-    /// The agent's rights on the hub; the id of the hub.
-    pub(super) async fn enrol(&mut self) -> Result<String, Error> {
-        let hub = self.hub.id().await?;
-        self.is_alone(&hub).await?;
-        // The agent may make neither and needs both, for the leases of cell and agent.
-        for name in [registration::NAMESPACE, pull::NAMESPACE] {
-            self.hub_namespace(name).await?;
-        }
-        for object in pull::hub_objects(self.cell.name)? {
-            self.at_hub(object).await?;
-        }
-        Ok(hub)
-    }
-
-    /// The agent at the member, with its rights and its certificate.
-    pub(super) async fn install_agent(&mut self, hub: &str, image: &str) -> Result<(), Error> {
-        self.account(pull::member_objects(&self.cell, &self.manifests))
-            .await?;
-        self.certify(hub).await?;
+    /// The agent at the member, with its certificate.
+    pub(super) async fn agent(&mut self) -> Result<(), Error> {
+        self.certify().await?;
+        let image = self.args.agent_image.as_deref().unwrap_or_default();
         let deployment = pull::deployment(&self.cell, image)?;
-        self.at_member(deployment).await.map(drop)
+        self.at_member(vec![deployment]).await
     }
 
-    /// Fails if an agent of another program or hub is at the member, before anything is written: the policy would limit its
-    /// account, and the Secret is its credential.
-    async fn is_alone(&self, hub: &str) -> Result<(), Error> {
+    /// Fails if an agent of another program is at the member, before anything is written: the policy would limit its account,
+    /// and the Secret is its credential.
+    pub(super) async fn is_alone(&self) -> Result<(), Error> {
         for object in pull::agent_identities() {
             let live = self.member.live(&object).await?;
             if let Some(live) = live.filter(|live| mark(live).is_none() && !is_going(live)) {
-                return Err(another_agent(&live));
+                return Err(foreign(&format!("{} of the cell", title(&live)))
+                    .because(
+                        "the cell has a karmada-agent already; join would limit its rights and replace its credential, and may \
+                         cut it off from another hub",
+                    )
+                    .next(
+                        "if it serves this hub: --adopt without --mode and --agent-image, under the name of its Cluster; else \
+                         take it away with that program (karmadactl unregister), then run the command again",
+                    ));
             }
         }
         let live = self.member.live(&pull::secret(KUBECONFIG, b"")).await?;
-        agent_hub::check(live.as_ref(), hub)?;
-        let Some(secret) = live.filter(|live| mark(live).is_none() && !is_going(live)) else {
-            return Ok(());
-        };
-        match Held::read(&secret, self.hub.at("")).pair {
-            Some(pair) if self.is_accepted(&pair).await? => Ok(()),
-            _ => may_replace(Some(&secret)),
+        let live = live.filter(|live| !is_going(live)).unwrap_or_default();
+        match Held::read(&live, self.hub.at("")).pair {
+            Some(pair) if mark(&live).is_none() && self.is_accepted(&pair).await? => Ok(()),
+            _ => may_replace(&live),
         }
     }
 
     /// The agent's Secret with a kubeconfig that the hub accepts. The key is in the Secret before the hub is asked, so that
     /// a run that was interrupted goes on with the same request.
-    async fn certify(&mut self, hub: &str) -> Result<(), Error> {
+    async fn certify(&mut self) -> Result<(), Error> {
         let sample = pull::secret(KUBECONFIG, b"");
         if self.executor.mode == Mode::Print {
-            self.at_member(sample).await?;
             say("the request for the agent's certificate is not printed: it needs a new key");
-            return Ok(());
+            return self.at_member(vec![sample]).await;
         }
         let authority = self.hub.authority.clone();
         let url = self
@@ -84,59 +74,55 @@ impl Join<'_> {
             url: &url,
             authority: &authority,
         };
-        let live = self.member.live(&sample).await?;
-        let held = Held::read(live.as_ref().unwrap_or(&Value::Null), server);
-        let pair = match held.pair {
-            Some(pair) if self.is_accepted(&pair).await? => {
-                if held.leads_there {
-                    return self.name_hub(live.as_ref(), hub).await;
-                }
-                pair
-            }
-            _ => {
-                may_replace(live.as_ref())?;
-                let key = self.key(live.as_ref(), held.pending, hub).await?;
-                let Some(pair) = self.signed(&key).await? else {
-                    return Ok(());
-                };
-                pair
-            }
+        let live = self.member.live(&sample).await?.unwrap_or_default();
+        let held = Held::read(&live, server);
+        let accepted = match held.pair {
+            Some(pair) if self.is_accepted(&pair).await? => Some(pair),
+            _ => None,
         };
-        may_replace(live.as_ref())?;
+        if accepted.is_some() && held.leads_there {
+            if mark(&live).is_none() || named(&live).is_some() {
+                return Ok(());
+            }
+            let mut secret = sample;
+            secret["data"] = json!({});
+            return self.patch_secret(secret).await;
+        }
+        may_replace(&live)?;
+        let pair = if let Some(pair) = accepted {
+            pair
+        } else {
+            let key = self.key(&live, held.pending).await?;
+            let Some(pair) = self.signed(&key).await? else {
+                return Ok(());
+            };
+            pair
+        };
         let text = pair.kubeconfig(server, self.cell.name)?;
         let mut secret = pull::secret(KUBECONFIG, text.as_bytes());
         secret["data"][PENDING_KEY] = Value::Null;
-        self.patch_secret(agent_hub::naming(secret, hub)).await
-    }
-
-    /// Names the hub on a Secret of ours that does not.
-    async fn name_hub(&mut self, live: Option<&Value>, hub: &str) -> Result<(), Error> {
-        if live.is_none_or(|live| mark(live).is_none() || agent_hub::named(live).is_some()) {
-            return Ok(());
-        }
-        let mut secret = agent_hub::naming(pull::secret(KUBECONFIG, b""), hub);
-        secret["data"] = json!({});
         self.patch_secret(secret).await
     }
 
     /// The key of the present request, or a new one, kept at the member.
-    async fn key(&mut self, live: Option<&Value>, pending: Option<Key>, hub: &str) -> Result<Key, Error> {
+    async fn key(&mut self, live: &Value, pending: Option<KeyPair>) -> Result<KeyPair, Error> {
         if let Some(key) = pending {
             return Ok(key);
         }
-        let key = Key::generate()?;
-        let secret = agent_hub::naming(pull::secret(PENDING_KEY, key.pem().as_bytes()), hub);
-        if live.is_some() {
-            self.patch_secret(secret).await?;
-        } else {
-            let secret = marked(secret, &self.mark);
+        let key = new_key()?;
+        let secret = pull::secret(PENDING_KEY, key.serialize_pem().as_bytes());
+        if live.is_null() {
+            let secret = marked(naming(secret, self.cell.hub), &self.mark);
             self.executor.run(&self.member, Verb::Create, secret).await?;
+        } else {
+            self.patch_secret(secret).await?;
         }
         Ok(key)
     }
 
-    /// Changes the Secret as it is now: the agent writes it, too, and owns the fields that it has written.
-    async fn patch_secret(&mut self, mut secret: Value) -> Result<(), Error> {
+    /// Changes the Secret as it is now, naming the hub: the agent writes it, too, and owns the fields that it has written.
+    async fn patch_secret(&mut self, secret: Value) -> Result<(), Error> {
+        let mut secret = naming(secret, self.cell.hub);
         let live = self.member.live(&secret).await?.unwrap_or_default();
         for key in ["uid", "resourceVersion"] {
             secret["metadata"][key] = live["metadata"][key].clone();
@@ -156,9 +142,9 @@ impl Join<'_> {
     }
 
     /// The certificate of a key; `None` if nothing is written.
-    async fn signed(&mut self, key: &Key) -> Result<Option<Pair>, Error> {
+    async fn signed(&mut self, key: &KeyPair) -> Result<Option<Pair>, Error> {
         let cell = self.cell.name;
-        let request = key.request(cell)?;
+        let request = certificate::request(key, cell)?;
         if !self.executor.writes() {
             let hub = &self.hub.title;
             say(&format!(
@@ -166,110 +152,82 @@ impl Join<'_> {
             ));
             return Ok(None);
         }
-        let name = key.request_name(cell);
+        let name = certificate::request_name(key, cell);
         match self.hub.live(&request).await? {
             None => {
                 let request = marked(request, &self.mark);
                 self.executor.run(&self.hub, Verb::Create, request).await?;
             }
             Some(live) if mark(&live) == Some(&self.mark) => {}
-            Some(_) => {
-                let what = format!("CertificateSigningRequest {name} was made by another program");
-                return Err(Error::new(Kind::Refused, what)
-                    .next(format!("kubectl delete csr {name}, then run the command again")));
+            Some(live) => {
+                let next = format!("kubectl delete csr {name}, then run the command again");
+                return Err(foreign(&title(&live)).next(next));
             }
         }
         let pair = Pair {
             certificate: await_certificate(&self.hub, &name, self.args.wait).await?,
-            key: key.pem().into_bytes(),
+            key: key.serialize_pem().into_bytes(),
         };
         if self.is_accepted(&pair).await? {
             return Ok(Some(pair));
         }
-        Err(Error::new(
-            Kind::Failed,
-            "the hub does not accept the certificate that it has signed for karmada-agent",
-        )
-        .next("let the hub's kube-controller-manager sign with the authority of the hub's --client-ca-file"))
+        let what = "the hub does not accept the certificate that it has signed for karmada-agent";
+        Err(Error::failed(what).next(
+            "let the hub's kube-controller-manager sign with the authority of the hub's --client-ca-file",
+        ))
     }
 }
 
-/// The refusal to replace another program's agent.
-fn another_agent(live: &Value) -> Error {
-    Error::new(
-        Kind::Refused,
-        format!("{} of the cell was made by another program", title(live)),
-    )
-    .because(
-        "the cell has a karmada-agent already; join would limit its rights and replace its credential, and may cut it off \
-         from another hub",
-    )
-    .next(
-        "if it serves this hub: --adopt without --mode and --agent-image, under the name of its Cluster; else take it away \
-         with that program (karmadactl unregister), then run the command again",
-    )
-}
-
-/// Fails for another program's Secret: its credential is not ours to replace.
-fn may_replace(live: Option<&Value>) -> Result<(), Error> {
-    let Some(live) = live.filter(|live| mark(live).is_none()) else {
+/// Fails for another program's Secret, if there is one: its credential is not ours to replace.
+fn may_replace(live: &Value) -> Result<(), Error> {
+    if live.is_null() || mark(live).is_some() {
         return Ok(());
-    };
-    Err(Error::new(
-        Kind::Refused,
-        format!("{} of the cell was made by another program", title(live)),
-    )
-    .because("it has no certificate that this hub accepts for the cell, and may be another hub's")
-    .next(format!(
-        "kubectl -n {} delete secret {KUBECONFIG} at the cell if its karmada-agent is gone",
-        pull::NAMESPACE
-    )))
+    }
+    Err(foreign(&format!("{} of the cell", title(live)))
+        .because("it has no certificate that this hub accepts for the cell, and may be another hub's")
+        .next(format!(
+            "kubectl -n {} delete secret {KUBECONFIG} at the cell if its karmada-agent is gone",
+            pull::NAMESPACE
+        )))
 }
 
 /// Waits until the request of this name has its certificate.
 async fn await_certificate(hub: &Plane, name: &str, limit: Duration) -> Result<Vec<u8>, Error> {
-    let test = |objects: &Objects| {
-        let request = objects.values().next();
-        let status = request.map(|request| &request.data["status"]);
-        match signed(&json!({"status": status})) {
-            Signed::Certificate(certificate) => Ok(certificate),
-            state => Err(missing(name, limit, state)),
-        }
+    let test = |objects: &[Value]| match signed(objects.first().unwrap_or(&Value::Null)) {
+        Signed::Certificate(certificate) => Ok(certificate),
+        state => Err(missing(name, limit, state)),
     };
     let requests = kind(certificate::API_VERSION, "CertificateSigningRequest");
-    until(hub, Watched::one(requests, "", name), limit, test).await
+    until(hub, (requests, "", named_object(name)), limit, test).await
 }
 
 /// The error for a request without a certificate: who has to act, or that it was refused.
 fn missing(name: &str, limit: Duration, state: Signed) -> Error {
-    if let Signed::Refused(reason) = state {
-        let what = format!("CertificateSigningRequest {name} was refused");
-        return Error::new(Kind::Refused, what).because(reason).next(format!(
-            "kubectl delete csr {name} on the hub, then run the command again"
-        ));
-    }
-    let (state, next) = if state == Signed::Approved {
-        (
+    let (state, next) = match state {
+        Signed::Refused(reason) => {
+            let next = format!("kubectl delete csr {name} on the hub, then run the command again");
+            let what = format!("CertificateSigningRequest {name} was refused");
+            return Error::refused(what).because(reason).next(next);
+        }
+        Signed::Approved => (
             "approved and not signed",
             "start csrsigning in the hub's kube-controller-manager".to_owned(),
-        )
-    } else {
-        (
+        ),
+        Signed::Certificate(_) | Signed::Pending => (
             "not approved",
             format!("kubectl certificate approve {name} on the hub"),
-        )
+        ),
     };
-    let what = format!(
-        "the hub has signed no certificate of karmada-agent after {} s",
-        limit.as_secs()
-    );
-    Error::new(Kind::TimedOut, what)
-        .because(format!(
-            "CertificatePending: CertificateSigningRequest {name} is {state}"
-        ))
-        .next(format!(
-            "{next}, then run the command again: it goes on where it ended"
-        ))
+    let limit = limit.as_secs();
+    Error::timed_out(format!(
+        "the hub has signed no certificate of karmada-agent after {limit} s"
+    ))
+    .because(format!(
+        "CertificatePending: CertificateSigningRequest {name} is {state}"
+    ))
+    .next(format!(
+        "{next}, then run the command again: it goes on where it ended"
+    ))
 }
 
 #[cfg(test)]
@@ -301,9 +259,9 @@ mod tests {
     #[test]
     fn another_programs_credential_is_not_replaced() {
         let secret = pull::secret(KUBECONFIG, b"x");
-        assert_eq!(may_replace(None), Ok(()));
-        assert_eq!(may_replace(Some(&marked(secret.clone(), "member-1"))), Ok(()));
-        let error = may_replace(Some(&secret)).unwrap_err();
+        assert_eq!(may_replace(&Value::Null), Ok(()));
+        assert_eq!(may_replace(&marked(secret.clone(), "member-1")), Ok(()));
+        let error = may_replace(&secret).unwrap_err();
         assert_eq!(error.kind, Kind::Refused);
         assert!(
             error.to_string().contains("karmada-system/karmada-kubeconfig"),

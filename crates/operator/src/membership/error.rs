@@ -7,6 +7,11 @@ const STALE: &str = "another client changes the object all the time; run the com
 const CONFLICT: &str = "let the owner of the field give it up or set the same value, then run the command again; nothing \
                         was overwritten. --skip-crds leaves CustomResourceDefinitions to their owner";
 
+/// The refusal of an object that is not ours to change.
+pub fn foreign(title: &str) -> Error {
+    Error::refused(format!("{title} was made by another program"))
+}
+
 /// The error of a request: `what` was tried on a plane.
 pub fn of_request(error: &kube::Error, what: &str) -> Error {
     let failed = |kind| Error::new(kind, format!("cannot {what}"));

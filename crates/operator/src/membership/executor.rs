@@ -1,14 +1,11 @@
 //! The only writer of the commands: says each change before it is sent, and counts it.
 
 use super::{
-    change::{Owner, Verb, apply, is_going, marked, may_delete, title},
+    change::{Verb, apply, is_going, may_delete, title},
     plane::Plane,
     wait,
 };
-use fedgate_terminal::{
-    error::{Error, Kind},
-    write::say,
-};
+use fedgate_terminal::{error::Error, write::say};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -54,16 +51,17 @@ impl Executor {
 
     /// Makes an object what is wanted; the object as the server has it then, or as it would be. One whose deletion has begun
     /// would take with it what is made in it, so it has to go first.
-    pub async fn ensure(&mut self, plane: &Plane, wanted: Value, owner: Owner<'_>) -> Result<Value, Error> {
-        if self.mode == Mode::Print {
-            let wanted = match owner {
-                Owner::Cell(uid) => marked(wanted, uid),
-                Owner::Shared => wanted,
-            };
-            print_object(plane, &wanted)?;
-            return Ok(wanted);
-        }
-        let live = match plane.live(&wanted).await? {
+    pub async fn ensure(
+        &mut self,
+        plane: &Plane,
+        wanted: Value,
+        owner: Option<&str>,
+    ) -> Result<Value, Error> {
+        let live = match self.mode {
+            Mode::Print => None,
+            Mode::Write | Mode::DryRun => plane.live(&wanted).await?,
+        };
+        let live = match live {
             Some(live) if is_going(&live) => {
                 if self.writes() {
                     wait::gone(plane, &live, self.patience).await?;
@@ -83,7 +81,7 @@ impl Executor {
         &mut self,
         plane: &Plane,
         wanted: Vec<Value>,
-        owner: Owner<'_>,
+        owner: Option<&str>,
     ) -> Result<(), Error> {
         for object in wanted {
             self.ensure(plane, object, owner).await?;
@@ -113,6 +111,16 @@ impl Executor {
         Ok(())
     }
 
+    /// Says the end of a command: `done` after changes, `idle` without any.
+    pub fn conclude(&self, done: &str, idle: &str) {
+        match (self.mode, self.changes) {
+            (Mode::Print, _) => {}
+            (Mode::DryRun, changes) => say(&format!("{changes} changes would be made")),
+            (Mode::Write, 0) => say(&format!("{idle}; nothing to change")),
+            (Mode::Write, changes) => say(&format!("{done}; {changes} changes were made")),
+        }
+    }
+
     /// Sends a change: the body is the object, the patch, or for a delete the object as it was seen. Returns the object as the
     /// server has it then, or as it would be.
     pub async fn run(&mut self, plane: &Plane, verb: Verb, object: Value) -> Result<Value, Error> {
@@ -127,28 +135,24 @@ impl Executor {
                 say(&format!("{what} (dry run)"));
                 plane.rehearse(verb, &object).await?;
             }
-            Mode::Print if verb != Verb::Delete => print_object(plane, &object)?,
-            Mode::Print => {}
+            Mode::Print => print_object(plane, verb, &object)?,
         }
         Ok(object)
     }
 }
 
-/// Prints an object as a document; of a Secret only the identity, because its data is a credential.
-fn print_object(plane: &Plane, object: &Value) -> Result<(), Error> {
+/// Prints the object of a change as a document; of a Secret only the identity, because its data is a credential.
+fn print_object(plane: &Plane, verb: Verb, object: &Value) -> Result<(), Error> {
+    if verb == Verb::Delete {
+        return Ok(());
+    }
     let mut object = object.clone();
     println!("---\n# {}", plane.title);
-    if object["kind"] == "Secret"
-        && let Some(fields) = object.as_object_mut()
-        && fields.remove("data").is_some()
-    {
-        println!(
-            "# {}: its data is a credential, and is not printed",
-            title(&object)
-        );
+    let fields = object.as_object_mut().filter(|fields| fields["kind"] == "Secret");
+    if fields.is_some_and(|fields| fields.remove("data").is_some()) {
+        let title = title(&object);
+        println!("# {title}: its data is a credential, and is not printed");
     }
-    let text = serde_saphyr::to_string(&object)
-        .map_err(|error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string()))?;
-    print!("{text}");
+    print!("{}", super::yaml(&object)?);
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Files with credentials: mode 0600, replaced in one step.
 
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::{
+    error::Error,
+    write::{say, write},
+};
 use std::{
     fs::OpenOptions,
     io::{self, Write},
@@ -8,10 +11,20 @@ use std::{
     path::Path,
 };
 
+/// Writes a credential to the file, or to standard output for `-`.
+pub(super) fn hand_out(out: &Path, text: &str) -> Result<(), Error> {
+    if out == Path::new("-") {
+        return write(text);
+    }
+    write_private(out, text)?;
+    say(&format!("credential written to {}", out.display()));
+    Ok(())
+}
+
 /// Writes the text beside the path and moves it into place, so that no reader sees half of it and no other user any.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
+fn write_private(path: &Path, text: &str) -> Result<(), Error> {
     replace(path, text).map_err(|error| {
-        Error::new(Kind::Failed, format!("cannot write {}", path.display()))
+        Error::failed(format!("cannot write {}", path.display()))
             .because(error.to_string())
             .next("name a file in a folder that you may write to, then run the command again")
     })

@@ -2,7 +2,7 @@
 
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kubeconfig::token_times;
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::error::Error;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub fn document(plane: &str, server: Server<'_>, user: &str, credential: &Value)
     });
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
-        .map_err(|error| Error::new(Kind::Failed, "cannot write a kubeconfig").because(error.to_string()))
+        .map_err(|error| Error::failed("cannot write a kubeconfig").because(error.to_string()))
 }
 
 /// Seconds of life that a server has given a token; `None` if the token does not say it.

@@ -1,28 +1,55 @@
 //! `fedgate cells leave`: what join has made goes, in the order of provisioning.md §7.3.
 
 use super::{
-    agent, agent_hub,
+    agent,
+    agent_hub::check_member,
     args::LeaveArgs,
     change::{Verb, mark, title},
-    cluster::{API_VERSION, Cluster},
+    cluster::Cluster,
     credential,
+    error::foreign,
     executor::Executor,
-    internal,
     mode::SyncMode,
     plane::{Plane, kind},
     pull,
-    registration::{self, AccountRights, Cell, member_mark},
-    rotation, unenrol,
-    usage::{self, first},
-    wait::{Objects, Watched, until_none},
+    registration::{self, Cell, IMPERSONATOR, member_mark},
+    rotation,
+    usage::{self, first, refuse_used},
+    wait,
 };
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
-use fedgate_terminal::{
-    error::{Error, Kind},
-    write::say,
-};
+use fedgate_terminal::{error::Error, write::say};
 use serde_json::Value;
 use std::time::Duration;
+
+/// A step of a leave. Each takes away what is still there, so that a run goes on where another has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The cell's program, before its credential ends.
+    Program,
+    /// The cell's account on the hub.
+    Credential,
+    /// What karmada-agent has delivered, and the agent.
+    Agent,
+    /// The agent's rights on the hub.
+    AgentRights,
+    /// The Cluster.
+    Cluster,
+    /// The other objects on the hub.
+    Hub,
+    /// Karmada's account or its agent, roles and definitions at the member.
+    Member,
+}
+
+const STEPS: [Step; 7] = [
+    Step::Program,
+    Step::Credential,
+    Step::Agent,
+    Step::AgentRights,
+    Step::Cluster,
+    Step::Hub,
+    Step::Member,
+];
 
 /// Runs the command.
 pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
@@ -30,7 +57,6 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
     let federated = super::load_kinds(&args.kinds)?.federated;
-    let mut executor = Executor::new(args.write.mode(None));
     let clusters = hub.clusters().await?;
     let mut all = clusters.iter().map(Cluster);
     let cluster = all.find(|cluster| cluster.name() == name);
@@ -38,68 +64,45 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
         may_leave(cluster, args.adopt)?;
     }
     let mut others = Vec::new();
-    let id = match (&member, cluster) {
-        (Some(member), cluster) => {
-            let id = member.id().await?;
-            same_member(name, &id, cluster)?;
-            agent_hub::check_live(member, &hub).await?;
-            let accounts = agent_hub::accounts(member).await?;
-            others = agent_hub::check_own(&accounts, name, &hub).await?;
-            id
-        }
-        (None, Some(cluster)) => cluster.id().to_owned(),
-        (None, None) => String::new(),
+    let mut id = cluster.map_or("", Cluster::id).to_owned();
+    if let Some(member) = &member {
+        id = member.id().await?;
+        cluster.map_or(Ok(()), |cluster| same_member(cluster, &id))?;
+        others = check_member(member, &hub.id().await?, Some(name)).await?;
+    }
+    let used = usage::read(name, &hub, member.as_ref(), &federated).await?;
+    let next = format!("fedgate cells drain {name}; --force takes it away at once and leaves these behind");
+    refuse_used(&format!("cell {name}"), &used, args.force, &next)?;
+    let mark = if id.is_empty() {
+        mark_on_hub(&hub, name).await?
+    } else {
+        member_mark(&id)
     };
-    let usage = usage::read(name, &hub, member.as_ref(), &federated).await?;
-    if !usage.is_empty() && !args.force {
-        return Err(
-            Error::new(Kind::Refused, format!("cell {name} is in use: {usage}")).next(format!(
-                "fedgate cells drain {name}; --force takes it away at once and leaves these behind"
-            )),
-        );
-    }
-    if !usage.is_empty() {
-        say(&format!("cell {name} is in use and leaves all the same: {usage}"));
-    }
-    let leaving = Leaving {
+    let kinds = federated.iter().map(|kind| KindManifests::of(kind, None));
+    let mut leaving = Leaving {
         cell: Cell {
             name,
-            city: "",
             id: &id,
-            endpoint: "",
-            rights: AccountRights::Narrow,
             proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
             mode: cluster.map_or(SyncMode::Push, SyncMode::of),
+            ..Cell::default()
         },
-        mark: member_mark(&id),
-        kinds: federated
-            .iter()
-            .map(|kind| KindManifests::of(kind, None))
-            .collect(),
+        mark,
+        kinds: kinds.collect(),
+        hub,
+        member,
+        others,
+        cluster,
+        executor: Executor::new(args.write.mode(None)),
+        wait: args.wait,
     };
-    if let Some(member) = member.as_ref().filter(|_| others.is_empty()) {
-        leaving.program(&mut executor, member).await?;
+    for step in STEPS {
+        leaving.take(step).await?;
     }
-    leaving
-        .clear_hub(&mut executor, &hub, member.as_ref(), cluster, args.wait)
-        .await?;
-    match &member {
-        Some(member) if others.is_empty() => leaving.clear_member(&mut executor, member).await?,
-        Some(member) => {
-            leaving.account_from_member(&mut executor, member).await?;
-            say(&format!(
-                "{}: its definitions, roles and program stay for {}, which another join has made",
-                member.title,
-                first(&others)
-            ));
-        }
-        None => say(&leaving.left_behind()),
-    }
-    say(&match executor.changes {
-        0 => format!("nothing is left of cell {name}; nothing to change"),
-        changes if args.write.dry_run => format!("cell {name}: {changes} objects would be deleted"),
-        changes => format!("cell {name} has left; {changes} objects were deleted"),
-    });
+    leaving.executor.conclude(
+        &format!("cell {name} has left"),
+        &format!("nothing is left of cell {name}"),
+    );
     Ok(())
 }
 
@@ -108,199 +111,191 @@ fn may_leave(cluster: Cluster<'_>, adopt: bool) -> Result<(), Error> {
     if mark(cluster.0).is_some() || adopt {
         return Ok(());
     }
-    Err(Error::new(
-        Kind::Refused,
-        format!("Cluster {} was made by another program", cluster.name()),
-    )
-    .next("take it away with that program, or --adopt"))
+    let error = foreign(&format!("Cluster {}", cluster.name()));
+    Err(error.next("take it away with that program, or --adopt"))
 }
 
 /// Fails if the kubeconfig is another member's.
-fn same_member(name: &str, id: &str, cluster: Option<Cluster<'_>>) -> Result<(), Error> {
-    match cluster {
-        Some(cluster) if cluster.id() != id => Err(Error::new(
-            Kind::Refused,
-            format!(
-                "the kubeconfig is not of cell {name}: its id is {id}, not {}",
-                cluster.id()
-            ),
-        )
-        .because("MemberReplaced")
-        .next("give --cell-kubeconfig of that cell, or leave it out")),
-        _ => Ok(()),
+pub(super) fn same_member(cluster: Cluster<'_>, id: &str) -> Result<(), Error> {
+    let (name, own) = (cluster.name(), cluster.id());
+    if own == id {
+        return Ok(());
     }
+    let what = format!("the kubeconfig is not of cell {name}: its id is {id}, not {own}");
+    let next = "give --cell-kubeconfig of that cell, or leave it out";
+    Err(Error::refused(what).because("MemberReplaced").next(next))
+}
+
+/// The mark on the cell's objects on the hub; empty without any. Without Cluster and member it is all that says whose they are.
+async fn mark_on_hub(hub: &Plane, name: &str) -> Result<String, Error> {
+    let account = credential::account_object(name);
+    for object in [account].into_iter().chain(pull::hub_objects(name)?) {
+        let live = hub.live(&object).await?;
+        if let Some(own) = live.as_ref().and_then(mark) {
+            return Ok(own.to_owned());
+        }
+    }
+    Ok(String::new())
 }
 
 /// A cell that leaves.
-struct Leaving<'a> {
-    cell: Cell<'a>,
+pub(super) struct Leaving<'a> {
+    pub(super) cell: Cell<'a>,
     /// The mark of its objects.
-    mark: String,
+    pub(super) mark: String,
+    pub(super) hub: Plane,
+    pub(super) member: Option<Plane>,
+    pub(super) cluster: Option<Cluster<'a>>,
+    pub(super) executor: Executor,
+    /// How long to wait for others.
+    pub(super) wait: Duration,
     kinds: Vec<KindManifests>,
+    /// Titles of accounts at the member that joins under other names have made.
+    others: Vec<String>,
 }
 
 impl Leaving<'_> {
-    /// The cell's program, before its credential ends.
-    async fn program(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
-        let agent = agent::Agent {
-            image: "",
-            location: "",
-            city: "",
-        };
-        let mut objects = agent::objects(&agent, self.cell.name, &self.kinds).map_err(internal)?;
-        // The Namespace is the roles' too, and goes with them.
-        objects.retain(|object| object["kind"] != "Namespace");
-        objects.extend(["fedgate-hub", "fedgate-admin"].map(|secret| agent::secret(secret, "x", b"")));
-        executor.take_away(member, objects, &self.mark).await
-    }
-
-    /// Credential, Cluster, Secrets and the agent's rights on the hub.
-    async fn clear_hub(
-        &self,
-        executor: &mut Executor,
-        hub: &Plane,
-        member: Option<&Plane>,
-        cluster: Option<Cluster<'_>>,
-        limit: Duration,
-    ) -> Result<(), Error> {
+    async fn take(&mut self, step: Step) -> Result<(), Error> {
         let name = self.cell.name;
-        let account = hub.live(&credential::account_object(name)).await?;
-        // Without Cluster and member the objects' own mark is all that says whose they are.
-        let own = match account.as_ref().and_then(mark) {
-            _ if !self.cell.id.is_empty() => self.mark.clone(),
-            Some(marked) => marked.to_owned(),
-            None => unenrol::mark_on_hub(hub, name).await?.unwrap_or_default(),
-        };
-        executor.delete_own(hub, account, &own).await?;
-        if let Some(cluster) = cluster.filter(|_| self.cell.mode == SyncMode::Pull) {
-            unenrol::withdraw(executor, hub, cluster, limit).await?;
-            if let Some(member) = member {
-                unenrol::stop(executor, member, &own).await?;
+        match step {
+            Step::Program if self.others.is_empty() => {
+                let mut objects = agent::objects("", "", "", name, &self.kinds)?;
+                // The Namespace is the roles' too, and goes with them.
+                objects.retain(|object| object["kind"] != "Namespace");
+                objects
+                    .extend(["fedgate-hub", "fedgate-admin"].map(|secret| agent::secret(secret, "x", b"")));
+                self.clear_member(objects).await
             }
+            Step::Program => Ok(()),
+            Step::Credential => self.clear_hub(vec![credential::account_object(name)]).await,
+            Step::Agent => match self.cluster.filter(|_| self.cell.mode == SyncMode::Pull) {
+                Some(cluster) => self.agent(cluster).await,
+                None => Ok(()),
+            },
+            Step::AgentRights => self.agent_rights().await,
+            Step::Cluster => self.cluster().await,
+            Step::Hub => {
+                self.clear_hub(vec![
+                    registration::hub_secret(name, b"", b""),
+                    registration::hub_impersonator(name, b""),
+                ])
+                .await?;
+                self.rest_of_agent().await
+            }
+            Step::Member => self.member().await,
         }
-        unenrol::rights(executor, hub, name, &own).await?;
-        if let Some(cluster) = cluster {
-            if !cluster.is_going() {
-                executor.run(hub, Verb::Delete, cluster.0.clone()).await?;
-            }
-            if executor.writes() {
-                gone(hub, name, limit).await?;
-            }
-        }
-        let secrets = vec![
-            registration::hub_secret(name, b"", b""),
-            registration::hub_impersonator(name, b""),
-        ];
-        executor.take_away(hub, secrets, &own).await?;
-        unenrol::rest(executor, hub, name, &own).await
     }
 
-    /// Karmada's account, roles and definitions at the member.
-    async fn clear_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
-        // Without the Cluster nothing says any more which mode the cell had.
-        let mut objects = registration::member_objects(&self.cell, &self.kinds);
-        objects.extend(self.agent_at_member());
-        objects.extend(agent::definitions(&self.kinds).map_err(internal)?);
-        let mut of_kind = |kind: &str| -> Vec<Value> {
-            let found = objects.iter().filter(|object| object["kind"] == kind).cloned();
-            let found = found.collect();
-            objects.retain(|object| object["kind"] != kind);
-            found
-        };
-        let definitions = of_kind("CustomResourceDefinition");
-        let namespaces = of_kind("Namespace");
-        executor.take_away(member, objects, &self.mark).await?;
-        self.tokens(executor, member).await?;
-        for namespace in namespaces {
-            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            if is_empty(member, name, &self.mark).await? {
-                executor.take_away(member, vec![namespace], &self.mark).await?;
-            }
+    /// Takes our objects on the hub away.
+    pub(super) async fn clear_hub(&mut self, objects: Vec<Value>) -> Result<(), Error> {
+        self.executor.take_away(&self.hub, objects, &self.mark).await
+    }
+
+    /// Takes our objects at the member away, if its kubeconfig is given.
+    pub(super) async fn clear_member(&mut self, objects: Vec<Value>) -> Result<(), Error> {
+        match &self.member {
+            Some(member) => self.executor.take_away(member, objects, &self.mark).await,
+            None => Ok(()),
         }
-        for definition in definitions {
-            if member.list_if_served(&defined(&definition), "").await?.is_empty() {
-                executor.take_away(member, vec![definition], &self.mark).await?;
-            } else {
-                say(&format!(
-                    "{}: {} stays, its kind has objects",
-                    member.title,
-                    title(&definition)
-                ));
-            }
+    }
+
+    async fn cluster(&mut self) -> Result<(), Error> {
+        let Some(cluster) = self.cluster else {
+            return Ok(());
+        };
+        if !cluster.is_going() {
+            self.executor
+                .run(&self.hub, Verb::Delete, cluster.0.clone())
+                .await?;
+        }
+        if self.executor.writes() {
+            wait::gone(&self.hub, cluster.0, self.wait).await?;
         }
         Ok(())
     }
 
-    /// Karmada's account for the cell alone, with its rights and limits.
-    async fn account_from_member(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
-        let mut objects = registration::member_objects(&self.cell, &self.kinds);
-        // The impersonator is every hub's.
-        let is_shared = |object: &Value| {
-            object["kind"] == "Namespace" || object["metadata"]["name"] == registration::IMPERSONATOR
+    async fn member(&mut self) -> Result<(), Error> {
+        let Some(member) = self.member.clone() else {
+            say(&left_behind(&self.cell, &self.kinds)?);
+            return Ok(());
         };
-        objects.retain(|object| !is_shared(object));
-        executor.take_away(member, objects, &self.mark).await?;
-        self.tokens(executor, member).await
-    }
-
-    /// The token Secrets of the cell's account, also those of rotations.
-    async fn tokens(&self, executor: &mut Executor, member: &Plane) -> Result<(), Error> {
-        let secrets = rotation::read(member).await?;
+        // Without the Cluster nothing says any more which mode the cell had.
+        let mut objects = at_member(&self.cell, SyncMode::Push, &self.kinds)?;
+        if self.others.is_empty() {
+            objects.extend(at_member(&self.cell, SyncMode::Pull, &self.kinds)?);
+            objects.extend(agent::definitions(&self.kinds)?);
+        } else {
+            // The impersonator is every hub's.
+            objects.retain(|object| object["metadata"]["name"] != IMPERSONATOR);
+        }
+        let (definitions, objects) = of_kind(objects, "CustomResourceDefinition");
+        let (namespaces, objects) = of_kind(objects, "Namespace");
+        self.clear_member(objects).await?;
+        // Also those of rotations.
+        let secrets = rotation::read(&member).await?;
         let tokens = rotation::token_secrets(self.cell.name, &secrets);
-        let tokens = tokens.into_iter().map(|secret| secret.object.clone()).collect();
-        executor.take_away(member, tokens, &self.mark).await
-    }
-
-    /// The objects of karmada-agent at the member.
-    fn agent_at_member(&self) -> Vec<Value> {
-        let mut objects = pull::member_objects(&self.cell, &self.kinds);
-        objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
-        objects
-    }
-
-    /// The objects that stay without the member's kubeconfig.
-    fn left_behind(&self) -> String {
-        let objects = match self.cell.mode {
-            SyncMode::Push => registration::member_objects(&self.cell, &self.kinds),
-            SyncMode::Pull => self.agent_at_member(),
-        };
-        let mut titles: Vec<String> = objects.iter().map(title).collect();
-        titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
-        format!(
-            "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
-            titles.join(", ")
-        )
+        let tokens = tokens.into_iter().map(|secret| secret.object.clone());
+        self.clear_member(tokens.collect()).await?;
+        if !self.others.is_empty() {
+            let (title, others) = (&member.title, first(&self.others));
+            say(&format!(
+                "{title}: its definitions, roles and program stay for {others}, which another join has made"
+            ));
+            return Ok(());
+        }
+        for namespace in namespaces {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            if is_empty(&member, name, &self.mark).await? {
+                self.clear_member(vec![namespace]).await?;
+            }
+        }
+        for definition in definitions {
+            if member.list_if_served(&defined(&definition), "").await?.is_empty() {
+                self.clear_member(vec![definition]).await?;
+            } else {
+                let (on, what) = (&member.title, title(&definition));
+                say(&format!("{on}: {what} stays, its kind has objects"));
+            }
+        }
+        Ok(())
     }
 }
 
-/// Waits until Karmada has let the Cluster go.
-async fn gone(hub: &Plane, name: &str, limit: Duration) -> Result<(), Error> {
-    let watched = Watched::one(kind(API_VERSION, "Cluster"), "", name);
-    let names = |objects: &Objects| objects.keys().map(|(_, name)| name.clone()).collect();
-    let missing = |_: &[String]| {
-        let what = format!(
-            "Karmada has not let Cluster {name} go after {} s",
-            limit.as_secs()
-        );
-        Error::new(Kind::TimedOut, what).next(format!(
-            "kubectl describe clusters.cluster.karmada.io {name}, then run the command again"
-        ))
-    };
-    until_none(hub, watched, limit, names, missing).await
+/// Karmada's account at the member, or its agent.
+fn at_member(cell: &Cell<'_>, mode: SyncMode, kinds: &[KindManifests]) -> Result<Vec<Value>, Error> {
+    let mut objects = registration::member_objects(&Cell { mode, ..*cell }, kinds)?;
+    if mode == SyncMode::Pull {
+        objects.extend([pull::secret("x", b""), pull::deployment_identity()]);
+    }
+    Ok(objects)
+}
+
+/// The objects that stay without the member's kubeconfig.
+fn left_behind(cell: &Cell<'_>, kinds: &[KindManifests]) -> Result<String, Error> {
+    let objects = at_member(cell, cell.mode, kinds)?;
+    let mut titles: Vec<String> = objects.iter().map(title).collect();
+    titles.push(format!("Deployment {NAMESPACE}/{CELL}"));
+    Ok(format!(
+        "without --cell-kubeconfig these stay at the cell: {}; the definitions and roles of fedgate stay too",
+        titles.join(", ")
+    ))
+}
+
+/// The objects of this kind, and the others.
+fn of_kind(objects: Vec<Value>, kind: &str) -> (Vec<Value>, Vec<Value>) {
+    objects.into_iter().partition(|object| object["kind"] == kind)
 }
 
 /// True if a namespace has no Secret, ConfigMap or account of another.
 async fn is_empty(member: &Plane, namespace: &str, own: &str) -> Result<bool, Error> {
     for name in ["Secret", "ConfigMap", "ServiceAccount"] {
         let is_foreign = |object: &Value| {
-            let metadata = &object["metadata"];
-            metadata["namespace"] == namespace
-                && mark(object) != Some(own)
-                // Kubernetes makes these itself.
-                && metadata["name"] != "kube-root-ca.crt"
-                && metadata["name"] != "default"
+            let name = &object["metadata"]["name"];
+            // Kubernetes makes these itself.
+            mark(object) != Some(own) && *name != "kube-root-ca.crt" && *name != "default"
         };
-        if member.list(&kind("v1", name), "").await?.iter().any(is_foreign) {
+        let found = member.list_in(&kind("v1", name), namespace, "").await?;
+        if found.iter().any(is_foreign) {
             return Ok(false);
         }
     }
@@ -320,6 +315,7 @@ fn defined(definition: &Value) -> kube::api::ApiResource {
 #[cfg(test)]
 mod tests {
     use super::{super::cluster::tests::cluster, *};
+    use fedgate_terminal::error::Kind;
     use serde_json::json;
 
     #[test]
@@ -333,29 +329,19 @@ mod tests {
             Kind::Refused
         );
         assert_eq!(may_leave(Cluster(&foreign), true), Ok(()));
-        assert_eq!(same_member("dfw-1", "1", Some(Cluster(&ours))), Ok(()));
-        assert_eq!(
-            same_member("dfw-1", "2", Some(Cluster(&ours))).unwrap_err().kind,
-            Kind::Refused
-        );
+        assert_eq!(same_member(Cluster(&ours), "1"), Ok(()));
+        let other = same_member(Cluster(&ours), "2").unwrap_err();
+        assert_eq!(other.kind, Kind::Refused);
     }
 
     #[test]
     fn the_objects_that_stay_are_named() {
         let cell = Cell {
             name: "dfw-1",
-            city: "",
             id: "1",
-            endpoint: "",
-            rights: AccountRights::Narrow,
-            proxy: false,
-            mode: SyncMode::Push,
+            ..Cell::default()
         };
-        let left_behind = |cell| {
-            let (mark, kinds) = (String::new(), Vec::new());
-            Leaving { cell, mark, kinds }.left_behind()
-        };
-        let text = left_behind(cell);
+        let text = left_behind(&cell, &[]).unwrap();
         assert!(
             text.contains("ServiceAccount karmada-cluster/karmada-dfw-1"),
             "{text}"
@@ -365,7 +351,7 @@ mod tests {
             mode: SyncMode::Pull,
             ..cell
         };
-        let text = left_behind(pulled);
+        let text = left_behind(&pulled, &[]).unwrap();
         for part in [
             "Deployment karmada-system/karmada-agent",
             "Secret karmada-system/karmada-kubeconfig",

@@ -6,7 +6,7 @@ use super::{
     usage::{self, names_cell},
 };
 use fedgate_terminal::{
-    error::{Error, Kind},
+    error::Error,
     table::{Cell, Table, escape},
     time,
     write::write,
@@ -40,45 +40,31 @@ pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
 }
 
 fn rows(clusters: &[Value], bindings: &[Value], now: Timestamp) -> Vec<Vec<String>> {
-    let of_city = |city: &str| {
-        clusters
+    let all = || clusters.iter().map(Cluster);
+    let of_city = |city: &str| all().filter(|other| other.city() == Some(city)).count();
+    let row = |cluster: Cluster<'_>| {
+        let text = |path| cluster.0.pointer(path).and_then(Value::as_str).unwrap_or("-");
+        let (name, city) = (cluster.name(), cluster.city());
+        let used = bindings
             .iter()
-            .filter(|other| Cluster(other).city() == Some(city))
-            .count()
+            .filter(|binding| names_cell(binding, name))
+            .count();
+        let row = [
+            name,
+            city.unwrap_or("-"),
+            &(city.is_some() && !cluster.is_cordoned()).to_string(),
+            cluster.condition("Ready").unwrap_or("Unknown"),
+            text("/spec/syncMode"),
+            &used.to_string(),
+            &city.map_or(0, of_city).to_string(),
+            cluster.maker(),
+            &age(text("/metadata/creationTimestamp"), now),
+            text("/spec/apiEndpoint"),
+            text("/status/kubernetesVersion"),
+        ];
+        row.map(str::to_owned).into()
     };
-    let mut rows: Vec<Vec<String>> = clusters
-        .iter()
-        .map(Cluster)
-        .map(|cluster| {
-            let text = |path: &str| {
-                cluster
-                    .0
-                    .pointer(path)
-                    .and_then(Value::as_str)
-                    .unwrap_or("-")
-                    .to_owned()
-            };
-            let city = cluster.city();
-            let open = city.is_some() && !cluster.is_cordoned();
-            vec![
-                cluster.name().to_owned(),
-                city.unwrap_or("-").to_owned(),
-                open.to_string(),
-                cluster.condition("Ready").unwrap_or("Unknown").to_owned(),
-                text("/spec/syncMode"),
-                bindings
-                    .iter()
-                    .filter(|binding| names_cell(binding, cluster.name()))
-                    .count()
-                    .to_string(),
-                city.map_or(0, of_city).to_string(),
-                cluster.maker().to_owned(),
-                age(&text("/metadata/creationTimestamp"), now),
-                text("/spec/apiEndpoint"),
-                text("/status/kubernetesVersion"),
-            ]
-        })
-        .collect();
+    let mut rows: Vec<Vec<String>> = all().map(row).collect();
     rows.sort();
     rows
 }
@@ -103,8 +89,7 @@ pub(super) fn print(
         ListFormat::Wide => table(columns, columns.len(), rows),
         ListFormat::Name => rows.iter().map(|row| escape(&row[0]) + "\n").collect(),
         ListFormat::Json => format!("{:#}\n", document(noun, &columns[..narrow], rows)),
-        ListFormat::Yaml => serde_saphyr::to_string(&document(noun, &columns[..narrow], rows))
-            .map_err(|error| Error::new(Kind::Failed, "cannot print YAML").because(error.to_string()))?,
+        ListFormat::Yaml => super::yaml(&document(noun, &columns[..narrow], rows))?,
     };
     write(&text)
 }
@@ -127,16 +112,11 @@ fn document(noun: &str, columns: &[&str], rows: &[Vec<String>]) -> Value {
             format!("{field}{}{tail}", head.to_uppercase())
         })
     };
-    let items: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            columns
-                .iter()
-                .zip(row)
-                .map(|(column, cell)| (field(column), json!(cell)))
-                .collect()
-        })
-        .collect();
+    let item = |row: &Vec<String>| -> Value {
+        let cells = columns.iter().zip(row);
+        cells.map(|(column, cell)| (field(column), json!(cell))).collect()
+    };
+    let items: Vec<Value> = rows.iter().map(item).collect();
     json!({"apiVersion": "cli.fedgate.dev/v1", "kind": format!("{noun}List"), "items": items})
 }
 

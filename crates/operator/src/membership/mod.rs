@@ -2,8 +2,9 @@
 //! (contract: provisioning.md §5 to §8).
 //!
 //! [`change`], [`cluster`], [`mode`], [`registration`], [`pull`], [`certificate`], [`agent`] and [`usage`] decide, as functions
-//! of values. [`plane`] and [`wait`] read, [`executor`] is the only writer. `join`, `drain`, `leave` and the others are the commands: each proves
-//! what is there, and writes only what differs, so that a second run goes on where the first ended.
+//! of values. [`plane`] and [`wait`] read, [`executor`] is the only writer. `join`, `drain` and `leave` are lists of steps: each proves
+//! what is there, and writes only what differs, so that a second run goes on where the first ended. `objects/` has the objects of
+//! Karmada's account and of its agent.
 
 pub mod agent;
 mod agent_hub;
@@ -27,7 +28,6 @@ pub mod plane;
 mod project;
 mod projects;
 pub mod pull;
-mod register;
 pub mod registration;
 mod rotation;
 pub mod token;
@@ -43,18 +43,22 @@ use fedgate_terminal::{
     write::{complain, say},
 };
 use plane::Plane;
+use serde_json::Value;
 use std::{fmt, process::ExitCode};
 
 /// Runs `fedgate cells` and prints its error.
 pub async fn cells(command: &CellsCommand) -> ExitCode {
-    exit(match command {
-        CellsCommand::Join(args) => from_present_state(async || join::run(args).await).await,
-        CellsCommand::List(args) => list::run(args).await,
-        CellsCommand::Drain(args) => from_present_state(async || drain::run(args).await).await,
-        CellsCommand::Uncordon(args) => from_present_state(async || drain::uncordon(args).await).await,
-        CellsCommand::Leave(args) => from_present_state(async || leave::run(args).await).await,
-        CellsCommand::Credential(args) => issue::run(args).await,
-    })
+    exit(
+        from_present_state(async || match command {
+            CellsCommand::Join(args) => join::run(args).await,
+            CellsCommand::List(args) => list::run(args).await,
+            CellsCommand::Drain(args) => drain::run(args).await,
+            CellsCommand::Uncordon(args) => drain::uncordon(args).await,
+            CellsCommand::Leave(args) => leave::run(args).await,
+            CellsCommand::Credential(args) => issue::run(args).await,
+        })
+        .await,
+    )
 }
 
 /// Runs `fedgate projects` and prints its error.
@@ -85,29 +89,35 @@ async fn from_present_state(run: impl AsyncFn() -> Result<(), Error>) -> Result<
 }
 
 fn exit(result: Result<(), Error>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    result.map_or_else(
+        |error| {
             complain(&error.to_string());
             error.exit()
-        }
-    }
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }
 
 /// An error of this program's own data.
 fn internal(error: impl fmt::Display) -> Error {
-    Error::new(Kind::Failed, "the manifests cannot be made").because(error.to_string())
+    Error::failed("the manifests cannot be made").because(error.to_string())
+}
+
+/// A value as a YAML document.
+fn yaml(value: &Value) -> Result<String, Error> {
+    serde_saphyr::to_string(value)
+        .map_err(|error| Error::failed("cannot print YAML").because(error.to_string()))
 }
 
 /// Objects to install, without definitions if another tool installs those.
-fn without_crds(mut objects: Vec<serde_json::Value>, skip_crds: bool) -> Vec<serde_json::Value> {
+fn without_crds(mut objects: Vec<Value>, skip_crds: bool) -> Vec<Value> {
     objects.retain(|object| !skip_crds || object["kind"] != "CustomResourceDefinition");
     objects
 }
 
 fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
     let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
-    kinds.map_err(|error| Error::new(Kind::Usage, format!("{}: {error}", error.flag())))
+    kinds.map_err(|error| Error::usage(format!("{}: {error}", error.flag())))
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {
@@ -115,13 +125,11 @@ async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {
 }
 
 async fn open_cell(args: &CellArgs) -> Result<Option<Plane>, Error> {
-    let Some(path) = &args.cell.cell_kubeconfig else {
+    let Some(path) = &args.cell_kubeconfig else {
         return Ok(None);
     };
-    let title = format!("cell {}", args.name);
-    Plane::open(&title, path, args.cell.cell_context.as_deref())
-        .await
-        .map(Some)
+    let (title, context) = (format!("cell {}", args.name), args.cell_context.as_deref());
+    Plane::open(&title, path, context).await.map(Some)
 }
 
 #[cfg(test)]

@@ -2,16 +2,20 @@
 
 use super::{cluster::Cluster, registration::Found};
 use clap::ValueEnum;
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::error::Error;
 
 /// The side that opens the connection between hub and member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SyncMode {
     /// Karmada writes to the member, with a token of the member's that the hub holds.
+    #[default]
     Push,
     /// karmada-agent at the member reads from the hub, which holds no credential of the member.
     Pull,
 }
+
+const STAYS: &str =
+    "the mode of a cell cannot change: for a while neither side or both would write to the member";
 
 impl SyncMode {
     /// The value of a Cluster's `spec.syncMode`.
@@ -41,36 +45,29 @@ pub fn same_mode(found: Found<'_>, mode: SyncMode) -> Result<(), Error> {
         Found::Adopted(cluster) => return Err(keeps_its_own(cluster)),
         Found::Ours(cluster) => cluster,
     };
-    let present = SyncMode::of(cluster);
+    let (name, present) = (cluster.name(), SyncMode::of(cluster));
     if present == mode {
         return Ok(());
     }
-    let (name, flag) = (cluster.name(), present.as_str().to_lowercase());
-    Err(Error::new(
-        Kind::Refused,
-        format!(
-            "Cluster {name} has mode {flag}, not {}",
-            mode.as_str().to_lowercase()
-        ),
-    )
-    .because("the mode of a cell cannot change: for a while neither side or both would write to the member")
-    .next(format!(
+    let [flag, asked] = [present, mode].map(|mode| mode.as_str().to_lowercase());
+    let next = format!(
         "give --mode {flag}, or: fedgate cells drain {name} and fedgate cells leave {name}, then join again"
-    )))
+    );
+    let what = format!("Cluster {name} has mode {flag}, not {asked}");
+    Err(Error::refused(what).because(STAYS).next(next))
 }
 
 /// The refusal to give an adopted Cluster an agent.
 fn keeps_its_own(cluster: Cluster<'_>) -> Error {
     let name = cluster.name();
-    let error = match SyncMode::of(cluster) {
-        SyncMode::Push => Error::new(Kind::Refused, format!("Cluster {name} has mode push, not pull"))
-            .because("the mode of a cell cannot change: for a while neither side or both would write to the member"),
-        SyncMode::Pull => Error::new(
-            Kind::Refused,
-            format!("Cluster {name} has a karmada-agent of another program"),
-        )
-        .because("an adopted Cluster keeps its agent, with the image, the rights and the certificate that it has"),
+    let (what, cause) = match SyncMode::of(cluster) {
+        SyncMode::Push => ("mode push, not pull", STAYS),
+        SyncMode::Pull => (
+            "a karmada-agent of another program",
+            "an adopted Cluster keeps its agent, with the image, the rights and the certificate that it has",
+        ),
     };
+    let error = Error::refused(format!("Cluster {name} has {what}")).because(cause);
     error.next(format!(
         "leave out --mode and --agent-image to use it as it is; for an agent of fedgate: take Cluster and agent away with \
          that program (karmadactl unregister {name}), then join without --adopt"
@@ -80,6 +77,7 @@ fn keeps_its_own(cluster: Cluster<'_>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::{super::cluster::tests::cluster, *};
+    use fedgate_terminal::error::Kind;
     use serde_json::json;
 
     #[test]

@@ -36,14 +36,6 @@ pub struct Plane {
     client: Client,
 }
 
-impl std::fmt::Debug for Plane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plane")
-            .field("title", &self.title)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The kind of objects with this API version and kind.
 pub fn kind(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -54,11 +46,8 @@ impl Plane {
     /// The id of the cluster: UID of its namespace kube-system.
     pub async fn id(&self) -> Result<String, Error> {
         self.id_if_any().await?.ok_or_else(|| {
-            Error::new(
-                Kind::Failed,
-                format!("{} has no namespace kube-system", self.title),
-            )
-            .next("wait until the cluster is up, then run the command again")
+            Error::failed(format!("{} has no namespace kube-system", self.title))
+                .next("wait until the cluster is up, then run the command again")
         })
     }
 
@@ -76,27 +65,24 @@ impl Plane {
     /// handed on with each credential.
     pub async fn open(title: &str, path: &Path, context: Option<&str>) -> Result<Self, Error> {
         let unusable = |cause: String| {
-            Error::new(Kind::Usage, format!("{title}: {} cannot be used", path.display()))
+            Error::usage(format!("{title}: {} cannot be used", path.display()))
                 .because(cause)
                 .next("give a kubeconfig with a server, a certificate authority and an administrator's credential")
         };
-        let loaded = load(Some(path), context, true)
-            .await
-            .map_err(|error| unusable(told(&error)))?;
+        let loaded = load(Some(path), context, true).await;
+        let loaded = loaded.map_err(|error| unusable(told(&error)))?;
         let missing = || unusable("its cluster has no certificate-authority".to_owned());
         let authority = loaded.authority.ok_or_else(missing)?;
         let mut config = loaded.config;
         config.connect_timeout = Some(PATIENCE);
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = fedgate_kubeconfig::client(&config);
-        let client = client
-            .map_err(|error| unusable(client_cause(&error, &config)))?
-            .build();
+        let client = client.map_err(|error| unusable(client_cause(&error, &config)))?;
         Ok(Self {
             title: title.to_owned(),
             server,
             authority,
-            client,
+            client: client.build(),
         })
     }
 
@@ -164,13 +150,9 @@ impl Plane {
                 _ => error,
             }
         };
-        let groups = self.client.list_api_groups().await.map_err(unknown)?;
-        let mut versions = groups
-            .groups
-            .iter()
-            .filter(|group| group.name == kind.group)
-            .flat_map(|group| &group.versions);
-        if !versions.any(|version| version.version == kind.version) {
+        let groups = self.client.list_api_groups().await.map_err(unknown)?.groups;
+        let mut versions = groups.iter().flat_map(|group| &group.versions);
+        if !versions.any(|version| version.group_version == kind.api_version) {
             return Ok(false);
         }
         let all = self.client.list_api_group_resources(&kind.api_version).await;
@@ -212,24 +194,27 @@ impl Plane {
                 found["kind"] = kind.kind.clone().into();
                 found
             }));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(all),
-            }
+            let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else {
+                return Ok(all);
+            };
+            params = params.continue_token(&token);
         }
     }
 
     /// Sends one change; the object as the server has it then.
     pub async fn write(&self, verb: Verb, object: &Value) -> Result<Value, Error> {
         let (api, name) = self.place(object);
-        let what = verb.of(object);
-        let manager = Some(FIELD_MANAGER.to_owned());
+        let field_manager = Some(FIELD_MANAGER.to_owned());
+        let merge = PatchParams {
+            field_manager: field_manager.clone(),
+            ..PatchParams::default()
+        };
         let answer = match verb {
             Verb::Create => {
                 let new = serde_json::from_value::<DynamicObject>(object.clone());
-                let new = new.map_err(|error| Error::new(Kind::Failed, &what).because(error.to_string()))?;
+                let new = new.map_err(|error| Error::failed(verb.of(object)).because(error.to_string()))?;
                 let params = PostParams {
-                    field_manager: manager,
+                    field_manager,
                     ..PostParams::default()
                 };
                 api.create(&params, &new).await
@@ -238,29 +223,21 @@ impl Plane {
                 let params = PatchParams::apply(FIELD_MANAGER);
                 api.patch(&name, &params, &Patch::Apply(object)).await
             }
-            Verb::Merge => {
-                let params = PatchParams {
-                    field_manager: manager,
-                    ..PatchParams::default()
-                };
-                api.patch(&name, &params, &Patch::Merge(object)).await
-            }
+            Verb::Merge => api.patch(&name, &merge, &Patch::Merge(object)).await,
             Verb::Delete => {
                 let params = DeleteParams::background().preconditions(Preconditions {
                     uid: object["metadata"]["uid"].as_str().map(str::to_owned),
                     resource_version: None,
                 });
-                return match api.delete(&name, &params).await {
-                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(Value::Null),
-                    deleted => deleted
-                        .map(|_| Value::Null)
-                        .map_err(|error| self.error(&error, &what)),
-                };
+                match api.delete(&name, &params).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Value::Null),
+                    Err(error) => Err(error),
+                    Ok(_) => return Ok(Value::Null),
+                }
             }
         };
-        answer
-            .map(|found| value(&found, object))
-            .map_err(|error| self.error(&error, &what))
+        let answer = answer.map_err(|error| self.error(&error, &verb.of(object)))?;
+        Ok(value(&answer, object))
     }
 
     /// Fails if the server would refuse the apply of an object that is there because another manager owns a field of it. The

@@ -3,9 +3,10 @@
 use super::{
     change::title,
     cluster::Cluster,
+    internal,
     kubeconfig::{self, base64},
     token::Account,
-    usage::{is_of, is_own, listed, object_of},
+    usage::{has_finalizer, is_of, is_own, listed, object_of},
 };
 use fedgate_api::{
     keys::{
@@ -15,10 +16,10 @@ use fedgate_api::{
 };
 use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kinds::CompanionKinds;
-use fedgate_manifests::{GATEWAY, KindManifests, ManifestError, NAMESPACE, Plane};
+use fedgate_manifests::{GATEWAY, KindManifests, NAMESPACE, Plane};
+use fedgate_terminal::error::Error;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
-use std::fmt;
 
 /// Label of a credential's anchor: the Secret with whose deletion the token ends.
 pub(super) const ANCHOR: &str = "fedgate.dev/credential";
@@ -30,8 +31,8 @@ pub(super) const ACCOUNT: Account<'static> = Account {
 };
 
 /// Definitions, roles and the gateway's account, in the order in which they are applied.
-pub(super) fn objects(kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
-    let mut objects = fedgate_manifests::objects(Plane::Project, kinds)?;
+pub(super) fn objects(kinds: &[KindManifests]) -> Result<Vec<Value>, Error> {
+    let mut objects = fedgate_manifests::objects(Plane::Project, kinds).map_err(internal)?;
     objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}));
     objects.push(json!({"apiVersion": "v1", "kind": "ServiceAccount",
                         "metadata": {"name": GATEWAY, "namespace": NAMESPACE}}));
@@ -50,6 +51,12 @@ pub(super) fn secret(name: &str, namespace: &str, kubeconfig: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret",
            "metadata": {"name": name, "namespace": namespace, "labels": {(PROJECT_SECRET): "true"}},
            "data": {"kubeconfig": base64(kubeconfig.as_bytes())}})
+}
+
+/// The credential of a project's Secret, if its kubeconfig can be used.
+pub(super) fn credential(secret: &Value) -> Option<Credential> {
+    let text = kubeconfig::from_base64(&secret["data"]["kubeconfig"]).unwrap_or_default();
+    Credential::from_secret("", "", &text, Rules::default()).ok()
 }
 
 /// The selector of a project's objects on the hub.
@@ -78,10 +85,8 @@ pub(super) fn known_as(
         let other = secret["metadata"]["name"].as_str().unwrap_or_default();
         let label = format!("cluster-{other}");
         let is_labelled = |namespace: &Value| namespace["metadata"]["labels"][UPSTREAM_CLUSTER] == *label;
-        let text = kubeconfig::from_base64(&secret["data"]["kubeconfig"]).unwrap_or_default();
-        let credential = Credential::from_secret("", "", &text, Rules::default());
         let is_addressed = |of: Credential| of.server().to_string().trim_end_matches('/') == server;
-        other != name && (namespaces.iter().any(is_labelled) || credential.is_ok_and(is_addressed))
+        other != name && (namespaces.iter().any(is_labelled) || credential(secret).is_some_and(is_addressed))
     })?;
     Some(format!("project {}", other["metadata"]["name"].as_str()?))
 }
@@ -99,64 +104,29 @@ pub(super) struct Found {
     pub(super) in_project: Vec<Value>,
 }
 
-/// The uses of a project.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
-    copies: Vec<String>,
-    held: Vec<String>,
-}
-
-impl Usage {
-    /// The uses: objects in hub namespaces of the project, and objects in the project with our finalizers. `kinds` are those
-    /// that were loaded.
-    pub(super) fn of(found: &Found, kinds: &[ApiResource], companions: &CompanionKinds) -> Self {
-        let Found {
-            namespaces,
-            copies,
-            bindings,
-            in_project,
-        } = found;
-        let ours: Vec<&str> = namespaces
-            .iter()
-            .filter_map(|n| n["metadata"]["name"].as_str())
-            .collect();
-        let is_ours = |copy: &&Value| {
-            let namespace = copy["metadata"]["namespace"].as_str();
-            namespace.is_some_and(|namespace| ours.contains(&namespace))
-        };
-        let finalizers = [FEDERATOR_FINALIZER, REFERENCED_DATA_FINALIZER, WORKLOAD_FINALIZER];
-        let is_held = |object: &&Value| {
-            let has = object["metadata"]["finalizers"].as_array();
-            has.into_iter()
-                .flatten()
-                .any(|f| finalizers.iter().any(|ours| f == ours))
-        };
-        let further = bindings
-            .iter()
-            .filter(|binding| is_ours(binding) && is_own(binding, companions) && !is_of(binding, kinds));
-        Self {
-            copies: copies
-                .iter()
-                .filter(is_ours)
-                .map(title)
-                .chain(further.map(object_of))
-                .collect(),
-            held: in_project.iter().filter(is_held).map(title).collect(),
-        }
-    }
-
-    /// True if nothing uses it.
-    pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = "objects in the project whose finalizer only the gateway takes away";
-        let parts = listed(&[(&self.copies, "objects on the hub"), (&self.held, held)]);
-        f.write_str(&parts.join(", "))
-    }
+/// The uses of a project, in words: objects in hub namespaces of the project, and objects in the project with our finalizers.
+/// `kinds` are those that were loaded.
+pub(super) fn used(found: &Found, kinds: &[ApiResource], companions: &CompanionKinds) -> Vec<String> {
+    let names = found.namespaces.iter().map(|of| &of["metadata"]["name"]);
+    let is_ours = |copy: &&Value| names.clone().any(|name| copy["metadata"]["namespace"] == *name);
+    let bindings = found.bindings.iter().filter(is_ours);
+    let further = bindings.filter(|binding| is_own(binding, companions) && !is_of(binding, kinds));
+    let copies = found.copies.iter().filter(is_ours).map(title);
+    let finalizers = [FEDERATOR_FINALIZER, REFERENCED_DATA_FINALIZER, WORKLOAD_FINALIZER];
+    let held = found
+        .in_project
+        .iter()
+        .filter(|object| has_finalizer(object, &finalizers));
+    listed(&[
+        (
+            copies.chain(further.map(object_of)).collect(),
+            "objects on the hub",
+        ),
+        (
+            held.map(title).collect(),
+            "objects in the project whose finalizer only the gateway takes away",
+        ),
+    ])
 }
 
 #[cfg(test)]
@@ -182,7 +152,7 @@ mod tests {
             in_project: vec![object("default", FEDERATOR_FINALIZER), object("other", "x")],
         };
         let companions = CompanionKinds::default();
-        let usage = |kinds: &[ApiResource]| Usage::of(&found, kinds, &companions).to_string();
+        let usage = |kinds: &[ApiResource]| used(&found, kinds, &companions).join(", ");
         let held = "1 objects in the project whose finalizer only the gateway takes away (Vault default/web)";
         assert_eq!(
             usage(&kinds()),
@@ -198,7 +168,7 @@ mod tests {
             in_project: Vec::new(),
             ..found
         };
-        assert!(Usage::of(&elsewhere, &[], &companions).is_empty());
+        assert!(used(&elsewhere, &[], &companions).is_empty());
     }
 
     #[test]

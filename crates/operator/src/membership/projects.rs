@@ -1,22 +1,21 @@
 //! `fedgate projects`: definitions, roles and a credential in a project, and its Secret on the hub.
 
 use super::{
-    args::{ProjectAddArgs, ProjectListArgs, ProjectRemoveArgs, SecretsArgs},
-    change::{Owner, Verb, mark},
+    args::{ProjectAddArgs, ProjectListArgs, ProjectRemoveArgs},
+    change::{Verb, mark},
     cluster,
-    executor::{Executor, Mode},
-    internal, kubeconfig,
+    executor::Executor,
+    kubeconfig,
     list::{age, print},
     plane::{Plane, kind},
-    project::{self, ACCOUNT, ANCHOR, Found, Usage},
+    project::{self, ACCOUNT, ANCHOR, Found},
     token,
-    usage::list_bindings,
+    usage::{list_bindings, refuse_used},
 };
 use fedgate_api::{
-    keys::{PROJECT_SECRET, PROJECT_UID},
+    keys::{PROJECT_SECRET, PROJECT_UID, UPSTREAM_CLUSTER},
     names::short_hash,
 };
-use fedgate_engine::plane::kubeconfig::{Credential, Rules};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
 use fedgate_manifests::{KindManifests, NAMESPACE};
 use fedgate_terminal::{
@@ -26,6 +25,7 @@ use fedgate_terminal::{
 use jiff::Timestamp;
 use kube::api::ApiResource;
 use serde_json::Value;
+use std::path::Path;
 
 /// The mark of a project's objects, which belong to no cell. Another hub may serve the same project with credentials of
 /// its own.
@@ -35,42 +35,33 @@ fn project_mark(name: &str, hub: &Plane) -> String {
 
 /// Runs `add`, or `rotate` with `renew`.
 pub(super) async fn add(args: &ProjectAddArgs, renew: bool) -> Result<(), Error> {
-    let mode = args.write.mode(args.output);
-    let mut executor = Executor::new(mode);
+    let mut executor = Executor::new(args.write.mode(args.output));
     let name = &args.name;
     let hub = super::open_hub(&args.secrets.hub).await?;
-    let title = format!("project {name}");
-    let plane = Plane::open(&title, &args.project_kubeconfig, args.project_context.as_deref()).await?;
-    let live = hub
-        .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
-        .await?;
+    let plane = open(name, &args.project_kubeconfig, args.project_context.as_deref()).await?;
+    let sample = project::secret(name, &args.secrets.secrets_namespace, "");
+    let live = hub.live(&sample).await?;
     let old = usable(name, live.as_ref())?;
     if renew && old.is_none() {
-        return Err(
-            Error::new(Kind::NotFound, format!("the hub has no project {name}"))
-                .next(format!("fedgate projects add {name}")),
-        );
+        let error = Error::new(Kind::NotFound, format!("the hub has no project {name}"));
+        return Err(error.next(format!("fedgate projects add {name}")));
     }
     refuse_known(name, &hub, &plane).await?;
-    let kinds = super::load_kinds(&args.kinds)?;
-    let kinds = KindManifests::all(&kinds, false);
-    let objects = project::objects(&kinds).map_err(internal)?;
-    let objects = super::without_crds(objects, args.skip_crds);
-    executor.ensure_all(&plane, objects, Owner::Shared).await?;
+    let kinds = KindManifests::all(&super::load_kinds(&args.kinds)?, false);
+    let objects = super::without_crds(project::objects(&kinds)?, args.skip_crds);
+    executor.ensure_all(&plane, objects, None).await?;
     let server = args.project_endpoint.as_deref().unwrap_or(&plane.server);
-    let fresh = old
-        .as_deref()
-        .is_some_and(|old| kubeconfig::is_fresh(old, server, args.lifetime, Timestamp::now()));
-    if renew || !fresh {
+    let is_fresh = |old: Vec<u8>| kubeconfig::is_fresh(&old, server, args.lifetime, Timestamp::now());
+    if renew || !old.is_some_and(is_fresh) {
         exchange(&mut executor, &hub, &plane, args, server).await?;
     }
-    say(&match (mode, executor.changes) {
-        (Mode::Print, _) => return Ok(()),
-        (Mode::DryRun, changes) => format!("project {name}: {changes} changes would be made"),
-        (Mode::Write, 0) => format!("project {name} is engaged; nothing to change"),
-        (Mode::Write, changes) => format!("project {name} is engaged; {changes} changes were made"),
-    });
+    let done = format!("project {name} is engaged");
+    executor.conclude(&done, &done);
     Ok(())
+}
+
+async fn open(name: &str, path: &Path, context: Option<&str>) -> Result<Plane, Error> {
+    Plane::open(&format!("project {name}"), path, context).await
 }
 
 /// Refuses an API server that the hub has already: as itself, as a cell, or as another project.
@@ -83,43 +74,42 @@ async fn refuse_known(name: &str, hub: &Plane, plane: &Plane) -> Result<(), Erro
     };
     let clusters = kind(cluster::API_VERSION, "Cluster");
     let of_project = format!("{PROJECT_UID}={uid}");
-    let namespaces = hub.list(&kind("v1", "Namespace"), &of_project).await?;
-    let of_any = format!("{PROJECT_SECRET}=true");
-    let secrets = hub.list(&kind("v1", "Secret"), &of_any).await?;
     let known = project::known_as(
         (name, &uid, &plane.server),
         hub.id_if_any().await?.as_deref(),
         &hub.list_if_served(&clusters, "").await?,
-        &namespaces,
-        &secrets,
+        &hub.list(&kind("v1", "Namespace"), &of_project).await?,
+        &secrets(hub).await?,
     );
-    let Some(known) = known else { return Ok(()) };
-    Err(Error::new(
-        Kind::Refused,
-        format!("the API server of project {name} is that of {known}"),
+    let (Some(known), server) = (known, &plane.server) else {
+        return Ok(());
+    };
+    let cause = format!("{server} is its address, {uid} the UID of its namespace kube-system");
+    Err(
+        Error::refused(format!("the API server of project {name} is that of {known}"))
+            .because(cause)
+            .next("give --project-kubeconfig of the project's own API server"),
     )
-    .because(format!(
-        "{} is its address, {uid} the UID of its namespace kube-system",
-        plane.server
-    ))
-    .next("give --project-kubeconfig of the project's own API server"))
+}
+
+/// The Secrets of projects on the hub.
+async fn secrets(hub: &Plane) -> Result<Vec<Value>, Error> {
+    let labels = format!("{PROJECT_SECRET}=true");
+    hub.list(&kind("v1", "Secret"), &labels).await
 }
 
 /// The kubeconfig of the project's Secret, if there is one that is a project's.
 fn usable(name: &str, live: Option<&Value>) -> Result<Option<Vec<u8>>, Error> {
-    let Some(live) = live else {
-        return Ok(None);
-    };
+    let Some(live) = live else { return Ok(None) };
     if live["metadata"]["labels"][PROJECT_SECRET] != "true" {
         return Err(
-            Error::new(Kind::Refused, format!("Secret {name} exists and is no project's"))
+            Error::refused(format!("Secret {name} exists and is no project's"))
                 .because(format!("NameTaken: it has no label {PROJECT_SECRET}=true"))
                 .next("choose another name for the project"),
         );
     }
-    Ok(Some(
-        kubeconfig::from_base64(&live["data"]["kubeconfig"]).unwrap_or_default(),
-    ))
+    let text = kubeconfig::from_base64(&live["data"]["kubeconfig"]);
+    Ok(Some(text.unwrap_or_default()))
 }
 
 /// A new credential for the gateway: its anchor and token, the Secret on the hub, and the end of the older ones.
@@ -131,9 +121,9 @@ async fn exchange(
     server: &str,
 ) -> Result<(), Error> {
     let mark = project_mark(&args.name, hub);
-    let older = anchors(plane, &mark).await?;
+    let older = anchors(plane).await?;
     let anchor = project::anchor(&format!("{mark} {}", Timestamp::now()));
-    let anchor = executor.ensure(plane, anchor, Owner::Cell(&mark)).await?;
+    let anchor = executor.ensure(plane, anchor, Some(&mark)).await?;
     let text = if executor.writes() {
         let field = |key: &str| anchor["metadata"][key].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (field("name"), field("uid"));
@@ -145,28 +135,25 @@ async fn exchange(
         String::new()
     };
     let secret = project::secret(&args.name, &args.secrets.secrets_namespace, &text);
-    executor.ensure(hub, secret, Owner::Cell(&mark)).await?;
+    executor.ensure(hub, secret, Some(&mark)).await?;
     executor.delete_own(plane, older, &mark).await
 }
 
-/// The anchors of a project's credentials.
-async fn anchors(plane: &Plane, own: &str) -> Result<Vec<Value>, Error> {
-    let all = plane
-        .list(&kind("v1", "Secret"), &format!("{ANCHOR}=gateway"))
-        .await?;
-    let ours = |anchor: &Value| anchor["metadata"]["namespace"] == NAMESPACE && mark(anchor) == Some(own);
-    Ok(all.into_iter().filter(ours).collect())
+/// The anchors of credentials in a project.
+async fn anchors(plane: &Plane) -> Result<Vec<Value>, Error> {
+    let labels = format!("{ANCHOR}=gateway");
+    plane.list_in(&kind("v1", "Secret"), NAMESPACE, &labels).await
 }
 
 /// Reads the use of a project on the hub and, if it is given, in the project.
-async fn usage(
+async fn used(
     name: &str,
     hub: &Plane,
     plane: Option<&Plane>,
     kinds: &[FederatedKind],
-) -> Result<Usage, Error> {
+) -> Result<Vec<String>, Error> {
     let Some(selector) = project::selector(name) else {
-        return Ok(Usage::default());
+        return Ok(Vec::new());
     };
     let own: Vec<ApiResource> = kinds.iter().map(|kind| kind.resource.clone()).collect();
     let mut found = Found {
@@ -185,7 +172,7 @@ async fn usage(
             found.in_project.extend(plane.list_if_served(kind, "").await?);
         }
     }
-    Ok(Usage::of(&found, &own, &CompanionKinds::of(kinds)))
+    Ok(project::used(&found, &own, &CompanionKinds::of(kinds)))
 }
 
 /// Runs `remove`.
@@ -193,107 +180,76 @@ pub(super) async fn remove(args: &ProjectRemoveArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.secrets.hub).await?;
     let plane = match &args.project_kubeconfig {
-        Some(path) => {
-            Some(Plane::open(&format!("project {name}"), path, args.project_context.as_deref()).await?)
-        }
+        Some(path) => Some(open(name, path, args.project_context.as_deref()).await?),
         None => None,
     };
     let mut executor = Executor::new(args.write.mode(None));
-    let live = hub
-        .live(&project::secret(name, &args.secrets.secrets_namespace, ""))
-        .await?;
+    let sample = project::secret(name, &args.secrets.secrets_namespace, "");
+    let live = hub.live(&sample).await?;
     usable(name, live.as_ref())?;
     let kinds = super::load_kinds(&args.kinds)?.federated;
-    let usage = usage(name, &hub, plane.as_ref(), &kinds).await?;
-    if !usage.is_empty() && !args.force && live.is_some() {
-        return Err(
-            Error::new(Kind::Refused, format!("project {name} is in use: {usage}")).next(
-                "delete its Workloads and other objects first; --force removes it at once, and they go on running",
-            ),
-        );
-    }
+    let used = used(name, &hub, plane.as_ref(), &kinds).await?;
     if let Some(object) = live {
+        let next = "delete its Workloads and other objects first; --force removes it at once, and they go on running";
+        refuse_used(&format!("project {name}"), &used, args.force, next)?;
         executor.run(&hub, Verb::Delete, object).await?;
     }
     match &plane {
         Some(plane) => {
             let mark = project_mark(name, &hub);
-            executor
-                .delete_own(plane, anchors(plane, &mark).await?, &mark)
-                .await?;
+            executor.delete_own(plane, anchors(plane).await?, &mark).await?;
         }
         None => say(
             "without --project-kubeconfig the gateway's token stays valid in the project until it expires",
         ),
     }
-    say(&match executor.changes {
-        0 => format!("nothing is left of project {name}; nothing to change"),
-        changes if args.write.dry_run => format!("project {name}: {changes} objects would be deleted"),
-        changes => format!("project {name} is removed; {changes} objects were deleted"),
-    });
+    executor.conclude(
+        &format!("project {name} is removed"),
+        &format!("nothing is left of project {name}"),
+    );
     Ok(())
 }
 
 /// Runs `list`.
 pub(super) async fn list(args: &ProjectListArgs) -> Result<(), Error> {
-    let SecretsArgs {
-        hub,
-        secrets_namespace,
-    } = &args.secrets;
-    let hub = super::open_hub(hub).await?;
-    let secrets = hub
-        .list(&kind("v1", "Secret"), &format!("{PROJECT_SECRET}=true"))
-        .await?;
-    let namespaces = hub
-        .list(&kind("v1", "Namespace"), fedgate_api::keys::UPSTREAM_CLUSTER)
-        .await?;
-    let secrets: Vec<Value> = secrets
-        .into_iter()
-        .filter(|secret| secret["metadata"]["namespace"] == secrets_namespace.as_str())
-        .collect();
+    let hub = super::open_hub(&args.secrets.hub).await?;
+    let mut secrets = secrets(&hub).await?;
+    secrets.retain(|secret| secret["metadata"]["namespace"] == args.secrets.secrets_namespace.as_str());
+    let namespaces = hub.list(&kind("v1", "Namespace"), UPSTREAM_CLUSTER).await?;
     let columns = &["NAME", "SERVER", "EXPIRES", "NAMESPACES", "MADE-BY", "AGE"];
     let rows = rows(&secrets, &namespaces, Timestamp::now());
     print(args.output, "Project", columns, columns.len(), &rows)
 }
 
 fn rows(secrets: &[Value], namespaces: &[Value], now: Timestamp) -> Vec<Vec<String>> {
-    let mut rows: Vec<Vec<String>> = secrets
-        .iter()
-        .map(|secret| {
-            let name = secret["metadata"]["name"].as_str().unwrap_or_default();
-            let text = kubeconfig::from_base64(&secret["data"]["kubeconfig"]).unwrap_or_default();
-            let credential = Credential::from_secret("", name, &text, Rules::default()).ok();
-            let server = credential
-                .as_ref()
-                .map_or("rejected".to_owned(), |c| c.server().to_string());
-            let expires = credential
-                .and_then(|credential| credential.expiry())
-                .and_then(|expiry| Timestamp::from_second(expiry.at).ok())
-                .map_or("-".to_owned(), |at| at.to_string());
-            let selector = project::selector(name).unwrap_or_default();
-            let (key, value) = selector.split_once('=').unwrap_or_default();
-            let used = namespaces
-                .iter()
-                .filter(|n| n["metadata"]["labels"][key] == value)
-                .count();
-            let created = secret["metadata"]["creationTimestamp"]
-                .as_str()
-                .unwrap_or_default();
-            let maker = if mark(secret).is_some() {
+    let row = |secret: &Value| {
+        let text = |key: &str| secret["metadata"][key].as_str().unwrap_or_default();
+        let (name, credential) = (text("name"), project::credential(secret));
+        let server = credential
+            .as_ref()
+            .map(|credential| credential.server().to_string());
+        let expiry = credential.and_then(|credential| credential.expiry());
+        let expires = expiry.and_then(|expiry| Timestamp::from_second(expiry.at).ok());
+        let selector = project::selector(name).unwrap_or_default();
+        let (key, value) = selector.split_once('=').unwrap_or_default();
+        let used = namespaces
+            .iter()
+            .filter(|of| of["metadata"]["labels"][key] == value);
+        let row = [
+            name,
+            server.as_deref().unwrap_or("rejected"),
+            &expires.map_or("-".to_owned(), |at| at.to_string()),
+            &used.count().to_string(),
+            if mark(secret).is_some() {
                 "command"
             } else {
                 "other"
-            };
-            vec![
-                name.to_owned(),
-                server,
-                expires,
-                used.to_string(),
-                maker.to_owned(),
-                age(created, now),
-            ]
-        })
-        .collect();
+            },
+            &age(text("creationTimestamp"), now),
+        ];
+        row.map(str::to_owned).into()
+    };
+    let mut rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
     rows.sort();
     rows
 }

@@ -2,10 +2,9 @@
 
 use super::{
     kubeconfig::base64,
-    registration::{self, Cell, namespace},
+    registration::{Cell, filled, namespace},
 };
 use fedgate_api::karmada::work_namespace;
-use fedgate_manifests::KindManifests;
 use fedgate_terminal::error::Error;
 use serde_json::{Value, json};
 
@@ -16,8 +15,9 @@ pub const KUBECONFIG: &str = "karmada-kubeconfig";
 /// Key in the same Secret: a private key whose certificate the hub has not signed yet.
 pub const PENDING_KEY: &str = "pending-key";
 /// Name of the agent's objects at the member.
-const AGENT: &str = "karmada-agent";
-const ACCOUNT: &str = "karmada-agent-sa";
+pub const AGENT: &str = "karmada-agent";
+/// Name of its account.
+pub const ACCOUNT: &str = "karmada-agent-sa";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The user of a cell's agent on the hub.
@@ -31,16 +31,11 @@ pub fn lease(cell: &str) -> Value {
            "metadata": {"name": format!("{AGENT}-{cell}"), "namespace": NAMESPACE}})
 }
 
-/// The objects of a template, of a cell.
-fn filled(template: &str, cell: &str) -> Result<Vec<Value>, Error> {
-    fedgate_api::yaml::read(&template.replace("{cell}", cell)).map_err(super::internal)
-}
-
 /// The objects on the hub, in the order in which they are applied: Karmada's Namespace of the cell's Works, and roles of the
 /// agent, each with its binding.
 pub fn hub_objects(cell: &str) -> Result<Vec<Value>, Error> {
     let mut objects = vec![namespace(&work_namespace(cell))];
-    for role in filled(include_str!("karmada-agent/hub.yaml"), cell)? {
+    for role in filled(include_str!("objects/agent-hub.yaml"), &[("cell", cell)])? {
         let (kind, metadata) = (role["kind"].as_str().unwrap_or_default(), &role["metadata"]);
         let binding = json!({"apiVersion": role["apiVersion"], "kind": format!("{kind}Binding"), "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": metadata["name"]},
@@ -50,33 +45,11 @@ pub fn hub_objects(cell: &str) -> Result<Vec<Value>, Error> {
     Ok(objects)
 }
 
-/// The objects at the member but for the Secret and the Deployment, in the order in which they are applied. The agent may
-/// make no Namespace `karmada-cluster`, and asks for it.
-pub fn member_objects(cell: &Cell<'_>, kinds: &[KindManifests]) -> Vec<Value> {
-    let mut objects = vec![
-        namespace(registration::NAMESPACE),
-        namespace(NAMESPACE),
-        registration::service_account(NAMESPACE, ACCOUNT),
-    ];
-    let account = (NAMESPACE, ACCOUNT);
-    objects.extend(registration::granted(
-        cell.rights,
-        kinds,
-        account,
-        AGENT,
-        limits(kinds),
-    ));
-    objects
-}
-
-/// The policy that limits the agent at the member; it writes its own renewed certificate there, too.
-pub fn limits(kinds: &[KindManifests]) -> Vec<Value> {
-    let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    registration::limits(
-        "fedgate-karmada-agent-writes",
-        &user,
-        kinds,
-        Some((NAMESPACE, KUBECONFIG)),
+/// The part of the policy at the member by which the agent writes its own renewed certificate there.
+pub(super) fn may_renew() -> String {
+    format!(
+        " || (request.operation == 'UPDATE' && request.resource.resource == 'secrets' && \
+         request.namespace == '{NAMESPACE}' && request.name == '{KUBECONFIG}')"
     )
 }
 
@@ -94,10 +67,10 @@ pub fn deployment_identity() -> Value {
 
 /// The objects by which another program's agent shows, by their names alone: its Pods, and the rights of its account, which a
 /// join would limit or replace.
-pub fn agent_identities() -> Vec<Value> {
+pub fn agent_identities() -> [Value; 3] {
     let cluster_wide =
         |kind: &str| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": AGENT}});
-    vec![
+    [
         deployment_identity(),
         cluster_wide("ClusterRoleBinding"),
         cluster_wide("ClusterRole"),
@@ -113,18 +86,18 @@ pub fn lease_role(cell: &str) -> Value {
 
 /// The agent's Pod.
 pub fn deployment(cell: &Cell<'_>, image: &str) -> Result<Value, Error> {
-    let mut objects = filled(include_str!("karmada-agent/deployment.yaml"), cell.name)?;
-    let mut deployment = objects.pop().unwrap_or_default();
-    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
-    container["image"] = json!(image);
-    container["args"][2] = json!(format!("--cluster-api-endpoint={}", cell.endpoint));
-    Ok(deployment)
+    let values = [("cell", cell.name), ("image", image), ("endpoint", cell.endpoint)];
+    let mut objects = filled(include_str!("objects/agent-deployment.yaml"), &values)?;
+    Ok(objects.pop().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{mode::SyncMode, registration::AccountRights},
+        super::{
+            mode::SyncMode,
+            registration::{self, AccountRights, member_objects},
+        },
         *,
     };
     use crate::membership::change::title;
@@ -133,6 +106,7 @@ mod tests {
         name: "dfw-2",
         city: "DFW",
         id: "id-2",
+        hub: "hub",
         endpoint: "https://10.0.0.5:6443",
         rights: AccountRights::Narrow,
         proxy: false,
@@ -194,7 +168,7 @@ mod tests {
 
     #[test]
     fn at_the_member_the_policy_comes_before_the_role() {
-        let objects = member_objects(&CELL, &[]);
+        let objects = member_objects(&CELL, &[]).unwrap();
         assert_eq!(
             titles(&objects),
             [
@@ -212,12 +186,12 @@ mod tests {
             rights: AccountRights::Full,
             ..CELL
         };
-        assert_eq!(member_objects(&full, &[]).len(), 5);
+        assert_eq!(member_objects(&full, &[]).unwrap().len(), 5);
     }
 
     #[test]
     fn the_policy_lets_the_agent_renew_its_own_secret_and_nothing_else_of_its_namespace() {
-        let policy = &limits(&[])[0]["spec"];
+        let policy = &member_objects(&CELL, &[]).unwrap()[3]["spec"];
         let user = "system:serviceaccount:karmada-system:karmada-agent-sa";
         assert_eq!(
             policy["matchConditions"][0]["expression"],
@@ -232,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_agent_computes_the_cluster_that_join_has_made() {
-        let spec = registration::cluster_spec(&CELL);
+        let spec = registration::cluster(&CELL)["spec"].take();
         let made = json!({"id": "id-2", "syncMode": "Pull", "apiEndpoint": "https://10.0.0.5:6443"});
         assert_eq!(spec, made);
         let deployment = deployment(&CELL, "registry.example.com/agent:1").unwrap();
@@ -315,7 +289,7 @@ mod tests {
         assert_eq!(made["metadata"]["namespace"], deployment["metadata"]["namespace"]);
         assert_eq!(container["volumeMounts"].as_array().map(Vec::len), Some(1));
         // Its account is the one that the role is bound to.
-        let objects = member_objects(&CELL, &[]);
+        let objects = member_objects(&CELL, &[]).unwrap();
         let find = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
         let (account, binding) = (find("ServiceAccount"), find("ClusterRoleBinding"));
         assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);

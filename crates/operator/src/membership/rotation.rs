@@ -2,21 +2,21 @@
 //! one ends (contract: provisioning.md §5.5).
 
 use super::{
-    agent_hub,
+    agent_hub::check_member,
     args::CredentialArgs,
-    change::{MADE_BY, Owner, mark},
+    change::{MADE_BY, mark},
     cluster::Cluster,
     drain::find,
+    error::foreign,
     executor::Executor,
+    join::{await_token, prove},
+    leave::same_member,
+    mode::SyncMode,
     plane::{Plane, kind},
-    register::{await_token, prove},
     registration::{self, NAMESPACE, account},
     wait::usable,
 };
-use fedgate_terminal::{
-    error::{Error, Kind},
-    write::say,
-};
+use fedgate_terminal::{error::Error, write::say};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -47,14 +47,11 @@ pub(super) fn token_secrets<'a>(cell: &str, secrets: &'a [Value]) -> Vec<TokenSe
             && secret["type"] == "kubernetes.io/service-account-token"
             && secret["metadata"]["annotations"]["kubernetes.io/service-account.name"] == account.as_str()
     };
-    let mut found: Vec<TokenSecret<'a>> = secrets
-        .iter()
-        .filter(of_account)
-        .filter_map(|object| {
-            let number = number(object["metadata"]["name"].as_str()?)?;
-            Some(TokenSecret { object, number })
-        })
-        .collect();
+    let found = secrets.iter().filter(of_account).filter_map(|object| {
+        let number = number(object["metadata"]["name"].as_str()?)?;
+        Some(TokenSecret { object, number })
+    });
+    let mut found: Vec<TokenSecret<'a>> = found.collect();
     found.sort_by_key(|secret| secret.number);
     found
 }
@@ -87,27 +84,18 @@ fn step(cell: &str, secrets: &[Value], on_hub: &Value, now: Timestamp) -> Step {
     let all = token_secrets(cell, secrets);
     let token = &on_hub["data"]["token"];
     let is_handed = |secret: &TokenSecret<'_>| !token.is_null() && secret.object["data"]["token"] == *token;
-    let name = |number: u64| format!("{}-{number}", account(cell));
-    match all.split_last() {
-        None => Step::Make(name(1)),
-        Some((newest, [])) if is_handed(newest) => Step::Make(name(newest.number.saturating_add(1))),
-        Some((newest, older)) if is_handed(newest) => {
+    match all.iter().position(is_handed) {
+        Some(at) if at + 1 < all.len() => Step::Hand(newest(cell, secrets)),
+        Some(1..) => {
             let handed = on_hub["metadata"]["annotations"][ROTATED].as_str();
             let handed = handed.and_then(|text| text.parse().ok()).unwrap_or(now);
+            let older = all[..all.len() - 1].iter().map(|secret| secret.object.clone());
             let end = handed.checked_add(READ_WITHIN).unwrap_or(Timestamp::MAX);
-            Step::End(older.iter().map(|secret| secret.object.clone()).collect(), end)
+            Step::End(older.collect(), end)
         }
-        Some((newest, older)) => {
-            // A Secret that is older than what the hub has was put back by hand.
-            match older.iter().find(|secret| is_handed(secret)) {
-                Some(_) => Step::Hand(
-                    newest.object["metadata"]["name"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
-                ),
-                None => Step::Make(name(newest.number.saturating_add(1))),
-            }
+        Some(0) | None => {
+            let last = all.last().map_or(0, |secret| secret.number);
+            Step::Make(format!("{}-{}", account(cell), last.saturating_add(1)))
         }
     }
 }
@@ -121,62 +109,44 @@ pub(super) async fn rotate(
 ) -> Result<(), Error> {
     let clusters = hub.clusters().await?;
     let cluster = find(&args.cell.name, &clusters)?;
-    let own = may_rotate(cluster, &member.id().await?)?;
-    let accounts = agent_hub::accounts(member).await?;
-    agent_hub::check_own(&accounts, &args.cell.name, hub).await?;
-    let sample = registration::hub_secret(&args.cell.name, b"", b"");
-    let on_hub = hub.live(&sample).await?.unwrap_or_default();
-    let next = step(&args.cell.name, &read(member).await?, &on_hub, Timestamp::now());
+    let mark = may_rotate(cluster, &member.id().await?)?;
+    check_member(member, &hub.id().await?, Some(&args.cell.name)).await?;
     let mut rotation = Rotation {
         executor,
         hub,
         member,
         cluster,
-        mark: &own,
+        mark: &mark,
         args,
     };
-    match next {
+    match rotation.next().await? {
         Step::Make(name) => {
             let secret = registration::token_secret(&account(&args.cell.name), &name);
-            rotation
-                .executor
-                .ensure(member, secret, Owner::Cell(&own))
-                .await?;
+            let executor = &mut *rotation.executor;
+            executor.ensure(member, secret, Some(&mark)).await?;
             rotation.hand(&name).await?;
         }
         Step::Hand(name) => rotation.hand(&name).await?,
         Step::End(..) => {}
     }
-    rotation.end().await
+    match rotation.next().await? {
+        Step::End(older, end) => rotation.end(older, end).await,
+        Step::Make(_) | Step::Hand(_) => Ok(()),
+    }
 }
 
 /// The mark of a Cluster whose credential is ours to rotate.
 fn may_rotate(cluster: Cluster<'_>, member: &str) -> Result<String, Error> {
     let name = cluster.name();
     let Some(own) = mark(cluster.0) else {
-        return Err(Error::new(
-            Kind::Refused,
-            format!("the credential of Cluster {name} was made by another program"),
-        )
-        .next("rotate it with that program"));
+        let error = foreign(&format!("the credential of Cluster {name}"));
+        return Err(error.next("rotate it with that program"));
     };
-    if cluster.id() != member {
-        return Err(Error::new(
-            Kind::Refused,
-            format!(
-                "the kubeconfig is not of cell {name}: its id is {member}, not {}",
-                cluster.id()
-            ),
-        )
-        .because("MemberReplaced")
-        .next("give --cell-kubeconfig of that cell"));
-    }
-    if cluster.0["spec"]["syncMode"] != "Push" {
-        return Err(Error::new(
-            Kind::Refused,
-            format!("the hub holds no credential of cell {name}: its karmada-agent has one of the hub"),
-        )
-        .next("karmada-agent rotates it itself"));
+    same_member(cluster, member)?;
+    if SyncMode::of(cluster) == SyncMode::Pull {
+        let what =
+            format!("the hub holds no credential of cell {name}: its karmada-agent has one of the hub");
+        return Err(Error::refused(what).next("karmada-agent rotates it itself"));
     }
     Ok(own.to_owned())
 }
@@ -191,6 +161,18 @@ struct Rotation<'a> {
 }
 
 impl Rotation<'_> {
+    async fn next(&self) -> Result<Step, Error> {
+        let cell = &self.args.cell.name;
+        let on_hub = self.hub.live(&registration::hub_secret(cell, b"", b"")).await?;
+        let secrets = read(self.member).await?;
+        Ok(step(
+            cell,
+            &secrets,
+            &on_hub.unwrap_or_default(),
+            Timestamp::now(),
+        ))
+    }
+
     /// Proves the token of a Secret, and gives it to Karmada.
     async fn hand(&mut self, name: &str) -> Result<(), Error> {
         let cell = &self.args.cell.name;
@@ -206,21 +188,13 @@ impl Rotation<'_> {
         let mut secret = registration::hub_secret(cell, &token, &self.member.authority);
         secret = registration::owned(secret, self.cluster.0);
         secret["metadata"]["annotations"] = json!({(ROTATED): Timestamp::now().to_string()});
-        self.executor
-            .ensure(self.hub, secret, Owner::Cell(self.mark))
-            .await
-            .map(drop)
+        let owner = Some(self.mark);
+        self.executor.ensure(self.hub, secret, owner).await.map(drop)
     }
 
     /// Ends the older tokens once Karmada has read the new one.
-    async fn end(&mut self) -> Result<(), Error> {
+    async fn end(&mut self, older: Vec<Value>, end: Timestamp) -> Result<(), Error> {
         let cell = &self.args.cell.name;
-        let sample = registration::hub_secret(cell, b"", b"");
-        let on_hub = self.hub.live(&sample).await?.unwrap_or_default();
-        let now = Timestamp::now();
-        let Step::End(older, end) = step(cell, &read(self.member).await?, &on_hub, now) else {
-            return Ok(());
-        };
         if self.args.keep_old_tokens {
             say(&format!(
                 "cell {cell}: the older tokens stay valid; run rotate again to end them"
@@ -228,15 +202,13 @@ impl Rotation<'_> {
             return Ok(());
         }
         if self.executor.writes() {
-            let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+            let left = Duration::try_from(end.duration_since(Timestamp::now())).unwrap_or_default();
             if left > self.args.wait {
-                return Err(Error::new(
-                    Kind::TimedOut,
-                    format!(
-                        "Karmada may read the token of cell {cell} until {end}, and the old one is valid"
-                    ),
-                )
-                .next("run the command again then: it goes on where it ended"));
+                let what = format!(
+                    "Karmada may read the token of cell {cell} until {end}, and the old one is valid"
+                );
+                let next = "run the command again then: it goes on where it ended";
+                return Err(Error::timed_out(what).next(next));
             }
             if !left.is_zero() {
                 say(&format!(
@@ -247,7 +219,7 @@ impl Rotation<'_> {
             // Karmada calls the Cluster ready with the new token.
             let missing = |pending: &str| {
                 let what = format!("Cluster {cell} is not ready with its new token: {pending}");
-                Error::new(Kind::TimedOut, what)
+                Error::timed_out(what)
                     .next("the old token is valid: kubectl describe the Cluster, then rotate again")
             };
             usable(self.hub, cell, &[], self.args.wait, missing).await?;

@@ -6,10 +6,7 @@ use super::{
     plane::{Plane, told},
 };
 use fedgate_kubeconfig::load_text;
-use fedgate_terminal::{
-    error::{Error, Kind},
-    write::say,
-};
+use fedgate_terminal::{error::Error, write::say};
 use jiff::SignedDuration;
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequest, TokenRequestSpec},
@@ -56,14 +53,12 @@ pub async fn issue(
         }),
         ..TokenRequest::default()
     };
-    let answer = accounts
-        .create_token_request(account.name, &PostParams::default(), &request)
-        .await
-        .map_err(|error| plane.error(&error, &format!("issue a token of {}", account.user())))?;
+    let (title, user, post) = (&plane.title, account.user(), PostParams::default());
+    let answer = accounts.create_token_request(account.name, &post, &request).await;
+    let answer = answer.map_err(|error| plane.error(&error, &format!("issue a token of {user}")))?;
     let token = answer.status.and_then(|status| status.token);
-    let token = token.ok_or_else(|| Error::new(Kind::Failed, format!("{} issued no token", plane.title)))?;
+    let token = token.ok_or_else(|| Error::failed(format!("{title} issued no token")))?;
     if let Some(granted) = shortened(&token, lifetime) {
-        let (title, user) = (&plane.title, account.user());
         say(&format!("{title}: the token of {user} {granted}"));
     }
     Ok(token)
@@ -83,27 +78,18 @@ fn shortened(token: &str, asked: Duration) -> Option<String> {
 
 /// The user that a kubeconfig logs in as.
 pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
-    let failed = |cause: String| {
-        Error::new(
-            Kind::Failed,
-            format!("{plane} does not accept the new credential"),
-        )
-        .because(cause)
-    };
-    let loaded = load_text(kubeconfig.as_bytes())
-        .await
-        .map_err(|error| failed(told(&error)))?;
+    let what = format!("{plane} does not accept the new credential");
+    let failed = |cause: String| Error::failed(&what).because(cause);
+    let loaded = load_text(kubeconfig.as_bytes()).await;
+    let loaded = loaded.map_err(|error| failed(told(&error)))?;
     let client = fedgate_kubeconfig::client(&loaded.config).map_err(|error| failed(error.to_string()))?;
     let reviews: Api<SelfSubjectReview> = Api::all(client.build());
-    let review = reviews
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await
-        .map_err(|error| of_request(&error, &format!("log in to {plane} with the new credential")))?;
-    let user = review
-        .status
-        .and_then(|status| status.user_info)
-        .and_then(|user| user.username);
-    Ok(user.unwrap_or_default())
+    let post = PostParams::default();
+    let review = reviews.create(&post, &SelfSubjectReview::default()).await;
+    let review =
+        review.map_err(|error| of_request(&error, &format!("log in to {plane} with the new credential")))?;
+    let user = review.status.and_then(|status| status.user_info);
+    Ok(user.and_then(|user| user.username).unwrap_or_default())
 }
 
 /// Fails unless the server accepts the token as the account's.
@@ -111,15 +97,12 @@ pub async fn prove(title: &str, server: Server<'_>, token: &str, account: Accoun
     let kubeconfig = kubeconfig::with_token("plane", server, account.name, token)?;
     let at = format!("{title} at {}", server.url);
     let user = user_of(&kubeconfig, &at).await?;
-    if user == account.user() {
+    let wanted = account.user();
+    if user == wanted {
         return Ok(());
     }
-    Err(
-        Error::new(Kind::Failed, format!("{at} takes the token for {user}")).next(format!(
-            "give the address of the same API server; its user should be {}",
-            account.user()
-        )),
-    )
+    let next = format!("give the address of the same API server; its user should be {wanted}");
+    Err(Error::failed(format!("{at} takes the token for {user}")).next(next))
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@ use super::{
 };
 use fedgate_api::keys::{CELL, CITY_CODE, CLAIM_FINALIZER, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
-use fedgate_terminal::error::Error;
+use fedgate_terminal::{error::Error, write::say};
 use kube::api::ApiResource;
 use serde_json::Value;
-use std::fmt;
 
 /// Bindings of Karmada.
 pub fn bindings() -> [ApiResource; 2] {
@@ -88,76 +87,60 @@ pub fn object_of(binding: &Value) -> String {
     title(&serde_json::json!({"kind": resource["kind"], "metadata": resource}))
 }
 
-/// The uses of a cell.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Tenants' objects that are delivered to it.
-    pub delivered: Vec<String>,
-    /// Number of other bindings that name the cell.
-    pub other_bindings: usize,
-    /// Write-backs of the cell on the hub.
-    pub write_backs: Vec<String>,
-    /// Objects of federated kinds, and those that are written back, at the member.
-    pub at_member: Vec<String>,
-    /// Number of these that hold a claim of quota.
-    pub claims: usize,
+/// The uses of a cell, in words: tenants' objects that are delivered to it, its write-backs on the hub, objects of federated kinds
+/// and those that are written back at the member, which of these hold a claim of quota, and other bindings that name it.
+pub fn of_cell(
+    cell: &str,
+    companions: &CompanionKinds,
+    bindings: &[Value],
+    write_backs: &[Value],
+    at_member: &[Value],
+) -> Vec<String> {
+    let named = bindings.iter().filter(|binding| names_cell(binding, cell));
+    let (delivered, others): (Vec<&Value>, Vec<&Value>) =
+        named.partition(|binding| is_own(binding, companions));
+    let written = write_backs
+        .iter()
+        .filter(|written| written["metadata"]["labels"][CELL] == cell);
+    let claims = at_member
+        .iter()
+        .filter(|object| has_finalizer(object, &[CLAIM_FINALIZER]));
+    let mut parts = listed(&[
+        (
+            delivered.into_iter().map(object_of).collect(),
+            "delivered objects",
+        ),
+        (written.map(title).collect(), "write-backs on the hub"),
+        (at_member.iter().map(title).collect(), "objects at the cell"),
+    ]);
+    for (count, noun) in [(claims.count(), "quota claims"), (others.len(), "other bindings")] {
+        parts.extend((count > 0).then(|| format!("{count} {noun}")));
+    }
+    parts
 }
 
-impl Usage {
-    /// The uses that the lists show.
-    pub fn of(
-        cell: &str,
-        companions: &CompanionKinds,
-        bindings: &[Value],
-        write_backs: &[Value],
-        at_member: &[Value],
-    ) -> Self {
-        let mut usage = Self::default();
-        for binding in bindings.iter().filter(|binding| names_cell(binding, cell)) {
-            if is_own(binding, companions) {
-                usage.delivered.push(object_of(binding));
-            } else {
-                usage.other_bindings += 1;
-            }
-        }
-        let written = write_backs
-            .iter()
-            .filter(|w| w["metadata"]["labels"][CELL] == cell);
-        usage.write_backs = written.map(title).collect();
-        usage.at_member = at_member.iter().map(title).collect();
-        let claims = |object: &&Value| {
-            let finalizers = object["metadata"]["finalizers"].as_array();
-            finalizers.into_iter().flatten().any(|f| f == CLAIM_FINALIZER)
-        };
-        usage.claims = at_member.iter().filter(claims).count();
-        usage
-    }
-
-    /// True if nothing uses it.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+/// True if the object has one of these finalizers.
+pub fn has_finalizer(object: &Value, finalizers: &[&str]) -> bool {
+    let has = object["metadata"]["finalizers"].as_array();
+    let mut has = has.into_iter().flatten().filter_map(Value::as_str);
+    has.any(|finalizer| finalizers.contains(&finalizer))
 }
 
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = listed(&[
-            (&self.delivered, "delivered objects"),
-            (&self.write_backs, "write-backs on the hub"),
-            (&self.at_member, "objects at the cell"),
-        ]);
-        if self.claims > 0 {
-            parts.push(format!("{} quota claims", self.claims));
-        }
-        if self.other_bindings > 0 {
-            parts.push(format!("{} other bindings", self.other_bindings));
-        }
-        f.write_str(&parts.join(", "))
+/// Fails if a cell or project that is to go is in use, unless that is forced.
+pub fn refuse_used(subject: &str, used: &[String], force: bool, next: &str) -> Result<(), Error> {
+    let text = used.join(", ");
+    if used.is_empty() {
+        return Ok(());
     }
+    if force {
+        say(&format!("{subject} is in use and leaves all the same: {text}"));
+        return Ok(());
+    }
+    Err(Error::refused(format!("{subject} is in use: {text}")).next(next))
 }
 
 /// Number, noun and first names of each list that is not empty.
-pub fn listed(lists: &[(&[String], &str)]) -> Vec<String> {
+pub fn listed(lists: &[(Vec<String>, &str)]) -> Vec<String> {
     let lists = lists.iter().filter(|(names, _)| !names.is_empty());
     lists
         .map(|(names, noun)| format!("{} {noun} ({})", names.len(), first(names)))
@@ -189,7 +172,7 @@ pub async fn read(
     hub: &Plane,
     member: Option<&Plane>,
     kinds: &[FederatedKind],
-) -> Result<Usage, Error> {
+) -> Result<Vec<String>, Error> {
     let bindings = list_bindings(hub).await?;
     let (mut written, mut at_member) = (Vec::new(), Vec::new());
     for kind in write_backs(kinds) {
@@ -202,7 +185,7 @@ pub async fn read(
         }
     }
     let companions = CompanionKinds::of(kinds);
-    Ok(Usage::of(cell, &companions, &bindings, &written, &at_member))
+    Ok(of_cell(cell, &companions, &bindings, &written, &at_member))
 }
 
 /// Cells beside this one that take new deployments of the city.
@@ -269,20 +252,15 @@ pub(super) mod tests {
             binding_of("x.example/v1", "Vault", &["dfw-1"], &[]),
         ];
         let companions = CompanionKinds::default();
-        let usage = Usage::of(
-            "dfw-1",
-            &companions,
-            &all,
-            std::slice::from_ref(&write_back),
-            &[instance],
-        );
+        let written = [write_back];
+        let used = of_cell("dfw-1", &companions, &all, &written, &[instance]);
         assert_eq!(
-            usage.to_string(),
+            used.join(", "),
             "2 delivered objects (WorkloadDeployment ns-1/web, Vault ns-1/web), \
              1 write-backs on the hub (Instance ns-1/web-0), 1 objects at the cell (Instance ns-1/web-0), \
              1 quota claims, 2 other bindings"
         );
-        assert!(Usage::of("iad-1", &companions, &all, &[write_back], &[]).is_empty());
+        assert!(of_cell("iad-1", &companions, &all, &written, &[]).is_empty());
     }
 
     #[test]

@@ -10,121 +10,61 @@ use fedgate_terminal::{
     write::say,
 };
 use futures::StreamExt;
-use kube::{
-    ResourceExt,
-    api::{ApiResource, DynamicObject},
-};
+use kube::api::ApiResource;
 use kube_runtime::{
     WatchStreamExt,
+    reflector::{reflector, store::Writer},
     watcher::{self, Event, watcher},
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 const AGAIN: &str = "run the command again: it goes on where it ended";
 
-/// Objects by namespace and name.
-pub type Objects = BTreeMap<(String, String), DynamicObject>;
+/// A set of objects to watch: their kind, their namespace or an empty one for all, and what selects them there.
+pub type Watched<'a> = (ApiResource, &'a str, watcher::Config);
 
-/// A set of objects to watch.
-#[derive(Debug, Clone)]
-pub struct Watched<'a> {
-    kind: ApiResource,
-    /// Empty for all.
-    namespace: &'a str,
-    config: watcher::Config,
+/// Selects the objects with these labels, or with any.
+pub fn labelled(labels: &str) -> watcher::Config {
+    watcher::Config::default().labels(labels)
 }
 
-impl<'a> Watched<'a> {
-    /// All objects of a kind with these labels, or with any.
-    pub fn all(kind: ApiResource, labels: &str) -> Self {
-        let config = watcher::Config::default();
-        Self {
-            kind,
-            namespace: "",
-            config: if labels.is_empty() {
-                config
-            } else {
-                config.labels(labels)
-            },
-        }
-    }
-
-    /// All objects of a kind in a namespace.
-    pub fn within(kind: ApiResource, namespace: &'a str) -> Self {
-        Self {
-            namespace,
-            ..Self::all(kind, "")
-        }
-    }
-
-    /// A single object.
-    pub fn one(kind: ApiResource, namespace: &'a str, name: &str) -> Self {
-        Self {
-            config: watcher::Config::default().fields(&format!("metadata.name={name}")),
-            ..Self::within(kind, namespace)
-        }
-    }
+/// Selects a single object.
+pub fn named_object(name: &str) -> watcher::Config {
+    watcher::Config::default().fields(&format!("metadata.name={name}"))
 }
 
 /// Waits until `test` has an answer for the complete list. Its error of kind [`Kind::TimedOut`] says what is missing, and is
 /// returned after `limit`; any other ends the wait.
 pub async fn until<T>(
     plane: &Plane,
-    watched: Watched<'_>,
+    (kind, namespace, config): Watched<'_>,
     limit: Duration,
-    test: impl Fn(&Objects) -> Result<T, Error>,
+    test: impl Fn(&[Value]) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let api = plane.api(&watched.kind, watched.namespace);
-    let mut events = std::pin::pin!(watcher(api, watched.config).default_backoff());
-    let mut objects = Objects::new();
-    let mut fresh = Objects::new();
+    let (title, plural) = (&plane.title, &kind.plural);
+    let writer = Writer::new(kind.clone());
+    let store = writer.as_reader();
+    let events = watcher(plane.api(&kind, namespace), config).default_backoff();
+    let mut events = std::pin::pin!(reflector(writer, events));
     let deadline = tokio::time::Instant::now() + limit;
-    let what = format!(
-        "{} has not listed {} after {} s",
-        plane.title,
-        watched.kind.plural,
-        limit.as_secs()
-    );
-    let mut missing = Error::new(Kind::TimedOut, what).next(AGAIN);
+    let what = format!("{title} has not listed {plural} after {} s", limit.as_secs());
+    let mut missing = Error::timed_out(what).next(AGAIN);
     loop {
-        let event = match tokio::time::timeout_at(deadline, events.next()).await {
-            Err(_) => return Err(missing),
-            Ok(None) => {
-                return Err(Error::new(
-                    Kind::Failed,
-                    format!("the watch on {} has ended", plane.title),
-                ));
-            }
+        match tokio::time::timeout_at(deadline, events.next()).await {
+            Err(_) | Ok(None) => return Err(missing),
             Ok(Some(Err(error))) if is_final(&error) => {
-                let what = format!("cannot watch {} on {}", watched.kind.plural, plane.title);
-                return Err(Error::new(Kind::Failed, what)
-                    .because(error.to_string())
-                    .next(AGAIN));
+                let what = format!("cannot watch {plural} on {title}");
+                return Err(Error::failed(what).because(error.to_string()).next(AGAIN));
             }
-            // The watch goes on after a pause.
-            Ok(Some(Err(_))) => continue,
-            Ok(Some(Ok(event))) => event,
-        };
-        let key = |object: &DynamicObject| (object.namespace().unwrap_or_default(), object.name_any());
-        match event {
-            // The list is complete only with InitDone.
-            Event::Init => {
-                fresh.clear();
-                continue;
-            }
-            Event::InitApply(object) => {
-                fresh.insert(key(&object), object);
-                continue;
-            }
-            Event::InitDone => objects = std::mem::take(&mut fresh),
-            Event::Apply(object) => {
-                objects.insert(key(&object), object);
-            }
-            Event::Delete(object) => {
-                objects.remove(&key(&object));
-            }
+            // The watch goes on after a pause, and a list is complete only with InitDone.
+            Ok(Some(Err(_) | Ok(Event::Init | Event::InitApply(_)))) => continue,
+            Ok(Some(Ok(_))) => {}
         }
+        let objects = store.state().into_iter();
+        let objects: Vec<Value> = objects
+            .map(|object| serde_json::to_value(&*object).unwrap_or_default())
+            .collect();
         match test(&objects) {
             Err(error) if error.kind == Kind::TimedOut => missing = error,
             ended => return ended,
@@ -137,12 +77,17 @@ pub async fn until_none(
     plane: &Plane,
     watched: Watched<'_>,
     limit: Duration,
-    left: impl Fn(&Objects) -> Vec<String>,
+    left: impl Fn(&Value) -> Option<String>,
     missing: impl Fn(&[String]) -> Error,
 ) -> Result<(), Error> {
-    let test = |objects: &Objects| match &left(objects)[..] {
-        [] => Ok(()),
-        names => Err(missing(names)),
+    let test = |objects: &[Value]| {
+        let mut names: Vec<String> = objects.iter().filter_map(&left).collect();
+        names.sort();
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(missing(&names))
+        }
     };
     until(plane, watched, limit, test).await
 }
@@ -155,22 +100,15 @@ pub async fn usable(
     limit: Duration,
     missing: impl Fn(&str) -> Error,
 ) -> Result<Value, Error> {
-    let watched = Watched::one(kind(API_VERSION, "Cluster"), "", name);
-    let test = |objects: &Objects| {
-        let found = objects.values().next();
-        let found = found.ok_or_else(|| missing("it is not there"))?;
-        let found = value(found);
-        match Cluster(&found).pending(kinds) {
+    let watched = (kind(API_VERSION, "Cluster"), "", named_object(name));
+    let test = |objects: &[Value]| {
+        let found = objects.first().ok_or_else(|| missing("it is not there"))?;
+        match Cluster(found).pending(kinds) {
             Some(pending) => Err(missing(&pending)),
-            None => Ok(found),
+            None => Ok(found.clone()),
         }
     };
     until(hub, watched, limit, test).await
-}
-
-/// An object as JSON.
-pub fn value(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
 }
 
 /// Waits until an object is gone whose deletion has begun, and says so.
@@ -178,43 +116,41 @@ pub async fn gone(plane: &Plane, object: &Value, limit: Duration) -> Result<(), 
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-    let what = title(object);
+    let (on, what) = (&plane.title, title(object));
     say(&format!(
-        "{}: {what} is being deleted; waiting until it is gone",
-        plane.title
+        "{on}: {what} is being deleted; waiting until it is gone"
     ));
     let kind = kind(&text(&object["apiVersion"]), &text(&object["kind"]));
-    let uid = metadata["uid"].as_str();
-    let is_gone = |objects: &Objects| {
-        let mut same = objects
-            .values()
-            .filter(|found| found.metadata.uid.as_deref() == uid);
-        let Some(last) = same.next() else { return Ok(()) };
+    let is_gone = |objects: &[Value]| {
+        let mut objects = objects.iter();
+        let same = objects.find(|found| found["metadata"]["uid"] == metadata["uid"]);
+        let Some(same) = same else { return Ok(()) };
         let what = format!(
-            "{what} on {} is still being deleted after {} s",
-            plane.title,
+            "{what} on {on} is still being deleted after {} s",
             limit.as_secs()
         );
-        Err(Error::new(Kind::TimedOut, what).because(held_by(last)).next(
+        Err(Error::timed_out(what).because(held_by(same)).next(
             "take away what holds it or start the program that would, then run the command again: it goes on where it ended",
         ))
     };
-    until(plane, Watched::one(kind, &namespace, &name), limit, is_gone).await
+    until(plane, (kind, &namespace, named_object(&name)), limit, is_gone).await
 }
 
 /// The things for which an object waits that is being deleted: what a Namespace says, or its finalizers.
-fn held_by(object: &DynamicObject) -> String {
-    let conditions = object.data["status"]["conditions"].as_array();
-    let holds = |condition: &&Value| {
+fn held_by(object: &Value) -> String {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let holds = |condition: &Value| {
         let kind = condition["type"].as_str().unwrap_or_default();
         condition["status"] == "True" && kind.starts_with("Namespace")
     };
-    let conditions = conditions.into_iter().flatten().filter(holds);
+    let conditions = list(&object["status"]["conditions"]);
+    let conditions = conditions.iter().filter(|condition| holds(condition));
     let said: Vec<&str> = conditions.filter_map(|c| c["message"].as_str()).collect();
     if !said.is_empty() {
         return said.join("; ");
     }
-    let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
+    let finalizers = list(&object["metadata"]["finalizers"]);
+    let finalizers: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
     if finalizers.is_empty() {
         return "the controllers of this API server have not emptied it yet".to_owned();
     }
@@ -242,11 +178,7 @@ mod tests {
 
     #[test]
     fn what_holds_an_object_is_named() {
-        let object = |metadata: Value, status: Value| -> DynamicObject {
-            let object =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": status});
-            serde_json::from_value(object).unwrap()
-        };
+        let object = |metadata: Value, status: Value| json!({"metadata": metadata, "status": status});
         let remaining = json!({"conditions": [
             {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "all well"},
             {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "example.dev/x in 1 resource instances"},
