@@ -11,27 +11,26 @@ const NEXT: &str = "apply manifests/hub: kubectl apply --server-side -f manifest
 /// Checks that the hub has the policies and bindings of these files, unchanged.
 pub(super) async fn check(subject: &Subject, files: &[Manifest]) -> Finding {
     let check = Check::Admission;
-    let (mut missing, mut differing, mut changed) = (Vec::new(), Vec::new(), BTreeSet::new());
     let of_hub = files.iter().filter(|file| file.planes.contains(&Plane::Hub));
-    let policies: Vec<(&str, &Value)> = of_hub
-        .flat_map(|file| file.objects.iter().map(|object| (file.path.as_str(), object)))
-        .filter(|(_, object)| is_policy(object))
-        .collect();
-    for (path_of_file, object) in &policies {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{name}", plural(object));
+    let policies = of_hub.flat_map(|file| file.objects.iter().map(|object| (file.path.as_str(), object)));
+    let policies: Vec<(&str, &Value)> = policies.filter(|(_, object)| is_policy(object)).collect();
+    let (mut missing, mut differing, mut changed) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (file, object) in &policies {
+        let (plural, name) = (
+            plural(object),
+            object["metadata"]["name"].as_str().unwrap_or_default(),
+        );
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}/{name}");
         match definitions::get(&subject.client, &path).await {
             Ok(live) if contains(&live["spec"], &object["spec"]) => {}
             Ok(_) => {
-                differing.push(format!("{} {name}", plural(object)));
-                changed.insert(format!("-f manifests/{path_of_file}"));
+                differing.push(format!("{plural} {name}"));
+                changed.insert(format!("-f manifests/{file}"));
             }
+            Err(PreflightError::NotFound(_)) => missing.push(format!("{plural} {name}")),
             Err(PreflightError::Forbidden { .. }) => {
                 let next = "give --admin-kubeconfig of a user who may get them";
-                return subject.open(check, format!("this user may not get {}", plural(object)), next);
-            }
-            Err(PreflightError::NotFound(_)) => {
-                missing.push(format!("{} {name}", plural(object)));
+                return subject.open(check, format!("this user may not get {plural}"), next);
             }
             Err(error) => return subject.error(check, &error),
         }
@@ -46,10 +45,8 @@ pub(super) async fn check(subject: &Subject, files: &[Manifest]) -> Finding {
         let next = format!("put them back: kubectl replace {}", files.join(" "));
         return subject.fail(check, text, next);
     }
-    subject.ok(
-        check,
-        format!("all {} policies and bindings are there and deny", policies.len()),
-    )
+    let text = format!("all {} policies and bindings are there and deny", policies.len());
+    subject.ok(check, text)
 }
 
 fn is_policy(object: &Value) -> bool {

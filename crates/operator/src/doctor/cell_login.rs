@@ -1,11 +1,12 @@
 //! A cell's user on the hub: admission policies bind its writes to the Cluster whose name it has.
 
 use super::{Check, Finding, Subject};
+use crate::membership::cluster::Cluster;
 use fedgate_manifests::{CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS};
-use kube::core::DynamicObject;
+use serde_json::Value;
 
 /// Checks name and group of the user, and that the Cluster exists; `clusters` are those of the hub, if known.
-pub(super) async fn check(subject: &Subject, clusters: Option<&[DynamicObject]>) -> Finding {
+pub(super) async fn check(subject: &Subject, clusters: Option<&[Value]>) -> Finding {
     let user = match subject.user().await {
         Ok(user) => user,
         Err(error) => return subject.error(Check::CellLogin, &error),
@@ -14,7 +15,7 @@ pub(super) async fn check(subject: &Subject, clusters: Option<&[DynamicObject]>)
     judge(subject, &user.username.unwrap_or_default(), &groups, clusters)
 }
 
-fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[DynamicObject]>) -> Finding {
+fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[Value]>) -> Finding {
     let check = Check::CellLogin;
     let cell = &subject.name;
     let wanted = format!("{CELL_ACCOUNT_PREFIX}{cell}");
@@ -34,7 +35,7 @@ fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[Dy
     if !groups.iter().any(|of| of == group) {
         return subject.fail(check, format!("user {user} is not in group {group}"), issue);
     }
-    let is_own = |cluster: &DynamicObject| cluster.metadata.name.as_deref() == Some(cell.as_str());
+    let is_own = |cluster: &Value| Cluster(cluster).name() == cell;
     match clusters {
         Some(clusters) if !clusters.iter().any(is_own) => subject.fail(
             check,
@@ -59,7 +60,7 @@ mod tests {
         let mut subject = subject();
         subject.name = "dfw-1".to_owned();
         let cells = [CELLS.to_owned()];
-        let clusters = [DynamicObject::new("dfw-1", &super::super::clusters::resource())];
+        let clusters = [serde_json::json!({"metadata": {"name": "dfw-1"}})];
         let own = "fedgate-cell-dfw-1";
         let judge = |user: &str, groups: &[String], clusters| judge(&subject, user, groups, clusters);
         let account = "system:serviceaccount:fedgate-cells:dfw-1";

@@ -5,6 +5,7 @@ use fedgate_engine::plane::client::PlaneClient;
 use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
+use std::cmp::Ordering;
 
 /// Keys of a schema that are compared, beside its fields.
 const COMPARED: [&str; 10] = [
@@ -19,17 +20,6 @@ const COMPARED: [&str; 10] = [
     "maxLength",
     "pattern",
 ];
-
-/// Difference of a schema to the one of this executable: a field, and whether the plane's is the newer one.
-#[derive(Debug, PartialEq, Eq)]
-enum Difference {
-    /// The plane lacks this field.
-    Older(String),
-    /// The plane has this field and the executable does not.
-    Newer(String),
-    /// The field is defined in another way.
-    Other(String),
-}
 
 /// Checks that our kinds are served.
 pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding {
@@ -47,7 +37,7 @@ pub(super) async fn kinds(subject: &Subject, kinds: &[FederatedKind]) -> Finding
 }
 
 /// Compares the schemas that the plane serves with those of this executable.
-pub(super) async fn schemas(subject: &Subject) -> Finding {
+pub(super) async fn schemas(subject: &Subject, crds: &[Value]) -> Finding {
     let check = Check::Definitions;
     let path = format!("/openapi/v3/apis/{}", fedgate_api::API_VERSION);
     let document: Value = match get(&subject.client, &path).await {
@@ -58,11 +48,7 @@ pub(super) async fn schemas(subject: &Subject) -> Finding {
             return subject.open(check, text, next);
         }
     };
-    let crds = match fedgate_api::crd::all() {
-        Ok(crds) => crds,
-        Err(error) => return subject.fail(check, error.to_string(), "build fedgate anew"),
-    };
-    for crd in &crds {
+    for crd in crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
         let Some(served) = schema_of(&document, kind) else {
             continue;
@@ -70,45 +56,44 @@ pub(super) async fn schemas(subject: &Subject) -> Finding {
         let ours = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         for root in ["spec", "status"] {
             let (ours, served) = (&ours["properties"][root], &served["properties"][root]);
-            if let Some(difference) = difference(root, ours, served) {
-                return differs(subject, kind, &difference);
+            if let Some((field, side)) = difference(root, ours, served) {
+                return differs(subject, kind, &field, side);
             }
         }
     }
     subject.ok(check, "the definitions are those of this executable")
 }
 
-fn differs(subject: &Subject, kind: &str, difference: &Difference) -> Finding {
-    let (text, next) = match difference {
-        Difference::Older(field) => (
+/// A field that differs: the plane lacks it, the executable does, or neither. The plane's definition is then the older, the newer,
+/// or another one.
+fn differs(subject: &Subject, kind: &str, field: &str, side: Ordering) -> Finding {
+    let apply = "apply manifests/crds to this plane";
+    let (text, next) = match side {
+        Ordering::Less => (
             format!("{kind} is older than this executable: it has no {field}"),
-            "apply manifests/crds to this plane",
+            apply,
         ),
-        Difference::Newer(field) => (
+        Ordering::Greater => (
             format!("{kind} is newer than this executable, which does not know {field}"),
             "use the executable of the version that was applied",
         ),
-        Difference::Other(field) => (
+        Ordering::Equal => (
             format!("{kind} is of another version than this executable: {field} differs"),
-            "apply manifests/crds to this plane",
+            apply,
         ),
     };
     subject.open(Check::Definitions, text, next)
 }
 
 /// Compares columns and short names of the hub's definitions, which an administrator may read.
-pub(super) async fn columns(subject: &Subject) -> Finding {
+pub(super) async fn columns(subject: &Subject, crds: &[Value]) -> Finding {
     let check = Check::Definitions;
-    let crds = match fedgate_api::crd::all() {
-        Ok(crds) => crds,
-        Err(error) => return subject.fail(check, error.to_string(), "build fedgate anew"),
-    };
     let shown = |crd: &Value| {
         let names = &crd["spec"]["names"];
         let columns = &crd["spec"]["versions"][0]["additionalPrinterColumns"];
         json!([names["shortNames"], names["categories"], columns])
     };
-    for crd in &crds {
+    for crd in crds {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         match get(&subject.client, &path).await {
@@ -119,11 +104,8 @@ pub(super) async fn columns(subject: &Subject) -> Finding {
             }
             Err(error) => {
                 let text = format!("columns cannot be read: {}", error.text());
-                return subject.open(
-                    check,
-                    text,
-                    "give a credential that may get customresourcedefinitions",
-                );
+                let next = "give a credential that may get customresourcedefinitions";
+                return subject.open(check, text, next);
             }
         }
     }
@@ -141,59 +123,46 @@ pub(super) async fn get(client: &PlaneClient, path: &str) -> Result<Value, Prefl
 fn schema_of<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {
     let mut all = document["components"]["schemas"].as_object()?.values();
     all.find(|schema| {
-        let mut names = schema["x-kubernetes-group-version-kind"]
-            .as_array()
+        let names = schema["x-kubernetes-group-version-kind"].as_array();
+        names
             .into_iter()
-            .flatten();
-        names.any(|of| of["kind"] == kind && of["group"] == fedgate_api::GROUP)
+            .flatten()
+            .any(|of| of["kind"] == kind && of["group"] == fedgate_api::GROUP)
     })
 }
 
-/// The first difference below a field.
-fn difference(path: &str, ours: &Value, served: &Value) -> Option<Difference> {
-    if ours.is_null() && served.is_null() {
-        return None;
+/// The first field below this one that differs, and the side of the plane's definition.
+fn difference(path: &str, ours: &Value, served: &Value) -> Option<(String, Ordering)> {
+    match (ours.is_object(), served.is_object()) {
+        (false, false) => return None,
+        (true, false) => return Some((path.to_owned(), Ordering::Less)),
+        (false, true) => return Some((path.to_owned(), Ordering::Greater)),
+        (true, true) => {}
     }
     let none = Map::new();
-    let fields = |schema: &'_ Value| {
-        schema["properties"]
-            .as_object()
-            .cloned()
-            .unwrap_or_else(|| none.clone())
-    };
-    if ours.is_object() != served.is_object() {
-        return Some(if ours.is_object() {
-            Difference::Older(path.to_owned())
-        } else {
-            Difference::Newer(path.to_owned())
-        });
-    }
-    let (wanted, found) = (fields(ours), fields(served));
-    for (name, schema) in &wanted {
-        let below = difference(
-            &format!("{path}.{name}"),
-            schema,
-            found.get(name).unwrap_or(&Value::Null),
-        );
-        if below.is_some() {
-            return below;
-        }
-    }
-    if let Some(name) = found.keys().find(|name| !wanted.contains_key(*name)) {
-        return Some(Difference::Newer(format!("{path}.{name}")));
+    let [wanted, found] = [ours, served].map(|schema| schema["properties"].as_object().unwrap_or(&none));
+    let missing = Value::Null;
+    let both = wanted
+        .iter()
+        .map(|(name, schema)| (name, schema, found.get(name)));
+    let mut both = both.chain(
+        found
+            .iter()
+            .filter(|(name, _)| !wanted.contains_key(*name))
+            .map(|(name, schema)| (name, &missing, Some(schema))),
+    );
+    let below = both.find_map(|(name, ours, served)| {
+        difference(&format!("{path}.{name}"), ours, served.unwrap_or(&missing))
+    });
+    if below.is_some() {
+        return below;
     }
     // An API server spells a number or text in its own way.
     let free = ours["x-kubernetes-int-or-string"] == true;
-    if !free
-        && COMPARED
-            .iter()
-            .any(|key| normal(&ours[key]) != normal(&served[key]))
-    {
-        return Some(Difference::Other(path.to_owned()));
-    }
     let rules = |schema: &Value| schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len);
-    if rules(ours) != rules(served) {
-        return Some(Difference::Other(path.to_owned()));
+    let differs = |key: &&str| normal(&ours[*key]) != normal(&served[*key]);
+    if !free && COMPARED.iter().any(differs) || rules(ours) != rules(served) {
+        return Some((path.to_owned(), Ordering::Equal));
     }
     [("items", "[]"), ("additionalProperties", "{}")]
         .into_iter()
@@ -231,11 +200,11 @@ mod tests {
         let remove = |placement: &mut Value| {
             placement["properties"].as_object_mut().unwrap().remove("name");
         };
-        assert_eq!(changed(&remove), Some(Difference::Older(format!("{at}.name"))));
+        assert_eq!(changed(&remove), Some((format!("{at}.name"), Ordering::Less)));
         let add = |placement: &mut Value| placement["properties"]["zone"] = json!({"type": "string"});
-        assert_eq!(changed(&add), Some(Difference::Newer(format!("{at}.zone"))));
+        assert_eq!(changed(&add), Some((format!("{at}.zone"), Ordering::Greater)));
         let bound = |placement: &mut Value| placement["properties"]["cityCodes"]["maxItems"] = json!(65);
-        let other = Some(Difference::Other(format!("{at}.cityCodes")));
+        let other = Some((format!("{at}.cityCodes"), Ordering::Equal));
         assert_eq!(changed(&bound), other);
         let same = |placement: &mut Value| placement["properties"]["cityCodes"]["maxItems"] = json!(64.0);
         assert_eq!(changed(&same), None);

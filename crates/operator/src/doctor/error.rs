@@ -71,6 +71,18 @@ impl PreflightError {
         }
     }
 
+    /// The error of the list of a resource that was got by its path.
+    pub(super) fn of_list(self, resource: &str) -> Self {
+        match self {
+            Self::Forbidden { cause, .. } => Self::Forbidden {
+                verb: "list",
+                resource: resource.to_owned(),
+                cause,
+            },
+            other => other,
+        }
+    }
+
     /// The failure, without the plane.
     pub(super) fn text(&self) -> String {
         match self {

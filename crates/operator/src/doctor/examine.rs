@@ -9,13 +9,13 @@ use fedgate_engine::plane::{
     kubeconfig::{Credential, KubeconfigError},
 };
 use fedgate_kinds::{FederatedKind, Kinds};
-use fedgate_manifests::{KindManifests, ManifestError};
+use fedgate_manifests::{KindManifests, Manifest, ManifestError, Plane};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared, join_all},
 };
 use jiff::Timestamp;
-use kube::core::DynamicObject;
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -41,17 +41,11 @@ impl Planes {
         credential: Result<Credential, KubeconfigError>,
         clients: &Clients,
     ) {
-        use fedgate_engine::metrics::PlaneKind;
-        let kind = match role {
-            Role::Project => PlaneKind::Project,
-            Role::Cell | Role::KarmadaHost => PlaneKind::Cell,
-            Role::Hub | Role::CellHub | Role::Admin => PlaneKind::Hub,
-        };
         match credential {
             Ok(credential) => self.push(Subject {
                 role,
                 name: name.to_owned(),
-                client: clients.plane(kind, &credential),
+                client: clients.plane(role.kind(), &credential),
                 expiry: credential.expiry(),
             }),
             Err(error) => self.unusable.push(Finding {
@@ -72,13 +66,15 @@ impl Planes {
 }
 
 /// The hub's Clusters, which checks of several planes need.
-type Clusters = Result<Vec<DynamicObject>, PreflightError>;
+type Clusters = Result<Vec<Value>, PreflightError>;
 
 struct Run<'a> {
-    all: &'a Kinds,
-    /// The federated kinds of all.
-    kinds: &'a [FederatedKind],
-    manifests: Vec<KindManifests>,
+    kinds: &'a Kinds,
+    manifests: Vec<Manifest>,
+    /// The definitions of our kinds.
+    crds: Vec<Value>,
+    /// The role that lets the gateway ask for reviews.
+    reviewer: Vec<Value>,
     /// Whether an administrator of the hub is asked as well.
     has_admin: bool,
     has_karmada_host: bool,
@@ -102,94 +98,102 @@ pub async fn examine(
         let listed = timeout(CLUSTERS_WITHIN, clusters::list(&hub.client)).await;
         Some(Arc::new(listed.ok()?))
     };
+    let manifests = fedgate_manifests::all(&KindManifests::all(kinds, false))?;
+    let is_ours = |object: &&Value| {
+        object["kind"] == "CustomResourceDefinition" && object["spec"]["group"] == fedgate_api::GROUP
+    };
+    let objects = manifests.iter().flat_map(|file| &file.objects);
     let run = Run {
-        all: kinds,
-        kinds: &kinds.federated,
-        manifests: KindManifests::all(kinds, false),
+        kinds,
+        crds: objects.filter(is_ours).cloned().collect(),
+        manifests,
+        reviewer: fedgate_manifests::reviewer()?,
         has_admin: has(Role::Admin),
         has_karmada_host: has(Role::KarmadaHost),
         clusters: clusters.boxed().shared(),
         reviewing: reviewing.boxed().shared(),
     };
     let all = join_all(subjects.iter().map(|subject| run.plane(subject))).await;
-    let mut findings = Vec::new();
-    for of_plane in all {
-        findings.extend(of_plane?);
-    }
-    findings.extend(planes.unusable);
-    Ok(Report { findings })
+    let findings = all.into_iter().flatten().chain(planes.unusable);
+    Ok(Report {
+        findings: findings.collect(),
+    })
 }
 
 impl Run<'_> {
-    async fn plane(&self, subject: &Subject) -> Result<Vec<Finding>, ManifestError> {
+    async fn plane(&self, subject: &Subject) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let ended = timeout(PATIENCE, self.checks(subject, &mut findings)).await;
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => {
-                let text = format!("the checks were not answered within {} s", PATIENCE.as_secs());
-                let next = format!(
-                    "check clusters[].cluster.server in {} and the server",
-                    subject.role.flag()
-                );
-                findings.push(Finding {
-                    absent: true,
-                    ..subject.fail(Check::Reach, text, next)
-                });
-            }
+        if timeout(PATIENCE, self.checks(subject, &mut findings))
+            .await
+            .is_err()
+        {
+            let flag = subject.role.flag();
+            let text = format!("the checks were not answered within {} s", PATIENCE.as_secs());
+            let next = format!("check clusters[].cluster.server in {flag} and the server");
+            findings.push(Finding {
+                absent: true,
+                ..subject.fail(Check::Reach, text, next)
+            });
         }
-        Ok(findings)
+        findings
     }
 
-    async fn checks(&self, subject: &Subject, findings: &mut Vec<Finding>) -> Result<(), ManifestError> {
+    async fn checks(&self, subject: &Subject, findings: &mut Vec<Finding>) {
         match reach(subject).await {
             Ok(reached) => findings.extend(reached),
-            Err(absent) => {
-                findings.push(absent);
-                return Ok(());
-            }
+            Err(absent) => return findings.push(absent),
         }
         findings.push(credential::credential(subject, Timestamp::now()));
         match subject.role {
-            Role::Hub => self.hub(subject, findings).await?,
+            Role::Hub => self.hub(subject, findings).await,
             Role::Project | Role::Cell => {
-                findings.push(definitions::kinds(subject, self.kinds).await);
-                findings.push(definitions::schemas(subject).await);
-                findings.push(rights::rights(subject, &self.manifests).await?);
+                findings.push(definitions::kinds(subject, &self.kinds.federated).await);
+                findings.push(definitions::schemas(subject, &self.crds).await);
+                findings.push(self.rights(subject).await);
             }
             Role::CellHub => {
-                findings.push(rights::rights(subject, &self.manifests).await?);
+                findings.push(self.rights(subject).await);
                 let clusters = self.clusters.clone().await;
                 let clusters = clusters.as_deref().and_then(|clusters| clusters.as_deref().ok());
                 findings.push(cell_login::check(subject, clusters).await);
             }
             Role::Admin => {
-                findings.push(definitions::columns(subject).await);
-                findings.push(self.admission(subject).await?);
+                findings.push(definitions::columns(subject, &self.crds).await);
+                findings.push(admission::check(subject, &self.manifests).await);
             }
             Role::KarmadaHost => findings.extend(karmada::arguments(subject).await),
         }
-        Ok(())
     }
 
-    async fn hub(&self, subject: &Subject, findings: &mut Vec<Finding>) -> Result<(), ManifestError> {
-        findings.push(hub::kinds(subject, self.all).await);
-        findings.push(definitions::schemas(subject).await);
-        findings.push(rights::rights(subject, &self.manifests).await?);
+    async fn rights(&self, subject: &Subject) -> Finding {
+        let plane = match subject.role {
+            Role::Project => Plane::Project,
+            Role::Cell => Plane::Cell,
+            _ => Plane::Hub,
+        };
+        let files = self.manifests.iter().filter(|file| file.planes.contains(&plane));
+        let objects: Vec<Value> = files.flat_map(|file| file.objects.clone()).collect();
+        rights::rights(subject, &objects).await
+    }
+
+    async fn hub(&self, subject: &Subject, findings: &mut Vec<Finding>) {
+        let kinds = &self.kinds.federated;
+        findings.push(hub::kinds(subject, self.kinds).await);
+        findings.push(definitions::schemas(subject, &self.crds).await);
+        findings.push(self.rights(subject).await);
         findings.push(hub::webhook(subject).await);
-        findings.extend(works::check(subject, self.kinds, Timestamp::now()).await);
+        findings.extend(works::check(subject, kinds, Timestamp::now()).await);
         match self.clusters.clone().await.as_deref() {
             Some(Ok(clusters)) => {
-                if self.kinds.iter().any(FederatedKind::is_exactly_one) {
+                if kinds.iter().any(FederatedKind::is_exactly_one) {
                     findings.extend(clusters::named_none(subject, clusters));
                 }
-                findings.extend(members::check(subject, clusters, self.kinds).await);
+                findings.extend(members::check(subject, clusters, kinds).await);
             }
             Some(Err(error)) => findings.push(subject.error(Check::Cells, error)),
             None => {}
         }
-        findings.push(karmada::fields(subject, self.kinds).await);
+        findings.push(karmada::fields(subject, kinds).await);
         let bindings = hub::bindings(subject).await;
         // Karmada's own arguments say more than the absence of an effect.
         let seen = |finding: &Finding| !self.has_karmada_host || finding.verdict != Verdict::Open;
@@ -201,12 +205,7 @@ impl Run<'_> {
         }
         // The host may be slow to say it.
         if self.reviewing.clone().await {
-            findings.push(rights::reviews(subject).await?);
+            findings.push(rights::reviews(subject, &self.reviewer).await);
         }
-        Ok(())
-    }
-
-    async fn admission(&self, subject: &Subject) -> Result<Finding, ManifestError> {
-        Ok(admission::check(subject, &fedgate_manifests::all(&self.manifests)?).await)
     }
 }

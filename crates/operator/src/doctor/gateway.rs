@@ -1,6 +1,7 @@
 //! The gateway itself: its replicas, as their operations API answers.
 
 use super::{Check, Finding, Verdict};
+use crate::client::counted;
 use fedgate_manifests::{ADMIN_SECRET, ADMIN_TOKEN, NAMESPACE};
 use fedgate_operations::{Answer, CellCounts, HealthState, Overview, ReplicaRole};
 use fedgate_terminal::error::{Absence, Error, Kind};
@@ -29,14 +30,11 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
         return vec![fail("no Pod of the gateway runs".to_owned(), NEXT_POD)];
     }
     let mut findings = silent(replicas);
-    let answers: Vec<&Answer<Overview>> = replicas
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok())
-        .collect();
+    let answers = replicas.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    let answers: Vec<&Answer<Overview>> = answers.collect();
     findings.extend(versions(&answers));
-    let leader = answers
-        .iter()
-        .find(|answer| answer.header.replica.role != ReplicaRole::Standby);
+    let mut leaders = answers.iter();
+    let leader = leaders.find(|answer| answer.header.replica.role != ReplicaRole::Standby);
     if leader.is_none() {
         findings.push(fail(
             "no replica leads".to_owned(),
@@ -44,20 +42,15 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
         ));
     }
     // Without a leader, what the standbys cannot reach is why.
-    let reasons = leader.map_or(answers.as_slice(), std::slice::from_ref);
-    findings.extend(degraded(reasons));
+    findings.extend(degraded(leader.map_or(&answers, std::slice::from_ref)));
     if let (true, Some(leader)) = (findings.is_empty(), leader) {
         let replica = &leader.header.replica;
+        let count = counted(answers.len(), "replica");
         let text = format!(
-            "{} of version {} answer, {} leads",
-            match answers.len() {
-                1 => "1 replica".to_owned(),
-                count => format!("{count} replicas"),
-            },
-            replica.version,
-            replica.identity
+            "{count} of version {} answer, {} leads",
+            replica.version, replica.identity
         );
-        findings.push(finding(Verdict::Ok, text, ""));
+        findings.push(finding(Check::Gateway, Verdict::Ok, text, ""));
     }
     findings.extend(leader.and_then(|leader| leader.body.cells.as_ref()).map(cells));
     findings
@@ -71,26 +64,16 @@ fn cells(cells: &CellCounts) -> Finding {
         unlabelled,
         leaving,
     } = cells;
-    let verdict = match (ready, not_ready + unlabelled) {
-        (_, 1..) => Verdict::Fail,
-        (0, 0) => Verdict::Open,
-        _ => Verdict::Ok,
+    let next = "fedgate cells list, or join a cell: fedgate cells join NAME --city CITY";
+    let (verdict, next) = match (ready, not_ready + unlabelled) {
+        (_, 1..) => (Verdict::Fail, next),
+        (0, 0) => (Verdict::Open, next),
+        _ => (Verdict::Ok, ""),
     };
-    let next = if verdict == Verdict::Ok {
-        ""
-    } else {
-        "fedgate cells list, or join a cell: fedgate cells join NAME --city CITY"
-    };
-    Finding {
-        check: Check::Cells,
-        ..finding(
-            verdict,
-            format!(
-                "Clusters: {ready} ready, {not_ready} not ready, {unlabelled} without a city, {leaving} leaving"
-            ),
-            next,
-        )
-    }
+    let text = format!(
+        "Clusters: {ready} ready, {not_ready} not ready, {unlabelled} without a city, {leaving} leaving"
+    );
+    finding(Check::Cells, verdict, text, next)
 }
 
 /// The next step after an error of the host. The errors themselves name flags of other commands.
@@ -153,27 +136,20 @@ fn versions(answers: &[&Answer<Overview>]) -> Option<Finding> {
 /// Why replicas are degraded, each reason once.
 fn degraded(replicas: &[&Answer<Overview>]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    for replica in replicas {
-        let health = &replica.body.health;
-        if health.state != HealthState::Degraded {
-            continue;
-        }
+    let health = replicas.iter().map(|replica| &replica.body.health);
+    for health in health.filter(|health| health.state == HealthState::Degraded) {
         let reasons = health.reasons.iter().map(|reason| {
-            let text = format!(
-                "degraded: {} {}: {} ({})",
-                reason.class.as_str(),
-                reason.plane,
-                reason.word,
-                reason.count
-            );
+            let (class, plane, word) = (reason.class.as_str(), &reason.plane, &reason.word);
+            let text = format!("degraded: {class} {plane}: {word} ({})", reason.count);
             fail(text, reason.next.clone())
         });
-        let mut reasons: Vec<Finding> = reasons.collect();
-        if reasons.is_empty() {
-            reasons.push(fail("degraded".to_owned(), "fedgate status"));
+        let unknown = || fail("degraded".to_owned(), "fedgate status");
+        let unknown = health.reasons.is_empty().then(unknown);
+        for reason in reasons.chain(unknown) {
+            if findings.iter().all(|known| known.text != reason.text) {
+                findings.push(reason);
+            }
         }
-        reasons.retain(|reason| findings.iter().all(|known| known.text != reason.text));
-        findings.extend(reasons);
     }
     findings
 }
@@ -186,13 +162,13 @@ fn text(error: &Error) -> String {
 }
 
 fn fail(text: String, next: impl Into<String>) -> Finding {
-    finding(Verdict::Fail, text, next)
+    finding(Check::Gateway, Verdict::Fail, text, next)
 }
 
-fn finding(verdict: Verdict, text: String, next: impl Into<String>) -> Finding {
+fn finding(check: Check, verdict: Verdict, text: String, next: impl Into<String>) -> Finding {
     Finding {
         plane: PLANE.to_owned(),
-        check: Check::Gateway,
+        check,
         verdict,
         text,
         next: next.into(),

@@ -21,10 +21,10 @@ pub(super) async fn kinds(subject: &Subject, kinds: &Kinds) -> Finding {
 /// Checks Karmada's webhook. Policies that have their ids do not say that a new one gets its own.
 pub(super) async fn webhook(subject: &Subject) -> Finding {
     match preflight::webhook_acts(&subject.client).await {
-        Ok(()) if preflight::is_stand_in(&subject.client).await.unwrap_or(false) => {
-            let text = "this is the sandbox's stand-in for Karmada, which needs no webhook";
-            subject.ok(Check::Webhook, text)
-        }
+        Ok(()) if preflight::is_stand_in(&subject.client).await.unwrap_or(false) => subject.ok(
+            Check::Webhook,
+            "this is the sandbox's stand-in for Karmada, which needs no webhook",
+        ),
         Ok(()) => subject.ok(Check::Webhook, "Karmada's webhook gives policies their identity"),
         Err(error) => subject.error(Check::Webhook, &error),
     }

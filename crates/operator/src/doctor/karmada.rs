@@ -1,6 +1,6 @@
 //! Karmada itself: the fields that fedgate writes, and the arguments of karmada-controller-manager.
 
-use super::{Check, Finding, PreflightError, Subject, definitions};
+use super::{Check, Finding, Subject, definitions};
 use fedgate_api::names::CityCode;
 use fedgate_gateway::{
     policy_spec::{city_set_spec, route_spec},
@@ -32,25 +32,18 @@ pub(super) async fn fields(subject: &Subject, kinds: &[FederatedKind]) -> Findin
             Ok(document) => document,
             Err(error) => {
                 let text = format!("the schemas of {group} cannot be read: {}", error.text());
-                return subject.open(
-                    check,
-                    text,
-                    "compare Karmada's version with those that were tested",
-                );
+                let next = "compare Karmada's version with those that were tested";
+                return subject.open(check, text, next);
             }
         };
         let schemas = document["components"]["schemas"].as_object();
-        let schema = schemas
-            .into_iter()
-            .flatten()
-            .find(|(name, _)| name.ends_with(&format!(".{kind}")));
+        let mut schemas = schemas.into_iter().flatten();
+        let schema = schemas.find(|(name, _)| name.ends_with(&format!(".{kind}")));
         let schema = schema.map_or(&Value::Null, |(_, schema)| &schema["properties"]["spec"]);
         if let Some(field) = lacks("spec", &spec, schema, &document) {
-            return subject.fail(
-                check,
-                format!("{kind} has no {field}, which fedgate writes"),
-                "install a version of Karmada that was tested, with its CRDs",
-            );
+            let text = format!("{kind} has no {field}, which fedgate writes");
+            let next = "install a version of Karmada that was tested, with its CRDs";
+            return subject.fail(check, text, next);
         }
     }
     subject.ok(check, "Karmada's kinds have the fields that fedgate writes")
@@ -61,12 +54,11 @@ fn written(kinds: &[FederatedKind]) -> Vec<(&'static str, &'static str, Value)> 
     let policies = "policy.karmada.io/v1alpha1";
     let mut all = Vec::new();
     for kind in kinds {
-        let interpreter = kind.interpreter_object()["spec"].take();
-        all.push((
+        let (group, interpreter) = (
             "config.karmada.io/v1alpha1",
-            "ResourceInterpreterCustomization",
-            interpreter,
-        ));
+            kind.interpreter_object()["spec"].take(),
+        );
+        all.push((group, "ResourceInterpreterCustomization", interpreter));
         let Ok(city) = CityCode::parse("DFW") else {
             continue;
         };
@@ -115,66 +107,51 @@ fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
 /// Checks the arguments of karmada-controller-manager in the cluster that runs it.
 pub(super) async fn arguments(subject: &Subject) -> Vec<Finding> {
     let path = "/apis/apps/v1/deployments?labelSelector=app%3Dkarmada-controller-manager";
-    match definitions::get(&subject.client, path).await {
-        Ok(list) => judge(subject, &list),
-        Err(error) => {
-            let error = match error {
-                PreflightError::Forbidden { cause, .. } => PreflightError::Forbidden {
-                    verb: "list",
-                    resource: "deployments.apps".to_owned(),
-                    cause,
-                },
-                other => other,
-            };
-            vec![subject.error(Check::Karmada, &error)]
-        }
-    }
+    let listed = definitions::get(&subject.client, path).await;
+    listed.map_or_else(
+        |error| vec![subject.error(Check::Karmada, &error.of_list("deployments.apps"))],
+        |list| judge(subject, &list),
+    )
+}
+
+/// The elements of a list.
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 /// The containers that run it: all but those beside it.
-fn managers(list: &Value) -> impl Iterator<Item = &Value> {
-    let deployments = list["items"].as_array().into_iter().flatten();
-    deployments.flat_map(|deployment| {
-        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
-        let containers = containers.map_or(&[][..], Vec::as_slice);
-        let is_named = |container: &Value| {
+fn managers(deployments: &Value) -> Vec<&Value> {
+    let containers = list(&deployments["items"]).flat_map(|deployment| {
+        let containers = list(&deployment["spec"]["template"]["spec"]["containers"]);
+        let is_named = |container: &&Value| {
             let mut words = [&container["name"], &container["image"]].into_iter();
             words.any(|word| word.as_str().is_some_and(|word| word.contains(MANAGER)))
         };
-        let any_is = containers.iter().any(is_named);
-        containers
-            .iter()
-            .filter(move |container| !any_is || is_named(container))
-    })
+        let (named, others): (Vec<_>, Vec<_>) = containers.partition(is_named);
+        if named.is_empty() { others } else { named }
+    });
+    containers.collect()
 }
 
-fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
-    let containers = managers(list);
-    let mut arguments = Vec::new();
-    let mut images = Vec::new();
-    for container in containers {
-        images.extend(container["image"].as_str());
-        for field in ["command", "args"] {
-            arguments.extend(
-                container[field]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str),
-            );
-        }
-    }
+fn judge(subject: &Subject, deployments: &Value) -> Vec<Finding> {
+    let containers = managers(deployments);
+    let images: Vec<&str> = containers.iter().filter_map(|of| of["image"].as_str()).collect();
     if images.is_empty() {
         let text = "no Deployment is labelled app=karmada-controller-manager";
         let next = format!("look for {SKIP} where karmada-controller-manager runs");
         return vec![subject.open(Check::SkippedPropagatingApis, text, next)];
     }
-    let off = arguments
+    let words = containers
         .iter()
-        .filter_map(|argument| argument.strip_prefix(GATES))
+        .flat_map(|of| list(&of["command"]).chain(list(&of["args"])));
+    let arguments: Vec<&str> = words.filter_map(Value::as_str).collect();
+    let gates = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix(GATES));
+    let is_off = gates
         .flat_map(|gates| gates.split(','))
         .any(|gate| gate == "PropagateDeps=false");
-    let gates = if off {
+    let gates = if is_off {
         subject.fail(
             Check::PropagateDeps,
             "karmada-controller-manager runs with PropagateDeps=false, so ConfigMaps and Secrets stay on the hub",
@@ -183,14 +160,12 @@ fn judge(subject: &Subject, list: &Value) -> Vec<Finding> {
     } else {
         subject.ok(Check::PropagateDeps, "PropagateDeps is not switched off")
     };
+    let check = Check::SkippedPropagatingApis;
     let skipped = if arguments.iter().any(|argument| skips(argument)) {
-        subject.ok(Check::SkippedPropagatingApis, "Instances are skipped")
+        subject.ok(check, "Instances are skipped")
     } else {
-        subject.fail(
-            Check::SkippedPropagatingApis,
-            "karmada-controller-manager may propagate Instances, which cells write",
-            format!("run it with {SKIP}"),
-        )
+        let text = "karmada-controller-manager may propagate Instances, which cells write";
+        subject.fail(check, text, format!("run it with {SKIP}"))
     };
     vec![
         version(subject, &images),
@@ -208,44 +183,37 @@ fn delay(subject: &Subject, arguments: &[&str]) -> Finding {
     // Go takes the last one of repeated arguments.
     let delay = delays.next_back().unwrap_or("16m40s");
     if fedgate_terminal::time::duration(delay).is_ok_and(|delay| delay <= LONGEST_DELAY) {
-        return subject.ok(
-            Check::RetryDelay,
-            format!("{MANAGER} retries after {delay} at most"),
-        );
+        let text = format!("{MANAGER} retries after {delay} at most");
+        return subject.ok(Check::RetryDelay, text);
     }
-    subject.open(
-        Check::RetryDelay,
-        format!(
-            "{MANAGER} may wait {delay} before it tries a failed object again, and a tenant's change or deletion waits as long"
-        ),
-        format!("run it with {DELAY}{}s", LONGEST_DELAY.as_secs()),
-    )
+    let text = format!(
+        "{MANAGER} may wait {delay} before it tries a failed object again, and a tenant's change or deletion waits as long"
+    );
+    let next = format!("run it with {DELAY}{}s", LONGEST_DELAY.as_secs());
+    subject.open(Check::RetryDelay, text, next)
 }
 
 /// Checks the versions that images name.
 fn version(subject: &Subject, images: &[&str]) -> Finding {
     let runs = |images: &[&str]| format!("{MANAGER} runs {}", images.join(", "));
-    let other: Vec<&str> = images
-        .iter()
-        .copied()
-        .filter(|image| !minor(image).is_some_and(|minor| (OLDEST..=NEWEST).contains(&minor)))
-        .collect();
+    let is_tested = |image: &&str| minor(image).is_some_and(|minor| (OLDEST..=NEWEST).contains(&minor));
+    let other: Vec<&str> = images.iter().copied().filter(|image| !is_tested(image)).collect();
     if other.is_empty() {
         return subject.ok(Check::Karmada, runs(images));
     }
-    let (text, known) = (runs(&other), other.iter().all(|image| minor(image).is_some()));
-    let why = if known {
+    let why = if other.iter().all(|image| minor(image).is_some()) {
         "is outside"
     } else {
         "does not say whether it is one of"
     };
-    subject.open(
-        Check::Karmada,
-        format!("{text}, whose tag {why} Karmada 1.{OLDEST} to 1.{NEWEST}"),
-        format!(
-            "run a version from v1.{OLDEST} to v1.{NEWEST}, or compare its changes with docs/compatibility.md"
-        ),
-    )
+    let text = format!(
+        "{}, whose tag {why} Karmada 1.{OLDEST} to 1.{NEWEST}",
+        runs(&other)
+    );
+    let next = format!(
+        "run a version from v1.{OLDEST} to v1.{NEWEST}, or compare its changes with docs/compatibility.md"
+    );
+    subject.open(Check::Karmada, text, next)
 }
 
 /// The minor version of Karmada 1 that an image's tag names; a newer major version counts as newer than all.

@@ -1,7 +1,8 @@
 //! The way by which the gateway asks members whether deleted objects are gone: the hub's proxy of each Cluster, which acts in
 //! the gateway's name there (contract: clusters.md §3.4 and §9).
 
-use super::{Check, Finding, Subject, clusters::is_ready, clusters::is_stand_in};
+use super::{Check, Finding, Subject};
+use crate::membership::cluster::Cluster;
 use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
 use fedgate_gateway::member::proves_absence;
 use fedgate_kinds::{FederatedKind, FinishedWhen};
@@ -10,6 +11,7 @@ use kube::{
     Api,
     core::{ApiResource, DynamicObject},
 };
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -25,30 +27,64 @@ const AT_ONCE: usize = 16;
 /// Time for one member, and for all of them.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
 
-/// Reason why a member cannot be asked.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
-    /// The proxy has no credential, or not a good one, by which it acts in another's name.
-    Impersonator,
-    /// The hub does not know the member's address.
-    Endpoint,
-    /// The Cluster is not ready, so nobody was asked.
-    NotReady,
-    /// The hub refuses.
-    ByHub,
-    /// The member does not let the proxy act in the user's name.
-    ByProxy,
-    /// The member refuses the user for this kind.
-    ByMember(String),
-    /// The member does not serve this kind.
-    NotServed(String),
-    /// The hub answers that there is no such Cluster.
-    NoProxy,
-    /// The member was not reached.
-    NoAnswer,
-    /// An answer that proves nothing.
-    Other,
-}
+/// Reason why a member cannot be asked: its place in the report, the words before the names of the members, and the next step,
+/// both with places for names.
+type Fault = (u8, &'static str, &'static str);
+
+const IMPERSONATOR: Fault = (
+    0,
+    "the hub's proxy has no good credential to act in the gateway's name (spec.impersonatorSecretRef)",
+    "join them again with it: fedgate cells join --proxy --rights full, karmadactl join, or \
+     --report-secrets=KubeImpersonator of karmada-agent",
+);
+const ENDPOINT: Fault = (
+    1,
+    "the hub's proxy does not know the address of these members (spec.apiEndpoint)",
+    "set it, of a member with karmada-agent by its --cluster-api-endpoint, to an address that the hub reaches",
+);
+const NOT_READY: Fault = (
+    2,
+    "members whose Clusters are not ready were not asked whether an object is gone",
+    "look into their conditions: kubectl describe clusters.cluster.karmada.io {members}",
+);
+const BY_HUB: Fault = (
+    3,
+    "the hub does not let this user get clusters/proxy",
+    "apply {folder} and bind its roles to the user in {flag}",
+);
+const BY_PROXY: Fault = (
+    4,
+    "the hub's proxy may not act in the name of this user or its groups",
+    "use a client certificate without organization in {flag}, and bind clusters/proxy to its user by a ClusterRoleBinding, \
+     from which Karmada derives it: apply {folder}",
+);
+const BY_MEMBER: Fault = (
+    5,
+    "members do not let this user get {kind}",
+    "apply manifests/member to these members: {members}",
+);
+const NOT_SERVED: Fault = (
+    6,
+    "members do not serve {kind}",
+    "install its CustomResourceDefinition, or a version of it that has this one, at {members}",
+);
+const NO_PROXY: Fault = (
+    7,
+    "the hub does not serve the proxy of these Clusters",
+    "run doctor again if they have just left; else let karmada-aggregated-apiserver serve it: kubectl get apiservice \
+     v1alpha1.cluster.karmada.io",
+);
+const NO_ANSWER: Fault = (
+    8,
+    "members do not answer through the hub's proxy",
+    "make sure that karmada-aggregated-apiserver reaches their spec.apiEndpoint: kubectl get --raw \
+     /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/readyz",
+);
+const OTHER: Fault = (
+    9,
+    "members or the hub's proxy give an answer that proves nothing",
+    "look at it: kubectl get --raw /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/version",
+);
 
 /// The members with a fault, and the message of the first.
 #[derive(Debug, Default)]
@@ -65,28 +101,32 @@ fn asked(kinds: &[FederatedKind]) -> impl Iterator<Item = &FederatedKind> {
 }
 
 /// Asks each member about an object that does not exist, of each kind whose deletion waits for the member.
-pub(super) async fn check(
-    subject: &Subject,
-    clusters: &[DynamicObject],
-    kinds: &[FederatedKind],
-) -> Vec<Finding> {
+pub(super) async fn check(subject: &Subject, clusters: &[Value], kinds: &[FederatedKind]) -> Vec<Finding> {
     let end = Instant::now() + PATIENCE.1;
-    let pairs = asked(kinds).flat_map(|kind| clusters.iter().map(move |cluster| (cluster, &kind.resource)));
+    let pairs = asked(kinds).flat_map(|kind| {
+        clusters
+            .iter()
+            .map(move |cluster| (Cluster(cluster), &kind.resource))
+    });
     let pairs: Vec<_> = pairs.collect();
     if pairs.is_empty() {
         return Vec::new();
     }
-    let mut faults: BTreeMap<Fault, Found> = BTreeMap::new();
+    let mut faults: BTreeMap<(Fault, String), Found> = BTreeMap::new();
     let mut answers = stream::iter(pairs)
         .map(|(cluster, kind)| async move {
-            let name = cluster.metadata.name.clone().unwrap_or_default();
-            let answer = member(subject, (&name, cluster), kind, end).await;
-            (name, answer)
+            let answer = member(subject, cluster, kind, end).await;
+            (cluster.name().to_owned(), kind, answer)
         })
         .buffered(AT_ONCE);
-    while let Some((name, answer)) = answers.next().await {
+    while let Some((name, kind, answer)) = answers.next().await {
         if let Err((fault, message)) = answer {
-            let found = faults.entry(fault).or_default();
+            let kind = match fault {
+                BY_MEMBER => named(kind),
+                NOT_SERVED => format!("{}/{}", named(kind), kind.version),
+                _ => String::new(),
+            };
+            let found = faults.entry((fault, kind)).or_default();
             if found.members.is_empty() {
                 found.message = message;
             }
@@ -100,51 +140,55 @@ pub(super) async fn check(
         );
         return vec![subject.ok(Check::Members, text)];
     }
-    let findings = faults.into_iter();
+    let findings = faults.iter();
     findings
-        .map(|(fault, found)| fault.finding(subject, &found))
+        .map(|((fault, kind), found)| finding(*fault, kind, found, subject))
         .collect()
 }
 
 /// Asks a member; an error is the fault, and what was said.
 async fn member(
     subject: &Subject,
-    (name, cluster): (&str, &DynamicObject),
+    cluster: Cluster<'_>,
     kind: &ApiResource,
     end: Instant,
 ) -> Result<(), (Fault, String)> {
     if let Some(fault) = of_cluster(cluster) {
         return Err((fault, String::new()));
     }
-    let api: Api<DynamicObject> = Api::all_with(subject.client.client(), &at_member(name, kind, NAMESPACE));
+    let api: Api<DynamicObject> = Api::all_with(
+        subject.client.client(),
+        &at_member(cluster.name(), kind, NAMESPACE),
+    );
     let deadline = end.min(Instant::now() + PATIENCE.0);
     match timeout_at(deadline, api.get(NO_OBJECT)).await {
-        Ok(Ok(_)) => Err((Fault::Other, format!("it has an object {NO_OBJECT}"))),
+        Ok(Ok(_)) => Err((OTHER, format!("it has an object {NO_OBJECT}"))),
         Ok(Err(kube::Error::Api(status))) if proves_absence(kind, NO_OBJECT, &status) => Ok(()),
         Ok(Err(error)) => Err(of_error(kind, &error)),
-        Err(_) => Err((Fault::NoAnswer, "no answer in time".to_owned())),
+        Err(_) => Err((NO_ANSWER, "no answer in time".to_owned())),
     }
 }
 
 /// The fault that the Cluster itself shows. Those of the sandbox's stand-in have no credentials.
-fn of_cluster(cluster: &DynamicObject) -> Option<Fault> {
-    let spec = &cluster.data["spec"];
-    let is_empty = |text: Option<&str>| text.is_none_or(str::is_empty);
-    if !is_stand_in(cluster) {
-        if is_empty(spec["impersonatorSecretRef"]["name"].as_str()) {
-            return Some(Fault::Impersonator);
-        }
-        if is_empty(spec["apiEndpoint"].as_str()) {
-            return Some(Fault::Endpoint);
-        }
-    }
-    (!is_ready(cluster)).then_some(Fault::NotReady)
+fn of_cluster(cluster: Cluster<'_>) -> Option<Fault> {
+    let (spec, is_real) = (&cluster.0["spec"], !cluster.is_stand_in());
+    let is_empty = |text: &Value| text.as_str().is_none_or(str::is_empty);
+    let faults = [
+        (
+            IMPERSONATOR,
+            is_real && is_empty(&spec["impersonatorSecretRef"]["name"]),
+        ),
+        (ENDPOINT, is_real && is_empty(&spec["apiEndpoint"])),
+        (NOT_READY, !cluster.is_ready()),
+    ];
+    let fault = faults.into_iter().find(|(_, has)| *has);
+    fault.map(|(fault, _)| fault)
 }
 
 /// The fault that a refusal shows, of the hub or of the member, and what was said.
 fn of_error(kind: &ApiResource, error: &kube::Error) -> (Fault, String) {
     let kube::Error::Api(status) = error else {
-        return (Fault::NoAnswer, error.to_string());
+        return (NO_ANSWER, error.to_string());
     };
     let details = status.details.as_ref();
     let is_about = |group: &str, plural: &str| {
@@ -152,20 +196,17 @@ fn of_error(kind: &ApiResource, error: &kube::Error) -> (Fault, String) {
     };
     // The member's own answer to an unknown path is no Status.
     if details.is_none() && is_not_served(error) {
-        return (
-            Fault::NotServed(format!("{}/{}", named(kind), kind.version)),
-            String::new(),
-        );
+        return (NOT_SERVED, String::new());
     }
     let fault = match status.code {
-        401 => Fault::Impersonator,
-        _ if status.message.contains("cannot impersonate resource") => Fault::ByProxy,
-        403 if is_about("cluster.karmada.io", "clusters") => Fault::ByHub,
-        403 if is_about(&kind.group, &kind.plural) => Fault::ByMember(named(kind)),
-        404 if is_about("cluster.karmada.io", "clusters") => Fault::NoProxy,
-        404 if is_about("", "secrets") => Fault::Impersonator,
-        500.. => Fault::NoAnswer,
-        _ => Fault::Other,
+        401 => IMPERSONATOR,
+        _ if status.message.contains("cannot impersonate resource") => BY_PROXY,
+        403 if is_about("cluster.karmada.io", "clusters") => BY_HUB,
+        403 if is_about(&kind.group, &kind.plural) => BY_MEMBER,
+        404 if is_about("cluster.karmada.io", "clusters") => NO_PROXY,
+        404 if is_about("", "secrets") => IMPERSONATOR,
+        500.. => NO_ANSWER,
+        _ => OTHER,
     };
     (fault, format!("{} ({})", status.message, status.code))
 }
@@ -174,79 +215,24 @@ fn named(kind: &ApiResource) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-impl Fault {
-    fn finding(&self, subject: &Subject, found: &Found) -> Finding {
-        let members: Vec<&str> = found.members.iter().map(String::as_str).collect();
-        let kind = match self {
-            Self::ByMember(kind) | Self::NotServed(kind) => kind,
-            _ => "",
-        };
-        let (text, next) = self.words();
-        let next = [
-            ("{members}", members.join(" ").as_str()),
-            ("{first}", members.first().unwrap_or(&"")),
-            ("{flag}", subject.role.flag()),
-            ("{folder}", subject.role.folder()),
-        ]
-        .iter()
-        .fold(next.to_owned(), |next, (place, word)| next.replace(place, word));
-        let mut text = format!("{}: {}", text.replace("{kind}", kind), members.join(", "));
-        if !found.message.is_empty() {
-            text = format!("{text} ({})", found.message);
-        }
-        match self {
-            Self::NotReady => subject.open(Check::Members, text, next),
-            _ => subject.fail(Check::Members, text, next),
-        }
+fn finding(fault: Fault, kind: &str, found: &Found, subject: &Subject) -> Finding {
+    let (_, text, next) = fault;
+    let members: Vec<&str> = found.members.iter().map(String::as_str).collect();
+    let places = [
+        ("{members}", members.join(" ")),
+        ("{first}", members.first().copied().unwrap_or_default().to_owned()),
+        ("{flag}", subject.role.flag().to_owned()),
+        ("{folder}", subject.role.folder().to_owned()),
+    ];
+    let fill = |next: String, (place, word): &(&str, String)| next.replace(place, word);
+    let next = places.iter().fold(next.to_owned(), fill);
+    let mut text = format!("{}: {}", text.replace("{kind}", kind), members.join(", "));
+    if !found.message.is_empty() {
+        text = format!("{text} ({})", found.message);
     }
-
-    /// The words before the names of the members, and the next step, with places for names.
-    const fn words(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Impersonator => (
-                "the hub's proxy has no good credential to act in the gateway's name (spec.impersonatorSecretRef)",
-                "join them again with it: fedgate cells join --proxy --rights full, karmadactl join, or \
-                 --report-secrets=KubeImpersonator of karmada-agent",
-            ),
-            Self::Endpoint => (
-                "the hub's proxy does not know the address of these members (spec.apiEndpoint)",
-                "set it, of a member with karmada-agent by its --cluster-api-endpoint, to an address that the hub reaches",
-            ),
-            Self::NotReady => (
-                "members whose Clusters are not ready were not asked whether an object is gone",
-                "look into their conditions: kubectl describe clusters.cluster.karmada.io {members}",
-            ),
-            Self::ByHub => (
-                "the hub does not let this user get clusters/proxy",
-                "apply {folder} and bind its roles to the user in {flag}",
-            ),
-            Self::ByProxy => (
-                "the hub's proxy may not act in the name of this user or its groups",
-                "use a client certificate without organization in {flag}, and bind clusters/proxy to its user by a \
-                 ClusterRoleBinding, from which Karmada derives it: apply {folder}",
-            ),
-            Self::ByMember(_) => (
-                "members do not let this user get {kind}",
-                "apply manifests/member to these members: {members}",
-            ),
-            Self::NotServed(_) => (
-                "members do not serve {kind}",
-                "install its CustomResourceDefinition, or a version of it that has this one, at {members}",
-            ),
-            Self::NoProxy => (
-                "the hub does not serve the proxy of these Clusters",
-                "run doctor again if they have just left; else let karmada-aggregated-apiserver serve it: kubectl get \
-                 apiservice v1alpha1.cluster.karmada.io",
-            ),
-            Self::NoAnswer => (
-                "members do not answer through the hub's proxy",
-                "make sure that karmada-aggregated-apiserver reaches their spec.apiEndpoint: kubectl get --raw \
-                 /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/readyz",
-            ),
-            Self::Other => (
-                "members or the hub's proxy give an answer that proves nothing",
-                "look at it: kubectl get --raw /apis/cluster.karmada.io/v1alpha1/clusters/{first}/proxy/version",
-            ),
-        }
+    if fault == NOT_READY {
+        subject.open(Check::Members, text, next)
+    } else {
+        subject.fail(Check::Members, text, next)
     }
 }

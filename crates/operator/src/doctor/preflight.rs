@@ -1,6 +1,7 @@
 //! Requirements for the gateway's start: the hub is a Karmada with its webhook, and serves our kinds.
 
 use super::{PreflightError, clusters};
+use crate::membership::cluster::Cluster;
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::plane::{client::PlaneClient, watch};
 use fedgate_gateway::index::Resources;
@@ -76,11 +77,8 @@ pub(super) async fn missing(
 async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().city_sets);
     let policies = api.list(&ListParams::default().limit(20)).await;
-    if policies
-        .map_err(|error| failed(&error, "list"))?
-        .iter()
-        .any(marked)
-    {
+    let policies = policies.map_err(|error| failed(&error, "list"))?;
+    if policies.iter().any(marked) {
         return Ok(());
     }
     webhook_acts(hub).await
@@ -101,15 +99,11 @@ pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
     let probe: DynamicObject =
         serde_json::from_value(probe(&resource)).map_err(|e| PreflightError::Unreachable(e.to_string()))?;
-    let tried = api
-        .create(
-            &PostParams {
-                dry_run: true,
-                ..PostParams::default()
-            },
-            &probe,
-        )
-        .await;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let tried = api.create(&dry_run, &probe).await;
     if tried.as_ref().is_err_and(lacks_id) {
         return Err(PreflightError::NoWebhook);
     }
@@ -138,5 +132,5 @@ fn probe(resource: &ApiResource) -> Value {
 /// a webhook would.
 pub(super) async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
     let list = clusters::list(hub).await?;
-    Ok(list.iter().any(clusters::is_stand_in))
+    Ok(list.iter().any(|cluster| Cluster(cluster).is_stand_in()))
 }

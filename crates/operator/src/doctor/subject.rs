@@ -1,7 +1,10 @@
 //! A plane as it is checked.
 
 use super::{Check, Finding, PreflightError, Verdict};
-use fedgate_engine::plane::{client::PlaneClient, kubeconfig::Expiry};
+use fedgate_engine::{
+    metrics::PlaneKind,
+    plane::{client::PlaneClient, kubeconfig::Expiry},
+};
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
 use kube::{Api, api::PostParams};
 
@@ -23,6 +26,15 @@ pub enum Role {
 }
 
 impl Role {
+    /// The kind of the plane.
+    pub const fn kind(self) -> PlaneKind {
+        match self {
+            Self::Project => PlaneKind::Project,
+            Self::Cell | Self::KarmadaHost => PlaneKind::Cell,
+            Self::Hub | Self::CellHub | Self::Admin => PlaneKind::Hub,
+        }
+    }
+
     /// The flag that gives its kubeconfig.
     pub const fn flag(self) -> &'static str {
         match self {
@@ -68,12 +80,10 @@ impl Subject {
     /// The user as the plane knows it.
     pub(super) async fn user(&self) -> Result<UserInfo, PreflightError> {
         let api: Api<SelfSubjectReview> = Api::all(self.client.client());
-        let review = api
-            .create(&PostParams::default(), &SelfSubjectReview::default())
-            .await;
-        let review = review.map_err(|error| {
-            PreflightError::of(&error, "create", "selfsubjectreviews.authentication.k8s.io")
-        })?;
+        let post = PostParams::default();
+        let review = api.create(&post, &SelfSubjectReview::default()).await;
+        let resource = "selfsubjectreviews.authentication.k8s.io";
+        let review = review.map_err(|error| PreflightError::of(&error, "create", resource))?;
         let user = review.status.and_then(|status| status.user_info);
         Ok(user.unwrap_or_default())
     }

@@ -25,11 +25,11 @@ pub(super) async fn check(subject: &Subject, kinds: &[FederatedKind], now: Times
     if !kinds.iter().any(FederatedKind::is_exactly_one) {
         return None;
     }
-    let found = match stuck(subject, now).await {
-        Ok((stuck, is_whole)) => preserving(subject, &stuck).await.map(|found| (found, is_whole)),
-        Err(error) => Err(error),
+    let found = async {
+        let (stuck, is_whole) = stuck(subject, now).await?;
+        Ok((preserving(subject, &stuck).await?, is_whole))
     };
-    Some(match found {
+    Some(match found.await {
         Ok((preserving, is_whole)) => judge(subject, &preserving, is_whole),
         Err(error) => {
             let error = PreflightError::of(&error, "list", "works.work.karmada.io");
@@ -77,31 +77,25 @@ async fn preserving(subject: &Subject, works: &[ObjectMeta]) -> Result<Vec<Objec
 fn judge(subject: &Subject, works: &[ObjectMeta], is_whole: bool) -> Finding {
     let check = Check::Works;
     let Some(first) = works.first() else {
-        return if is_whole {
-            subject.ok(check, "no Work that is being deleted keeps its object")
-        } else {
-            let text = format!("the hub has more than {AT_MOST} Works, of which the rest was not looked at");
-            subject.open(
-                check,
-                text,
-                "look for reason WorkStuck in the conditions of deleted objects",
-            )
-        };
+        if is_whole {
+            return subject.ok(check, "no Work that is being deleted keeps its object");
+        }
+        let text = format!("the hub has more than {AT_MOST} Works, of which the rest was not looked at");
+        let next = "look for reason WorkStuck in the conditions of deleted objects";
+        return subject.open(check, text, next);
     };
     let names: Vec<String> = works.iter().take(NAMED.1).map(named).collect();
-    let more = if works.len() > NAMED.1 { " …" } else { "" };
-    let (within, name) = (first.namespace.as_deref(), first.name.as_deref());
+    let (names, more) = (names.join(", "), if works.len() > NAMED.1 { " …" } else { "" });
+    let within = first.namespace.as_deref().unwrap_or_default();
+    let name = first.name.as_deref().unwrap_or_default();
     subject.fail(
         check,
         format!(
-            "Works that preserve their objects are being deleted and do not end, and hold their Clusters, too: {}{more}",
-            names.join(", ")
+            "Works that preserve their objects are being deleted and do not end, and hold their Clusters, too: {names}{more}"
         ),
         format!(
             "if the object is not at the member any more, or the member is lost, take off the finalizers of each: kubectl \
-             patch works.work.karmada.io {} -n {} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'",
-            name.unwrap_or_default(),
-            within.unwrap_or_default(),
+             patch works.work.karmada.io {name} -n {within} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
         ),
     )
 }

@@ -6,7 +6,6 @@ use super::{client, list, status};
 use crate::doctor::{Check, Planes, Report, Role, Subject, Verdict, examine};
 use axum::body::{Body, Bytes};
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
-use fedgate_engine::metrics::PlaneKind;
 use fedgate_kinds::{FederatedKind, Kinds};
 use fedgate_manifests::{KindManifests, Plane};
 use http::{Method, Request, Response};
@@ -204,16 +203,11 @@ impl Fake {
     }
 
     pub(super) fn subject(&self, role: Role, name: &str) -> Subject {
-        let kind = match role {
-            Role::Project => PlaneKind::Project,
-            Role::Cell | Role::KarmadaHost => PlaneKind::Cell,
-            Role::Hub | Role::CellHub | Role::Admin => PlaneKind::Hub,
-        };
         let fake = self.clone();
         Subject {
             role,
             name: name.to_owned(),
-            client: client(kind, move |request| fake.answer(request)),
+            client: client(role.kind(), move |request| fake.answer(request)),
             expiry: None,
         }
     }
